@@ -1,0 +1,65 @@
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SOURCES := $(wildcard src tests benchmarks examples)
+SLOW := crash or simulator or postgres
+
+# uv does not read pip's configuration, so an index set there is handed on.
+INDEX = $(or $(UV_DEFAULT_INDEX),$(PIP_INDEX_URL),$(shell $(BIN)/pip config get global.index-url 2>/dev/null))
+UV_PIP = $(BIN)/pip install --quiet uv && VIRTUAL_ENV=$(VENV) $(if $(INDEX),UV_DEFAULT_INDEX='$(INDEX)') $(BIN)/uv --quiet pip
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test lint fast-tests slow-tests bench soak lock clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+
+run: $(READY) ## run the example
+	$(BIN)/python examples/kernel.py $(ARGS)
+
+test: lint ## lint, types, fast tests, then the slow ones
+	@$(MAKE) --no-print-directory fast-tests
+	@$(MAKE) --no-print-directory slow-tests
+
+lint: $(READY) ## style, format and types
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy $(SOURCES)
+
+fast-tests: $(READY) ## everything that takes no patience
+	$(BIN)/pytest -n 2 -m "not ($(SLOW))" $(ARGS)
+
+# Status 5 is pytest's "nothing was selected", which is no failure here.
+slow-tests: $(READY) ## crashes, simulations, PostgreSQL
+	$(BIN)/pytest -n 2 --dist loadfile -m "$(SLOW)" $(ARGS) || test $$? -eq 5
+
+bench: $(READY) ## measure, e.g. make bench ARGS=--json
+	$(BIN)/python -m benchmarks $(ARGS)
+
+soak: $(READY) ## run under load for a long time
+	$(BIN)/python -m tests.soak $(ARGS)
+
+lock: | $(BIN)/python ## remake requirements.lock, e.g. make lock ARGS=--upgrade
+	@$(UV_PIP) compile --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
+		--no-emit-package betimes --no-emit-index-url --no-emit-find-links --no-annotate \
+		--custom-compile-command "make lock" --output-file requirements.lock $(ARGS) pyproject.toml > /dev/null
+	@! grep -n '://' requirements.lock
+
+clean: ## remove the environment and everything generated
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# Where uv cannot be had or cannot reach an index, pip does the same work, slower.
+$(READY): requirements.lock pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV)"
+	@{ $(UV_PIP) sync --require-hashes requirements.lock; } || \
+		$(BIN)/pip install --quiet --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

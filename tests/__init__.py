@@ -1,0 +1,1 @@
+"""The tests of betimes: real stores, virtual time, no sleeps."""

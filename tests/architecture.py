@@ -1,0 +1,185 @@
+"""The rules the source tree is held to, as functions from a folder to the offences found in it.
+
+Every check reads files and parses them; none imports what it looks at. An offence is a line of text that
+names the file, the line and the rule, so that a failing test says what to change.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = "betimes"
+LINES_MAX = 400
+
+CORE = frozenset({"core"})
+DOMAINS = CORE | {"domains"}
+ENGINE = DOMAINS | {"engine"}
+TESTING = ENGINE | {"stores", "effects", "testing"}
+EVERYTHING = TESTING | {"api", "cli", "console", "app", PACKAGE}
+
+# What each part may import. The package's own `__init__` is the part "betimes".
+ARROWS: dict[str, frozenset[str]] = {
+    "core": CORE,
+    "domains": DOMAINS,
+    "engine": ENGINE,
+    "stores": ENGINE | {"stores"},
+    "effects": ENGINE | {"effects"},
+    "api": ENGINE | {"api"},
+    "cli": ENGINE | {"cli"},
+    "console": ENGINE | {"console"},
+    "testing": TESTING,
+    "app": EVERYTHING,
+    "__main__": EVERYTHING,
+    PACKAGE: EVERYTHING,
+}
+
+PURE_PARTS = ("core", "domains", "engine")
+
+AMBIENT = re.compile(
+    r"""
+      (random|secrets|uuid)(\..+)?
+    | time\.(time|monotonic|perf_counter|process_time)(_ns)?
+    | time\.(localtime|gmtime|ctime)
+    | datetime\.(datetime|date)\.(now|utcnow|today)
+    | os\.(environb?|getenvb?|urandom|getrandom)(\..+)?
+    | whenever\.\w+\.(now|today)\w*
+    """,
+    re.VERBOSE,
+)
+
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+VAGUE_NAMES = {"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc"}
+
+
+def imports_against_the_arrows(package: Path) -> list[str]:
+    """Imports, also relative and type-checking ones, that no arrow allows."""
+    offences = []
+    for path in python_files(package):
+        part = part_of(path, package)
+        if part not in ARROWS:
+            offences.append(f"{path}: the part {part!r} has no place in the architecture")
+            continue
+        for line, target in imported_parts(path, package):
+            if target not in ARROWS[part]:
+                offences.append(f"{path}:{line}: {part} must not import {target}")
+    return offences
+
+
+def ambient_reads(package: Path) -> list[str]:
+    """Uses of a clock, randomness or the environment where these must come in as arguments."""
+    return [
+        f"{path}:{line}: {name} is ambient; take it as an argument"
+        for part in PURE_PARTS
+        for path in python_files(package / part)
+        for line, name in outside_names(ast.parse(path.read_text()))
+        if AMBIENT.fullmatch(name)
+    ]
+
+
+def overlong_files(folder: Path) -> list[str]:
+    """Files too long to tell one story."""
+    lengths = ((path, len(path.read_text().splitlines())) for path in source_files(folder))
+    return [f"{path}: {length} lines, at most {LINES_MAX}" for path, length in lengths if length > LINES_MAX]
+
+
+def modules_without_docstring(folder: Path) -> list[str]:
+    """Modules that do not open by saying what they hold."""
+    return [
+        f"{path}: no module docstring"
+        for path in python_files(folder)
+        if not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+
+
+def unfinished_work(folder: Path) -> list[str]:
+    """Notes to oneself and bodies left out."""
+    return [
+        f"{path}:{number}: {found[0]}"
+        for path in source_files(folder)
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if (found := UNFINISHED.search(line))
+    ]
+
+
+def vague_module_names(folder: Path) -> list[str]:
+    """Modules and folders whose name says nothing about what they hold."""
+    return [
+        f"{path}: name it for what it holds"
+        for path in python_files(folder)
+        if VAGUE_NAMES & {*path.relative_to(folder).parent.parts, path.stem}
+    ]
+
+
+def python_files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+def source_files(folder: Path) -> list[Path]:
+    return sorted([*folder.rglob("*.py"), *folder.rglob("*.sql")])
+
+
+def part_of(path: Path, package: Path) -> str:
+    first = path.relative_to(package).parts[0].removesuffix(".py")
+    return PACKAGE if first == "__init__" else first
+
+
+def imported_parts(path: Path, package: Path) -> Iterator[tuple[int, str]]:
+    """The parts of the package that a module imports, each with its line."""
+    containing = (PACKAGE, *path.relative_to(package).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import(names=names):
+                modules = [alias.name for alias in names]
+            case ast.ImportFrom(names=names):
+                origin = absolute_origin(node, containing)
+                modules = [f"{PACKAGE}.{part_named(alias.name)}" for alias in names]
+                if origin != PACKAGE:
+                    modules = [origin]
+            case _:
+                continue
+        for module in modules:
+            root, _, rest = module.partition(".")
+            if root == PACKAGE:
+                yield node.lineno, rest.partition(".")[0] or PACKAGE
+
+
+def part_named(name: str) -> str:
+    """What `from betimes import name` reaches: a part, or else something of the package's own `__init__`."""
+    return name if name in ARROWS else PACKAGE
+
+
+def absolute_origin(node: ast.ImportFrom, containing: tuple[str, ...]) -> str:
+    if not node.level:
+        return node.module or ""
+    base = containing[: len(containing) - node.level + 1]
+    return ".".join([*base, node.module] if node.module else base)
+
+
+def outside_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every imported module, name and attribute chain under the dotted name it has where it is defined."""
+    origins: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.asname or alias.name.partition(".")[0]
+                origins[bound] = alias.name if alias.asname else bound
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                origins[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                yield node.lineno, f"{node.module}.{alias.name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (name := dotted_name(node, origins)):
+            yield node.lineno, name
+
+
+def dotted_name(node: ast.expr, origins: dict[str, str]) -> str | None:
+    match node:
+        case ast.Name(id=name):
+            return origins.get(name)
+        case ast.Attribute(value=value, attr=attribute):
+            base = dotted_name(value, origins)
+            return f"{base}.{attribute}" if base else None
+        case _:
+            return None

@@ -1,0 +1,41 @@
+"""What every test may rely on: `async def` tests run in an event loop of their own.
+
+Property tests (`@given`) may be `async def` too; each example gets its own loop.
+"""
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import is_hypothesis_test, settings
+
+# A loaded machine must not fail a test that is merely slow.
+settings.register_profile("betimes", deadline=None)
+settings.load_profile("betimes")
+
+
+def run_in_own_loop(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(function(*args, **kwargs))
+
+    return run
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an async test; return None to let pytest call any other."""
+    test = pyfuncitem.obj
+    if is_hypothesis_test(test):
+        inner = test.hypothesis.inner_test
+        if inspect.iscoroutinefunction(inner):
+            test.hypothesis.inner_test = run_in_own_loop(inner)
+        return None
+    if not inspect.iscoroutinefunction(test):
+        return None
+    wanted = inspect.signature(test).parameters
+    run_in_own_loop(test)(**{name: pyfuncitem.funcargs[name] for name in wanted})
+    return True

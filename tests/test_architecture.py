@@ -1,0 +1,171 @@
+"""The source tree keeps its rules, and each rule is shown to catch what it forbids."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import architecture
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "betimes"
+FOLDERS = [folder for name in ("src", "tests", "benchmarks", "examples") if (folder := ROOT / name).exists()]
+
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write one file of a sample package and return the package's folder."""
+
+    def write_sample(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return tmp_path
+
+    return write_sample
+
+
+def test_the_package_is_where_the_checks_look() -> None:
+    assert PACKAGE / "__init__.py" in architecture.python_files(PACKAGE)
+
+
+def test_no_import_goes_against_the_arrows() -> None:
+    assert architecture.imports_against_the_arrows(PACKAGE) == []
+
+
+def test_nothing_ambient_is_read_in_core_domains_and_engine() -> None:
+    assert architecture.ambient_reads(PACKAGE) == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_no_file_is_too_long_to_read(folder: Path) -> None:
+    assert architecture.overlong_files(folder) == []
+
+
+def test_every_module_opens_with_a_docstring() -> None:
+    assert architecture.modules_without_docstring(PACKAGE) == []
+
+
+def test_nothing_is_left_unfinished() -> None:
+    assert architecture.unfinished_work(PACKAGE) == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_every_module_is_named_for_what_it_holds(folder: Path) -> None:
+    assert architecture.vague_module_names(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "target"),
+    [
+        ("core/instants.py", "from betimes.engine.store import Store", "engine"),
+        ("core/instants.py", "import betimes.domains.runs", "domains"),
+        ("core/instants.py", "from betimes import domains", "domains"),
+        ("core/instants.py", "from betimes import Betimes", "betimes"),
+        ("core/instants.py", "import betimes", "betimes"),
+        ("core/instants.py", "def late():\n    from betimes import app", "app"),
+        ("domains/runs/decide.py", "from ...engine import store", "engine"),
+        ("domains/runs/decide.py", "from ... import engine", "engine"),
+        ("domains/__init__.py", "from ..engine import store", "engine"),
+        ("domains/runs/decide.py", "if TYPE_CHECKING:\n    from betimes.stores import memory", "stores"),
+        ("engine/loop.py", "from betimes.stores.memory import MemoryStore", "stores"),
+        ("stores/memory.py", "from betimes.effects import webhooks", "effects"),
+        ("api/runs.py", "from betimes.app import Betimes", "app"),
+        ("cli/runs.py", "from betimes.testing import clock", "testing"),
+        ("testing/clock.py", "from betimes.api import runs", "api"),
+        ("testing/clock.py", "from betimes.app import Betimes", "app"),
+    ],
+)
+def test_an_import_against_the_arrows_is_caught(write: Write, name: str, text: str, target: str) -> None:
+    [offence] = architecture.imports_against_the_arrows(write(name, text))
+    assert offence.endswith(f"must not import {target}")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("core/instants.py", "import msgspec\nfrom . import reasons\nfrom betimes.core import reasons"),
+        ("domains/runs/decide.py", "from .model import Run\nfrom betimes.core import reasons"),
+        ("engine/loop.py", "from betimes import core, domains\nfrom .store import Store"),
+        ("stores/sqlite/store.py", "from betimes.engine.store import Store\nfrom ..rows import Row"),
+        ("testing/conformance.py", "from betimes.stores import memory\nfrom betimes.effects import webhooks"),
+        ("app.py", "from betimes.api import runs\nfrom betimes.stores import memory"),
+        ("__init__.py", "from betimes.app import Betimes"),
+    ],
+)
+def test_an_import_along_the_arrows_is_allowed(write: Write, name: str, text: str) -> None:
+    assert architecture.imports_against_the_arrows(write(name, text)) == []
+
+
+def test_a_part_outside_the_architecture_is_caught(write: Write) -> None:
+    [offence] = architecture.imports_against_the_arrows(write("plugins/one.py", ""))
+    assert "'plugins'" in offence
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import random",
+        "import uuid as identifiers",
+        "from uuid import uuid4",
+        "import secrets",
+        "import time\ntime.time()",
+        "import time as t\nt.monotonic_ns()",
+        "from time import monotonic",
+        "from datetime import datetime\ndatetime.now()",
+        "import datetime as dt\ndt.datetime.utcnow()",
+        "from datetime import date\ndef f():\n    return date.today()",
+        "import os\nos.environ['HOME']",
+        "from os import getenv",
+        "from whenever import Instant\nInstant.now()",
+        "import whenever\nwhenever.ZonedDateTime.now('UTC')",
+    ],
+)
+@pytest.mark.parametrize("part", ["core", "domains/runs", "engine"])
+def test_an_ambient_read_is_caught(write: Write, part: str, text: str) -> None:
+    assert architecture.ambient_reads(write(f"{part}/sample.py", text)) != []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("core/instants.py", "from whenever import Instant\nInstant.from_timestamp(0)"),
+        ("core/instants.py", "from datetime import datetime\ndatetime.fromtimestamp(0)"),
+        ("core/instants.py", "def due(random, now):\n    return random.time() < now.time()"),
+        ("stores/memory.py", "import time\ntime.time()"),
+    ],
+)
+def test_time_as_an_argument_and_clocks_at_the_edge_are_allowed(write: Write, name: str, text: str) -> None:
+    assert architecture.ambient_reads(write(name, text)) == []
+
+
+@pytest.mark.parametrize("name", ["core/long.py", "stores/long.sql"])
+def test_an_overlong_file_is_caught(write: Write, name: str) -> None:
+    longest = "-- a line\n" * architecture.LINES_MAX
+    assert architecture.overlong_files(write(name, longest)) == []
+    assert len(architecture.overlong_files(write(name, longest + "-- one more\n"))) == 1
+
+
+@pytest.mark.parametrize("text", ["", "import os\n", "# a comment\n", "x = 1\n'''too late'''\n"])
+def test_a_module_without_docstring_is_caught(write: Write, text: str) -> None:
+    assert len(architecture.modules_without_docstring(write("core/bare.py", text))) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("core/open.py", "x = 1  # TODO later"),
+        ("core/open.py", "# FIXME"),
+        ("stores/open.sql", "-- XXX"),
+        ("core/open.py", "raise NotImplementedError"),
+    ],
+)
+def test_unfinished_work_is_caught(write: Write, name: str, text: str) -> None:
+    assert len(architecture.unfinished_work(write(name, text))) == 1
+
+
+@pytest.mark.parametrize("name", ["core/utils.py", "helpers/dates.py", "engine/manager.py", "misc/one.py"])
+def test_a_vague_module_name_is_caught(write: Write, name: str) -> None:
+    assert len(architecture.vague_module_names(write(name, ""))) == 1
