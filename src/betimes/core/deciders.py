@@ -1,0 +1,164 @@
+"""The decider protocol: one small record of pure functions per kind of stream.
+
+    decide(view, command, policy, now) -> Decision | Refusal      what happens, and why
+    fold(state, event)                 -> state | None            how the state follows; never emits anything
+    alarm(state)                       -> instant | None          when the stream wants to be woken
+    index(state)                       -> Index                   by what it can be listed and claimed
+
+No function here may read a clock, the environment or a random number: `now` is given, ids derive from the view
+and the command, jitter is a hash. `needs(stream, command, policy)` names the other streams a decision reads, before
+any state is seen. A state of `None` is a stream that does not exist yet, or exists no more (its version goes on).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from betimes.core.instants import Instant
+from betimes.core.policies import Policy
+from betimes.core.segments import Recorded
+from betimes.core.streams import EffectId, StreamId
+from betimes.core.verdicts import RuleTable, Verdict
+
+State = TypeVar("State", bound=msgspec.Struct)
+Command: TypeAlias = msgspec.Struct
+Event: TypeAlias = msgspec.Struct
+
+
+class Wake(msgspec.Struct, frozen=True, tag=True):
+    """The stream's alarm is due."""
+
+
+class Settled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """An effect of this stream that asked to be reported has ended."""
+
+    effect: str
+    executor: str
+    status: Literal["done", "failed", "dead", "abandoned"]
+    attempts: int = 1
+    result: Any = None
+    error: str = ""
+
+
+class Checkpoint(msgspec.Struct, frozen=True, tag=True):
+    """Stands in the ledger for all of a stream's history up to its version."""
+
+    state: msgspec.Raw
+    segments: int
+
+
+class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Something outside must happen after the commit, carried out by the named executor.
+
+    `at_most_once` calls are leased before they start and never started again; the others are repeated with
+    back-off up to `attempts_max` times and then kept as dead letters. `report` brings the end back as `Settled`.
+    """
+
+    executor: str
+    payload: Any = None
+    at_most_once: bool = False
+    attempts_max: int = 8
+    lease_s: int = 60
+    not_before_at: Instant | None = None
+    report: bool = False
+
+
+class Send(msgspec.Struct, frozen=True, tag=True):
+    """A command to another stream of the same tenant: applied exactly once, in order per source stream."""
+
+    to: StreamId
+    command: Command
+
+
+Effect: TypeAlias = Call | Send
+
+
+class View(msgspec.Struct, Generic[State], frozen=True):
+    """What a decision may see: its stream's state and those of the streams it asked for."""
+
+    stream: StreamId
+    state: State | None
+    version: int = 0
+    others: Mapping[StreamId, Any] = {}
+    key: str | None = None
+    """The idempotency key of the command, from which ids of new streams may derive."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What a command leads to. Without events nothing is written and the reply is only returned."""
+
+    events: tuple[Event, ...] = ()
+    also: Mapping[StreamId, tuple[Event, ...]] = {}
+    effects: tuple[Effect, ...] = ()
+    verdict: Verdict | None = None
+    reply: Any = None
+    promised_at: Instant | None = None
+    """The last instant promised to what this leaves waiting; the key is kept beyond it."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The command cannot be carried out as things stand; nothing is written and its key stays free."""
+
+    reason: str
+    message: str
+
+
+class Index(msgspec.Struct, frozen=True):
+    """By what a stream is listed (`owner`, `status`) and claimed or swept (`due_at`)."""
+
+    status: str = ""
+    owner: str = ""
+    due_at: Instant | None = None
+
+
+def _no_alarm(state: Any) -> Instant | None:
+    return None
+
+
+def _no_index(state: Any) -> Index:
+    return Index()
+
+
+def _no_needs(stream: StreamId, command: Command, policy: Policy) -> tuple[StreamId, ...]:
+    return ()
+
+
+class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
+    """One kind of stream: its types, and the pure functions that are its behaviour."""
+
+    kind: str
+    state: type[State]
+    commands: Any
+    """The union of its command structs, tagged."""
+    events: Any
+    """The union of its event structs, tagged."""
+    decide: Callable[[View[State], Any, Policy, Instant], Decision | Refusal]
+    fold: Callable[[State | None, Any], State | None]
+    alarm: Callable[[State], Instant | None] = _no_alarm
+    index: Callable[[State], Index] = _no_index
+    needs: Callable[[StreamId, Any, Policy], tuple[StreamId, ...]] = _no_needs
+    stops: tuple[type[msgspec.Struct], ...] = ()
+    """Commands that stop the stream, so that an alarm already due does not ring before them."""
+    repeated: Callable[[Any, Recorded], Command] | None = None
+    """What to decide (and record, without a key) when a key is seen again; `None`: only answer from the record."""
+    tables: tuple[RuleTable[Any], ...] = ()
+    schema: int = 1
+    """The version of its state and event shapes; data from a newer one is refused."""
+
+
+class EffectCall(msgspec.Struct, frozen=True):
+    """What an executor is given: the same id on every attempt, and the fence of this one."""
+
+    id: EffectId
+    executor: str
+    payload: Any
+    attempt: int
+    created_at: Instant
+    fence: int
+    lease_s: int
+    at_most_once: bool
+    attempts_max: int
+    report: bool

@@ -1,0 +1,80 @@
+"""Policy: the numbers and switches the rules read, one section per domain, named by a fingerprint.
+
+A policy is data. Its body is a mapping of section names to what each section overrides; `PolicyBook` knows the
+sections' types, checks every value and refuses what cannot work, with its path. The fingerprint of the effective
+body is on every segment decided under it, and the body is kept as long as a segment names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from betimes.core.canonical import encode, fingerprint
+from betimes.core.errors import PolicyInvalid
+
+Section = TypeVar("Section", bound=msgspec.Struct)
+Body = Mapping[str, Any]
+
+
+class Policy:
+    """The effective policy of one tenant: `policy[RunsPolicy]` is its section of that type."""
+
+    __slots__ = ("_sections", "body", "fingerprint")
+
+    def __init__(self, named: Mapping[str, msgspec.Struct]) -> None:
+        self._sections = {type(section): section for section in named.values()}
+        self.fingerprint = fingerprint(named)
+        self.body = encode(named)
+
+    def __getitem__(self, section: type[Section]) -> Section:
+        return self._sections[section]  # type: ignore[return-value]
+
+
+class PolicyBook:
+    """The known sections by name, and how bodies become policies."""
+
+    def __init__(self, sections: Mapping[str, type[msgspec.Struct]] | None = None) -> None:
+        self._sections = dict(sections or {})
+
+    def effective(self, *layers: Body) -> Policy:
+        """The policy of the layers, later ones over earlier ones, or `PolicyInvalid` naming every bad path."""
+        merged: dict[str, Any] = {}
+        for layer in layers:
+            merged = merge(merged, layer)
+        problems = [(name, f"no such section; known are {', '.join(sorted(self._sections)) or 'none'}")
+                    for name in sorted(merged.keys() - self._sections.keys())]  # fmt: skip
+        sections: dict[str, msgspec.Struct] = {}
+        for name, kind in self._sections.items():
+            try:
+                sections[name] = msgspec.convert(merged.get(name, {}), kind)
+            except (msgspec.ValidationError, ValueError) as error:
+                problems.append(_located(name, str(error)))
+        if problems:
+            raise PolicyInvalid(_sentence(problems), tuple(problems))
+        return Policy(sections)
+
+    def saved(self, body: str) -> Policy:
+        """The policy a stored body describes, as it was when segments were decided under it."""
+        return self.effective(msgspec.json.decode(body))
+
+
+def merge(base: Body, over: Body) -> dict[str, Any]:
+    """`over` laid on `base`, mappings merged key by key, everything else replaced."""
+    merged = dict(base)
+    for name, value in over.items():
+        below = merged.get(name)
+        merged[name] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _located(section: str, message: str) -> tuple[str, str]:
+    """msgspec puts the path at the end (` - at `$.caps.hour``); it belongs in front."""
+    text, _, path = message.partition(" - at `$")
+    return section + path.rstrip("`"), text
+
+
+def _sentence(problems: Iterable[tuple[str, str]]) -> str:
+    return "the policy is refused: " + "; ".join(f"{path}: {message}" for path, message in problems)

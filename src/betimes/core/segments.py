@@ -1,0 +1,81 @@
+"""Segments: the entries of a stream's history, chained by digests.
+
+A segment is one command's outcome for one stream. A turn that touches several streams writes one for each,
+under one turn id; the first carries the command. Each row holds the digest of the one before it (`prev`) and
+its own, which covers every column, so a changed byte anywhere is named by the row it is in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from betimes.core.canonical import digest
+from betimes.core.instants import Instant
+from betimes.core.streams import KeyId, StreamId, segment_handle
+from betimes.core.verdicts import Verdict
+
+GENESIS = ""
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """One row of the ledger. `command`, `events`, `verdict` and `reply` are canonical JSON text."""
+
+    stream: StreamId
+    version: int
+    turn: str
+    at: Instant
+    schema: int
+    command: str | None
+    events: str
+    policy: str
+    prev: str
+    digest: str
+    key: KeyId | None = None
+    verdict: str | None = None
+    reply: str | None = None
+    actor: str = ""
+    correlation: str = ""
+    cause: str = ""
+    seq: int = 0
+
+    @property
+    def handle(self) -> str:
+        return segment_handle(self.stream, self.version)
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """What a submitted command led to, now or when its key was first seen."""
+
+    stream: StreamId
+    version: int
+    at: Instant
+    policy: str
+    verdict: Verdict | None = None
+    reply: Any = None
+    replayed: bool = False
+
+    @property
+    def segment_id(self) -> str:
+        return segment_handle(self.stream, self.version)
+
+
+def segment_digest(segment: Segment) -> str:
+    """The digest a segment's row must carry: every column, the one before included."""
+    return chained_digest(
+        segment.prev, segment.stream, segment.version, segment.turn, segment.at, segment.schema, segment.command,
+        segment.events, segment.policy, segment.key, segment.verdict, segment.reply, segment.actor,
+        segment.correlation, segment.cause,
+    )  # fmt: skip
+
+
+def chained_digest(
+    prev: str, stream: StreamId, version: int, turn: str, at: Instant, schema: int, command: str | None, events: str,
+    policy: str, key: KeyId | None, verdict: str | None, reply: str | None, actor: str, correlation: str, cause: str,
+) -> str:  # fmt: skip
+    """SHA-256 over a segment's columns; `key` by its collection and text, its tenant being the stream's."""
+    return digest(
+        prev, stream.tenant, stream.kind, stream.id, version, turn, at, schema, command, events, policy,
+        key and key.collection, key and key.key, verdict, reply, actor, correlation, cause,
+    )  # fmt: skip

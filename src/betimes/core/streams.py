@@ -1,0 +1,101 @@
+"""Names of things: streams, segments, idempotency keys, effects.
+
+A stream is one small state machine, named by tenant, kind and id. A segment is one entry of its history,
+named by the stream and the version it led to. An effect is named by its segment and its place in it.
+All are plain tuples, so they hash and sort fast, and every adapter sorts them the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from betimes.core.errors import Invalid
+
+ID_CHARS_MAX = 200
+_ID = re.compile(r"[A-Za-z0-9_+*][A-Za-z0-9._~:@+|=*-]{0,199}", re.ASCII)
+_KIND = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
+
+
+class StreamId(NamedTuple):
+    """A stream: `(tenant, kind, id)`."""
+
+    tenant: str
+    kind: str
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.tenant}/{self.kind}/{self.id}"
+
+
+class KeyId(NamedTuple):
+    """An idempotency key, unique within a tenant's collection (`triggers`, `notifications`, …)."""
+
+    tenant: str
+    collection: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.tenant}/{self.collection}/{self.key}"
+
+
+class EffectId(NamedTuple):
+    """An effect: the segment that asked for it and its place among that segment's effects."""
+
+    tenant: str
+    kind: str
+    id: str
+    version: int
+    place: int
+
+    @property
+    def source(self) -> StreamId:
+        return StreamId(self.tenant, self.kind, self.id)
+
+    @property
+    def handle(self) -> str:
+        """The same name as one opaque string, unique within the tenant."""
+        return f"{self.kind}:{self.id}:{self.version}:{self.place}"
+
+
+def checked_stream(tenant: str, kind: str, id: str) -> StreamId:
+    """The stream id, or `Invalid` naming every part that is not well formed."""
+    problems = tuple(
+        (part, f"{value[:40]!r} is not a valid {part}: {rule}")
+        for part, value, pattern, rule in (
+            ("tenant", tenant, _ID, f"1–{ID_CHARS_MAX} characters of A-Z a-z 0-9 . _ ~ : @ + | = * -"),
+            ("kind", kind, _KIND, "1–32 characters of a-z 0-9 _, starting with a letter"),
+            ("id", id, _ID, f"1–{ID_CHARS_MAX} characters of A-Z a-z 0-9 . _ ~ : @ + | = * -"),
+        )
+        if not pattern.fullmatch(value)
+    )
+    if problems:
+        raise Invalid("; ".join(message for _, message in problems), problems)
+    return StreamId(tenant, kind, id)
+
+
+def segment_handle(stream: StreamId, version: int) -> str:
+    """The handle `/v1/explain` takes: `{kind}:{id}:{version}`; the tenant comes from the caller."""
+    return f"{stream.kind}:{stream.id}:{version}"
+
+
+def parse_segment_handle(tenant: str, handle: str) -> tuple[StreamId, int]:
+    """The stream and version of a segment handle, or `Invalid`."""
+    kind, _, rest = handle.partition(":")
+    id, _, version = rest.rpartition(":")
+    if not version.isdecimal():
+        raise Invalid(
+            f"{handle[:80]!r} is not a segment id; it looks like kind:id:version", (("segment_id", "malformed"),)
+        )
+    return checked_stream(tenant, kind, id), int(version)
+
+
+def parse_effect_handle(tenant: str, handle: str) -> EffectId:
+    """The effect id of a handle, or `Invalid`."""
+    segment, _, place = handle.rpartition(":")
+    if not place.isdecimal():
+        raise Invalid(
+            f"{handle[:80]!r} is not an effect id; it looks like kind:id:version:place", (("effect_id", "malformed"),)
+        )
+    stream, version = parse_segment_handle(tenant, segment)
+    return EffectId(*stream, version, int(place))

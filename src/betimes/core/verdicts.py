@@ -1,0 +1,135 @@
+"""Verdicts: may this happen NOW, LATER or NEVER, and why.
+
+A verdict carries its reason codes, `until` when postponed, and its trace: every rule that was looked at, in
+order, with the values it saw. The trace is stored as rule numbers and bare values, at most 2 kB of it; the
+rule table it belongs to turns it back into names and sentences when somebody reads it. ALLOW, DEFER and SKIP
+are the same three answers in the spelling of runs; a domain spells them at its edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from betimes.core.canonical import encode
+from betimes.core.instants import Instant
+
+Answer: TypeAlias = Literal["NOW", "LATER", "NEVER"]
+TRACE_BYTES_MAX = 2048
+Case = TypeVar("Case")
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A rule matched: the answer it gives, its reason code, and until when."""
+
+    answer: Answer
+    reason: str
+    until: Instant | None = None
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What a rule saw, in the order of its `sees`, and the hit if it matched."""
+
+    values: tuple[Any, ...] = ()
+    hit: Hit | None = None
+
+
+class Step(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """One line of a trace: the rule's number in its table, the reason if it matched, what it saw."""
+
+    rule: int
+    reason: str | None = None
+    values: tuple[Any, ...] = ()
+    shadow: bool = False
+
+
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer with its reasons; `table` names the rules its trace counts by."""
+
+    answer: Answer
+    reasons: tuple[str, ...]
+    table: str = ""
+    until: Instant | None = None
+    would_pass_at: Instant | None = None
+    trace: tuple[Step, ...] = ()
+    trace_cut: bool = False
+
+
+class Rule(msgspec.Struct, Generic[Case], frozen=True):
+    """One named rule: what it checks, the names of the values it records, and its sentence for a human."""
+
+    name: str
+    check: Callable[[Case], Finding]
+    sees: tuple[str, ...] = ()
+    says: str = ""
+
+
+class ExplainedStep(msgspec.Struct, frozen=True):
+    """A trace line as people read it."""
+
+    rule: str
+    matched: bool
+    reason: str | None
+    mode: Literal["enforce", "shadow"]
+    values: dict[str, Any]
+    sentence: str
+
+
+class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
+    """An ordered tuple of rules; the first hit wins, and when none hits, `otherwise` is the answer."""
+
+    name: str
+    rules: tuple[Rule[Case], ...]
+    otherwise: Hit
+
+    def judge(self, case: Case, shadowed: Collection[str] = ()) -> Verdict:
+        """Look at the rules in order until one hits. A shadowed rule is recorded and does not bind."""
+        trace: list[Step] = []
+        for number, rule in enumerate(self.rules):
+            finding = rule.check(case)
+            hit = finding.hit
+            if hit is None:
+                trace.append(Step(number, None, finding.values))
+            elif rule.name in shadowed:
+                trace.append(Step(number, hit.reason, finding.values, shadow=True))
+            else:
+                trace.append(Step(number, hit.reason, finding.values))
+                return self._verdict(hit, trace)
+        return self._verdict(self.otherwise, trace)
+
+    def _verdict(self, hit: Hit, trace: list[Step]) -> Verdict:
+        return Verdict(hit.answer, (hit.reason,), self.name, until=hit.until, trace=tuple(trace))
+
+    def explain(self, verdict: Verdict) -> list[ExplainedStep]:
+        """The trace with the names and sentences of this table's rules."""
+        return [self._explained(step) for step in verdict.trace]
+
+    def _explained(self, step: Step) -> ExplainedStep:
+        rule = self.rules[step.rule]
+        values = dict(zip(rule.sees, step.values, strict=False))
+        sentence = rule.says.format_map(_Blanks(values)) if rule.says else ""
+        return ExplainedStep(
+            rule.name, step.reason is not None, step.reason, "shadow" if step.shadow else "enforce", values, sentence
+        )
+
+
+class _Blanks(dict[str, Any]):
+    """Values for a sentence; one that was cut from the trace reads as `?`."""
+
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def within_bound(verdict: Verdict) -> Verdict:
+    """The verdict with a trace of at most `TRACE_BYTES_MAX`: the last values are dropped first, and it says so."""
+    if len(encode(verdict.trace)) <= TRACE_BYTES_MAX:
+        return verdict
+    bare = [Step(step.rule, step.reason, (), step.shadow) for step in verdict.trace]
+    room = TRACE_BYTES_MAX - len(encode(bare))
+    kept: list[Step] = []
+    for step, without in zip(verdict.trace, bare, strict=True):
+        room -= len(encode(step)) - len(encode(without))
+        kept.append(step if room >= 0 else without)
+    return msgspec.structs.replace(verdict, trace=tuple(kept), trace_cut=True)

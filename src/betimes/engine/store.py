@@ -1,0 +1,341 @@
+"""The store contract: what a database must do for betimes, and nothing more.
+
+    async with store.begin(ask) as tx:      locks; states that moved since cached, seen keys, store time
+        ... decide every command of the batch ...
+        await tx.commit(changes)            all or nothing
+
+**What the store is authoritative for.** The version of every stream, the keys that were used, the effects that are
+owed, and (except under an injected clock) what time it is. Everything a process holds in memory is a cache of this,
+trusted only for a stream whose locked version equals the cached one.
+
+**Two guards.** A batch locks its streams first and decides under the locks; at the commit every version is compared
+all the same. Either guard alone makes it impossible to decide twice for one cause.
+
+**Order inside `begin`**, sorted within each step: create missing rows at version 0 (a row that is not there cannot be
+locked), lock the rows, reserve the keys, read the clock. With `wait=False` rows held by somebody else are left out of
+`rows` and `unchanged`; with `wait=True` they are waited for, up to the store's lock time-out. Keys are always waited
+for. Rows asked for under `reads` are read after the locks are held and are not locked.
+
+**Leaving the context without a commit** undoes everything, reservations included. A commit frees the reservations the
+changes do not use and removes rows still at version 0.
+
+**Errors.** A store raises `Conflict`, `Duplicate`, `Fenced`, `Unavailable` or `Unknown` and no other. All but `Unknown`
+promise that nothing was written. After `Unknown`, whoever locks one of the batch's streams again sees either all of the
+batch or none of it (`tx.turn_at` tells), because the lost transaction holds its locks until it has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from betimes.core.deciders import EffectCall
+from betimes.core.instants import Instant
+from betimes.core.segments import Segment
+from betimes.core.streams import EffectId, KeyId, StreamId
+
+DueIndex: TypeAlias = Literal["alarm", "due"]
+PAGE_MAX = 1_000
+NOT_CACHED = -1
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """What a transaction needs: streams with the version the caller has cached (`NOT_CACHED`: none), keys, sends."""
+
+    locks: Mapping[StreamId, int] = {}
+    reads: Mapping[StreamId, int] = {}
+    keys: Sequence[KeyId] = ()
+    sends: Sequence[EffectId] = ()
+    """Commands to other streams that this transaction will apply; each is taken only if it is its source's oldest."""
+    wait: bool = False
+
+
+class Row(NamedTuple):
+    """A stream's row as its last segment left it. `state` is `None` before it exists and after it was deleted."""
+
+    version: int
+    schema: int
+    state: str | None
+    at: Instant
+    alarm_at: Instant | None
+    digest: str
+
+
+NO_ROW = Row(0, 0, None, 0, None, "")
+
+
+class SeenKey(NamedTuple):
+    """A key that was used before: what the request was, and the segment it led to."""
+
+    request: str
+    segment: Segment
+
+
+class StreamWrite(NamedTuple):
+    """A stream's new row; refused with `Conflict` unless the stored version is `expected`."""
+
+    stream: StreamId
+    expected: int
+    version: int
+    schema: int
+    state: str | None
+    at: Instant
+    alarm_at: Instant | None
+    digest: str
+    status: str
+    owner: str
+    due_at: Instant | None
+
+
+class KeyWrite(NamedTuple):
+    """A reserved key that is now used."""
+
+    key: KeyId
+    request: str
+    stream: StreamId
+    version: int
+    expires_at: Instant
+
+
+class EffectWrite(NamedTuple):
+    """A new effect. A send has `executor == SEND` and the encoded command as its payload, and `to`."""
+
+    id: EffectId
+    executor: str
+    payload: str
+    created_at: Instant
+    next_attempt_at: Instant
+    at_most_once: bool = False
+    attempts_max: int = 1
+    lease_s: int = 60
+    report: bool = False
+    to: StreamId | None = None
+
+
+SEND = "send"
+
+EffectStatus: TypeAlias = Literal["pending", "leased", "done", "failed", "dead"]
+
+
+class Settlement(NamedTuple):
+    """How an attempt ended; refused with `Fenced` unless `fence` is still the effect's lease."""
+
+    id: EffectId
+    fence: int
+    status: EffectStatus
+    at: Instant
+    next_attempt_at: Instant | None = None
+    error: str = ""
+
+
+class Changes(msgspec.Struct):
+    """Everything a batch writes, in the order it was decided."""
+
+    streams: list[StreamWrite] = []
+    segments: list[Segment] = []
+    keys: list[KeyWrite] = []
+    effects: list[EffectWrite] = []
+    sends_applied: list[EffectId] = []
+    settlements: list[Settlement] = []
+
+
+class Tx(Protocol):
+    """A transaction that holds its locks: of the streams asked for, `rows` moved since cached and `unchanged` did not."""
+
+    now: Instant
+    rows: dict[StreamId, Row]
+    unchanged: set[StreamId]
+    seen: dict[KeyId, SeenKey]
+    sends: set[EffectId]
+
+    async def extend(self, ask: Ask) -> None:
+        """Ask for more. It never waits for rows, so that it cannot deadlock with a batch that is waiting."""
+
+    async def commit(self, changes: Changes) -> None:
+        """Write everything, or nothing and raise."""
+
+    async def turn_at(self, stream: StreamId, version: int) -> str | None:
+        """The turn that wrote this version, to tell after `Unknown` whether it was ours."""
+
+
+class WaitingSend(NamedTuple):
+    """A command to another stream that has not been applied yet."""
+
+    id: EffectId
+    to: StreamId
+    command: str
+    created_at: Instant
+
+
+class EffectRow(NamedTuple):
+    """An effect as it is listed."""
+
+    id: EffectId
+    executor: str
+    payload: str
+    status: EffectStatus
+    attempts: int
+    created_at: Instant
+    next_attempt_at: Instant | None
+    finished_at: Instant | None
+    last_error: str
+    at_most_once: bool
+    to: StreamId | None
+
+
+class Lease(NamedTuple):
+    """An effect this process holds now.
+
+    `expired`: its last lease ran out and it may not be called again (at most once, or no attempts left); only settle.
+    """
+
+    call: EffectCall
+    expired: bool
+
+
+class StreamRow(NamedTuple):
+    """A stream as it is listed, without its state's meaning."""
+
+    stream: StreamId
+    version: int
+    schema: int
+    state: str | None
+    at: Instant
+    alarm_at: Instant | None
+    status: str
+    owner: str
+    due_at: Instant | None
+    digest: str
+    snooze_until: Instant | None
+
+
+class StreamQuery(msgspec.Struct, frozen=True):
+    """Which streams to list; a field left out does not narrow. Only streams that exist are listed.
+
+    In order of their ids after `after`, or, when `due_before` is given, in order of `(due_at, id)` after
+    `(after_due_at, after)`.
+    """
+
+    tenant: str | None = None
+    kind: str | None = None
+    owner: str | None = None
+    status: str | None = None
+    due_before: Instant | None = None
+    """At or before this instant."""
+    after: StreamId | None = None
+    after_due_at: Instant | None = None
+    limit: int = 100
+
+
+class LedgerQuery(msgspec.Struct, frozen=True):
+    """Which segments to read; a field left out does not narrow.
+
+    In commit order after the position `after`, or backwards from before it (from the end when it is 0).
+    """
+
+    after: int = 0
+    backwards: bool = False
+    tenant: str | None = None
+    kind: str | None = None
+    id: str | None = None
+    key: str | None = None
+    correlation: str | None = None
+    turn: str | None = None
+    since_at: Instant | None = None
+    until_at: Instant | None = None
+    limit: int = 100
+
+
+class EffectQuery(msgspec.Struct, frozen=True):
+    """Which effects to list, in order of their ids after `after`; a field left out does not narrow."""
+
+    tenant: str | None = None
+    source: StreamId | None = None
+    executor: str | None = None
+    status: EffectStatus | None = None
+    after: EffectId | None = None
+    limit: int = 100
+
+
+class Backlog(NamedTuple):
+    """What is owed: how much, and since when. `orphaned` are calls nobody has taken for a minute, by executor."""
+
+    alarms_due: int
+    oldest_alarm_at: Instant | None
+    snoozed: int
+    effects_pending: int
+    effects_dead: int
+    orphaned: dict[str, int]
+
+
+class Store(Protocol):
+    """A place that keeps streams, their ledger, keys, effects and policies."""
+
+    async def open(self) -> None:
+        """Bring the schema up to date and check that the database is durable; safe when several start together."""
+
+    async def close(self) -> None:
+        """Give everything back; a store can be opened again."""
+
+    async def now(self) -> Instant:
+        """The store's time."""
+
+    def begin(self, ask: Ask) -> AbstractAsyncContextManager[Tx]:
+        """Lock, reserve and read what a batch needs."""
+
+    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
+                  tenant: str | None = None) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
+        """Lock up to `limit` streams due at the store's time (or `until_at`, if earlier), oldest first, skipping held ones."""
+
+    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = ()) -> Instant | None:
+        """The earliest instant at which a stream of these kinds, or a call for these executors, is due."""
+
+    async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
+        """Let a wake that failed rest, beside the state; any later commit to the stream ends it."""
+
+    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
+        """Take calls that are due for these executors, each with a fence; a lease that ran out may be taken again."""
+
+    async def renew_lease(self, effect: EffectId, fence: int) -> None:
+        """Extend a lease by its own length, or raise `Fenced`."""
+
+    async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
+        """The oldest send of each source stream that nobody has applied."""
+
+    async def effects(self, query: EffectQuery) -> list[EffectRow]: ...
+
+    async def revive_effect(self, effect: EffectId) -> bool:
+        """Give a dead letter fresh attempts; `False` when it is not one."""
+
+    async def discard_effect(self, effect: EffectId) -> bool:
+        """Remove a dead letter; `False` when it is not one."""
+
+    async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
+        """Rows that exist, without locks."""
+
+    async def seen(self, key: KeyId) -> SeenKey | None:
+        """What a key was used for, while it is kept."""
+
+    async def streams(self, query: StreamQuery) -> list[StreamRow]: ...
+
+    async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
+        """A stream's row and a page of its segments, both from one snapshot."""
+
+    async def ledger(self, query: LedgerQuery) -> list[Segment]:
+        """A page of segments in commit order; none can appear later before one already returned."""
+
+    async def save_policy(self, fingerprint: str, body: str) -> None:
+        """Keep a policy body; saving it again changes nothing."""
+
+    async def policy(self, fingerprint: str) -> str | None: ...
+
+    async def replace_history(self, checkpoint: Segment) -> int:
+        """Put the checkpoint in place of the segments up to its version, unless a live key needs one; how many went."""
+
+    async def forget(self, *, before_at: Instant, limit: int) -> int:
+        """Remove keys that have expired and calls that ended before the instant, at most `limit` of each."""
+
+    async def backlog(self, kinds: Sequence[str]) -> Backlog: ...

@@ -1,0 +1,1 @@
+"""Store adapters: small, one per database, all behind the contract in `betimes.engine.store`."""

@@ -1,0 +1,241 @@
+"""A connection to an in-memory database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec.structs import replace
+
+from betimes.core.errors import Fenced
+from betimes.core.instants import MINUTE, SECOND, Instant, earliest
+from betimes.core.segments import Segment
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.store import (
+    PAGE_MAX,
+    SEND,
+    Ask,
+    Backlog,
+    DueIndex,
+    EffectQuery,
+    EffectRow,
+    Lease,
+    LedgerQuery,
+    Row,
+    SeenKey,
+    StreamQuery,
+    StreamRow,
+    StreamWrite,
+    WaitingSend,
+)
+from betimes.stores.memory.database import MemoryDatabase
+from betimes.stores.memory.transaction import MemoryTx
+
+
+class MemoryStore:
+    """A connection to a `MemoryDatabase`, with its clock."""
+
+    def __init__(self, clock: Callable[[], Instant], database: MemoryDatabase | None = None) -> None:
+        self.clock = clock
+        self.database = database or MemoryDatabase()
+
+    async def open(self) -> None:
+        """Nothing to prepare."""
+
+    async def close(self) -> None:
+        """Nothing to give back: the database lives as long as somebody holds it."""
+
+    async def now(self) -> Instant:
+        return self.clock()
+
+    @asynccontextmanager
+    async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
+        tx = MemoryTx(self.database, self.clock)
+        try:
+            await tx.start(ask)
+            yield tx
+        finally:
+            self.database.release(tx)
+
+    @asynccontextmanager
+    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
+                        tenant: str | None = None) -> AsyncIterator[MemoryTx]:  # fmt: skip
+        tx = MemoryTx(self.database, self.clock)
+        try:
+            tx.now = self.clock()
+            until = tx.now if until_at is None else min(until_at, tx.now)
+            for at, stream in self._due(index, kinds, tenant):
+                if at > until or len(tx.rows) == limit:
+                    break
+                if tx.try_lock(stream):
+                    tx.rows[stream] = Row(*self.database.rows[stream][2:8])
+            await asyncio.sleep(0)
+            yield tx
+        finally:
+            self.database.release(tx)
+
+    def _due(self, index: DueIndex, kinds: Sequence[str], tenant: str | None = None) -> list[tuple[Instant, StreamId]]:
+        return sorted(
+            (at, row.stream)
+            for row in self.database.rows.values()
+            if row.stream.kind in kinds and tenant in (None, row.stream.tenant)
+            and (at := self._wakes_at(row) if index == "alarm" else row.due_at) is not None
+        )  # fmt: skip
+
+    def _wakes_at(self, row: StreamWrite) -> Instant | None:
+        return None if row.alarm_at is None else max(row.alarm_at, self.database.snoozes.get(row.stream, row.alarm_at))
+
+    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = ()) -> Instant | None:
+        calls = [e.next_attempt_at for e in self.database.effects.values() if e.write.executor in executors]
+        return earliest(*(at for at, _ in self._due(index, kinds)[:1]), *calls)
+
+    async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
+        if self.database.version(stream) == version:
+            self.database.snoozes[stream] = until
+
+    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
+        now = self.clock()
+        due = [e for e in self.database.effects.values() if e.write.executor in executors and e.is_due(now)]
+        return [e.lease(now) for e in sorted(due, key=lambda e: (e.next_attempt_at or 0, e.write.id))[:limit]]
+
+    async def renew_lease(self, effect: EffectId, fence: int) -> None:
+        held = self.database.effects.get(effect)
+        if not held or held.fence != fence or held.status != "leased":
+            raise Fenced(f"the lease on effect {effect.handle} was lost")
+        held.next_attempt_at = self.clock() + held.write.lease_s * SECOND
+
+    async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
+        sources = {e.write.id.source for e in self.database.effects.values() if e.write.executor == SEND}
+        oldest = [
+            send
+            for source in sources
+            if (send := self.database.oldest_send(source)) and send.created_at < created_before
+        ]
+        return sorted(oldest, key=lambda send: (send.created_at, send.id))[:limit]
+
+    async def effects(self, query: EffectQuery) -> list[EffectRow]:
+        rows = (self.database.effects[id].row() for id in sorted(self.database.effects))
+        return [row for row in rows if _effect_fits(row, query)][: min(query.limit, PAGE_MAX)]
+
+    async def revive_effect(self, effect: EffectId) -> bool:
+        held = self.database.effects.get(effect)
+        return held is not None and held.revive(self.clock())
+
+    async def discard_effect(self, effect: EffectId) -> bool:
+        held = self.database.effects.get(effect)
+        return held is not None and held.status == "dead" and self.database.effects.pop(effect) is held
+
+    async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
+        rows = self.database.rows
+        return {stream: Row(*rows[stream][2:8]) for stream in streams if stream in rows}
+
+    async def seen(self, key: KeyId) -> SeenKey | None:
+        return self.database.live_key(key, self.clock())
+
+    async def streams(self, query: StreamQuery) -> list[StreamRow]:
+        fitting = [self._stream_row(row) for row in self.database.rows.values() if _stream_fits(row, query)]
+        by_due = query.due_before is not None
+        fitting.sort(key=lambda row: (row.due_at or 0, row.stream) if by_due else (0, row.stream))
+        return fitting[: min(query.limit, PAGE_MAX)]
+
+    def _stream_row(self, row: StreamWrite) -> StreamRow:
+        return StreamRow(row.stream, row.version, row.schema, row.state, row.at, row.alarm_at, row.status, row.owner,
+                         row.due_at, row.digest, self.database.snoozes.get(row.stream))  # fmt: skip
+
+    async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
+        row = self.database.rows.get(stream)
+        later = [s for s in self.database.histories.get(stream, ()) if s.version > after_version]
+        return (self._stream_row(row) if row else None), later[: min(limit, PAGE_MAX)]
+
+    async def ledger(self, query: LedgerQuery) -> list[Segment]:
+        ordered = reversed(self.database.segments) if query.backwards else iter(self.database.segments)
+        return [s for s in ordered if _segment_fits(s, query)][: min(query.limit, PAGE_MAX)]
+
+    async def save_policy(self, fingerprint: str, body: str) -> None:
+        self.database.policies.setdefault(fingerprint, body)
+
+    async def policy(self, fingerprint: str) -> str | None:
+        return self.database.policies.get(fingerprint)
+
+    async def replace_history(self, checkpoint: Segment) -> int:
+        stream, version = checkpoint.stream, checkpoint.version
+        now, db = self.clock(), self.database
+        if any(k.stream == stream and k.version <= version and k.expires_at > now for k in db.keys.values()):
+            return 0
+        gone = [s for s in db.histories[stream] if s.version <= version]
+        placed = replace(checkpoint, seq=gone[-1].seq)
+        db.histories[stream] = [placed, *db.histories[stream][len(gone) :]]
+        lost = {s.seq for s in gone}
+        db.segments = sorted([placed, *(s for s in db.segments if s.seq not in lost)], key=lambda s: s.seq)
+        return len(gone)
+
+    async def forget(self, *, before_at: Instant, limit: int) -> int:
+        db, now = self.database, self.clock()
+        keys = [k for k, used in db.keys.items() if used.expires_at <= now][:limit]
+        ended = [
+            i
+            for i, e in db.effects.items()
+            if e.finished_at is not None and e.finished_at < before_at and e.status != "dead"
+        ]
+        for key in keys:
+            del db.keys[key]
+        for id in ended[:limit]:
+            del db.effects[id]
+        return len(keys) + len(ended[:limit])
+
+    async def backlog(self, kinds: Sequence[str]) -> Backlog:
+        now = self.clock()
+        effects = self.database.effects.values()
+        due = [at for at, _ in self._due("alarm", kinds) if at <= now]
+        stale = Counter(e.write.executor for e in effects if e.is_due(now - MINUTE))
+        return Backlog(
+            len(due), min(due, default=None), sum(until > now for until in self.database.snoozes.values()),
+            sum(e.status in ("pending", "leased") for e in effects), sum(e.status == "dead" for e in effects),
+            dict(stale),
+        )  # fmt: skip
+
+
+def _stream_fits(row: StreamWrite, query: StreamQuery) -> bool:
+    return (
+        row.version > 0 and row.state is not None
+        and query.tenant in (None, row.stream.tenant)
+        and query.kind in (None, row.stream.kind)
+        and query.owner in (None, row.owner)
+        and query.status in (None, row.status)
+        and _after_stream(row, query)
+    )  # fmt: skip
+
+
+def _after_stream(row: StreamWrite, query: StreamQuery) -> bool:
+    if query.due_before is None:
+        return query.after is None or row.stream > query.after
+    if row.due_at is None or row.due_at > query.due_before:
+        return False
+    return query.after is None or (row.due_at, row.stream) > (query.after_due_at or 0, query.after)
+
+
+def _segment_fits(segment: Segment, query: LedgerQuery) -> bool:
+    ahead = segment.seq < (query.after or segment.seq + 1) if query.backwards else segment.seq > query.after
+    return (
+        ahead
+        and query.tenant in (None, segment.stream.tenant)
+        and query.kind in (None, segment.stream.kind)
+        and query.id in (None, segment.stream.id)
+        and query.key in (None, segment.key and segment.key.key)
+        and query.correlation in (None, segment.correlation)
+        and query.turn in (None, segment.turn)
+        and (query.since_at is None or segment.at >= query.since_at)
+        and (query.until_at is None or segment.at < query.until_at)
+    )
+
+
+def _effect_fits(row: EffectRow, query: EffectQuery) -> bool:
+    return (
+        query.tenant in (None, row.id.tenant)
+        and query.source in (None, row.id.source)
+        and query.executor in (None, row.executor)
+        and query.status in (None, row.status)
+        and (query.after is None or row.id > query.after)
+    )

@@ -1,0 +1,126 @@
+"""One transaction in memory: locks as asked for, everything else as it is committed at that moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+from betimes.core.errors import Conflict, Duplicate, Fenced, Unavailable
+from betimes.core.instants import Instant
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.store import NO_ROW, Ask, Changes, Row, SeenKey
+from betimes.stores.memory.database import MemoryDatabase
+from betimes.stores.memory.effects import MemoryEffect
+
+LOCK_TIMEOUT_S = 5.0
+
+
+class MemoryTx:
+    """One transaction: locks taken as asked, everything else read from the database as it is now."""
+
+    def __init__(self, database: MemoryDatabase, clock: Callable[[], Instant]) -> None:
+        self.db = database
+        self.clock = clock
+        self.now: Instant = 0
+        self.rows: dict[StreamId, Row] = {}
+        self.unchanged: set[StreamId] = set()
+        self.seen: dict[KeyId, SeenKey] = {}
+        self.sends: set[EffectId] = set()
+
+    async def start(self, ask: Ask) -> None:
+        await self._lock_all(ask)
+        await self._take_keys(ask.keys)
+        self._take_sends(ask.sends)
+        self.now = self.clock()
+        self._show(ask.reads)
+
+    async def extend(self, ask: Ask) -> None:
+        for stream in sorted(ask.locks):
+            self.try_lock(stream)
+        await asyncio.sleep(0)
+        self._show({s: v for s, v in ask.locks.items() if self._holds(s)})
+        self._show(ask.reads)
+
+    async def _lock_all(self, ask: Ask) -> None:
+        for stream in sorted(ask.locks):
+            if ask.wait:
+                await self._wait_for(stream)
+            else:
+                self.try_lock(stream)
+            await asyncio.sleep(0)
+        self._show({s: v for s, v in ask.locks.items() if self._holds(s)})
+
+    async def _take_keys(self, keys: Sequence[KeyId]) -> None:
+        for key in sorted(keys):
+            await self._wait_for(key)
+            seen = self.db.live_key(key, self.clock())
+            if seen:
+                self.seen[key] = seen
+
+    def _take_sends(self, sends: Sequence[EffectId]) -> None:
+        for effect in sends:
+            oldest = self.db.oldest_send(effect.source)
+            if oldest and oldest.id == effect and self.try_lock(effect):
+                self.sends.add(effect)
+
+    def _show(self, asked: Mapping[StreamId, int]) -> None:
+        for stream, cached in asked.items():
+            row = self.db.rows.get(stream)
+            if (row.version if row else 0) == cached:
+                self.unchanged.add(stream)
+            else:
+                self.rows[stream] = Row(*row[2:8]) if row else NO_ROW
+
+    def _holds(self, name: Hashable) -> bool:
+        return self.db.holders.get(name) is self
+
+    def try_lock(self, name: Hashable) -> bool:
+        return self.db.holders.setdefault(name, self) is self
+
+    async def _wait_for(self, name: Hashable) -> None:
+        try:
+            async with asyncio.timeout(LOCK_TIMEOUT_S):
+                while not self.try_lock(name):
+                    await self.db.released.wait()
+        except TimeoutError as error:
+            raise Unavailable(f"{name} was held by another process for {LOCK_TIMEOUT_S:g} s; try again") from error
+
+    async def turn_at(self, stream: StreamId, version: int) -> str | None:
+        segment = self.db.segment(stream, version)
+        return segment.turn if segment else None
+
+    async def commit(self, changes: Changes) -> None:
+        await asyncio.sleep(0)
+        self._check(changes)
+        self._apply(changes)
+
+    def _check(self, changes: Changes) -> None:
+        for write in changes.streams:
+            if self.db.version(write.stream) != write.expected:
+                raise Conflict(f"{write.stream} is at version {self.db.version(write.stream)}, not {write.expected}")
+        for key in changes.keys:
+            if self.db.live_key(key.key, self.clock()):
+                raise Duplicate(f"the key {key.key} is on record already")
+        for sent in changes.sends_applied:
+            if sent not in self.db.effects:
+                raise Fenced(f"the command {sent.handle} was applied by another process")
+        for settled in changes.settlements:
+            effect = self.db.effects.get(settled.id)
+            if not effect or effect.fence != settled.fence or effect.status != "leased":
+                raise Fenced(f"the lease on effect {settled.id.handle} was lost")
+
+    def _apply(self, changes: Changes) -> None:
+        db = self.db
+        for write in changes.streams:
+            db.rows[write.stream] = write
+            db.snoozes.pop(write.stream, None)
+        for segment in changes.segments:
+            db.append(segment)
+        for key in changes.keys:
+            db.keys[key.key] = key
+        for effect in changes.effects:
+            db.effects[effect.id] = MemoryEffect(effect)
+        for sent in changes.sends_applied:
+            del db.effects[sent]
+        for settled in changes.settlements:
+            db.effects[settled.id].settle(settled)

@@ -1,0 +1,1 @@
+"""For tests of what is built on betimes: a virtual clock, given/when/then, store conformance, the simulator."""

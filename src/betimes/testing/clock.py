@@ -1,0 +1,27 @@
+"""A clock that stands still until it is moved, so that no test waits for time to pass."""
+
+from __future__ import annotations
+
+from betimes.core.instants import Instant, parse, render, seconds
+
+
+class VirtualClock:
+    """Give it to a store in place of the real clock; it is called for the instant."""
+
+    def __init__(self, start: Instant | str = "2026-01-05T09:00:00Z") -> None:
+        self._now = parse(start) if isinstance(start, str) else start
+
+    def __call__(self) -> Instant:
+        return self._now
+
+    def advance(self, by_s: float) -> Instant:
+        """Move forward by a number of seconds."""
+        return self.advance_to(self._now + seconds(by_s))
+
+    def advance_to(self, at: Instant | str) -> Instant:
+        """Move forward to an instant; a clock never goes back."""
+        target = parse(at) if isinstance(at, str) else at
+        if target < self._now:
+            raise ValueError(f"the clock is at {render(self._now)} and cannot go back to {render(target)}")
+        self._now = target
+        return target
