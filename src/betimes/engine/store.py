@@ -143,7 +143,7 @@ class Changes(msgspec.Struct):
 
 
 class Tx(Protocol):
-    """A transaction that holds its locks: of the streams asked for, `rows` moved since cached and `unchanged` did not."""
+    """A transaction that holds its locks. Of the streams asked for, `rows` moved since cached, `unchanged` did not."""
 
     now: Instant
     rows: dict[StreamId, Row]
@@ -288,7 +288,10 @@ class Store(Protocol):
 
     def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
                   tenant: str | None = None) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
-        """Lock up to `limit` streams due at the store's time (or `until_at`, if earlier), oldest first, skipping held ones."""
+        """Lock up to `limit` streams due at the store's time (or at `until_at`, if earlier), oldest first.
+
+        Streams held by somebody else are skipped. The index `alarm` heeds snoozes.
+        """
 
     async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = ()) -> Instant | None:
         """The earliest instant at which a stream of these kinds, or a call for these executors, is due."""
