@@ -135,6 +135,8 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     """The union of its command structs, tagged."""
     events: Any
     """The union of its event structs, tagged."""
+    replies: Any = Any
+    """The type of its replies, so that one answered from the record is what was answered first."""
     decide: Callable[[View[State], Any, Policy, Instant], Decision | Refusal]
     fold: Callable[[State | None, Any], State | None]
     alarm: Callable[[State], Instant | None] = _no_alarm

@@ -12,9 +12,10 @@ trusted only for a stream whose locked version equals the cached one.
 all the same. Either guard alone makes it impossible to decide twice for one cause.
 
 **Order inside `begin`**, sorted within each step: create missing rows at version 0 (a row that is not there cannot be
-locked), lock the rows, reserve the keys, read the clock. With `wait=False` rows held by somebody else are left out of
-`rows` and `unchanged`; with `wait=True` they are waited for, up to the store's lock time-out. Keys are always waited
-for. Rows asked for under `reads` are read after the locks are held and are not locked.
+locked), lock the rows, reserve the keys, take the sends, read the clock. The rows named in `waits` are locked first and
+waited for, up to the store's lock time-out; the others are then locked if they are free and left out of `rows` and
+`unchanged` if somebody holds them. So whoever waits for a row holds only rows that sort before it, and nobody can wait
+in a circle. Keys are always waited for, after the rows. Rows asked for under `reads` are read last and not locked.
 
 **Leaving the context without a commit** undoes everything, reservations included. A commit frees the reservations the
 changes do not use and removes rows still at version 0.
@@ -26,7 +27,7 @@ batch or none of it (`tx.turn_at` tells), because the lost transaction holds its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -49,8 +50,9 @@ class Ask(msgspec.Struct, frozen=True):
     reads: Mapping[StreamId, int] = {}
     keys: Sequence[KeyId] = ()
     sends: Sequence[EffectId] = ()
-    """Commands to other streams that this transaction will apply; each is taken only if it is its source's oldest."""
-    wait: bool = False
+    """Commands to other streams to apply; one is taken if it is free and every older one of its source is asked for too."""
+    waits: Set[StreamId] = frozenset()
+    """Those of `locks` to wait for when somebody holds them."""
 
 
 class Row(NamedTuple):
@@ -131,6 +133,14 @@ class Settlement(NamedTuple):
     error: str = ""
 
 
+class DeadSend(NamedTuple):
+    """A send this transaction took whose target could not decide it; kept as a dead letter, out of its source's way."""
+
+    id: EffectId
+    at: Instant
+    error: str
+
+
 class Changes(msgspec.Struct):
     """Everything a batch writes, in the order it was decided."""
 
@@ -139,6 +149,8 @@ class Changes(msgspec.Struct):
     keys: list[KeyWrite] = []
     effects: list[EffectWrite] = []
     sends_applied: list[EffectId] = []
+    """Removed; refused with `Fenced` if one is gone already."""
+    sends_dead: list[DeadSend] = []
     settlements: list[Settlement] = []
 
 
@@ -306,7 +318,7 @@ class Store(Protocol):
         """Extend a lease by its own length, or raise `Fenced`."""
 
     async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
-        """The oldest send of each source stream that nobody has applied."""
+        """The oldest sends that nobody has applied; dead ones are left out."""
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from collections.abc import Hashable
 
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import SEND, KeyWrite, SeenKey, StreamWrite, WaitingSend
+from betimes.engine.store import SEND, DeadSend, KeyWrite, SeenKey, StreamWrite
 from betimes.stores.memory.effects import MemoryEffect
 
 
@@ -24,6 +25,7 @@ class MemoryDatabase:
         self.histories: dict[StreamId, list[Segment]] = {}
         self.keys: dict[KeyId, KeyWrite] = {}
         self.effects: dict[EffectId, MemoryEffect] = {}
+        self.sends: dict[StreamId, list[EffectId]] = {}
         self.policies: dict[str, str] = {}
         self.holders: dict[Hashable, object] = {}
         self.released = asyncio.Event()
@@ -55,7 +57,24 @@ class MemoryDatabase:
         segment = self.segment(used.stream, used.version)
         return SeenKey(used.request, segment) if segment else None
 
-    def oldest_send(self, source: StreamId) -> WaitingSend | None:
-        sends = [e.write for e in self.effects.values() if e.write.executor == SEND and e.write.id.source == source]
-        first = min(sends, key=lambda write: write.id, default=None)
-        return WaitingSend(first.id, first.to, first.payload, first.created_at) if first and first.to else None
+    def add_effect(self, effect: MemoryEffect) -> None:
+        self.effects[effect.write.id] = effect
+        if effect.write.executor == SEND:
+            insort(self.sends.setdefault(effect.write.id.source, []), effect.write.id)
+
+    def remove_effect(self, id: EffectId) -> None:
+        effect = self.effects.pop(id)
+        if effect.write.executor == SEND and effect.status == "pending":
+            self.sends[id.source].remove(id)
+
+    def bury_send(self, dead: DeadSend) -> None:
+        self.sends[dead.id.source].remove(dead.id)
+        self.effects[dead.id].bury(dead)
+
+    def revive(self, id: EffectId, now: Instant) -> bool:
+        effect = self.effects.get(id)
+        if not effect or not effect.revive(now):
+            return False
+        if effect.write.executor == SEND:
+            insort(self.sends.setdefault(id.source, []), id)
+        return True

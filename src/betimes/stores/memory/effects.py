@@ -6,7 +6,7 @@ import msgspec
 
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import SECOND, Instant
-from betimes.engine.store import EffectRow, EffectStatus, EffectWrite, Lease, Settlement
+from betimes.engine.store import DeadSend, EffectRow, EffectStatus, EffectWrite, Lease, Settlement
 
 
 class MemoryEffect:
@@ -42,6 +42,9 @@ class MemoryEffect:
         self.next_attempt_at = settled.next_attempt_at
         self.last_error = settled.error
         self.finished_at = None if settled.status == "pending" else settled.at
+
+    def bury(self, dead: DeadSend) -> None:
+        self.status, self.next_attempt_at, self.finished_at, self.last_error = "dead", None, dead.at, dead.error
 
     def revive(self, now: Instant) -> bool:
         if self.status != "dead":

@@ -15,7 +15,6 @@ from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import (
     PAGE_MAX,
-    SEND,
     Ask,
     Backlog,
     DueIndex,
@@ -107,21 +106,16 @@ class MemoryStore:
         held.next_attempt_at = self.clock() + held.write.lease_s * SECOND
 
     async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
-        sources = {e.write.id.source for e in self.database.effects.values() if e.write.executor == SEND}
-        oldest = [
-            send
-            for source in sources
-            if (send := self.database.oldest_send(source)) and send.created_at < created_before
-        ]
-        return sorted(oldest, key=lambda send: (send.created_at, send.id))[:limit]
+        sends = (self.database.effects[id].write for waiting in self.database.sends.values() for id in waiting)
+        old = sorted((send for send in sends if send.created_at < created_before), key=lambda s: (s.created_at, s.id))
+        return [WaitingSend(s.id, s.to, s.payload, s.created_at) for s in old[:limit] if s.to]
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]:
         rows = (self.database.effects[id].row() for id in sorted(self.database.effects))
         return [row for row in rows if _effect_fits(row, query)][: min(query.limit, PAGE_MAX)]
 
     async def revive_effect(self, effect: EffectId) -> bool:
-        held = self.database.effects.get(effect)
-        return held is not None and held.revive(self.clock())
+        return self.database.revive(effect, self.clock())
 
     async def discard_effect(self, effect: EffectId) -> bool:
         held = self.database.effects.get(effect)

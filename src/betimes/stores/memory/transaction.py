@@ -42,11 +42,11 @@ class MemoryTx:
         self._show(ask.reads)
 
     async def _lock_all(self, ask: Ask) -> None:
+        for stream in sorted(ask.waits):
+            await self._wait_for(stream)
+            await asyncio.sleep(0)
         for stream in sorted(ask.locks):
-            if ask.wait:
-                await self._wait_for(stream)
-            else:
-                self.try_lock(stream)
+            self.try_lock(stream)
             await asyncio.sleep(0)
         self._show({s: v for s, v in ask.locks.items() if self._holds(s)})
 
@@ -58,9 +58,10 @@ class MemoryTx:
                 self.seen[key] = seen
 
     def _take_sends(self, sends: Sequence[EffectId]) -> None:
+        asked = set(sends)
         for effect in sends:
-            oldest = self.db.oldest_send(effect.source)
-            if oldest and oldest.id == effect and self.try_lock(effect):
+            up_to = [send for send in self.db.sends.get(effect.source, ()) if send <= effect]
+            if effect in up_to and asked.issuperset(up_to) and self.try_lock(effect):
                 self.sends.add(effect)
 
     def _show(self, asked: Mapping[StreamId, int]) -> None:
@@ -102,7 +103,7 @@ class MemoryTx:
             if self.db.live_key(key.key, self.clock()):
                 raise Duplicate(f"the key {key.key} is on record already")
         for sent in changes.sends_applied:
-            if sent not in self.db.effects:
+            if sent not in self.db.sends.get(sent.source, ()):
                 raise Fenced(f"the command {sent.handle} was applied by another process")
         for settled in changes.settlements:
             effect = self.db.effects.get(settled.id)
@@ -119,8 +120,10 @@ class MemoryTx:
         for key in changes.keys:
             db.keys[key.key] = key
         for effect in changes.effects:
-            db.effects[effect.id] = MemoryEffect(effect)
+            db.add_effect(MemoryEffect(effect))
         for sent in changes.sends_applied:
-            del db.effects[sent]
+            db.remove_effect(sent)
+        for dead in changes.sends_dead:
+            db.bury_send(dead)
         for settled in changes.settlements:
             db.effects[settled.id].settle(settled)

@@ -1,0 +1,109 @@
+"""The deciders a process knows, by kind, and how their commands, events and states become text and back.
+
+Text that does not decode is a `MalformedRow` that names the stream; text from a newer schema is refused as
+`NewerVersion`, because folding it and writing it back would lose what this code does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from betimes.core.canonical import encode
+from betimes.core.deciders import Checkpoint, Command, Decider, Event, Settled, Wake
+from betimes.core.errors import Fault, Invalid, MalformedRow, NewerVersion, UnknownKind
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import StreamId
+from betimes.core.verdicts import RuleTable, Verdict
+
+_verdicts = msgspec.json.Decoder(Verdict)
+
+
+class Kind:
+    """One decider with its decoders."""
+
+    def __init__(self, decider: Decider[Any]) -> None:
+        self.decider = decider
+        self._states = msgspec.json.Decoder(decider.state)
+        self._events = msgspec.json.Decoder(tuple[decider.events, ...])
+        self._commands = msgspec.json.Decoder(decider.commands | Wake | Settled)
+        self._replies = msgspec.json.Decoder(decider.replies)
+
+    def state(self, stream: StreamId, schema: int, text: str | None) -> Any:
+        self._refuse_newer(stream, schema)
+        return None if text is None else _decoded(self._states, text, f"the state of {stream}")
+
+    def events(self, segment: Segment) -> tuple[Event, ...]:
+        self._refuse_newer(segment.stream, segment.schema)
+        events: tuple[Event, ...] = _decoded(self._events, segment.events, f"the events of {segment.handle}")
+        return events
+
+    def command(self, text: str, name: str) -> Command:
+        command: Command = _decoded(self._commands, text, f"the command of {name}")
+        return command
+
+    def recorded(self, segment: Segment) -> Recorded:
+        """What the segment answered when it was written."""
+        verdict = _decoded(_verdicts, segment.verdict, f"the verdict of {segment.handle}") if segment.verdict else None
+        reply = _decoded(self._replies, segment.reply, f"the reply of {segment.handle}") if segment.reply else None
+        return Recorded(
+            segment.stream, segment.version, segment.at, segment.policy, verdict=verdict, reply=reply, replayed=True
+        )
+
+    def _refuse_newer(self, stream: StreamId, schema: int) -> None:
+        if schema > self.decider.schema:
+            raise NewerVersion(
+                f"{stream} was written with schema {schema} of {stream.kind!r}; this process knows "
+                f"{self.decider.schema}. Upgrade it before it touches this stream"
+            )
+
+
+class Kinds:
+    """All deciders of a process."""
+
+    def __init__(self, deciders: Iterable[Decider[Any]]) -> None:
+        self._kinds: dict[str, Kind] = {}
+        for decider in deciders:
+            if decider.kind in self._kinds:
+                raise Invalid(f"two deciders claim the kind {decider.kind!r}; give one of them another name")
+            self._kinds[decider.kind] = Kind(decider)
+        self.names = tuple(sorted(self._kinds))
+
+    def of(self, stream: StreamId) -> Kind:
+        try:
+            return self._kinds[stream.kind]
+        except KeyError:
+            known = ", ".join(self.names) or "none"
+            raise UnknownKind(f"no decider for the kind {stream.kind!r} of {stream}; known are {known}") from None
+
+    def table(self, name: str) -> RuleTable[Any] | None:
+        tables = (table for kind in self._kinds.values() for table in kind.decider.tables)
+        return next((table for table in tables if table.name == name), None)
+
+
+def checkpoint_of(segment: Segment) -> Checkpoint | None:
+    """The checkpoint a segment is, if it is one."""
+    if segment.command is None or not segment.command.startswith('{"type":"Checkpoint"'):
+        return None
+    checkpoint: Checkpoint = _decoded(_checkpoints, segment.command, f"the checkpoint {segment.handle}")
+    return checkpoint
+
+
+_checkpoints = msgspec.json.Decoder(Checkpoint)
+
+
+def encoded(value: Any, name: str) -> str:
+    """Canonical text of something a decider or caller made, or a `Fault` that names it."""
+    try:
+        return encode(value)
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise Fault(f"{name} cannot be encoded as JSON: {error}") from error
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], text: str, name: str) -> Any:
+    try:
+        return decoder.decode(text)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise MalformedRow(f"{name} cannot be read: {error}. Run `verify` on the stream to see what changed") from error

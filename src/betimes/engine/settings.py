@@ -1,0 +1,54 @@
+"""Every bound of the engine, named, with its unit last. Past a bound there is a clear error, never a slow death."""
+
+from __future__ import annotations
+
+import msgspec
+
+from betimes.core.instants import DAY
+
+
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much the engine takes on at once, and how long it waits."""
+
+    batch_max: int = 256
+    """Commands decided in one transaction."""
+    queue_max: int = 10_000
+    """Commands waiting in this process; the next one is refused as overloaded."""
+    cache_chars_max: int = 256 * 1024 * 1024
+    """Encoded size of the states kept decoded."""
+
+    command_chars_max: int = 256 * 1024
+    state_chars_max: int = 1024 * 1024
+    events_chars_max: int = 1024 * 1024
+    """Encoded events, or verdict and reply, of one segment."""
+    effect_chars_max: int = 256 * 1024
+    effects_max: int = 2_000
+    """Effects of one decision."""
+    wakes_before_command_max: int = 64
+    """Alarms rung ahead of one command in one turn; a command behind more waits for another turn."""
+
+    attempts_on_conflict_max: int = 5
+    """How often a turn that met a conflict is decided anew before its caller is told."""
+    unknown_resolve_s: float = 30.0
+    """How long an unknown commit outcome is looked into before its caller is told."""
+    retry_store_min_s: float = 0.05
+    retry_store_max_s: float = 2.0
+
+    poll_s: float = 0.5
+    """How often a running engine looks for alarms and effects that other processes left."""
+    timer_max_s: float = 30.0
+    """No timer is armed for longer, so that a suspended machine is late by this at most."""
+    snooze_min_s: float = 1.0
+    snooze_max_s: float = 300.0
+
+    calls_max: int = 64
+    """Effects carried out at once in this process."""
+    call_retry_min_s: float = 1.0
+    call_retry_max_s: float = 300.0
+    send_recovery_s: float = 2.0
+    """Age at which a command to another stream that its process has not applied is applied by any other."""
+    drain_s: float = 10.0
+    """How long closing waits for what is under way."""
+
+    key_retention_us: int = 7 * DAY
+    """How long an idempotency key is kept after its segment and whatever that segment promised."""
