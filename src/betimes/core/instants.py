@@ -36,12 +36,12 @@ def parse(text: str) -> Instant:
         raise Invalid(
             f"{text[:40]!r} is not an ISO 8601 instant with an offset, such as 2026-01-05T09:00:00Z"
         ) from error
-    return moment.timestamp_nanos() // 1_000
+    return moment.timestamp(unit="microsecond")
 
 
 def render(at: Instant) -> str:
     """ISO 8601 in UTC with `Z`."""
-    return _Moment.from_timestamp_nanos(at * 1_000).format_iso()
+    return _Moment.from_timestamp(at, unit="microsecond").format_iso()
 
 
 def epoch_up(at: Instant) -> int:
