@@ -158,7 +158,9 @@ class MemoryStore:
         now, db = self.clock(), self.database
         if any(k.stream == stream and k.version <= version and k.expires_at > now for k in db.keys.values()):
             return 0
-        gone = [s for s in db.histories[stream] if s.version <= version]
+        gone = [s for s in db.histories.get(stream, ()) if s.version <= version]
+        if not gone:
+            return 0
         placed = replace(checkpoint, seq=gone[-1].seq)
         db.histories[stream] = [placed, *db.histories[stream][len(gone) :]]
         lost = {s.seq for s in gone}

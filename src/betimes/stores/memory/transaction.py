@@ -39,6 +39,8 @@ class MemoryTx:
             self.try_lock(stream)
         await asyncio.sleep(0)
         self._show({s: v for s, v in ask.locks.items() if self._holds(s)})
+        await self._take_keys(ask.keys)
+        self._take_sends(ask.sends)
         self._show(ask.reads)
 
     async def _lock_all(self, ask: Ask) -> None:
@@ -58,11 +60,11 @@ class MemoryTx:
                 self.seen[key] = seen
 
     def _take_sends(self, sends: Sequence[EffectId]) -> None:
-        asked = set(sends)
-        for effect in sends:
-            up_to = [send for send in self.db.sends.get(effect.source, ()) if send <= effect]
-            if effect in up_to and asked.issuperset(up_to) and self.try_lock(effect):
-                self.sends.add(effect)
+        for source in {effect.source for effect in sends}:
+            for oldest in self.db.sends.get(source, ()):
+                if oldest not in sends or not self.try_lock(oldest):
+                    break
+                self.sends.add(oldest)
 
     def _show(self, asked: Mapping[StreamId, int]) -> None:
         for stream, cached in asked.items():
@@ -102,7 +104,7 @@ class MemoryTx:
         for key in changes.keys:
             if self.db.live_key(key.key, self.clock()):
                 raise Duplicate(f"the key {key.key} is on record already")
-        for sent in changes.sends_applied:
+        for sent in (*changes.sends_applied, *(dead.id for dead in changes.sends_dead)):
             if sent not in self.db.sends.get(sent.source, ()):
                 raise Fenced(f"the command {sent.handle} was applied by another process")
         for settled in changes.settlements:
