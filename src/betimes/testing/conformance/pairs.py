@@ -1,0 +1,71 @@
+"""What a check is given: two independent connections to one fresh database, and the clock both follow.
+
+Nothing here waits for time to pass. Where one task must have come as far as it can, `others_run` gives it the event
+loop and the database for a while; where one must not start before another, they share an `asyncio.Event`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from betimes.engine.store import Changes, Store
+from betimes.testing.clock import VirtualClock
+from betimes.testing.conformance.samples import needed
+
+SAFETY_S = 60.0
+"""No check takes this long; one that hangs fails instead."""
+_ROUNDS = 25
+_Result = TypeVar("_Result")
+
+
+class Traits(NamedTuple):
+    """In what stores differ and may: one that locks its whole database never finds a row held by somebody else."""
+
+    locks_rows: bool = True
+
+
+class Pair(NamedTuple):
+    """Two opened stores on one database that nothing has been written to."""
+
+    one: Store
+    two: Store
+    clock: VirtualClock
+
+    async def commit(self, changes: Changes) -> None:
+        """Commit with the first connection."""
+        await commit(self.one, changes)
+
+    async def others_run(self) -> None:
+        """Let the other tasks come as far as they can."""
+        for _ in range(_ROUNDS):
+            await asyncio.sleep(0)
+            await self.one.policy("none")
+
+
+Check: TypeAlias = Callable[[Pair], Coroutine[Any, Any, None]]
+
+
+async def run(check: Check, pair: Pair) -> None:
+    """One check, which fails instead of hanging."""
+    async with asyncio.timeout(SAFETY_S):
+        await check(pair)
+
+
+async def commit(store: Store, changes: Changes) -> None:
+    """One transaction that waits for what these changes need, and commits them."""
+    async with store.begin(needed(changes)) as tx:
+        await tx.commit(changes)
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, _Result]) -> AsyncIterator[asyncio.Task[_Result]]:
+    """Run something beside the check; it is over when the context is left."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})

@@ -1,0 +1,1 @@
+"""Every store against one contract."""

@@ -1,0 +1,61 @@
+"""The stores the conformance suite runs against: one entry each, with two connections to a fresh database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from betimes.engine.store import Store
+from betimes.stores.memory import MemoryDatabase, MemoryStore
+from betimes.testing.clock import VirtualClock
+from betimes.testing.conformance import Pair, Traits
+
+# Given the clock and an empty folder, a context with both connections open.
+Opener = Callable[[VirtualClock, Path], AbstractAsyncContextManager[Pair]]
+
+
+class Backend(NamedTuple):
+    """One store under test."""
+
+    id: str
+    pair: Opener
+    traits: Traits
+    marks: tuple[pytest.MarkDecorator, ...] = ()
+
+
+@asynccontextmanager
+async def opened(one: Store, two: Store, clock: VirtualClock) -> AsyncIterator[Pair]:
+    """Both connections open, and closed whatever happens."""
+    await one.open()
+    try:
+        await two.open()
+        try:
+            yield Pair(one, two, clock)
+        finally:
+            await two.close()
+    finally:
+        await one.close()
+
+
+def memory_pair(clock: VirtualClock, folder: Path) -> AbstractAsyncContextManager[Pair]:
+    database = MemoryDatabase()
+    return opened(MemoryStore(clock, database), MemoryStore(clock, database), clock)
+
+
+BACKENDS = [Backend("memory", memory_pair, Traits(locks_rows=True))]
+
+
+if find_spec("betimes.stores.sqlite"):
+    SqliteStore = import_module("betimes.stores.sqlite").SqliteStore
+
+    def sqlite_pair(clock: VirtualClock, folder: Path) -> AbstractAsyncContextManager[Pair]:
+        path = folder / "betimes.db"
+        return opened(SqliteStore(path, clock=clock), SqliteStore(path, clock=clock), clock)
+
+    BACKENDS.append(Backend("sqlite", sqlite_pair, Traits(locks_rows=False)))
