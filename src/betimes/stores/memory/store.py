@@ -15,6 +15,7 @@ from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import (
     PAGE_MAX,
+    SEND,
     Ask,
     Backlog,
     DueIndex,
@@ -185,9 +186,10 @@ class MemoryStore:
         now = self.clock()
         effects = self.database.effects.values()
         due = [at for at, _ in self._due("alarm", kinds) if at <= now]
-        stale = Counter(e.write.executor for e in effects if e.is_due(now - MINUTE))
+        stale = Counter(e.write.executor for e in effects if e.write.executor != SEND and e.is_due(now - MINUTE))
+        snoozed = sum(until > now for stream, until in self.database.snoozes.items() if stream.kind in kinds)
         return Backlog(
-            len(due), min(due, default=None), sum(until > now for until in self.database.snoozes.values()),
+            len(due), min(due, default=None), snoozed,
             sum(e.status in ("pending", "leased") for e in effects), sum(e.status == "dead" for e in effects),
             dict(stale),
         )  # fmt: skip
