@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,7 +50,7 @@ def memory_pair(clock: VirtualClock, folder: Path) -> AbstractAsyncContextManage
 BACKENDS = [Backend("memory", memory_pair, Traits(locks_rows=True))]
 
 
-if find_spec("betimes.stores.sqlite"):
+with suppress(ImportError, AttributeError):
     SqliteStore = import_module("betimes.stores.sqlite").SqliteStore
 
     def sqlite_pair(clock: VirtualClock, folder: Path) -> AbstractAsyncContextManager[Pair]:

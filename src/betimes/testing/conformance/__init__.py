@@ -21,7 +21,20 @@ from __future__ import annotations
 import inspect
 from types import ModuleType
 
-from betimes.testing.conformance import atomicity, keys, locks, row_locks, streams
+from betimes.testing.conformance import (
+    atomicity,
+    calls,
+    columns,
+    due,
+    keys,
+    ledger,
+    listing,
+    locks,
+    row_locks,
+    sends,
+    streams,
+    upkeep,
+)
 from betimes.testing.conformance.pairs import Check, Pair, Traits, run
 
 __all__ = ["CHECKS", "ROW_LOCK_CHECKS", "Check", "Pair", "Traits", "checks_for", "run"]
@@ -36,7 +49,7 @@ def _checks_of(*themes: ModuleType) -> tuple[Check, ...]:
     )
 
 
-CHECKS = _checks_of(streams, locks, keys, atomicity)
+CHECKS = _checks_of(streams, columns, locks, keys, atomicity, sends, calls, due, ledger, listing, upkeep)
 ROW_LOCK_CHECKS = _checks_of(row_locks)
 
 
