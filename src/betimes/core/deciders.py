@@ -67,10 +67,17 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Send(msgspec.Struct, frozen=True, tag=True):
-    """A command to another stream of the same tenant: applied exactly once, in order per source stream."""
+    """A command to another stream of the same tenant: applied exactly once, in order per source stream.
+
+    With a `key` it is the target's idempotency key in the `collection` (by default the target's kind), and `request` is
+    what a repeat must agree in.
+    """
 
     to: StreamId
     command: Command
+    key: str | None = None
+    collection: str = ""
+    request: str = ""
 
 
 Effect: TypeAlias = Call | Send

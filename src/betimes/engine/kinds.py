@@ -27,27 +27,27 @@ class Kind:
     def __init__(self, decider: Decider[Any]) -> None:
         self.decider = decider
         self._states = msgspec.json.Decoder(decider.state)
-        self._events = msgspec.json.Decoder(tuple[decider.events, ...])
+        self._events = msgspec.json.Decoder(tuple[decider.events, ...])  # type: ignore[name-defined]
         self._commands = msgspec.json.Decoder(decider.commands | Wake | Settled)
         self._replies = msgspec.json.Decoder(decider.replies)
 
     def state(self, stream: StreamId, schema: int, text: str | None) -> Any:
         self._refuse_newer(stream, schema)
-        return None if text is None else _decoded(self._states, text, f"the state of {stream}")
+        return None if text is None else decoded(self._states, text, f"the state of {stream}")
 
     def events(self, segment: Segment) -> tuple[Event, ...]:
         self._refuse_newer(segment.stream, segment.schema)
-        events: tuple[Event, ...] = _decoded(self._events, segment.events, f"the events of {segment.handle}")
+        events: tuple[Event, ...] = decoded(self._events, segment.events, f"the events of {segment.handle}")
         return events
 
     def command(self, text: str, name: str) -> Command:
-        command: Command = _decoded(self._commands, text, f"the command of {name}")
+        command: Command = decoded(self._commands, text, f"the command of {name}")
         return command
 
     def recorded(self, segment: Segment) -> Recorded:
         """What the segment answered when it was written."""
-        verdict = _decoded(_verdicts, segment.verdict, f"the verdict of {segment.handle}") if segment.verdict else None
-        reply = _decoded(self._replies, segment.reply, f"the reply of {segment.handle}") if segment.reply else None
+        verdict = decoded(_verdicts, segment.verdict, f"the verdict of {segment.handle}") if segment.verdict else None
+        reply = decoded(self._replies, segment.reply, f"the reply of {segment.handle}") if segment.reply else None
         return Recorded(
             segment.stream, segment.version, segment.at, segment.policy, verdict=verdict, reply=reply, replayed=True
         )
@@ -87,7 +87,7 @@ def checkpoint_of(segment: Segment) -> Checkpoint | None:
     """The checkpoint a segment is, if it is one."""
     if segment.command is None or not segment.command.startswith('{"type":"Checkpoint"'):
         return None
-    checkpoint: Checkpoint = _decoded(_checkpoints, segment.command, f"the checkpoint {segment.handle}")
+    checkpoint: Checkpoint = decoded(_checkpoints, segment.command, f"the checkpoint {segment.handle}")
     return checkpoint
 
 
@@ -102,7 +102,7 @@ def encoded(value: Any, name: str) -> str:
         raise Fault(f"{name} cannot be encoded as JSON: {error}") from error
 
 
-def _decoded(decoder: msgspec.json.Decoder[Any], text: str, name: str) -> Any:
+def decoded(decoder: msgspec.json.Decoder[Any], text: str, name: str) -> Any:
     try:
         return decoder.decode(text)
     except (msgspec.MsgspecError, UnicodeError) as error:

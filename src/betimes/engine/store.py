@@ -27,7 +27,8 @@ batch or none of it (`tx.turn_at` tells), because the lost transaction holds its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -50,8 +51,8 @@ class Ask(msgspec.Struct, frozen=True):
     reads: Mapping[StreamId, int] = {}
     keys: Sequence[KeyId] = ()
     sends: Sequence[EffectId] = ()
-    """Commands to other streams to apply; one is taken if it is free and every older one of its source is asked for too."""
-    waits: Set[StreamId] = frozenset()
+    """Commands to other streams to apply; one is taken if it is free and all older ones of its source are asked for."""
+    waits: AbstractSet[StreamId] = frozenset()
     """Those of `locks` to wait for when somebody holds them."""
 
 

@@ -1,0 +1,1 @@
+"""A tenant: what is in force for it."""

@@ -1,0 +1,77 @@
+"""Alarms: streams that asked to be woken are woken when they are due.
+
+The store holds every alarm in the row of its stream, written by the commit that set it, so there is nothing to recover
+after a crash and any number of processes may ring together: each takes due streams inside the deciding transaction,
+skipping what the others hold. A timer here only decides when to look; the store decides what is due. No timer is armed
+for long, so a suspended machine or a stepped clock costs at most one poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from betimes.core.errors import StoreError
+from betimes.core.instants import SECOND, Instant
+from betimes.core.segments import Recorded
+from betimes.core.streams import StreamId
+from betimes.engine.attempts import Due
+from betimes.engine.jobs import WAKE, Job
+from betimes.engine.lane import Lane
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import Store
+
+
+class Alarms:
+    """Rings what is due, through the lane."""
+
+    def __init__(self, store: Store, lane: Lane, kinds: tuple[str, ...], settings: EngineSettings) -> None:
+        self._store = store
+        self._lane = lane
+        self._kinds = kinds
+        self._settings = settings
+        self._sooner = asyncio.Event()
+        self._next_at: Instant | None = None
+
+    async def ring(self, limit: int, kinds: tuple[str, ...] | None = None, tenant: str | None = None) -> Counter[str]:
+        """Wake up to `limit` streams that are due now; how many of each kind were woken."""
+        due = Due(by="alarm", kinds=self._kinds if kinds is None else kinds, limit=limit, make=_wake, tenant=tenant)
+        done = await self._lane.take_due(due)
+        return Counter(job.stream.kind for job, result in done if job.stream and isinstance(result, Recorded))
+
+    async def run(self) -> None:
+        """Ring until cancelled."""
+        self._lane.alarm_set = self._alarm_set
+        while True:
+            try:
+                if not await self._is_due() or not await self.ring(self._settings.batch_max):
+                    await self._rest()
+            except StoreError:
+                await asyncio.sleep(self._settings.poll_s)
+
+    async def _is_due(self) -> bool:
+        self._next_at = await self._store.next_due("alarm", self._kinds)
+        return self._next_at is not None and self._next_at <= await self._store.now()
+
+    async def _rest(self) -> None:
+        self._sooner.clear()
+        try:
+            async with asyncio.timeout(await self._pause_s()):
+                await self._sooner.wait()
+        except TimeoutError:
+            return
+
+    async def _pause_s(self) -> float:
+        if self._next_at is None:
+            return self._settings.poll_s
+        ahead_s = (self._next_at - await self._store.now()) / SECOND
+        return min(max(ahead_s, 0.001), self._settings.poll_s)
+
+    def _alarm_set(self, at: Instant) -> None:
+        if self._next_at is None or at < self._next_at:
+            self._next_at = at
+            self._sooner.set()
+
+
+def _wake(stream: StreamId) -> Job:
+    return Job(stream, WAKE)

@@ -1,0 +1,185 @@
+"""One transaction: lock what the jobs need, decide them, commit, and know for certain whether it arrived.
+
+**Unknown outcomes.** When the answer to a commit is lost, the batch was still one transaction, so one of its segments
+tells for all: its stream is locked again, which waits for the lost transaction to end, and the turn id at the version
+it would have written is compared. Arrived: what was decided stands. Not arrived: the same jobs are decided again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
+from typing import TypeAlias
+
+import msgspec
+
+from betimes.core.errors import BetimesError, Conflict, StoreError, Unknown
+from betimes.core.instants import Instant
+from betimes.core.segments import Recorded
+from betimes.core.streams import StreamId
+from betimes.domains.tenant.model import DEPLOYMENT, tenant_stream
+from betimes.engine.cache import StateCache
+from betimes.engine.jobs import Job
+from betimes.engine.kinds import Kinds
+from betimes.engine.policies import PoliciesInForce
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import NOT_CACHED, Ask, Changes, DueIndex, Store, Tx
+from betimes.engine.workspace import Workspace, streams_of
+
+Result: TypeAlias = Recorded | BetimesError | None
+"""What became of a job: recorded, failed, or `None`: held, to be done in a later batch."""
+
+
+class Due(msgspec.Struct, frozen=True, kw_only=True):
+    """Which streams that are due to take, and the job to do for each."""
+
+    by: DueIndex
+    kinds: Sequence[str]
+    limit: int
+    make: Callable[[StreamId], Job]
+    until_at: Instant | None = None
+    tenant: str | None = None
+
+
+class Attempts:
+    """Turns jobs into transactions on one store."""
+
+    def __init__(
+        self, store: Store, kinds: Kinds, policies: PoliciesInForce, settings: EngineSettings, name: str
+    ) -> None:
+        self._store = store
+        self._kinds = kinds
+        self._policies = policies
+        self._settings = settings
+        self._name = name
+        self._turns = count(1)
+        self._cache = StateCache(settings.cache_chars_max)
+        self.on_commit: Callable[[Workspace], None] = lambda workspace: None
+        """Told of every transaction that is known to have been committed."""
+
+    async def attempt(self, jobs: list[Job]) -> list[Result]:
+        """Decide and commit the jobs in one transaction. Raises only store errors."""
+        for _ in range(self._settings.attempts_on_conflict_max):
+            results = await self._commit(self._store.begin(self._ask(jobs)), jobs)
+            if results is not None:
+                return results
+        raise Unknown("commit after commit was cut off and none arrived; ask again under the same key")
+
+    async def attempt_due(self, due: Due, jobs: list[Job]) -> list[Result]:
+        """The same for streams that are due; `jobs` is filled with the job of each."""
+        results = await self._commit(self._pick(due, jobs), jobs)
+        return await self.attempt(jobs) if results is None else results
+
+    def forget(self, stream: StreamId) -> None:
+        self._cache.drop(stream)
+
+    # -- what a batch asks for
+
+    def _ask(self, jobs: Sequence[Job]) -> Ask:
+        locks: dict[StreamId, int] = {}
+        waits: set[StreamId] = set()
+        for job, streams in self._known(jobs):
+            for stream in streams:
+                locks[stream] = self._cache.version(stream)
+            if job.held_count:
+                waits.update(streams)
+        keys = [job.key for job in jobs if job.key]
+        sends = [job.send for job in jobs if job.send]
+        return Ask(locks, self._policy_reads(jobs, locks), keys, sends, waits)
+
+    def _known(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, tuple[StreamId, ...]]]:
+        """The streams each job will need, as far as the policy last seen tells."""
+        for job in jobs:
+            if job.stream:
+                try:
+                    yield job, streams_of(self._kinds, job, job.stream, self._policies.guess(job.stream.tenant))
+                except BetimesError:
+                    continue  # told when the job is taken
+
+    def _policy_reads(self, jobs: Sequence[Job], locks: dict[StreamId, int]) -> dict[StreamId, int]:
+        tenants = {job.stream.tenant for job in jobs if job.stream}
+        wanted = [DEPLOYMENT, *map(tenant_stream, sorted(tenants))] if tenants else []
+        return {stream: self._cache.version(stream) for stream in wanted if stream not in locks}
+
+    @asynccontextmanager
+    async def _pick(self, due: Due, jobs: list[Job]) -> AsyncIterator[Tx]:
+        limit = min(due.limit, self._settings.batch_max)
+        begin = self._store.begin_due(due.by, due.kinds, limit, until_at=due.until_at, tenant=due.tenant)
+        async with begin as tx:
+            jobs += [due.make(stream) for stream in tx.rows]
+            if jobs:
+                ask = self._ask(jobs)
+                more = {stream: version for stream, version in ask.locks.items() if stream not in tx.rows}
+                await tx.extend(Ask(more, ask.reads, ask.keys))
+            yield tx
+
+    # -- deciding and committing
+
+    async def _commit(self, begin: AbstractAsyncContextManager[Tx], jobs: list[Job]) -> list[Result] | None:
+        """Decide and commit; `None` if the commit was cut off and did not arrive, so that it can be done again."""
+        results: list[Result] = []
+        workspace: Workspace | None = None
+        try:
+            async with begin as tx:
+                workspace = self._workspace(tx)
+                results = [self._take(workspace, tx, job) for job in jobs]
+                if workspace.seal():
+                    await tx.commit(workspace.changes)
+        except Unknown:
+            if workspace is None or not await self._arrived(workspace.changes):
+                return None
+        except Conflict:
+            self._conflicted(workspace, jobs)
+            raise
+        await self._committed(workspace)
+        return results
+
+    def _workspace(self, tx: Tx) -> Workspace:
+        return Workspace(tx, kinds=self._kinds, cache=self._cache, policies=self._policies, settings=self._settings)
+
+    def _take(self, workspace: Workspace, tx: Tx, job: Job) -> Result:
+        try:
+            return workspace.take(job, f"{self._name}-{next(self._turns):x}")
+        except BetimesError as error:
+            workspace.give_up(job, error)
+            if job.stream:
+                row = tx.rows.get(job.stream)
+                job.locked_version = row.version if row else self._cache.version(job.stream)
+            return error
+
+    async def _committed(self, workspace: Workspace) -> None:
+        workspace.keep()
+        self.on_commit(workspace)
+        for policy in workspace.unsaved.values():
+            await self._policies.save(policy, self._store)
+
+    def _conflicted(self, workspace: Workspace | None, jobs: list[Job]) -> None:
+        """What was cached is old. A stream a decision made may exist after all: lock it, and its decider sees it."""
+        if workspace is None:
+            return
+        for write in workspace.changes.streams:
+            self._cache.drop(write.stream)
+        if len(jobs) == 1:
+            jobs[0].also_locks = (*jobs[0].also_locks, *workspace.created())
+
+    async def _arrived(self, changes: Changes) -> bool:
+        """Whether a batch whose answer was lost is in the store; `Unknown` if that cannot be found out in time."""
+        if not changes.segments:
+            return False
+        probe, settings = changes.segments[0], self._settings
+        ask = Ask({probe.stream: NOT_CACHED}, waits={probe.stream})
+        try:
+            async with asyncio.timeout(settings.unknown_resolve_s):
+                while True:
+                    try:
+                        async with self._store.begin(ask) as tx:
+                            return await tx.turn_at(probe.stream, probe.version) == probe.turn
+                    except StoreError:
+                        await asyncio.sleep(settings.retry_store_min_s)
+        except TimeoutError as error:
+            raise Unknown(
+                f"whether {probe.handle} was written could not be found out within {settings.unknown_resolve_s:g} s; "
+                "ask again under the same key"
+            ) from error

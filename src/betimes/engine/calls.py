@@ -1,0 +1,184 @@
+"""Calls: what must happen outside after a commit, carried out under a lease.
+
+An effect is a row written by the commit that asked for it. A process takes those whose executor it has, each with a
+fence that grows with every lease. It carries them out and settles each through the lane, in one commit with the
+`Settled` command to the stream that asked to be told. A settlement whose fence is not the newest is refused: whoever
+was suspended past its lease changes nothing.
+
+At least once: a failed call is tried again with back-off, the same id every time, and kept as a dead letter at the end.
+At most once: the lease is durable before the call starts, and when it runs out the call is `abandoned`, never repeated.
+A lease is renewed while its call works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+from betimes.core.deciders import EffectCall, Settled
+from betimes.core.errors import BetimesError, Fenced, StoreError
+from betimes.core.instants import SECOND, seconds
+from betimes.core.jitter import spread
+from betimes.engine.jobs import Ended, Job
+from betimes.engine.lane import Lane
+from betimes.engine.reports import Report, Reporter
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import Lease, Store
+
+Executor: TypeAlias = Callable[[EffectCall], Awaitable[Any]]
+End: TypeAlias = Literal["done", "retrying", "failed", "dead", "abandoned", "fenced"]
+ERROR_CHARS_MAX = 2_000
+
+
+class GiveUp(Exception):
+    """Raised by an executor to say that trying again is no use: the call is a dead letter at once."""
+
+
+class Calls:
+    """Carries out the effects whose executors this process has."""
+
+    def __init__(
+        self, store: Store, lane: Lane, executors: Mapping[str, Executor], settings: EngineSettings, report: Reporter
+    ) -> None:
+        self._store = store
+        self._lane = lane
+        self._executors = dict(executors)
+        self._settings = settings
+        self._report = report
+        self._running: set[asyncio.Task[End]] = set()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._executors))
+
+    async def run(self) -> None:
+        """Carry out effects until cancelled, at most `calls_max` at once."""
+        while True:
+            self._lane.calls_waiting.clear()
+            try:
+                taken = await self._start(self._settings.calls_max - len(self._running))
+            except StoreError:
+                taken = 0
+            if not taken:
+                await self._rest()
+
+    async def once(self, limit: int) -> Counter[str]:
+        """Take what is due now, up to `limit`, and see it to its end."""
+        ends: Counter[str] = Counter()
+        while limit > 0 and (leases := await self._leases(min(limit, self._settings.calls_max))):
+            limit -= len(leases)
+            ends.update(await asyncio.gather(*(self._carry_out(lease) for lease in leases)))
+        return ends
+
+    async def drain(self) -> None:
+        """Wait for the calls under way."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=self._settings.drain_s)
+        for task in self._running:
+            task.cancel()
+
+    async def _leases(self, limit: int) -> list[Lease]:
+        return await self._store.lease_calls(self.names, limit) if self._executors and limit > 0 else []
+
+    async def _start(self, limit: int) -> int:
+        leases = await self._leases(limit)
+        for lease in leases:
+            task = asyncio.create_task(self._carry_out(lease))
+            self._running.add(task)
+            task.add_done_callback(self._finished)
+        return len(leases)
+
+    def _finished(self, task: asyncio.Task[End]) -> None:
+        self._running.discard(task)
+        self._lane.calls_waiting.set()
+
+    async def _rest(self) -> None:
+        try:
+            async with asyncio.timeout(self._settings.poll_s):
+                await self._lane.calls_waiting.wait()
+        except TimeoutError:
+            return
+
+    # -- one call
+
+    async def _carry_out(self, lease: Lease) -> End:
+        call = lease.call
+        if lease.expired:
+            return await self._settle(call, "abandoned" if call.at_most_once else "dead", error="its lease ran out")
+        try:
+            result = await self._called(call)
+        except Fenced:
+            return "fenced"
+        except GiveUp as error:
+            return await self._settle(call, "failed" if call.at_most_once else "dead", error=str(error))
+        except Exception as error:  # noqa: BLE001 — whatever a user's executor raises is recorded, not ours to handle
+            return await self._settle(call, self._failure(call), error=repr(error))
+        return await self._settle(call, "done", result=result)
+
+    async def _called(self, call: EffectCall) -> Any:
+        work = asyncio.ensure_future(self._executors[call.executor](call))
+        renewing = asyncio.create_task(self._renew(call))
+        try:
+            await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                renewing.result()  # raises Fenced
+            return await work
+        finally:
+            work.cancel()
+            renewing.cancel()
+
+    async def _renew(self, call: EffectCall) -> None:
+        while True:
+            await asyncio.sleep(call.lease_s / 3)
+            try:
+                await self._store.renew_lease(call.id, call.fence)
+            except Fenced:
+                raise
+            except StoreError as error:
+                self._report(Report("renew_failed", call.id.handle, error))
+
+    def _failure(self, call: EffectCall) -> End:
+        if call.at_most_once:
+            return "failed"
+        return "retrying" if call.attempt < call.attempts_max else "dead"
+
+    async def _settle(self, call: EffectCall, end: End, *, result: Any = None, error: str = "") -> End:
+        if end in ("dead", "failed", "abandoned"):
+            self._report(Report(f"call_{end}", call.id.handle, RuntimeError(error)))
+        job = self._settling(call, end, result, error[:ERROR_CHARS_MAX])
+        job.answer = asyncio.get_running_loop().create_future()
+        while True:
+            self._lane.put(job)
+            try:
+                await job.answer
+            except Fenced:
+                return "fenced"
+            except StoreError:
+                job.answer = asyncio.get_running_loop().create_future()
+                await asyncio.sleep(self._settings.retry_store_min_s)
+                continue
+            except BetimesError as fault:
+                self._report(Report("settled_unheard", call.id.handle, fault))
+            return end
+
+    def _settling(self, call: EffectCall, end: End, result: Any, error: str) -> Job:
+        if end == "retrying":
+            return Job(None, _NOTHING, cause=call.id.handle, ended=self._retry(call, error))
+        status: Literal["done", "failed", "dead"] = "failed" if end == "abandoned" else end  # type: ignore[assignment]
+        ended = Ended(call.id, call.fence, status, error=error)
+        if not call.report:
+            return Job(None, _NOTHING, cause=call.id.handle, ended=ended)
+        told = Settled(call.id.handle, call.executor, end, call.attempt, result, error)  # type: ignore[arg-type]
+        return Job(call.id.source, told, cause=call.id.handle, ended=ended)
+
+    def _retry(self, call: EffectCall, error: str) -> Ended:
+        """Exponential back-off, spread over half its length by a hash of the effect."""
+        settings = self._settings
+        base = seconds(min(settings.call_retry_min_s * 2 ** (call.attempt - 1), settings.call_retry_max_s))
+        pause = base + spread(base // 2 or SECOND, *call.id, call.attempt)
+        return Ended(call.id, call.fence, "pending", pause, error)
+
+
+_NOTHING = Settled("", "", "done")

@@ -1,0 +1,222 @@
+"""The engine: submit a command and get what it led to; ring alarms; carry out effects; close without losing anything.
+
+A process has one engine on one store. `submit` works as soon as the engine is open. Alarms and effects are worked off
+either by `start_workers`, in the background, or by `tick`, one bounded pass at a time, so that cron or a cloud
+scheduler can drive betimes with no daemon at all. Any number of processes may do either on one store.
+
+A command that was answered is durable. Killing the process at any instant loses nothing that was answered; closing it
+also finishes what was accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from betimes.core.deciders import Command, Decider
+from betimes.core.errors import Invalid, Overloaded, StoreError
+from betimes.core.instants import Instant, seconds
+from betimes.core.policies import Body, PolicyBook
+from betimes.core.segments import Recorded
+from betimes.core.streams import StreamId, checked_stream
+from betimes.domains.tenant.decide import tenant_decider
+from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy
+from betimes.engine.alarms import Alarms
+from betimes.engine.attempts import Attempts, Due
+from betimes.engine.calls import Calls, Executor
+from betimes.engine.jobs import Job, Submission
+from betimes.engine.kinds import Kinds
+from betimes.engine.lane import Lane
+from betimes.engine.policies import PoliciesInForce
+from betimes.engine.reports import Report, Reporter, log_report
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import Backlog, Store
+
+DEFAULT_SETTINGS = EngineSettings()
+
+
+class TickResult(msgspec.Struct, frozen=True):
+    """What a pass did and what it left: `complete` is false when something is still due."""
+
+    now: Instant
+    fired: dict[str, int]
+    effects: dict[str, int]
+    sends: int
+    complete: bool
+    next_due_at: Instant | None
+
+
+class Engine:
+    """One process's way to a store. `name` must be unlike that of any other process, past or present."""
+
+    def __init__(
+        self,
+        store: Store,
+        deciders: Iterable[Decider[Any]],
+        *,
+        name: str,
+        sections: Mapping[str, type[msgspec.Struct]] | None = None,
+        policy: Body | None = None,
+        executors: Mapping[str, Executor] | None = None,
+        settings: EngineSettings = DEFAULT_SETTINGS,
+        report: Reporter = log_report,
+    ) -> None:
+        self.store = store
+        self.book = PolicyBook(sections)
+        self.kinds = Kinds([*deciders, tenant_decider(self.book)])
+        self.settings = settings
+        self._policy = policy
+        self._report = report
+        attempts = Attempts(store, self.kinds, PoliciesInForce(self.book), settings, name)
+        self._lane = Lane(store, attempts, self.kinds, settings, report)
+        self._alarms = Alarms(store, self._lane, self.kinds.names, settings)
+        self._calls = Calls(store, self._lane, executors or {}, settings, report)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closing = False
+
+    # -- life
+
+    async def open(self) -> None:
+        """Open the store and put the configured policy in force if it differs from what is."""
+        await self.store.open()
+        self._closing = False
+        self._run(self._lane.run())
+        if self._policy is not None:
+            await self.submit(Submission(stream=DEPLOYMENT, command=SetPolicy(dict(self._policy)), actor="config"))
+
+    def start_workers(self) -> None:
+        """Ring alarms and carry out effects in the background."""
+        self._run(self._alarms.run())
+        self._run(self._calls.run())
+        self._run(self._recover_sends())
+
+    async def close(self) -> None:
+        """Accept nothing more, finish what was accepted, stop, and close the store."""
+        self._closing = True
+        lane, *workers = self._tasks
+        await _stop(workers)
+        await self._calls.drain()
+        try:
+            async with asyncio.timeout(self.settings.drain_s):
+                await self._lane.idle.wait()
+        except TimeoutError:
+            self._report(Report("drain_incomplete", f"{len(self._lane)} jobs"))
+        await _stop([lane])
+        self._tasks.clear()
+        await self.store.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _run(self, work: Any) -> None:
+        self._tasks.append(asyncio.create_task(work))
+
+    # -- commands
+
+    async def submit(self, submission: Submission) -> Recorded:
+        """Decide and commit a command; returns once it is durable, or raises what went wrong."""
+        checked_stream(*submission.stream)
+        self.kinds.of(submission.stream)
+        self._check_room()
+        answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
+        self._lane.put(Job.of(submission, answer))
+        return await answer
+
+    async def submit_due(
+        self,
+        kinds: Sequence[str],
+        command: Callable[[StreamId], Command],
+        limit: int,
+        *,
+        tenant: str | None = None,
+        until_at: Instant | None = None,
+        actor: str = "",
+    ) -> list[Recorded]:
+        """Decide a command for up to `limit` streams whose `due_at` has come; held ones are left to their holders."""
+        self._check_room()
+
+        def make(stream: StreamId) -> Job:
+            return Job(stream, command(stream), actor=actor)
+
+        due = Due(by="due", kinds=kinds, limit=limit, make=make, until_at=until_at, tenant=tenant)
+        return [result for _, result in await self._lane.take_due(due) if isinstance(result, Recorded)]
+
+    def _check_room(self) -> None:
+        if self._closing or not self._tasks:
+            raise Overloaded("the engine is not open; nothing was accepted. Open it, or send this to another process")
+        if len(self._lane) >= self.settings.queue_max:
+            raise Overloaded(f"{len(self._lane):,} commands are waiting, which is the bound; try again in a moment")
+
+    # -- passes
+
+    async def tick(self, *, limit: int = 1_000, max_s: float = 10.0, tenant: str | None = None) -> TickResult:
+        """One bounded pass over sends, alarms and effects; says what is still due."""
+        if limit < 1:
+            raise Invalid("a tick does at least one thing: limit must be 1 or more", (("limit", "at least 1"),))
+        loop = asyncio.get_running_loop()
+        until = loop.time() + max_s
+        fired: Counter[str] = Counter()
+        effects: Counter[str] = Counter()
+        sends = 0
+        while loop.time() < until and (room := limit - fired.total() - effects.total() - sends) > 0:
+            rung = await self._alarms.ring(min(room, self.settings.batch_max), tenant=tenant)
+            sent = await self._apply_sends(room)
+            ended = await self._calls.once(min(room, self.settings.calls_max))
+            fired += rung
+            effects += ended
+            sends += sent
+            if not (rung or sent or ended):
+                break
+        return await self._tick_result(fired, effects, sends)
+
+    async def _tick_result(self, fired: Counter[str], effects: Counter[str], sends: int) -> TickResult:
+        now = await self.store.now()
+        next_due_at = await self.store.next_due("alarm", self.kinds.names, self._calls.names)
+        waiting = await self.store.waiting_sends(1, created_before=now + 1)
+        complete = not waiting and (next_due_at is None or next_due_at > now)
+        return TickResult(now, dict(fired), dict(effects), sends, complete, next_due_at)
+
+    async def backlog(self) -> Backlog:
+        """What is owed and how late."""
+        return await self.store.backlog(self.kinds.names)
+
+    # -- sends that a process left behind
+
+    async def _apply_sends(self, limit: int) -> int:
+        waiting = await self.store.waiting_sends(limit, created_before=await self.store.now() + 1)
+        jobs = [job for send in waiting if (job := self._lane.send_job(send.id, send.to, send.command))]
+        loop = asyncio.get_running_loop()
+        for job in jobs:
+            job.answer = loop.create_future()
+            self._lane.put(job)
+        results = await asyncio.gather(*(job.answer for job in jobs if job.answer), return_exceptions=True)
+        return sum(isinstance(result, Recorded) for result in results)
+
+    async def _recover_sends(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.send_recovery_s)
+            try:
+                before = await self.store.now() - seconds(self.settings.send_recovery_s)
+                for send in await self.store.waiting_sends(self.settings.batch_max, created_before=before):
+                    job = self._lane.send_job(send.id, send.to, send.command)
+                    if job:
+                        self._lane.put(job)
+            except StoreError as error:
+                self._report(Report("recover_sends_failed", "store", error))
+
+
+async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,156 @@
+"""What waits in the engine's queue: commands from callers, alarms, commands from other streams, ends of effects."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeAlias
+
+import msgspec
+
+from betimes.core.canonical import fingerprint
+from betimes.core.deciders import Command, Wake
+from betimes.core.instants import Instant
+from betimes.core.segments import Recorded
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.kinds import Kinds, decoded
+from betimes.engine.store import EffectStatus, Settlement
+
+WAKE = Wake()
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """A command from outside, with its idempotency key and who asked."""
+
+    stream: StreamId
+    command: Command
+    key: str | None = None
+    collection: str = ""
+    """Keys are unique within it; by default it is the stream's kind."""
+    request: str = ""
+    """What a repeat of the key must agree in; by default the stream and the whole command."""
+    actor: str = ""
+    correlation: str = ""
+
+    def key_id(self) -> KeyId | None:
+        return KeyId(self.stream.tenant, self.collection or self.stream.kind, self.key) if self.key else None
+
+    def agreement(self) -> str:
+        return self.request or fingerprint((self.stream, self.command))
+
+
+Answer: TypeAlias = "asyncio.Future[Recorded]"
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How an attempt at an effect ended. `retry_after_us` is set when there is to be another."""
+
+    id: EffectId
+    fence: int
+    status: EffectStatus
+    retry_after_us: int | None = None
+    error: str = ""
+
+    def settlement(self, now: Instant) -> Settlement:
+        next_at = None if self.retry_after_us is None else now + self.retry_after_us
+        return Settlement(self.id, self.fence, self.status, now, next_at, self.error)
+
+
+class Sent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A command to another stream as it waits in the store."""
+
+    command: msgspec.Raw
+    key: str | None = None
+    collection: str = ""
+    request: str = ""
+    correlation: str = ""
+
+
+_sents = msgspec.json.Decoder(Sent)
+
+
+class Job:
+    """One entry of the queue. Without a stream it only settles an effect."""
+
+    __slots__ = (
+        "actor",
+        "also_locks",
+        "answer",
+        "cause",
+        "command",
+        "correlation",
+        "ended",
+        "held_count",
+        "key",
+        "locked_version",
+        "request",
+        "send",
+        "stream",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        stream: StreamId | None,
+        command: Command,
+        *,
+        key: KeyId | None = None,
+        request: str = "",
+        actor: str = "",
+        correlation: str = "",
+        cause: str = "",
+        send: EffectId | None = None,
+        ended: Ended | None = None,
+        answer: Answer | None = None,
+    ) -> None:
+        self.stream = stream
+        self.command = command
+        self.key = key
+        self.request = request
+        self.actor = actor
+        self.correlation = correlation
+        self.cause = cause
+        self.send = send
+        self.ended = ended
+        self.answer = answer
+        self.held_count = 0
+        self.locked_version = 0
+        self.also_locks: tuple[StreamId, ...] = ()
+
+    @classmethod
+    def of(cls, submission: Submission, answer: Answer) -> Job:
+        key = submission.key_id()
+        return cls(
+            submission.stream,
+            submission.command,
+            key=key,
+            request=submission.agreement() if key else "",
+            actor=submission.actor,
+            correlation=submission.correlation,
+            answer=answer,
+        )
+
+    @classmethod
+    def of_send(cls, id: EffectId, to: StreamId, payload: str, kinds: Kinds) -> Job:
+        """A command another stream sent, decoded as its target reads it."""
+        sent = decoded(_sents, payload, f"the command {id.handle}")
+        command = kinds.of(to).command(bytes(sent.command).decode(), id.handle)
+        key = KeyId(to.tenant, sent.collection or to.kind, sent.key) if sent.key else None
+        request = (sent.request or fingerprint((to, command))) if key else ""
+        return cls(to, command, key=key, request=request, correlation=sent.correlation, cause=id.handle, send=id)
+
+    @property
+    def is_internal(self) -> bool:
+        """Nobody waits for it: if it cannot be done now it is found again."""
+        return self.answer is None
+
+    @property
+    def name(self) -> str:
+        what = type(self.command).__name__
+        return f"{what} for {self.stream}" if self.stream else f"the end of effect {self.cause}"
+
+    def succeed(self, recorded: Recorded) -> None:
+        if self.answer and not self.answer.done():
+            self.answer.set_result(recorded)
+
+    def fail(self, error: BaseException) -> None:
+        if self.answer and not self.answer.done():
+            self.answer.set_exception(error)

@@ -1,0 +1,234 @@
+"""The lane: the one queue of a process, worked off batch by batch.
+
+A batch is whatever is waiting, up to a bound: while one batch commits, the next fills, and an idle lane starts at once.
+Batches of jobs and passes over due streams take turns, so that a catch-up of many alarms delays a command by one batch
+at most.
+
+**What each failure leads to.**
+
+- *One job fails* (refused, a bug in its decider, a bound): its caller is told; its neighbours commit.
+- *Rows held elsewhere*: their jobs stay at the head of the queue and wait for those rows the next time.
+- *Conflict, Duplicate, Fenced*: the store refused the batch for one turn's sake and wrote nothing. The batch is done
+  again turn by turn; a turn that keeps meeting conflicts is given up and its caller told.
+- *Unavailable*: nothing was written. Callers are told at once and may try again; what nobody waits for stays queued,
+  and the lane pauses, longer each time, until the store is back.
+- *Unknown*: found out by `attempts`; if it cannot be, callers are told to ask again under the same key.
+- *A wake that fails* is reported and its alarm snoozed beside the state: neither lost, nor in the way, nor a loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from betimes.core.deciders import Wake
+from betimes.core.errors import (
+    BetimesError,
+    Conflict,
+    Duplicate,
+    Fenced,
+    MalformedRow,
+    StoreError,
+    Unavailable,
+    Unknown,
+    UnknownKind,
+)
+from betimes.core.instants import Instant, seconds
+from betimes.core.segments import Recorded
+from betimes.core.streams import EffectId, StreamId
+from betimes.engine.attempts import Attempts, Due, Result
+from betimes.engine.jobs import Job
+from betimes.engine.kinds import Kinds
+from betimes.engine.reports import Report, Reporter
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import SEND, Store
+from betimes.engine.workspace import Workspace
+
+HELD_MAX = 20
+"""How often a job may find its streams held before its caller is told."""
+HELD_INTERNAL_MAX = 3
+"""The same for what nobody waits for; it is found again by the next look at the store."""
+FAILURES_REMEMBERED_MAX = 10_000
+
+
+class DuePass:
+    """A request to work off streams that are due."""
+
+    __slots__ = ("answer", "due")
+
+    def __init__(self, due: Due) -> None:
+        self.due = due
+        self.answer: asyncio.Future[list[tuple[Job, Result]]] = asyncio.get_running_loop().create_future()
+
+
+class Lane:
+    """Queue, batches and passes of one process."""
+
+    def __init__(
+        self, store: Store, attempts: Attempts, kinds: Kinds, settings: EngineSettings, report: Reporter
+    ) -> None:
+        self._store = store
+        self._attempts = attempts
+        self._kinds = kinds
+        self._settings = settings
+        self._report = report
+        self._queue: deque[Job] = deque()
+        self._passes: deque[DuePass] = deque()
+        self._failures: dict[StreamId, int] = {}
+        self._pause_s = 0.0
+        self._work = asyncio.Event()
+        self.idle = asyncio.Event()
+        """Set while nothing is queued or under way."""
+        self.idle.set()
+        self.calls_waiting = asyncio.Event()
+        """Set when a commit left effects to carry out."""
+        self.alarm_set: Callable[[Instant], None] = lambda at: None
+        """Told of the earliest alarm of every commit."""
+        attempts.on_commit = self._hand_on
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def put(self, job: Job) -> None:
+        self._queue.append(job)
+        self._wake_up()
+
+    async def take_due(self, due: Due) -> list[tuple[Job, Result]]:
+        """Work off streams that are due, when it is a pass's turn; what became of each."""
+        request = DuePass(due)
+        self._passes.append(request)
+        self._wake_up()
+        return await request.answer
+
+    def _wake_up(self) -> None:
+        self._work.set()
+        self.idle.clear()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            await self._work.wait()
+            if self._queue:
+                size = min(len(self._queue), self._settings.batch_max)
+                await self._batch([self._queue.popleft() for _ in range(size)])
+            if self._passes:
+                await self._pass(self._passes.popleft())
+            if not self._queue and not self._passes:
+                self._work.clear()
+                self.idle.set()
+
+    # -- batches and passes
+
+    async def _batch(self, jobs: list[Job]) -> None:
+        try:
+            results = await self._attempts.attempt(jobs)
+        except (Conflict, Duplicate, Fenced):
+            results = await self._turn_by_turn(jobs)
+        except Unavailable as error:
+            await self._unavailable(jobs, error)
+            return
+        except Unknown as error:
+            results = [error] * len(jobs)
+        self._pause_s = 0.0
+        await self._conclude(jobs, results)
+
+    async def _turn_by_turn(self, jobs: list[Job]) -> list[Result]:
+        return [await self._alone(job) for job in jobs]
+
+    async def _alone(self, job: Job) -> Result:
+        last: BetimesError = Conflict(f"{job.name} met a conflict")
+        for _ in range(self._settings.attempts_on_conflict_max):
+            try:
+                return (await self._attempts.attempt([job]))[0]
+            except (Conflict, Duplicate) as error:
+                last = error
+                if job.stream:
+                    self._attempts.forget(job.stream)
+            except StoreError as error:
+                return error
+        return last
+
+    async def _pass(self, request: DuePass) -> None:
+        jobs: list[Job] = []
+        try:
+            results = await self._attempts.attempt_due(request.due, jobs)
+        except (Conflict, Duplicate, Fenced):
+            results = await self._turn_by_turn(jobs)
+        except StoreError as error:
+            if not request.answer.done():
+                request.answer.set_exception(error)
+            return
+        await self._conclude(jobs, results)
+        if not request.answer.done():
+            request.answer.set_result(list(zip(jobs, results, strict=True)))
+
+    # -- after a commit
+
+    def _hand_on(self, workspace: Workspace) -> None:
+        """Commands to other streams go into the queue at once; everything else is the dispatcher's."""
+        for effect in workspace.changes.effects:
+            if effect.executor != SEND:
+                self.calls_waiting.set()
+            elif effect.to and (job := self.send_job(effect.id, effect.to, effect.payload)):
+                self.put(job)
+        first_alarm_at = workspace.first_alarm_at()
+        if first_alarm_at is not None:
+            self.alarm_set(first_alarm_at)
+
+    def send_job(self, id: EffectId, to: StreamId, payload: str) -> Job | None:
+        """The job that applies a send, if this process knows the kind of its target."""
+        try:
+            return Job.of_send(id, to, payload, self._kinds)
+        except UnknownKind:
+            return None
+        except MalformedRow as error:
+            self._report(Report("send_unreadable", id.handle, error))
+            return None
+
+    async def _conclude(self, jobs: Sequence[Job], results: Sequence[Result]) -> None:
+        held: list[Job] = []
+        for job, result in zip(jobs, results, strict=True):
+            if isinstance(result, Recorded):
+                job.succeed(result)
+                if self._failures and job.stream:
+                    self._failures.pop(job.stream, None)
+            elif result is None:
+                self._hold(job, held)
+            else:
+                await self._failed(job, result)
+        self._queue.extendleft(reversed(held))
+
+    def _hold(self, job: Job, held: list[Job]) -> None:
+        job.held_count += 1
+        if job.held_count <= (HELD_INTERNAL_MAX if job.is_internal else HELD_MAX):
+            held.append(job)
+        else:
+            job.fail(Unavailable(f"{job.name}: its streams were held by other processes again and again; try again"))
+
+    async def _failed(self, job: Job, error: BetimesError) -> None:
+        job.fail(error)
+        if isinstance(error, StoreError):
+            return
+        if isinstance(job.command, Wake) and job.stream:
+            self._report(Report("wake_failed", str(job.stream), error))
+            await self._snooze(job.stream, job.locked_version)
+        elif job.is_internal:
+            self._report(Report("job_failed", job.name, error))
+
+    async def _snooze(self, stream: StreamId, version: int) -> None:
+        if len(self._failures) >= FAILURES_REMEMBERED_MAX:
+            self._failures.clear()
+        failures = self._failures[stream] = self._failures.get(stream, 0) + 1
+        rest_s = min(self._settings.snooze_min_s * 2 ** (failures - 1), self._settings.snooze_max_s)
+        try:
+            await self._store.snooze(stream, version, await self._store.now() + seconds(rest_s))
+        except StoreError as error:
+            self._report(Report("snooze_failed", str(stream), error))
+
+    async def _unavailable(self, jobs: list[Job], error: Unavailable) -> None:
+        for job in jobs:
+            job.fail(error)
+        self._queue.extendleft(reversed([job for job in jobs if job.is_internal]))
+        self._pause_s = min(max(self._pause_s * 2, self._settings.retry_store_min_s), self._settings.retry_store_max_s)
+        await asyncio.sleep(self._pause_s)

@@ -1,0 +1,60 @@
+"""Which policy is in force for a tenant: the deployment's, with the tenant's own overrides laid over it.
+
+Both are states of `tenant` streams (the deployment's has the tenant and id `*`), read inside every batch's
+transaction, so no process decides by an older policy than the last committed one. What was in force last is remembered
+only to guess, before the transaction, which streams a command will need; the guess is checked inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TypeVar
+
+from betimes.core.policies import Body, Policy, PolicyBook
+from betimes.domains.tenant.model import TenantState
+from betimes.engine.store import Store
+
+REMEMBERED_MAX = 10_000
+Name = TypeVar("Name", bound=Hashable)
+
+
+class PoliciesInForce:
+    """Effective policies by their layers, and the last one seen of each tenant."""
+
+    def __init__(self, book: PolicyBook) -> None:
+        self._book = book
+        self._by_layers: dict[tuple[str, str], Policy] = {}
+        self._last: dict[str, Policy] = {}
+        self._saved: set[str] = set()
+
+    def is_saved(self, policy: Policy) -> bool:
+        return policy.fingerprint in self._saved
+
+    async def save(self, policy: Policy, store: Store) -> None:
+        """Keep the policy in the store; only then may a segment name it."""
+        await store.save_policy(policy.fingerprint, policy.body)
+        self._saved.add(policy.fingerprint)
+
+    def guess(self, tenant: str) -> Policy:
+        return self._last.get(tenant) or self.effective(tenant, None, None)
+
+    def effective(self, tenant: str, deployment: TenantState | None, own: TenantState | None) -> Policy:
+        layers = (deployment.fingerprint if deployment else "", own.fingerprint if own else "")
+        policy = self._by_layers.get(layers)
+        if policy is None:
+            policy = self._book.effective(_body(deployment), _body(own))
+            _remember(self._by_layers, layers, policy)
+        if self._last.get(tenant) is not policy:
+            _remember(self._last, tenant, policy)
+        return policy
+
+
+def _body(state: TenantState | None) -> Body:
+    return state.policy if state else {}
+
+
+def _remember(memory: dict[Name, Policy], name: Name, policy: Policy) -> None:
+    """Both memories can be rebuilt at any time, so a full one simply starts again."""
+    if len(memory) >= REMEMBERED_MAX:
+        memory.clear()
+    memory[name] = policy

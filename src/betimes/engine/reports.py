@@ -1,0 +1,25 @@
+"""What the engine tells whoever runs it: things that went wrong and that nobody was waiting for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+
+class Report(NamedTuple):
+    """`what` is a stable word (`wake_failed`, `send_dead`, `call_dead`, …), `name` the stream or effect."""
+
+    what: str
+    name: str
+    error: BaseException | None = None
+
+
+Reporter: TypeAlias = Callable[[Report], None]
+
+_log = logging.getLogger("betimes")
+
+
+def log_report(report: Report) -> None:
+    """The default: a warning in the log."""
+    _log.warning("%s: %s: %s", report.what, report.name, report.error)

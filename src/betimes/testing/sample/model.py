@@ -1,0 +1,87 @@
+"""Gates, the tenant's quota and the tally: commands, events, states."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from betimes.core.instants import Instant
+from betimes.core.windows import Window
+
+HOUR_S = 3_600
+
+
+class Knock(msgspec.Struct, frozen=True, tag=True):
+    visitor: str
+
+
+class Shut(msgspec.Struct, frozen=True, tag=True):
+    """Admit nobody; whoever waits is turned away."""
+
+
+class Open(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class Count(msgspec.Struct, frozen=True, tag=True):
+    visitor: str
+
+
+class Admitted(msgspec.Struct, frozen=True, tag=True):
+    visitor: str
+    at: Instant
+
+
+class Postponed(msgspec.Struct, frozen=True, tag=True):
+    visitor: str
+    until_at: Instant
+
+
+class TurnedAway(msgspec.Struct, frozen=True, tag=True):
+    visitor: str
+    reason: str
+
+
+class WasShut(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class WasOpened(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class Greeted(msgspec.Struct, frozen=True, tag=True):
+    status: str
+
+
+class SlotTaken(msgspec.Struct, frozen=True, tag=True):
+    at: Instant
+
+
+class Counted(msgspec.Struct, frozen=True, tag=True):
+    visitor: str
+
+
+class Waiting(msgspec.Struct, frozen=True, array_like=True):
+    visitor: str
+    until_at: Instant
+
+
+class GateState(msgspec.Struct, frozen=True, omit_defaults=True):
+    shut: bool = False
+    admitted: Window = ()
+    admitted_count: int = 0
+    turned_away_count: int = 0
+    last_admitted_at: Instant | None = None
+    waiting: tuple[Waiting, ...] = ()
+    greeted_count: int = 0
+
+
+class QuotaState(msgspec.Struct, frozen=True):
+    taken: Window = ()
+
+
+class TallyState(msgspec.Struct, frozen=True):
+    count: int = 0
+
+
+GateCommands: TypeAlias = Knock | Shut | Open
+GateEvents: TypeAlias = Admitted | Postponed | TurnedAway | WasShut | WasOpened | Greeted
