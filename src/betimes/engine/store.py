@@ -226,7 +226,7 @@ class StreamRow(NamedTuple):
 
 
 class StreamQuery(msgspec.Struct, frozen=True):
-    """Which streams to list; a field left out does not narrow. Only streams that exist are listed.
+    """Which streams to list; a field left out does not narrow. Deleted ones only with `tombstones`.
 
     In order of their ids after `after`, or, when `due_before` is given, in order of `(due_at, id)` after
     `(after_due_at, after)`.
@@ -240,6 +240,7 @@ class StreamQuery(msgspec.Struct, frozen=True):
     """At or before this instant."""
     after: StreamId | None = None
     after_due_at: Instant | None = None
+    tombstones: bool = False
     limit: int = 100
 
 
@@ -267,6 +268,8 @@ class EffectQuery(msgspec.Struct, frozen=True):
 
     tenant: str | None = None
     source: StreamId | None = None
+    version: int | None = None
+    """Of the source: the effects of one segment."""
     executor: str | None = None
     status: EffectStatus | None = None
     after: EffectId | None = None

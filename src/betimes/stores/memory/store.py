@@ -197,7 +197,7 @@ class MemoryStore:
 
 def _stream_fits(row: StreamWrite, query: StreamQuery) -> bool:
     return (
-        row.version > 0 and row.state is not None
+        row.version > 0 and (row.state is not None or query.tombstones)
         and query.tenant in (None, row.stream.tenant)
         and query.kind in (None, row.stream.kind)
         and query.owner in (None, row.owner)
@@ -233,6 +233,7 @@ def _effect_fits(row: EffectRow, query: EffectQuery) -> bool:
     return (
         query.tenant in (None, row.id.tenant)
         and query.source in (None, row.id.source)
+        and query.version in (None, row.id.version)
         and query.executor in (None, row.executor)
         and query.status in (None, row.status)
         and (query.after is None or row.id > query.after)

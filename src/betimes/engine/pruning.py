@@ -1,0 +1,90 @@
+"""Pruning: history older than an instant is replaced, stream by stream, by one checkpoint.
+
+A checkpoint carries the state the pruned segments led to and, as its link, the digest of the last of them, so that the
+chain goes on and `verify` starts there. A segment that a live idempotency key still answers from is never pruned.
+A stream whose history does not verify is left as it is and reported: pruning would hide what happened to it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from betimes.core.canonical import encode
+from betimes.core.deciders import Checkpoint
+from betimes.core.errors import Invalid
+from betimes.core.instants import Instant, seconds
+from betimes.core.segments import Segment, segment_digest
+from betimes.core.streams import StreamId
+from betimes.engine.kinds import Kinds
+from betimes.engine.replay import Finding, Replayed, all_streams
+from betimes.engine.store import PAGE_MAX, Store
+
+SWEEP_MAX = 10_000
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long things are kept after they ended. `None`: for ever."""
+
+    history_days: float | None = None
+    effects_days: float = 7.0
+
+
+class PruneReport(msgspec.Struct):
+    """What was pruned, and what was left alone because it does not verify."""
+
+    streams: int = 0
+    segments: int = 0
+    forgotten: int = 0
+    findings: list[Finding] = []
+
+
+async def prune(store: Store, kinds: Kinds, retention: Retention, *, tenant: str | None = None) -> PruneReport:
+    """Apply the retention once over everything."""
+    if retention.effects_days < 0 or (retention.history_days is not None and retention.history_days < 0):
+        raise Invalid("retention cannot be negative; give days, or null to keep history for ever")
+    now = await store.now()
+    report = PruneReport()
+    if retention.history_days is not None:
+        before_at = now - seconds(retention.history_days * 86_400)
+        async for stream in all_streams(store, tenant=tenant, kind=None):
+            await _prune_stream(store, kinds, stream, before_at, report)
+    before_at = now - seconds(retention.effects_days * 86_400)
+    while gone := await store.forget(before_at=before_at, limit=SWEEP_MAX):
+        report.forgotten += gone
+    return report
+
+
+async def _prune_stream(store: Store, kinds: Kinds, stream: StreamId, before_at: Instant, report: PruneReport) -> None:
+    replayed = Replayed(stream, kinds.of(stream))
+    last = await _fold_before(store, replayed, before_at)
+    if replayed.findings:
+        report.findings += replayed.findings
+    elif last and replayed.segments > 1:
+        gone = await store.replace_history(checkpoint(replayed, last))
+        report.segments += gone
+        report.streams += gone > 0
+
+
+async def _fold_before(store: Store, replayed: Replayed, before_at: Instant) -> Segment | None:
+    """Fold what is older than the instant; the last segment of it."""
+    last: Segment | None = None
+    while True:
+        _, page = await store.history(replayed.stream, replayed.version, PAGE_MAX)
+        for segment in page:
+            if segment.at >= before_at:
+                return last
+            replayed.apply(segment)
+            last = segment
+        if len(page) < PAGE_MAX:
+            return last
+
+
+def checkpoint(replayed: Replayed, last: Segment) -> Segment:
+    """The segment that stands for everything up to `last`."""
+    state = b"null" if replayed.state is None else encode(replayed.state).encode()
+    command = encode(Checkpoint(msgspec.Raw(state), replayed.segments))
+    bare = Segment(
+        last.stream, last.version, "checkpoint", last.at, replayed.kind.decider.schema, command, "[]", last.policy,
+        replayed.digest, "",
+    )  # fmt: skip
+    return msgspec.structs.replace(bare, digest=segment_digest(bare))
