@@ -92,7 +92,7 @@ class MemoryStore:
         return earliest(*(at for at, _ in self._due(index, kinds)[:1]), *calls)
 
     async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
-        if self.database.version(stream) == version:
+        if stream in self.database.rows and self.database.version(stream) == version:
             self.database.snoozes[stream] = until
 
     async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
