@@ -34,10 +34,12 @@ from betimes.testing.conformance import (
     sends,
     streams,
     upkeep,
+    walks,
 )
 from betimes.testing.conformance.pairs import Check, Pair, Traits, run
+from betimes.testing.conformance.random_walk import walk
 
-__all__ = ["CHECKS", "ROW_LOCK_CHECKS", "Check", "Pair", "Traits", "checks_for", "run"]
+__all__ = ["CHECKS", "ROW_LOCK_CHECKS", "Check", "Pair", "Traits", "checks_for", "run", "walk"]
 
 
 def _checks_of(*themes: ModuleType) -> tuple[Check, ...]:
@@ -49,7 +51,7 @@ def _checks_of(*themes: ModuleType) -> tuple[Check, ...]:
     )
 
 
-CHECKS = _checks_of(streams, columns, locks, keys, atomicity, sends, calls, due, ledger, listing, upkeep)
+CHECKS = _checks_of(streams, columns, locks, keys, atomicity, sends, calls, due, ledger, listing, upkeep, walks)
 ROW_LOCK_CHECKS = _checks_of(row_locks)
 
 

@@ -16,7 +16,21 @@ def expect(holds: bool, what: str) -> None:
 
 def expect_equal(found: Any, expected: Any, what: str) -> None:
     if found != expected:
-        raise AssertionError(f"{what}\n  expected: {expected!r}\n  found:    {found!r}")
+        path, found, expected = _narrowed(found, expected)
+        raise AssertionError(f"{what}{path}\n  expected: {expected!r}\n  found:    {found!r}")
+
+
+def _narrowed(found: Any, expected: Any) -> tuple[str, Any, Any]:
+    """The first part in which two values differ, with the way to it."""
+    match found, expected:
+        case dict(), dict() if found.keys() == expected.keys():
+            place = next(key for key in expected if found[key] != expected[key])
+        case (list(), list()) | (tuple(), tuple()) if len(found) == len(expected) > 1:
+            place = next(i for i, (one, other) in enumerate(zip(found, expected, strict=True)) if one != other)
+        case _:
+            return "", found, expected
+    path, found, expected = _narrowed(found[place], expected[place])
+    return f"[{place}]{path}", found, expected
 
 
 @contextmanager
