@@ -1,0 +1,112 @@
+"""What a commit writes, in the writer's thread: every guard is the count of rows a statement changed.
+
+Streams are updated by row number. The alarm and the lists have statements of their own, run only for rows whose values
+changed, because touching an index costs more than writing the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from betimes.core.errors import Conflict, Duplicate, Fenced
+from betimes.core.instants import Instant
+from betimes.core.streams import EffectId, StreamId
+from betimes.engine.store import NOT_CACHED, Changes, DeadSend, KeyWrite, Settlement, StreamWrite
+from betimes.stores.sqlite.connection import Connection
+from betimes.stores.sqlite.rows import Place, effect_columns, segment_columns, settlement_columns
+
+
+def find_places(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Place]:
+    """Where the rows of these streams are, for those that exist."""
+    asked = [(number, *stream, NOT_CACHED) for number, stream in enumerate(streams)]
+    return {streams[found[0]]: Place(*found[1:8]) for found in connection.json_of_rows("find_streams", asked)}
+
+
+def write_changes(connection: Connection, changes: Changes, places: Mapping[StreamId, Place], now: Instant) -> None:
+    """Write everything but the commit itself, or raise what forbids it."""
+    _write_streams(connection, changes.streams, places)
+    _use_keys(connection, changes.keys, now)
+    _apply_sends(connection, changes.sends_applied)
+    _bury_sends(connection, changes.sends_dead)
+    _settle(connection, changes.settlements)
+    connection.change_rows("append_segments", [segment_columns(segment) for segment in changes.segments])
+    connection.change_rows("insert_effects", [effect_columns(effect) for effect in changes.effects])
+
+
+def _write_streams(connection: Connection, writes: Sequence[StreamWrite], places: Mapping[StreamId, Place]) -> None:
+    created = [write for write in writes if write.expected == 0]
+    moved = [write for write in writes if write.expected != 0]
+    unplaced = [write.stream for write in moved if write.stream not in places]
+    if unplaced:
+        places = {**places, **find_places(connection, unplaced)}
+    written = connection.change_rows("insert_streams", [_new_row(write) for write in created])
+    written += _update_streams(connection, [(write, places[write.stream]) for write in moved if write.stream in places])
+    if written != len(writes):
+        raise _conflict(connection, created, moved, places)
+
+
+def _new_row(write: StreamWrite) -> tuple[object, ...]:
+    return (*write.stream, write.version, write.schema, write.owner, write.status, write.at, write.alarm_at,
+            write.due_at, write.digest, write.state)  # fmt: skip
+
+
+def _update_streams(connection: Connection, moved: Sequence[tuple[StreamWrite, Place]]) -> int:
+    updated = connection.change_rows(
+        "update_streams",
+        [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state) for w, at in moved],
+    )
+    connection.change_rows(
+        "move_alarms",
+        [(at.n, w.alarm_at) for w, at in moved if w.alarm_at != at.alarm_at or at.snooze_until is not None],
+    )
+    connection.change_rows(
+        "relist_streams",
+        [
+            (at.n, w.owner, w.status, w.due_at)
+            for w, at in moved
+            if w.owner != at.owner or w.status != at.status or w.due_at != at.due_at
+        ],
+    )
+    return updated
+
+
+def _conflict(
+    connection: Connection, created: Sequence[StreamWrite], moved: Sequence[StreamWrite],
+    places: Mapping[StreamId, Place],
+) -> Conflict:  # fmt: skip
+    for write in moved:
+        version = places[write.stream].version if write.stream in places else 0
+        if version != write.expected:
+            return Conflict(f"{write.stream} is at version {version}, not {write.expected}")
+    stored = find_places(connection, [write.stream for write in created])
+    taken = [f"{w.stream} is at version {stored[w.stream].version}, not 0"
+             for w in created if w.stream in stored and stored[w.stream].version != w.version]  # fmt: skip
+    return Conflict(taken[0] if taken else "a stream that the batch writes moved meanwhile")
+
+
+def _use_keys(connection: Connection, keys: Sequence[KeyWrite], now: Instant) -> None:
+    rows = [(*used.key, used.request, *used.stream, used.version, used.expires_at) for used in keys]
+    if connection.change_rows("use_keys", rows, now) != len(rows):
+        names = ", ".join(str(used.key) for used in keys[:3])
+        raise Duplicate(f"a key is on record already: one of {names}" + (" …" if len(keys) > 3 else ""))
+
+
+def _apply_sends(connection: Connection, sends: Sequence[EffectId]) -> None:
+    if connection.change_rows("delete_sends", sends) != len(sends):
+        raise Fenced(f"a command was applied by another process: one of {_handles(sends)}")
+
+
+def _bury_sends(connection: Connection, sends: Sequence[DeadSend]) -> None:
+    rows = [(*dead.id, dead.at, dead.error) for dead in sends]
+    if connection.change_rows("bury_sends", rows) != len(rows):
+        raise Fenced(f"a command was applied by another process: one of {_handles([dead.id for dead in sends])}")
+
+
+def _settle(connection: Connection, settlements: Sequence[Settlement]) -> None:
+    rows = [settlement_columns(settled) for settled in settlements]
+    if connection.change_rows("settle_effects", rows) != len(rows):
+        raise Fenced(f"the lease on an effect was lost: one of {_handles([settled.id for settled in settlements])}")
+
+
+def _handles(effects: Sequence[EffectId]) -> str:
+    return ", ".join(effect.handle for effect in effects[:3]) + (" …" if len(effects) > 3 else "")

@@ -1,0 +1,158 @@
+"""One connection to the file: how it is opened, how long it waits for a lock, and how named queries run on it.
+
+Everything here is called from the connection's own thread.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, Literal, TypeAlias
+
+import apsw
+import msgspec
+
+from betimes.core.errors import MalformedRow, Unavailable, UnsafeDurability
+from betimes.stores.sqlite.failures import LOCK_TIMEOUT_S, translated_commit
+from betimes.stores.sqlite.queries import chunks, query, query_for
+
+Durability: TypeAlias = Literal["full", "relaxed"]
+Bindings: TypeAlias = Mapping[str, Any]
+
+STATEMENTS_KEPT = 256
+CACHE_KIB = 64 * 1024
+CHECKPOINT_PAGES = 4_000
+"""Pages in the log before a commit moves them into the file: 16 MiB, so a hot page is moved once for many writes."""
+
+_PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.001
+_SYNCHRONOUS = {"full": ("FULL", 2), "relaxed": ("NORMAL", 1)}
+
+
+class Patience:
+    """The busy handler: short random pauses, which starve nobody, until time is up or whoever waits has gone."""
+
+    def __init__(self) -> None:
+        self.given_up = False
+        self._until_s = 0.0
+
+    def __call__(self, pauses: int) -> bool:
+        if pauses == 0:
+            self._until_s = time.monotonic() + LOCK_TIMEOUT_S
+        if self.given_up or time.monotonic() >= self._until_s:
+            return False
+        time.sleep(random.uniform(_PAUSE_MIN_S, _PAUSE_MAX_S))
+        return True
+
+
+class Connection:
+    """An open connection and its prepared statements."""
+
+    def __init__(self, path: str, durability: Durability, *, create: bool = False) -> None:
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        self.path = path
+        self.patience = Patience()
+        self._raw = apsw.Connection(path, flags=flags, statementcachesize=STATEMENTS_KEPT)
+        try:
+            self._raw.set_busy_handler(self.patience)
+            self._prepare(durability)
+        except BaseException:
+            self._raw.close(True)
+            raise
+
+    def _prepare(self, durability: Durability) -> None:
+        if self._raw.readonly("main"):
+            raise Unavailable(f"{self.path} is read-only; make the file and its folder writable and try again")
+        mode = self._write_ahead()
+        setting, expected = _SYNCHRONOUS[durability]
+        self._raw.pragma("synchronous", setting)
+        synchronous = self._raw.pragma("synchronous")
+        if durability == "full" and (mode, synchronous) != ("wal", expected):
+            raise UnsafeDurability(
+                f"{self.path} runs with journal_mode={mode} and synchronous={synchronous} instead of wal and "
+                f"{expected}; keep it on a local disk that supports SQLite's WAL, or ask for durability=relaxed"
+            )
+        self._raw.pragma("cache_size", -CACHE_KIB)
+        self._raw.wal_autocheckpoint(CHECKPOINT_PAGES)
+
+    def _write_ahead(self) -> str:
+        """Switch the file to its write-ahead log; SQLite does not call the busy handler for this."""
+        pauses = 0
+        while True:
+            try:
+                return str(self._raw.pragma("journal_mode", "wal"))
+            except apsw.BusyError:
+                if not self.patience(pauses):
+                    raise
+                pauses += 1
+
+    def close(self) -> None:
+        self._raw.close(True)
+
+    def checkpoint(self) -> None:
+        """Move the log into the file, as far as that is possible without waiting."""
+        self._raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._raw.in_transaction
+
+    def begin(self) -> None:
+        """Take the write lock, waiting for whoever has it."""
+        self._raw.execute("BEGIN IMMEDIATE")
+
+    def begin_snapshot(self) -> None:
+        self._raw.execute("BEGIN")
+
+    def commit(self) -> None:
+        try:
+            self._raw.execute("COMMIT")
+        except apsw.Error as error:
+            raise translated_commit(error, self.path) from error
+
+    def rollback(self) -> None:
+        if self._raw.in_transaction:
+            self._raw.execute("ROLLBACK")
+
+    def run_script(self, text: str) -> None:
+        """Run statements that return no rows, one after the other."""
+        for _ in self._raw.execute(text):
+            pass
+
+    def value(self, name: str, bindings: Bindings) -> Any:
+        """The first column of the first row, or `None`."""
+        given = frozenset(key for key, bound in bindings.items() if bound is not None)
+        return self._raw.execute(query(name, given), bindings).get
+
+    def json(self, name: str, bindings: Bindings) -> Any:
+        """The JSON document a query returns, decoded."""
+        return self._decoded(self.value(name, bindings))
+
+    def change(self, name: str, bindings: Bindings) -> int:
+        """Run a statement that writes; how many rows it changed."""
+        self._raw.execute(query(name), bindings)
+        return self._raw.changes()
+
+    def json_of_rows(self, name: str, rows: Sequence[Sequence[Any]], *last: Any) -> list[Any]:
+        """The JSON arrays a query returns for rows it is given, as one list."""
+        found: list[Any] = []
+        for start, size in chunks(len(rows)):
+            bound = (*chain.from_iterable(rows[start : start + size]), *last)
+            found += self._decoded(self._raw.execute(query_for(name, size), bound).get)
+        return found
+
+    def change_rows(self, name: str, rows: Sequence[Sequence[Any]], *last: Any) -> int:
+        """Run a statement that writes the rows it is given; how many rows it changed."""
+        changed = 0
+        for start, size in chunks(len(rows)):
+            bound = (*chain.from_iterable(rows[start : start + size]), *last)
+            self._raw.execute(query_for(name, size), bound)
+            changed += self._raw.changes()
+        return changed
+
+    def _decoded(self, text: Any) -> Any:
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise MalformedRow(f"{self.path} holds text that cannot be read: {error}; run `verify`") from error

@@ -1,0 +1,83 @@
+"""A lane: one thread with one connection, which runs jobs in the order they came.
+
+A job that raises leaves no transaction open. A connection that failed in a way only a new one can mend is dropped and
+made again for the next job, so a store works again once the cause of its trouble is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import apsw
+
+from betimes.core.errors import Unavailable, Unknown
+from betimes.stores.sqlite.connection import Connection
+from betimes.stores.sqlite.failures import outlives_the_connection, translated
+
+_Result = TypeVar("_Result")
+
+
+class Lane:
+    """Jobs for one connection."""
+
+    def __init__(self, name: str, path: str, connect: Callable[[], Connection]) -> None:
+        self._path = path
+        self._connect = connect
+        self._connection: Connection | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"betimes-sqlite-{name}")
+
+    async def run(self, job: Callable[[Connection], _Result]) -> _Result:
+        """Run a job in the thread. When its caller is cancelled it is left out, or no longer waits for locks."""
+        future = self._submit(job)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if not future.cancel() and self._connection:
+                self._connection.patience.given_up = True
+            raise
+
+    async def undo(self) -> None:
+        """Leave no transaction open, also when the caller is cancelled now: the next job comes after this."""
+        await asyncio.shield(asyncio.wrap_future(self._submit(Connection.rollback)))
+
+    async def close(self) -> None:
+        """Close the connection and let the thread end."""
+        await asyncio.shield(asyncio.wrap_future(self._thread.submit(self._drop)))
+        self._thread.shutdown(wait=False)
+
+    def _submit(self, job: Callable[[Connection], _Result]) -> Future[_Result]:
+        try:
+            return self._thread.submit(self._work, job)
+        except RuntimeError as error:
+            raise Unavailable(f"the store on {self._path} was closed; await its open() first") from error
+
+    def _work(self, job: Callable[[Connection], _Result]) -> _Result:
+        try:
+            connection = self._connection = self._connection or self._connect()
+            connection.patience.given_up = False
+            return self._undone_if_it_fails(connection, job)
+        except Unknown:
+            self._drop()
+            raise
+        except apsw.Error as error:
+            if outlives_the_connection(error):
+                self._drop()
+            raise translated(error, self._path) from error
+
+    def _undone_if_it_fails(self, connection: Connection, job: Callable[[Connection], _Result]) -> _Result:
+        try:
+            return job(connection)
+        except BaseException:
+            try:
+                connection.rollback()
+            except apsw.Error:
+                self._drop()
+            raise
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection:
+            connection.close()

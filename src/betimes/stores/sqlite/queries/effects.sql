@@ -1,0 +1,113 @@
+-- insert_effects: New effects, not yet attempted.
+INSERT INTO effect (
+    tenant, kind, id, version, place, executor, payload, created_at, next_attempt_at, at_most_once, attempts_max,
+    lease_s, report, to_tenant, to_kind, to_id
+)
+VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- first_sends: The oldest sends of each source asked about, up to a number.
+SELECT json_group_array(json_array(e.tenant, e.kind, e.id, e.version, e.place))
+FROM (VALUES /* rows */ (?, ?, ?)) AS asked
+CROSS JOIN effect AS e ON e.n IN (
+    SELECT n FROM effect
+    WHERE executor = 'send' AND status = 'pending'
+    AND tenant = asked.column1 AND kind = asked.column2 AND id = asked.column3
+    ORDER BY version, place LIMIT ?
+);
+
+-- waiting_sends: The oldest sends that nobody has applied.
+SELECT json_group_array(json_array(
+    tenant, kind, id, version, place, to_tenant, to_kind, to_id, payload, created_at
+))
+FROM (
+    SELECT * FROM effect
+    WHERE executor = 'send' AND status = 'pending' AND created_at < :created_before
+    ORDER BY created_at, tenant, kind, id, version, place LIMIT :limit
+);
+
+-- delete_sends: Sends that were applied; one that is gone is missing from the count.
+DELETE FROM effect WHERE executor = 'send' AND status = 'pending'
+AND (tenant, kind, id, version, place) IN (VALUES /* rows */ (?, ?, ?, ?, ?));
+
+-- bury_sends: Sends that cannot be applied become dead letters; one that is gone is missing from the count.
+UPDATE effect SET status = 'dead', next_attempt_at = NULL, finished_at = w.column6, last_error = w.column7
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?)) AS w
+WHERE effect.tenant = w.column1 AND effect.kind = w.column2 AND effect.id = w.column3
+    AND effect.version = w.column4 AND effect.place = w.column5
+    AND effect.executor = 'send' AND effect.status = 'pending';
+
+-- settle_effects: How attempts ended; one whose lease was lost is missing from the count.
+UPDATE effect SET status = w.column7, next_attempt_at = w.column8, finished_at = w.column9, last_error = w.column10
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS w
+WHERE effect.tenant = w.column1 AND effect.kind = w.column2 AND effect.id = w.column3
+    AND effect.version = w.column4 AND effect.place = w.column5
+    AND effect.fence = w.column6 AND effect.status = 'leased';
+
+-- due_calls: Calls to take for these executors, oldest first; spent ones may not be called again.
+SELECT json_group_array(json_array(
+    n, tenant, kind, id, version, place, executor, payload, attempts, created_at, fence, lease_s, at_most_once,
+    attempts_max, report, status = 'leased' AND (at_most_once OR attempts >= attempts_max)
+))
+FROM (
+    SELECT c.* FROM json_each(:executors) AS x CROSS JOIN effect AS c ON c.n IN (
+        SELECT n FROM effect
+        WHERE executor = x.value AND status IN ('pending', 'leased') AND next_attempt_at <= :now
+        ORDER BY next_attempt_at, tenant, kind, id, version, place LIMIT :limit
+    )
+    ORDER BY c.next_attempt_at, c.tenant, c.kind, c.id, c.version, c.place LIMIT :limit
+);
+
+-- lease_calls: Take calls under a new fence; an attempt is counted unless the call is spent.
+UPDATE effect SET
+    attempts = attempts + NOT (status = 'leased' AND (at_most_once OR attempts >= attempts_max)),
+    status = 'leased',
+    fence = fence + 1,
+    next_attempt_at = :now + lease_s * 1000000
+WHERE n IN (SELECT value FROM json_each(:calls));
+
+-- renew_lease: Extend a lease that is still held.
+UPDATE effect SET next_attempt_at = :now + lease_s * 1000000
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND place = :place
+    AND fence = :fence AND status = 'leased';
+
+-- revive_effect: Give a dead letter fresh attempts.
+UPDATE effect SET status = 'pending', attempts = 0, next_attempt_at = :now, finished_at = NULL
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND place = :place AND status = 'dead';
+
+-- discard_effect: Remove a dead letter.
+DELETE FROM effect
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND place = :place AND status = 'dead';
+
+-- effects: Effects in order of their names.
+SELECT json_group_array(json_array(
+    tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at, finished_at,
+    last_error, at_most_once, to_tenant, to_kind, to_id
+))
+FROM (
+    SELECT * FROM effect WHERE TRUE
+    AND tenant = :tenant --? tenant
+    AND tenant = :tenant_source AND kind = :kind_source AND id = :id_source --? id_source
+    AND +executor = :executor --? executor
+    AND +status = :status --? status
+    AND (tenant, kind, id, version, place) > (:tenant_after, :kind_after, :id_after, :version_after, :place_after) --? id_after
+    ORDER BY tenant, kind, id, version, place LIMIT :limit
+);
+
+-- forget_effects: Remove effects that ended long ago; dead letters stay.
+DELETE FROM effect WHERE n IN (
+    SELECT n FROM effect
+    WHERE status IN ('done', 'failed') AND finished_at < :before_at AND finished_at IS NOT NULL LIMIT :limit
+);
+
+-- effect_backlog: How many effects are owed, and how many are dead letters.
+SELECT json_array(
+    (SELECT count(*) FROM effect WHERE status IN ('pending', 'leased')),
+    (SELECT count(*) FROM effect WHERE status = 'dead' AND finished_at IS NOT NULL)
+);
+
+-- orphaned_calls: Calls nobody has taken since an instant, by executor.
+SELECT json_group_object(executor, calls) FROM (
+    SELECT executor, count(*) AS calls FROM effect
+    WHERE status IN ('pending', 'leased') AND next_attempt_at <= :since_at AND executor <> 'send'
+    GROUP BY executor
+);

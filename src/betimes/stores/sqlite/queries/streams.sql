@@ -1,0 +1,112 @@
+-- find_streams: Streams by their place in the question, with what decides which indexes a write must touch.
+SELECT json_group_array(json_array(
+    asked.column1, s.n, s.version, s.owner, s.status, s.due_at, s.alarm_at, s.snooze_until,
+    s.schema, CASE WHEN s.version <> asked.column5 THEN s.state END, s.at, s.digest
+))
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?)) AS asked
+CROSS JOIN stream AS s ON s.tenant = asked.column2 AND s.kind = asked.column3 AND s.id = asked.column4;
+
+-- insert_streams: Streams that were never written; one that exists already is missing from the count.
+INSERT INTO stream (tenant, kind, id, version, schema, owner, status, at, alarm_at, due_at, digest, state)
+VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING;
+
+-- update_streams: What every write changes and no index holds; one that moved is missing from the count.
+UPDATE stream SET version = w.column3, schema = w.column4, at = w.column5, digest = w.column6, state = w.column7
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?)) AS w
+WHERE stream.n = w.column1 AND stream.version = w.column2;
+
+-- move_alarms: New alarms of streams already updated; any snooze ends.
+UPDATE stream SET alarm_at = w.column2, snooze_until = NULL
+FROM (VALUES /* rows */ (?, ?)) AS w
+WHERE stream.n = w.column1;
+
+-- relist_streams: By what streams already updated are now listed and claimed.
+UPDATE stream SET owner = w.column2, status = w.column3, due_at = w.column4
+FROM (VALUES /* rows */ (?, ?, ?, ?)) AS w
+WHERE stream.n = w.column1;
+
+-- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at.
+SELECT json_group_array(json_array(
+    tenant, kind, id, n, version, owner, status, due_at, alarm_at, snooze_until, schema, state, at, digest
+))
+FROM (
+    SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
+        SELECT n FROM stream
+        WHERE kind = k.value AND wake_at <= :until AND alarm_at IS NOT NULL
+        AND tenant = :tenant --? tenant
+        ORDER BY wake_at, tenant, id LIMIT :limit
+    )
+    ORDER BY s.wake_at, s.tenant, s.kind, s.id LIMIT :limit
+);
+
+-- due_streams: Streams that are due for a claim or a sweep, oldest first.
+SELECT json_group_array(json_array(
+    tenant, kind, id, n, version, owner, status, due_at, alarm_at, snooze_until, schema, state, at, digest
+))
+FROM (
+    SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
+        SELECT n FROM stream
+        WHERE kind = k.value AND due_at <= :until
+        AND tenant = :tenant --? tenant
+        ORDER BY due_at, tenant, id LIMIT :limit
+    )
+    ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit
+);
+
+-- next_due: The earliest instant anything of these kinds, or for these executors, is due.
+SELECT min(at) FROM (
+    SELECT (SELECT min(wake_at) FROM stream WHERE kind = k.value AND alarm_at IS NOT NULL) AS at
+    FROM json_each(:kinds) AS k WHERE :index = 'alarm'
+    UNION ALL
+    SELECT (SELECT min(due_at) FROM stream WHERE kind = k.value AND due_at IS NOT NULL)
+    FROM json_each(:kinds) AS k WHERE :index = 'due'
+    UNION ALL
+    SELECT (
+        SELECT min(next_attempt_at) FROM effect WHERE executor = e.value AND status IN ('pending', 'leased')
+    )
+    FROM json_each(:executors) AS e
+);
+
+-- snooze: Let a wake rest, unless the stream moved.
+UPDATE stream SET snooze_until = :until
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version;
+
+-- stream_columns: A stream as it is listed.
+json_array(tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until);
+
+-- one_stream: One stream as it is listed.
+SELECT json_group_array(@stream_columns) FROM stream WHERE tenant = :tenant AND kind = :kind AND id = :id;
+
+-- streams_by_name: Streams that exist, in order of their names.
+SELECT json_group_array(@stream_columns) FROM (
+    SELECT * FROM stream WHERE state IS NOT NULL
+    AND tenant = :tenant --? tenant
+    AND kind = :kind --? kind
+    AND owner = :owner AND owner <> '' --? owner
+    AND owner = '' --? no_owner
+    AND status = :status --? status
+    AND (tenant, kind, id) > (:tenant_after, :kind_after, :id_after) --? id_after
+    ORDER BY tenant, kind, id LIMIT :limit
+);
+
+-- streams_by_due: Streams that exist and are due at an instant, the longest due first.
+SELECT json_group_array(@stream_columns) FROM (
+    SELECT * FROM stream WHERE state IS NOT NULL AND due_at <= :due_before
+    AND tenant = :tenant --? tenant
+    AND kind = :kind --? kind
+    AND owner = :owner --? owner
+    AND owner = '' --? no_owner
+    AND status = :status --? status
+    AND due_at >= :due_at_after --? id_after
+    AND (due_at, tenant, kind, id) > (:due_at_after, :tenant_after, :kind_after, :id_after) --? id_after
+    ORDER BY due_at, tenant, kind, id LIMIT :limit
+);
+
+-- alarm_backlog: Of these kinds, how many alarms are due, the oldest of them, and how many streams are snoozed.
+SELECT json_array(count(*), min(wake_at), (
+    SELECT count(*) FROM stream
+    WHERE kind IN (SELECT value FROM json_each(:kinds)) AND snooze_until > :now
+))
+FROM stream
+WHERE kind IN (SELECT value FROM json_each(:kinds)) AND wake_at <= :now AND alarm_at IS NOT NULL;

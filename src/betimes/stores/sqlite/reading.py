@@ -1,0 +1,132 @@
+"""What is read outside a transaction, on the reader's connection. Each page is one statement, so it is one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from betimes.core.canonical import encode
+from betimes.core.instants import MINUTE, Instant
+from betimes.core.segments import Segment
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.store import (
+    NOT_CACHED,
+    PAGE_MAX,
+    Backlog,
+    DueIndex,
+    EffectQuery,
+    EffectRow,
+    LedgerQuery,
+    Row,
+    SeenKey,
+    StreamQuery,
+    StreamRow,
+    WaitingSend,
+)
+from betimes.stores.sqlite.connection import Connection
+from betimes.stores.sqlite.rows import Place, effect_row, listed_stream, row_of, segment_of, waiting_send
+
+SEQ_MAX = 2**63 - 1
+
+
+def load(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
+    asked = [(number, *stream, NOT_CACHED) for number, stream in enumerate(streams)]
+    found = connection.json_of_rows("find_streams", asked)
+    return {streams[number]: row_of(Place(*columns[:7]), columns[7:]) for number, *columns in found}
+
+
+def seen(connection: Connection, keys: Sequence[KeyId], now: Instant) -> dict[KeyId, SeenKey]:
+    """The keys that are still kept, with what they were used for."""
+    asked = [(number, *key) for number, key in enumerate(keys)]
+    found = connection.json_of_rows("seen_keys", asked, now)
+    return {keys[number]: SeenKey(request, segment_of(columns)) for number, request, columns in found}
+
+
+def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
+    bindings: dict[str, Any] = {
+        "tenant": query.tenant,
+        "kind": query.kind,
+        "owner": query.owner or None,
+        "no_owner": query.owner == "" or None,
+        "status": query.status,
+        "due_before": query.due_before,
+        "due_at_after": (query.after_due_at or 0) if query.after else None,
+        "limit": min(query.limit, PAGE_MAX),
+        **_parts(query.after, "after"),
+    }
+    name = "streams_by_name" if query.due_before is None else "streams_by_due"
+    return [listed_stream(columns) for columns in connection.json(name, bindings)]
+
+
+def history(
+    connection: Connection, stream: StreamId, after_version: int, limit: int
+) -> tuple[StreamRow | None, list[Segment]]:
+    connection.begin_snapshot()
+    rows = connection.json("one_stream", stream._asdict())
+    segments = connection.json(
+        "history", {**stream._asdict(), "after_version": after_version, "limit": min(limit, PAGE_MAX)}
+    )
+    connection.rollback()
+    return (listed_stream(rows[0]) if rows else None), [segment_of(columns) for columns in segments]
+
+
+def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
+    bindings = {
+        "after": query.after or (SEQ_MAX if query.backwards else 0),
+        "forwards": None if query.backwards else True,
+        "backwards": query.backwards or None,
+        "tenant": query.tenant,
+        "kind": query.kind,
+        "id": query.id,
+        "one_stream": None if None in (query.tenant, query.kind, query.id) else True,
+        "key": query.key,
+        "correlation": query.correlation or None,
+        "no_correlation": query.correlation == "" or None,
+        "turn": query.turn,
+        "since_at": query.since_at,
+        "until_at": query.until_at,
+        "limit": min(query.limit, PAGE_MAX),
+    }
+    return [segment_of(columns) for columns in connection.json("ledger", bindings)]
+
+
+def effects(connection: Connection, query: EffectQuery) -> list[EffectRow]:
+    bindings = {
+        "tenant": query.tenant,
+        "executor": query.executor,
+        "status": query.status,
+        "limit": min(query.limit, PAGE_MAX),
+        **_parts(query.source, "source"),
+        **_parts(query.after, "after"),
+    }
+    return [effect_row(columns) for columns in connection.json("effects", bindings)]
+
+
+def _parts(name: StreamId | EffectId | None, role: str) -> dict[str, Any]:
+    return {f"{part}_{role}": value for part, value in name._asdict().items()} if name else {}
+
+
+def waiting_sends(connection: Connection, limit: int, created_before: Instant) -> list[WaitingSend]:
+    found = connection.json("waiting_sends", {"created_before": created_before, "limit": limit})
+    return [waiting_send(columns) for columns in found]
+
+
+def next_due(connection: Connection, index: DueIndex, kinds: Sequence[str], executors: Sequence[str]) -> Instant | None:
+    at: Instant | None = connection.value(
+        "next_due", {"index": index, "kinds": encode(kinds), "executors": encode(executors)}
+    )
+    return at
+
+
+def policy(connection: Connection, fingerprint: str) -> str | None:
+    body: str | None = connection.value("policy", {"fingerprint": fingerprint})
+    return body
+
+
+def backlog(connection: Connection, kinds: Sequence[str], now: Instant) -> Backlog:
+    connection.begin_snapshot()
+    alarms_due, oldest_alarm_at, snoozed = connection.json("alarm_backlog", {"kinds": encode(kinds), "now": now})
+    pending, dead = connection.json("effect_backlog", {})
+    orphaned = connection.json("orphaned_calls", {"since_at": now - MINUTE})
+    connection.rollback()
+    return Backlog(alarms_due, oldest_alarm_at, snoozed, pending, dead, orphaned)

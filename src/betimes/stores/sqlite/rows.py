@@ -1,0 +1,93 @@
+"""How rows of the tables become the contract's values and back, columns in the order of the queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from betimes.core.deciders import EffectCall
+from betimes.core.instants import Instant
+from betimes.core.segments import Segment
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.store import EffectRow, EffectWrite, Lease, Row, Settlement, StreamRow, WaitingSend
+
+Columns = Sequence[Any]
+
+
+class Place(NamedTuple):
+    """Where a stream's row is and what the indexes hold of it."""
+
+    n: int
+    version: int
+    owner: str
+    status: str
+    due_at: Instant | None
+    alarm_at: Instant | None
+    snooze_until: Instant | None
+
+
+def row_of(place: Place, rest: Columns) -> Row:
+    """A stream's row; the rest is its schema, state, instant and digest."""
+    schema, state, at, digest = rest
+    return Row(place.version, schema, state, at, place.alarm_at, digest)
+
+
+def listed_stream(columns: Columns) -> StreamRow:
+    return StreamRow(StreamId(*columns[:3]), *columns[3:])
+
+
+def segment_of(columns: Columns) -> Segment:
+    (seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest,
+     collection, key, verdict, reply, actor, correlation, cause) = columns  # fmt: skip
+    return Segment(
+        StreamId(tenant, kind, id), version, turn, at, schema, command, events, policy, prev, digest,
+        None if key is None else KeyId(tenant, collection, key), verdict, reply, actor, correlation, cause, seq,
+    )  # fmt: skip
+
+
+def segment_columns(segment: Segment, seq: int | None = None) -> tuple[Any, ...]:
+    """What is stored of a segment; without a number the ledger gives it the next."""
+    key = segment.key
+    return (
+        seq, *segment.stream, segment.version, segment.turn, segment.at, segment.schema, segment.command,
+        segment.events, segment.policy, segment.prev, segment.digest, key and key.collection, key and key.key,
+        segment.verdict, segment.reply, segment.actor, segment.correlation, segment.cause,
+    )  # fmt: skip
+
+
+def effect_columns(effect: EffectWrite) -> tuple[Any, ...]:
+    return (
+        *effect.id, effect.executor, effect.payload, effect.created_at, effect.next_attempt_at,
+        int(effect.at_most_once), effect.attempts_max, effect.lease_s, int(effect.report),
+        *(effect.to or (None, None, None)),
+    )  # fmt: skip
+
+
+def settlement_columns(settled: Settlement) -> tuple[Any, ...]:
+    finished_at = None if settled.status == "pending" else settled.at
+    return (*settled.id, settled.fence, settled.status, settled.next_attempt_at, finished_at, settled.error)
+
+
+def effect_row(columns: Columns) -> EffectRow:
+    (executor, payload, status, attempts, created_at, next_attempt_at, finished_at, last_error, at_most_once,
+     *to) = columns[5:]  # fmt: skip
+    return EffectRow(
+        EffectId(*columns[:5]), executor, payload, status, attempts, created_at, next_attempt_at, finished_at,
+        last_error, bool(at_most_once), None if to[0] is None else StreamId(*to),
+    )  # fmt: skip
+
+
+def waiting_send(columns: Columns) -> WaitingSend:
+    return WaitingSend(EffectId(*columns[:5]), StreamId(*columns[5:8]), columns[8], columns[9])
+
+
+def lease_of(columns: Columns) -> Lease:
+    """The lease on a call as it was before: its attempt and fence are the next."""
+    (executor, payload, attempts, created_at, fence, lease_s, at_most_once, attempts_max, report, spent) = columns[5:]
+    call = EffectCall(
+        EffectId(*columns[:5]), executor, msgspec.json.decode(payload), attempts + (not spent), created_at, fence + 1,
+        lease_s, bool(at_most_once), attempts_max, bool(report),
+    )  # fmt: skip
+    return Lease(call, bool(spent))

@@ -1,0 +1,208 @@
+"""The store on one SQLite file: a writer's lane whose transactions queue, and a reader's lane that waits for nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from os import PathLike, fspath
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+
+from betimes.core.errors import BetimesError, Unavailable, UnsafeDurability
+from betimes.core.instants import Instant
+from betimes.core.segments import Segment
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.store import (
+    Ask,
+    Backlog,
+    DueIndex,
+    EffectQuery,
+    EffectRow,
+    Lease,
+    LedgerQuery,
+    Row,
+    SeenKey,
+    StreamQuery,
+    StreamRow,
+    WaitingSend,
+)
+from betimes.stores.sqlite import reading, upkeep
+from betimes.stores.sqlite.connection import Connection, Durability
+from betimes.stores.sqlite.failures import LOCK_TIMEOUT_S
+from betimes.stores.sqlite.lane import Lane
+from betimes.stores.sqlite.migrations import migrate
+from betimes.stores.sqlite.transaction import SqliteTx
+
+_P = ParamSpec("_P")
+_Result = TypeVar("_Result")
+
+
+def system_clock() -> Instant:
+    """The machine's time in microseconds."""
+    return time.time_ns() // 1_000
+
+
+class _Opened(NamedTuple):
+    """What an open store has: the writer, whose turn it is with it, and the reader."""
+
+    writer: Lane
+    turn: asyncio.Lock
+    reader: Lane
+
+
+class SqliteStore:
+    """A file, or a `file:` URI, and the clock its transactions read.
+
+    `durability="relaxed"` lets a power cut take the last commits (never part of one) and accepts file systems on which
+    SQLite cannot keep its write-ahead log.
+    """
+
+    def __init__(self, path: str | PathLike[str], *, clock: Callable[[], Instant] = system_clock,
+                 durability: Durability = "full") -> None:  # fmt: skip
+        self.path = fspath(path)
+        self.clock = clock
+        self.durability = durability
+        self._opened: _Opened | None = None
+
+    async def open(self) -> None:
+        if self._opened:
+            return
+        if self.path in ("", ":memory:"):
+            raise UnsafeDurability("a SQLite store needs a file; for one in memory use betimes.stores.memory")
+        maker = self._lane("maker", create=True)
+        try:
+            await maker.run(lambda connection: migrate(connection, self.clock()))
+        finally:
+            await maker.close()
+        self._opened = _Opened(self._lane("writer"), asyncio.Lock(), self._lane("reader"))
+
+    def _lane(self, name: str, *, create: bool = False) -> Lane:
+        return Lane(name, self.path, partial(Connection, self.path, self.durability, create=create))
+
+    async def close(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened:
+            async with opened.turn:
+                await opened.reader.close()
+                with suppress(BetimesError):
+                    await opened.writer.run(Connection.checkpoint)
+                await opened.writer.close()
+
+    @property
+    def _open(self) -> _Opened:
+        if not self._opened:
+            raise Unavailable(f"the store on {self.path} is not open; await its open() first")
+        return self._opened
+
+    async def now(self) -> Instant:
+        return self.clock()
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[Lane]:
+        """The writer, when everybody in this process who asked before has had it."""
+        writer, turn, _ = self._open
+        try:
+            async with asyncio.timeout(LOCK_TIMEOUT_S):
+                await turn.acquire()
+        except TimeoutError as error:
+            message = f"{self.path} was held by another transaction of this process for {LOCK_TIMEOUT_S:g} s; try again"
+            raise Unavailable(message) from error
+        try:
+            yield writer
+        finally:
+            turn.release()
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[SqliteTx]:
+        async with self._turn() as writer:
+            tx = SqliteTx(writer, self.clock)
+            try:
+                yield tx
+            finally:
+                await tx.undo()
+
+    @asynccontextmanager
+    async def begin(self, ask: Ask) -> AsyncIterator[SqliteTx]:
+        async with self._transaction() as tx:
+            await tx.start(ask)
+            yield tx
+
+    @asynccontextmanager
+    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
+                        tenant: str | None = None) -> AsyncIterator[SqliteTx]:  # fmt: skip
+        async with self._transaction() as tx:
+            await tx.start_due(index, kinds, limit, until_at, tenant)
+            yield tx
+
+    async def _read(self, job: Callable[Concatenate[Connection, _P], _Result], *args: _P.args,
+                    **kwargs: _P.kwargs) -> _Result:  # fmt: skip
+        return await self._open.reader.run(lambda connection: job(connection, *args, **kwargs))
+
+    async def _write(self, job: Callable[Concatenate[Connection, _P], _Result], *args: _P.args,
+                     **kwargs: _P.kwargs) -> _Result:  # fmt: skip
+        """One short transaction in one visit to the writer's thread."""
+
+        def whole(connection: Connection) -> _Result:
+            connection.begin()
+            result = job(connection, *args, **kwargs)
+            connection.commit()
+            return result
+
+        async with self._turn() as writer:
+            return await writer.run(whole)
+
+    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = ()) -> Instant | None:
+        return await self._read(reading.next_due, index, kinds, executors)
+
+    async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
+        return await self._read(reading.waiting_sends, limit, created_before)
+
+    async def effects(self, query: EffectQuery) -> list[EffectRow]:
+        return await self._read(reading.effects, query)
+
+    async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
+        return await self._read(reading.load, streams)
+
+    async def seen(self, key: KeyId) -> SeenKey | None:
+        return (await self._read(reading.seen, [key], self.clock())).get(key)
+
+    async def streams(self, query: StreamQuery) -> list[StreamRow]:
+        return await self._read(reading.streams, query)
+
+    async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
+        return await self._read(reading.history, stream, after_version, limit)
+
+    async def ledger(self, query: LedgerQuery) -> list[Segment]:
+        return await self._read(reading.ledger, query)
+
+    async def policy(self, fingerprint: str) -> str | None:
+        return await self._read(reading.policy, fingerprint)
+
+    async def backlog(self, kinds: Sequence[str]) -> Backlog:
+        return await self._read(reading.backlog, kinds, self.clock())
+
+    async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
+        await self._write(upkeep.snooze, stream, version, until)
+
+    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
+        return await self._write(upkeep.lease_calls, executors, limit, self.clock)
+
+    async def renew_lease(self, effect: EffectId, fence: int) -> None:
+        await self._write(upkeep.renew_lease, effect, fence, self.clock)
+
+    async def revive_effect(self, effect: EffectId) -> bool:
+        return await self._write(upkeep.revive_effect, effect, self.clock)
+
+    async def discard_effect(self, effect: EffectId) -> bool:
+        return await self._write(upkeep.discard_effect, effect)
+
+    async def save_policy(self, fingerprint: str, body: str) -> None:
+        await self._write(upkeep.save_policy, fingerprint, body)
+
+    async def replace_history(self, checkpoint: Segment) -> int:
+        return await self._write(upkeep.replace_history, checkpoint, self.clock)
+
+    async def forget(self, *, before_at: Instant, limit: int) -> int:
+        return await self._write(upkeep.forget, before_at, limit, self.clock)

@@ -1,0 +1,136 @@
+"""One transaction: it holds the database's write lock from `begin` on, so whatever it was shown stays so.
+
+Each step is one visit to the writer's thread: beginning with everything asked for, and committing with everything
+written. A step that fails has undone the transaction before its error arrives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby, takewhile
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from betimes.core.canonical import encode
+from betimes.core.instants import Instant
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes, DueIndex, Row, SeenKey
+from betimes.stores.sqlite.commit import write_changes
+from betimes.stores.sqlite.connection import Connection
+from betimes.stores.sqlite.lane import Lane
+from betimes.stores.sqlite.reading import seen
+from betimes.stores.sqlite.rows import Place, row_of
+
+_Result = TypeVar("_Result")
+_DUE_QUERIES: Mapping[DueIndex, str] = {"alarm": "due_alarms", "due": "due_streams"}
+
+
+class SqliteTx:
+    """One transaction on the writer's connection."""
+
+    def __init__(self, writer: Lane, clock: Callable[[], Instant]) -> None:
+        self.now: Instant = 0
+        self.rows: dict[StreamId, Row] = {}
+        self.unchanged: set[StreamId] = set()
+        self.seen: dict[KeyId, SeenKey] = {}
+        self.sends: set[EffectId] = set()
+        self._ended = False
+        self._over = False
+        self._writer = writer
+        self._clock = clock
+        self._places: dict[StreamId, Place] = {}
+
+    async def start(self, ask: Ask) -> None:
+        """Take the write lock, then look at what is asked for."""
+
+        def job(connection: Connection) -> None:
+            connection.begin()
+            self.now = self._clock()
+            self._look(connection, ask)
+
+        await self._step(job)
+
+    async def start_due(
+        self, index: DueIndex, kinds: Sequence[str], limit: int, until_at: Instant | None, tenant: str | None
+    ) -> None:
+        """Take the write lock, then pick what is due."""
+
+        def job(connection: Connection) -> None:
+            connection.begin()
+            self.now = self._clock()
+            until = self.now if until_at is None else min(until_at, self.now)
+            picked = connection.json(
+                _DUE_QUERIES[index],
+                {"kinds": encode(kinds), "until": until, "tenant": tenant, "limit": limit},
+            )
+            for tenant_id, kind, id, *columns in picked:
+                self._place(StreamId(tenant_id, kind, id), columns)
+
+        await self._step(job)
+
+    async def extend(self, ask: Ask) -> None:
+        await self._step(lambda connection: self._look(connection, ask))
+
+    async def turn_at(self, stream: StreamId, version: int) -> str | None:
+        def job(connection: Connection) -> str | None:
+            turn: str | None = connection.value("turn_at", {**stream._asdict(), "version": version})
+            return turn
+
+        return await self._step(job)
+
+    async def commit(self, changes: Changes) -> None:
+        def job(connection: Connection) -> None:
+            write_changes(connection, changes, self._places, self._clock())
+            connection.commit()
+
+        await self._step(job)
+        self._over = self._ended = True
+
+    async def undo(self) -> None:
+        """Give the lock back without a trace, unless a commit did; whatever happens to the caller meanwhile."""
+        self._ended = True
+        if not self._over:
+            await self._writer.undo()
+
+    async def _step(self, job: Callable[[Connection], _Result]) -> _Result:
+        """One visit to the thread; after one that failed there is no transaction to go on with."""
+        if self._ended:
+            raise RuntimeError("this transaction has ended; begin another one")
+        try:
+            return await self._writer.run(job)
+        except BaseException:
+            self._ended = True
+            raise
+
+    def _look(self, connection: Connection, ask: Ask) -> None:
+        self._look_at_streams(connection, {**ask.reads, **ask.locks})
+        self.seen.update(seen(connection, ask.keys, self.now))
+        self._look_at_sends(connection, ask.sends)
+
+    def _look_at_streams(self, connection: Connection, asked: Mapping[StreamId, int]) -> None:
+        streams = list(asked)
+        rows = [(number, *stream, cached) for number, (stream, cached) in enumerate(asked.items())]
+        missing = set(asked)
+        for number, *columns in connection.json_of_rows("find_streams", rows):
+            stream = streams[number]
+            missing.remove(stream)
+            self._place(stream, columns, asked[stream])
+        self.unchanged.update(stream for stream in missing if asked[stream] == 0)
+        self.rows.update((stream, NO_ROW) for stream in missing if asked[stream] != 0)
+
+    def _place(self, stream: StreamId, columns: list[Any], cached: int = NOT_CACHED) -> None:
+        place = Place(*columns[:7])
+        self._places[stream] = place
+        if place.version == cached:
+            self.unchanged.add(stream)
+        else:
+            self.rows[stream] = row_of(place, columns[7:])
+
+    def _look_at_sends(self, connection: Connection, sends: Sequence[EffectId]) -> None:
+        """Of each source, its oldest sends up to the first that is not asked for."""
+        asked = set(sends)
+        counts = Counter(send.source for send in asked)
+        found = connection.json_of_rows("first_sends", list(counts), max(counts.values(), default=0))
+        for _, oldest in groupby(sorted(EffectId(*columns) for columns in found), attrgetter("source")):
+            self.sends.update(takewhile(asked.__contains__, oldest))

@@ -1,0 +1,65 @@
+"""What is written outside the engine's batches, each in a short transaction of its own: leases, snoozes, pruning.
+
+Every function runs in the writer's thread between `begin` and `commit`; the clock is read there, after the wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from betimes.core.canonical import encode
+from betimes.core.errors import Fenced
+from betimes.core.instants import Instant
+from betimes.core.segments import Segment
+from betimes.core.streams import EffectId, StreamId
+from betimes.engine.store import Lease
+from betimes.stores.sqlite.connection import Connection
+from betimes.stores.sqlite.rows import lease_of, segment_columns
+
+Clock: TypeAlias = Callable[[], Instant]
+
+
+def snooze(connection: Connection, stream: StreamId, version: int, until: Instant) -> None:
+    connection.change("snooze", {**stream._asdict(), "version": version, "until": until})
+
+
+def lease_calls(connection: Connection, executors: Sequence[str], limit: int, clock: Clock) -> list[Lease]:
+    now = clock()
+    due = connection.json("due_calls", {"executors": encode(executors), "limit": limit, "now": now})
+    if due:
+        connection.change("lease_calls", {"calls": encode([columns[0] for columns in due]), "now": now})
+    return [lease_of(columns[1:]) for columns in due]
+
+
+def renew_lease(connection: Connection, effect: EffectId, fence: int, clock: Clock) -> None:
+    if not connection.change("renew_lease", {**effect._asdict(), "fence": fence, "now": clock()}):
+        raise Fenced(f"the lease on effect {effect.handle} was lost")
+
+
+def revive_effect(connection: Connection, effect: EffectId, clock: Clock) -> bool:
+    return connection.change("revive_effect", {**effect._asdict(), "now": clock()}) > 0
+
+
+def discard_effect(connection: Connection, effect: EffectId) -> bool:
+    return connection.change("discard_effect", effect._asdict()) > 0
+
+
+def save_policy(connection: Connection, fingerprint: str, body: str) -> None:
+    connection.change("save_policy", {"fingerprint": fingerprint, "body": body})
+
+
+def replace_history(connection: Connection, checkpoint: Segment, clock: Clock) -> int:
+    upto = {**checkpoint.stream._asdict(), "version": checkpoint.version}
+    if connection.value("history_is_needed", {**upto, "now": clock()}):
+        return 0
+    count, last_seq = connection.json("history_end", upto)
+    if count:
+        connection.change("drop_history", upto)
+        connection.change_rows("append_segments", [segment_columns(checkpoint, last_seq)])
+    return int(count)
+
+
+def forget(connection: Connection, before_at: Instant, limit: int, clock: Clock) -> int:
+    keys = connection.change("forget_keys", {"now": clock(), "limit": limit})
+    return keys + connection.change("forget_effects", {"before_at": before_at, "limit": limit})
