@@ -259,6 +259,8 @@ async def effects_are_listed_by_what_is_asked(pair: Pair) -> None:
     asked: list[tuple[EffectQuery, Callable[[EffectRow], bool]]] = [
         (EffectQuery(tenant="other"), lambda row: row.id.tenant == "other"),
         (EffectQuery(source=A), lambda row: row.id.source == A),
+        (EffectQuery(source=A, version=1), lambda row: row.id.source == A),
+        (EffectQuery(source=A, version=2), lambda row: False),
         (EffectQuery(executor=BRIEF), lambda row: row.executor == BRIEF),
         (EffectQuery(status="leased"), lambda row: row.id == lease.call.id),
         (EffectQuery(status="pending", tenant="acme"), lambda row: row.status == "pending" and row.id.tenant == "acme"),

@@ -98,6 +98,18 @@ async def a_deleted_stream_is_not_listed(pair: Pair) -> None:
     expect_equal([row.stream for row in await pair.two.streams(StreamQuery(owner="u-1"))], [A, B], "made again")
 
 
+async def deleted_streams_are_listed_when_they_are_asked_for(pair: Pair) -> None:
+    now = pair.clock()
+    await pair.commit(together(moved(A, 1, now), moved(B, 1, now)))
+    await pair.commit(deleted(A, 2, now))
+    async with pair.one.begin(locking(C)):
+        listed = await pair.two.streams(StreamQuery(tombstones=True))
+    found = [(row.stream, row.version, row.state is None) for row in listed]
+    expect_equal(found, [(A, 2, True), (B, 1, False)], "all streams that were ever written")
+    page = await pair.two.streams(StreamQuery(tombstones=True, limit=1))
+    expect_equal([row.stream for row in page], [A], "the first of them")
+
+
 async def a_stream_that_is_only_locked_is_not_listed(pair: Pair) -> None:
     async with pair.one.begin(locking(A)) as tx:
         expect_equal(await pair.two.streams(StreamQuery()), [], "while it is locked")
