@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from betimes.core.deciders import EffectCall, Settled
 from betimes.core.errors import BetimesError, Fenced, StoreError
-from betimes.core.instants import SECOND, seconds
+from betimes.core.instants import seconds
 from betimes.core.jitter import spread
 from betimes.engine.jobs import Ended, Job
 from betimes.engine.lane import Lane
@@ -174,11 +174,14 @@ class Calls:
         return Job(call.id.source, told, cause=call.id.handle, ended=ended)
 
     def _retry(self, call: EffectCall, error: str) -> Ended:
-        """Exponential back-off, spread over half its length by a hash of the effect."""
-        settings = self._settings
-        base = seconds(min(settings.call_retry_min_s * 2 ** (call.attempt - 1), settings.call_retry_max_s))
-        pause = base + spread(base // 2 or SECOND, *call.id, call.attempt)
+        pause = retry_pause(self._settings, call.id, call.attempt)
         return Ended(call.id, call.fence, "pending", pause, error)
+
+
+def retry_pause(settings: EngineSettings, names: Iterable[str | int], attempt: int) -> int:
+    """Exponential back-off in microseconds, spread over half its length by a hash of the names."""
+    base = seconds(min(settings.call_retry_min_s * 2.0 ** (attempt - 1), settings.call_retry_max_s))
+    return base + spread(base // 2, *names, attempt)
 
 
 _NOTHING = Settled("", "", "done")

@@ -1,0 +1,1 @@
+"""The engine on every store, with the sample domain."""

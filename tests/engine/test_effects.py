@@ -1,0 +1,213 @@
+"""Effects: commands to other streams exactly once; calls at least once or at most once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from betimes.core.deciders import Call, Decision, EffectCall, Settled
+from betimes.core.instants import SECOND
+from betimes.core.streams import StreamId
+from betimes.engine.calls import GiveUp, retry_pause
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import EffectQuery
+from betimes.testing.sample import GATE as SAMPLE_GATE
+from betimes.testing.sample import SAMPLE
+from betimes.testing.sample.model import Admitted, Greeted
+from tests.engine.worlds import GATE, TALLY, World, until, world
+from tests.stores.backends import Backend
+
+
+class Recorder:
+    """An executor that remembers its calls and does as told."""
+
+    def __init__(self, *outcomes: Any) -> None:
+        self.calls: list[EffectCall] = []
+        self._outcomes = list(outcomes)
+
+    async def __call__(self, call: EffectCall) -> Any:
+        self.calls.append(call)
+        outcome = self._outcomes.pop(0) if self._outcomes else "done"
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+def ringing(call: Call) -> Any:
+    """The sample domain with gates that make this call for every admission."""
+
+    def decide(view: Any, command: Any, policy: Any, now: int) -> Any:
+        if isinstance(command, Settled):
+            return Decision((Greeted(f"{command.status}:{command.attempts}"),))
+        return Decision((Admitted(command.visitor, now),), effects=(call,))
+
+    return (replace(SAMPLE_GATE, decide=decide), *SAMPLE[1:])
+
+
+async def statuses(w: World) -> list[tuple[str, int, str]]:
+    return [(row.status, row.attempts, row.last_error) for row in await w.store.effects(EffectQuery())]
+
+
+async def greetings(w: World) -> list[str]:
+    _, segments = await w.store.history(GATE, 0, 100)
+    return [segment.events.split('"')[7] for segment in segments if "Greeted" in segment.events]
+
+
+async def test_a_command_to_another_stream_is_applied_exactly_once(backend: Backend, tmp_path: Path) -> None:
+    async with world(backend, tmp_path, policy={"tally": True, "cooldown_s": 0, "per_hour": 1000}) as w:
+        await asyncio.gather(*(w.knock(f"v{n}", StreamId("acme", "gate", f"g{n % 7}")) for n in range(100)))
+        await asyncio.gather(w.engine.tick(), w.other.tick())
+        assert (await w.state(TALLY)).count == 100
+        assert await w.store.effects(EffectQuery()) == []
+
+
+async def test_a_send_left_by_a_dead_process_is_applied_by_another(backend: Backend, tmp_path: Path) -> None:
+    async with world(backend, tmp_path, policy={"tally": True}) as w:
+        w.engine._lane.send_job = lambda *sent: None  # type: ignore[method-assign]  # it dies before it applies it
+        await w.knock("ann")
+        assert await w.state(TALLY) is None
+        result = await w.other.tick()
+        assert (result.sends, result.complete) == (1, True)
+        assert (await w.state(TALLY)).count == 1
+
+
+async def test_a_send_its_target_cannot_decide_is_a_dead_letter(backend: Backend, tmp_path: Path) -> None:
+    def fails(*args: Any) -> Any:
+        raise ZeroDivisionError("no")
+
+    broken = (*SAMPLE[:2], replace(SAMPLE[2], decide=fails))
+    async with world(backend, tmp_path, policy={"tally": True, "cooldown_s": 0}, deciders=broken) as w:
+        await w.knock("ann")
+        await w.engine.tick()
+        [(status, _, error)] = await statuses(w)
+        assert status == "dead"
+        assert "acme/tally/all" in error
+        assert "job_failed" in w.reported()
+
+
+async def test_a_call_is_carried_out_and_its_end_comes_back(backend: Backend, tmp_path: Path) -> None:
+    greet = Recorder({"said": "hello"})
+    async with world(backend, tmp_path, policy={"greet": True}, executors={"handler:greet": greet}) as w:
+        await w.knock("ann")
+        assert (await w.engine.tick()).effects == {"done": 1}
+        [call] = greet.calls
+        assert (call.payload, call.attempt, call.id.handle) == ({"visitor": "ann"}, 1, "gate:front:1:0")
+        assert await greetings(w) == ["done"]
+        assert await statuses(w) == [("done", 1, "")]
+
+
+async def test_a_failing_call_is_tried_again_later_under_the_same_id_until_it_works(
+    backend: Backend, tmp_path: Path
+) -> None:
+    ring = Recorder(OSError("down"), OSError("down"), "up")
+    gates = ringing(Call("handler:ring", attempts_max=5, report=True))
+    async with world(backend, tmp_path, deciders=gates, executors={"handler:ring": ring}) as w:
+        await w.knock("ann")
+        assert (await w.engine.tick()).effects == {"retrying": 1}
+        [(status, attempts, error)] = await statuses(w)
+        assert (status, attempts) == ("pending", 1)
+        assert "down" in error
+        w.clock.advance(0.9)
+        assert (await w.engine.tick()).effects == {}, "not before its time"
+        w.clock.advance(1)
+        assert (await w.engine.tick()).effects == {"retrying": 1}
+        w.clock.advance(3)
+        assert (await w.engine.tick()).effects == {"done": 1}
+        assert len({call.id for call in ring.calls}) == 1
+        assert [call.attempt for call in ring.calls] == [1, 2, 3]
+        assert await greetings(w) == ["done:3"]
+
+
+async def test_a_call_past_its_attempts_is_a_dead_letter_that_can_be_revived(backend: Backend, tmp_path: Path) -> None:
+    ring = Recorder(OSError("one"), OSError("two"))
+    gates = ringing(Call("handler:ring", attempts_max=2, report=True))
+    async with world(backend, tmp_path, deciders=gates, executors={"handler:ring": ring}) as w:
+        await w.knock("ann")
+        await w.engine.tick()
+        w.clock.advance(10)
+        assert (await w.engine.tick()).effects == {"dead": 1}
+        assert await greetings(w) == ["dead:2"]
+        assert (await w.engine.backlog()).effects_dead == 1
+        [dead] = await w.store.effects(EffectQuery(status="dead"))
+        assert await w.store.revive_effect(dead.id)
+        assert (await w.engine.tick()).effects == {"done": 1}
+
+
+async def test_an_executor_may_say_that_trying_again_is_no_use(backend: Backend, tmp_path: Path) -> None:
+    ring = Recorder(GiveUp("no such address"))
+    gates = ringing(Call("handler:ring", attempts_max=8))
+    async with world(backend, tmp_path, deciders=gates, executors={"handler:ring": ring}) as w:
+        await w.knock("ann")
+        assert (await w.engine.tick()).effects == {"dead": 1}
+
+
+async def test_a_call_at_most_once_that_fails_is_not_repeated(backend: Backend, tmp_path: Path) -> None:
+    greet = Recorder(OSError("down"))
+    async with world(backend, tmp_path, policy={"greet": True}, executors={"handler:greet": greet}) as w:
+        await w.knock("ann")
+        assert (await w.engine.tick()).effects == {"failed": 1}
+        w.clock.advance(10_000)
+        assert (await w.engine.tick()).effects == {}
+        assert len(greet.calls) == 1
+        assert await greetings(w) == ["failed"]
+
+
+async def test_a_call_at_most_once_whose_process_died_is_abandoned(backend: Backend, tmp_path: Path) -> None:
+    greet = Recorder()
+    async with world(backend, tmp_path, policy={"greet": True}, executors={"handler:greet": greet}) as w:
+        await w.knock("ann")
+        [lease] = await w.store.lease_calls(["handler:greet"], 10)  # and then its process is gone
+        assert not lease.expired
+        assert (await w.other.tick()).effects == {}
+        w.clock.advance(60)
+        assert (await w.other.tick()).effects == {"abandoned": 1}
+        assert greet.calls == []
+        assert await greetings(w) == ["abandoned"]
+
+
+async def test_whoever_was_suspended_past_its_lease_changes_nothing(backend: Backend, tmp_path: Path) -> None:
+    gates = ringing(Call("handler:ring", lease_s=10, report=True))
+    started, resume = asyncio.Event(), asyncio.Event()
+
+    async def slow(call: EffectCall) -> str:
+        started.set()
+        await resume.wait()
+        return "late"
+
+    async with world(backend, tmp_path, deciders=gates, executors={"handler:ring": slow}) as w:
+        await w.knock("ann")
+        suspended = asyncio.ensure_future(w.engine.tick())
+        await started.wait()
+        w.clock.advance(10)
+        [lease] = await w.store.lease_calls(["handler:ring"], 10)
+        assert lease.call.fence == 2
+        resume.set()
+        assert (await suspended).effects == {"fenced": 1}
+        assert await greetings(w) == []
+
+
+async def test_calls_nobody_takes_are_reported_as_orphaned(backend: Backend, tmp_path: Path) -> None:
+    async with world(backend, tmp_path, policy={"greet": True}) as w:
+        await w.knock("ann")
+        assert (await w.engine.backlog()).orphaned == {}
+        w.clock.advance(61)
+        assert (await w.engine.backlog()).orphaned == {"handler:greet": 1}
+
+
+async def test_a_running_engine_carries_out_calls_by_itself(backend: Backend, tmp_path: Path) -> None:
+    greet = Recorder()
+    async with world(backend, tmp_path, policy={"greet": True}, executors={"handler:greet": greet}) as w:
+        w.engine.start_workers()
+        await w.knock("ann")
+        await until(w, lambda gate: gate.greeted_count == 1)
+        assert len(greet.calls) == 1
+
+
+def test_retries_are_spread_and_bounded() -> None:
+    pauses = [retry_pause(EngineSettings(), ("acme", "gate", f"g{n}", 1, 0), attempt=3) for n in range(100)]
+    assert all(4 * SECOND <= pause < 6 * SECOND for pause in pauses)
+    assert len(set(pauses)) > 90
+    assert retry_pause(EngineSettings(), ("a",), attempt=60) < 451 * SECOND
