@@ -12,8 +12,10 @@ import pytest
 
 from betimes.engine.store import Store
 from betimes.stores.memory import MemoryDatabase, MemoryStore
+from betimes.stores.postgres import PostgresStore
 from betimes.testing.clock import VirtualClock
 from betimes.testing.conformance import Pair, Traits
+from tests.postgres import fresh_schema, server_dsn
 
 # Given the clock and an empty folder, a context with both connections open.
 Opener = Callable[[VirtualClock, Path], AbstractAsyncContextManager[Pair]]
@@ -58,3 +60,14 @@ with suppress(ImportError, AttributeError):
         return opened(SqliteStore(path, clock=clock), SqliteStore(path, clock=clock), clock)
 
     BACKENDS.append(Backend("sqlite", sqlite_pair, Traits(locks_rows=False)))
+
+
+@asynccontextmanager
+async def postgres_pair(clock: VirtualClock, folder: Path) -> AsyncIterator[Pair]:
+    async with fresh_schema() as schema:
+        one, two = (PostgresStore(server_dsn(), clock=clock, schema=schema) for _ in range(2))
+        async with opened(one, two, clock) as pair:
+            yield pair
+
+
+BACKENDS.append(Backend("postgres", postgres_pair, Traits(locks_rows=True), (pytest.mark.postgres,)))

@@ -1,0 +1,248 @@
+-- Every statement of the adapter but the functions of the migrations: `-- name: what it does`, then one statement.
+-- `:name` is a parameter. A line that ends in `--?` is left out when its parameter, or the value named after it, is not
+-- given.
+-- `(SELECT betimes.clock(:now))` is read once per statement, and so an index can be searched for it.
+
+-- now: what time it is
+SELECT betimes.clock(:now);
+
+-- begin_batch: lock, reserve and read what a batch needs
+SELECT * FROM betimes.begin_batch(:waits, :skips, :reads, :keys, :sends, :now);
+
+-- begin_due: lock streams that are due
+SELECT * FROM betimes.begin_due(:index, :kinds, :tenant, :until_at, :limit, :now);
+
+-- commit_batch: write everything a batch leads to
+SELECT betimes.commit_batch(
+    :streams, :segments, :keys, :effects, :applied, :dead, :settled, :unwritten, :unused, :now
+);
+
+-- turn_at: the turn that wrote a version
+SELECT turn FROM betimes.ledger WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version;
+
+-- next_alarm: when the next stream wants to be woken or the next call is due
+SELECT least(
+    (SELECT wake_at FROM betimes.stream WHERE wake_at IS NOT NULL AND kind = ANY (:kinds) ORDER BY wake_at LIMIT 1),
+    (
+        SELECT min(c.next_attempt_at)
+        FROM unnest(:executors::text[]) x
+        CROSS JOIN LATERAL (
+            SELECT e.next_attempt_at FROM betimes.effect e
+            WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
+            ORDER BY e.next_attempt_at LIMIT 1
+        ) c
+    )
+);
+
+-- next_due: when the next stream can be claimed or swept or the next call is due
+SELECT least(
+    (SELECT due_at FROM betimes.stream WHERE due_at IS NOT NULL AND kind = ANY (:kinds) ORDER BY due_at LIMIT 1),
+    (
+        SELECT min(c.next_attempt_at)
+        FROM unnest(:executors::text[]) x
+        CROSS JOIN LATERAL (
+            SELECT e.next_attempt_at FROM betimes.effect e
+            WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
+            ORDER BY e.next_attempt_at LIMIT 1
+        ) c
+    )
+);
+
+-- snooze: let a wake rest, unless the stream has moved on
+UPDATE betimes.stream SET snooze_until = :until
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND version > 0;
+
+-- lease_calls: take calls that are due, the oldest of each executor first
+WITH picked AS MATERIALIZED (
+    SELECT c.*
+    FROM unnest(:executors::text[]) x
+    CROSS JOIN LATERAL (
+        SELECT e.tenant, e.kind, e.id, e.version, e.place, e.next_attempt_at AS due_at,
+            e.status = 'leased' AND (e.at_most_once OR e.attempts >= e.attempts_max) AS spent
+        FROM betimes.effect e
+        WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
+            AND e.next_attempt_at <= (SELECT betimes.clock(:now))
+        ORDER BY e.next_attempt_at, e.tenant, e.kind, e.id, e.version, e.place LIMIT :limit FOR UPDATE SKIP LOCKED
+    ) c
+    ORDER BY c.due_at, c.tenant, c.kind, c.id, c.version, c.place LIMIT :limit
+)
+UPDATE betimes.effect e
+SET status = 'leased', attempts = e.attempts + (NOT p.spent)::integer, fence = e.fence + 1,
+    next_attempt_at = (SELECT betimes.clock(:now)) + e.lease_s * 1000000::bigint
+FROM picked p
+WHERE e.tenant = p.tenant AND e.kind = p.kind AND e.id = p.id AND e.version = p.version AND e.place = p.place
+RETURNING p.due_at, e.tenant, e.kind, e.id, e.version, e.place, e.executor, e.payload, e.attempts, e.created_at,
+    e.fence, e.lease_s, e.at_most_once, e.attempts_max, e.report, p.spent;
+
+-- renew_lease: extend a lease by its own length, if it is still held
+UPDATE betimes.effect SET next_attempt_at = betimes.clock(:now) + lease_s * 1000000::bigint
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND place = :place
+    AND fence = :fence AND status = 'leased'
+RETURNING true;
+
+-- waiting_sends: the oldest commands to other streams that nobody has applied
+SELECT tenant, kind, id, version, place, to_tenant, to_kind, to_id, payload, created_at
+FROM betimes.effect
+WHERE executor = 'send' AND status = 'pending' AND created_at < :created_before
+ORDER BY created_at, tenant, kind, id, version, place LIMIT :limit;
+
+-- effects: effects in order of their ids
+SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
+    finished_at, last_error, at_most_once, to_tenant, to_kind, to_id
+FROM betimes.effect
+WHERE true
+    AND tenant = :tenant --?
+    AND tenant = :source_tenant --?
+    AND kind = :source_kind --?
+    AND id = :source_id --?
+    AND version = :version --?
+    AND executor = :executor --?
+    AND status = :status --?
+    AND (tenant, kind, id, version, place) > (:after_tenant, :after_kind, :after_id, :after_version, :after_place) --?
+ORDER BY tenant, kind, id, version, place LIMIT :limit;
+
+-- revive_effect: give a dead letter fresh attempts
+UPDATE betimes.effect
+SET status = 'pending', attempts = 0, next_attempt_at = betimes.clock(:now), finished_at = NULL
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND place = :place AND status = 'dead'
+RETURNING true;
+
+-- discard_effect: remove a dead letter
+DELETE FROM betimes.effect
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND place = :place AND status = 'dead'
+RETURNING true;
+
+-- load: rows that exist, without locks
+SELECT s.tenant, s.kind, s.id, s.version, s.schema, s.state, s.at, s.alarm_at, s.digest
+FROM unnest(:streams::betimes.stream_id[]) a
+JOIN betimes.stream s ON s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
+WHERE s.version > 0;
+
+-- seen: what a key was used for, while it is kept
+SELECT k.request, l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy,
+    l.prev, l.digest, l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+FROM betimes.key k
+JOIN betimes.ledger l ON l.tenant = k.tenant AND l.kind = k.kind AND l.id = k.id AND l.version = k.version
+WHERE k.tenant = :tenant AND k.collection = :collection AND k.key = :key AND k.expires_at > betimes.clock(:now);
+
+-- streams: streams that exist, in order of their ids
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until
+FROM betimes.stream
+WHERE version > 0
+    AND state IS NOT NULL --? living
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND owner = :owner --?
+    AND status = :status --?
+    AND (tenant, kind, id) > (:after_tenant, :after_kind, :after_id) --?
+ORDER BY tenant, kind, id LIMIT :limit;
+
+-- due_streams: streams that exist and are due by an instant, the earliest first
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until
+FROM betimes.stream
+WHERE version > 0 AND due_at <= :due_before
+    AND state IS NOT NULL --? living
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND owner = :owner --?
+    AND status = :status --?
+    AND due_at >= :after_due_at --?
+    AND (due_at, tenant, kind, id) > (:after_due_at, :after_tenant, :after_kind, :after_id) --?
+ORDER BY due_at, tenant, kind, id LIMIT :limit;
+
+-- history: a stream's row, beside its first segment, and a page of its segments
+SELECT s.version AS row_version, s.schema AS row_schema, CASE WHEN l.nth = 1 THEN s.state END AS row_state,
+    s.at AS row_at, s.alarm_at AS row_alarm_at, s.status, s.owner, s.due_at, s.digest AS row_digest, s.snooze_until,
+    l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy,
+    l.prev, l.digest, l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+FROM betimes.stream s
+LEFT JOIN LATERAL (
+    SELECT h.*, row_number() OVER (ORDER BY h.version) AS nth
+    FROM betimes.ledger h
+    WHERE h.tenant = s.tenant AND h.kind = s.kind AND h.id = s.id AND h.version > :after_version
+    ORDER BY h.version LIMIT :limit
+) l ON true
+WHERE s.tenant = :tenant AND s.kind = :kind AND s.id = :id AND s.version > 0
+ORDER BY l.version;
+
+-- settled_seq: up to where the ledger can change no more
+SELECT betimes.settled_seq();
+
+-- ledger: segments in commit order
+SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
+    verdict, reply, actor, correlation, cause
+FROM betimes.ledger
+WHERE seq <= :settled AND seq > :after
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND id = :id --?
+    AND key = :key --?
+    AND correlation = :correlation AND correlation <> '' --?
+    AND turn = :turn --?
+    AND at >= :since_at --?
+    AND at < :until_at --?
+ORDER BY seq LIMIT :limit;
+
+-- ledger_backwards: segments against commit order
+SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
+    verdict, reply, actor, correlation, cause
+FROM betimes.ledger
+WHERE seq <= :settled
+    AND seq < :before --?
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND id = :id --?
+    AND key = :key --?
+    AND correlation = :correlation AND correlation <> '' --?
+    AND turn = :turn --?
+    AND at >= :since_at --?
+    AND at < :until_at --?
+ORDER BY seq DESC LIMIT :limit;
+
+-- save_policy: keep a policy body
+INSERT INTO betimes.policy (fingerprint, body) VALUES (:fingerprint, :body) ON CONFLICT DO NOTHING;
+
+-- policy: a policy body
+SELECT body FROM betimes.policy WHERE fingerprint = :fingerprint;
+
+-- replace_history: put a checkpoint in place of a stream's older segments
+SELECT betimes.replace_history(:checkpoint, :now);
+
+-- forget: remove keys that have expired and calls that ended long ago
+WITH old_keys AS MATERIALIZED (
+    SELECT tenant, collection, key FROM betimes.key WHERE expires_at <= (SELECT betimes.clock(:now))
+    ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED
+), keys AS (
+    DELETE FROM betimes.key k USING old_keys o
+    WHERE k.tenant = o.tenant AND k.collection = o.collection AND k.key = o.key RETURNING true
+), old_effects AS MATERIALIZED (
+    SELECT tenant, kind, id, version, place FROM betimes.effect
+    WHERE finished_at < :before_at AND finished_at IS NOT NULL AND status <> 'dead'
+    ORDER BY finished_at LIMIT :limit FOR UPDATE SKIP LOCKED
+), effects AS (
+    DELETE FROM betimes.effect e USING old_effects o
+    WHERE e.tenant = o.tenant AND e.kind = o.kind AND e.id = o.id AND e.version = o.version AND e.place = o.place
+    RETURNING true
+)
+SELECT (SELECT count(*) FROM keys) + (SELECT count(*) FROM effects);
+
+-- backlog: what is owed, and since when
+WITH instant AS MATERIALIZED (SELECT betimes.clock(:now) AS now),
+due AS (
+    SELECT count(*) AS alarms, min(wake_at) AS oldest_at FROM betimes.stream
+    WHERE wake_at <= (SELECT now FROM instant) AND kind = ANY (:kinds)
+),
+calls AS (
+    SELECT executor, count(*) AS owed,
+        count(*) FILTER (WHERE next_attempt_at <= (SELECT now FROM instant) - 60000000) AS late
+    FROM betimes.effect WHERE executor <> 'send' AND status IN ('pending', 'leased') GROUP BY executor
+)
+SELECT due.alarms, due.oldest_at,
+    (
+        SELECT count(*) FROM betimes.stream WHERE snooze_until > (SELECT now FROM instant) AND kind = ANY (:kinds)
+    ) AS snoozed,
+    (SELECT coalesce(sum(owed), 0)::bigint FROM calls)
+        + (SELECT count(*) FROM betimes.effect WHERE executor = 'send' AND status = 'pending') AS pending,
+    (SELECT count(*) FROM betimes.effect WHERE status = 'dead') AS dead,
+    (SELECT coalesce(json_object_agg(executor, late), '{}')::text FROM calls WHERE late > 0) AS orphaned
+FROM due;

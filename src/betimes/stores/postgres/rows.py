@@ -1,0 +1,126 @@
+"""Between the contract's values and the database's: changes as arrays of composite values, records as structs.
+
+One array of composite values per table is the cheapest way in: measured with 256 segments, encoding and inserting take
+3.5 ms that way, 6.0 ms as one array per column and 5.9 ms as one JSON text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from betimes.core.deciders import EffectCall
+from betimes.core.segments import Segment
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.store import (
+    Backlog,
+    Changes,
+    EffectRow,
+    EffectWrite,
+    Lease,
+    Row,
+    SeenKey,
+    StreamRow,
+    WaitingSend,
+)
+
+Record: TypeAlias = Any
+"""A record of the driver: a sequence of columns that also knows their names."""
+Values: TypeAlias = tuple[Any, ...]
+
+NO_STREAM = (None, None, None)
+SEGMENT_COLUMNS = 20
+
+
+def asked(streams: Mapping[StreamId, int], order: Sequence[StreamId]) -> list[Values]:
+    return [(*stream, streams[stream]) for stream in order]
+
+
+def change_arrays(changes: Changes) -> dict[str, list[Values]]:
+    """Everything a batch writes, by the parameters of `commit_batch`."""
+    return {
+        "streams": [(*write[0], *write[1:]) for write in changes.streams],
+        "segments": [segment_values(segment) for segment in changes.segments],
+        "keys": [(*k.key, k.request, k.stream.kind, k.stream.id, k.version, k.expires_at) for k in changes.keys],
+        "effects": [_effect_values(write) for write in changes.effects],
+        "applied": list(changes.sends_applied),
+        "dead": [(*dead.id, dead.at, storable(dead.error)) for dead in changes.sends_dead],
+        "settled": [
+            (*s.id, s.fence, s.status, s.at, s.next_attempt_at, storable(s.error)) for s in changes.settlements
+        ],
+    }
+
+
+def storable(text: str) -> str:
+    """What an executor or decider said when it failed, without what no text in PostgreSQL can hold."""
+    return text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def segment_values(s: Segment) -> Values:
+    collection, key = (s.key.collection, s.key.key) if s.key else (None, None)
+    return (
+        *s.stream, s.version, s.turn, s.at, s.schema, s.command, s.events, s.policy, s.prev, s.digest, collection, key,
+        s.verdict, s.reply, s.actor, s.correlation, s.cause,
+    )  # fmt: skip
+
+
+def _effect_values(e: EffectWrite) -> Values:
+    return (
+        *e.id, e.executor, e.payload, e.created_at, e.next_attempt_at, e.at_most_once, e.attempts_max, e.lease_s,
+        e.report, *(e.to or NO_STREAM),
+    )  # fmt: skip
+
+
+def segment_of(columns: Iterable[Any]) -> Segment:
+    """A segment from its columns, in the order in which every statement selects them."""
+    (seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key, verdict,
+     reply, actor, correlation, cause) = columns  # fmt: skip
+    return Segment(
+        StreamId(tenant, kind, id), version, turn, at, schema, command, events, policy, prev, digest,
+        None if key is None else KeyId(tenant, collection, key), verdict, reply, actor, correlation, cause, seq,
+    )  # fmt: skip
+
+
+def seen_key(columns: Iterable[Any]) -> SeenKey:
+    request, *segment = columns
+    return SeenKey(request, segment_of(segment))
+
+
+def loaded(records: Iterable[Record]) -> dict[StreamId, Row]:
+    return {StreamId(*record[:3]): Row(*record[3:]) for record in records}
+
+
+def stream_row(record: Record) -> StreamRow:
+    return StreamRow(StreamId(*record[:3]), *record[3:])
+
+
+def history(stream: StreamId, records: Sequence[Record]) -> tuple[StreamRow | None, list[Segment]]:
+    """The row beside the first segment, and the segments; a stream may have no segment after the version asked for."""
+    if not records:
+        return None, []
+    columns = tuple(records[0])
+    row = StreamRow(stream, *columns[:-SEGMENT_COLUMNS])
+    return row, [segment_of(record[-SEGMENT_COLUMNS:]) for record in records if record["seq"] is not None]
+
+
+def effect_row(record: Record) -> EffectRow:
+    to_tenant, to_kind, to_id = record[14:]
+    to = None if to_id is None else StreamId(to_tenant, to_kind, to_id)
+    return EffectRow._make((EffectId(*record[:5]), *record[5:14], to))
+
+
+def waiting_send(record: Record) -> WaitingSend:
+    return WaitingSend(EffectId(*record[:5]), StreamId(*record[5:8]), *record[8:])
+
+
+def lease(record: Record) -> Lease:
+    _, *columns, spent = record
+    id, (executor, payload, *rest) = EffectId(*columns[:5]), columns[5:]
+    return Lease(EffectCall(id, executor, msgspec.json.decode(payload), *rest), spent)
+
+
+def backlog(record: Record) -> Backlog:
+    *counts, orphaned = record
+    return Backlog._make((*counts, msgspec.json.decode(orphaned, type=dict[str, int])))

@@ -1,0 +1,71 @@
+"""The SQL of `queries.sql` as statements with numbered parameters.
+
+The files are written for the schema `betimes`, so that they can be tried as they are; another schema's name is put in
+its place. A line that ends in `--?` narrows a listing and is left out when its parameter, or the value named after it,
+is not given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeAlias
+
+from betimes.core.errors import Invalid
+
+SCHEMA = "betimes"
+FOLDER = files(__package__)
+
+Prepared: TypeAlias = tuple[str, list[Any]]
+_HEAD = re.compile(r"^-- (\w+): .+\n", re.MULTILINE)
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}", re.ASCII)
+_OPTIONAL = re.compile(r"--\?(?: (\w+))?$")
+
+
+def checked_schema(name: str) -> str:
+    """The name of a schema, which goes into the SQL as it is."""
+    if not _SCHEMA_NAME.fullmatch(name):
+        raise Invalid(
+            f"{name[:60]!r} is not a schema name betimes can use: 1–40 of a-z 0-9 _, not starting with a digit"
+        )
+    return name
+
+
+def within(schema: str, sql: str) -> str:
+    """The SQL with its names in this schema."""
+    return sql if schema == SCHEMA else re.sub(rf"\b{SCHEMA}\.", f"{schema}.", sql)
+
+
+@cache
+def statements() -> Mapping[str, str]:
+    """Every statement of the file by its name."""
+    _, *parts = _HEAD.split((FOLDER / "queries.sql").read_text())
+    return {name: body.strip().removesuffix(";") for name, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def prepared(schema: str, name: str, values: Mapping[str, Any]) -> Prepared:
+    """A statement and its arguments in order; lines for values that are `None` are left out where they may be."""
+    absent = frozenset(key for key, value in values.items() if value is None)
+    sql, names = _numbered(schema, name, absent)
+    return sql, [values[key] for key in names]
+
+
+@cache
+def _numbered(schema: str, name: str, absent: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+    numbers: dict[str, int] = {}
+
+    def number(match: re.Match[str]) -> str:
+        return f"${numbers.setdefault(match[1], len(numbers) + 1)}"
+
+    lines = [line for line in statements()[name].splitlines() if not _left_out(line, absent)]
+    return _PARAMETER.sub(number, within(schema, "\n".join(lines))), tuple(numbers)
+
+
+def _left_out(line: str, absent: frozenset[str]) -> bool:
+    optional = _OPTIONAL.search(line)
+    if not optional:
+        return False
+    return not absent.isdisjoint([optional[1]] if optional[1] else _PARAMETER.findall(line))

@@ -1,0 +1,229 @@
+"""A store on PostgreSQL: any number of processes on any number of machines share nothing but the database.
+
+**Time** is the database's, so that processes with skewed clocks agree, unless a clock is injected.
+
+**The ledger is read in commit order.** Its numbers are drawn when a batch is written, so a batch with lower numbers may
+commit after one with higher numbers, and a reader that goes on after the highest number it saw would never see it.
+Two locks and a rule prevent that:
+
+1. A batch draws its numbers while it holds its streams' rows, so that the numbers of one stream follow its versions.
+2. Before it draws, it takes an advisory lock, shared and never waited for, that names the sequence's last value: all
+   its numbers will be above that. PostgreSQL releases the lock after the commit has become visible.
+3. A reader notes the sequence's last value, then looks up the announced locks, then reads, in a statement of its own
+   and so with a later snapshot, nothing above that value or above the lowest announcement.
+
+Take any number the reader may return. Whoever drew a lower one did so before the reader noted the last value, and had
+announced itself before that. Either the announcement was still there, and the reader stops below that batch; or it was
+gone, and the batch had committed or rolled back before the reader's snapshot was taken. So no number below one that was
+returned can appear later. Transactions that are merely open, here or in other databases, hold up nobody.
+
+(A horizon of transaction ids on each row does not do: `pg_snapshot_xmax` is one above the last transaction that has
+*ended*, so a transaction with a higher id may be under way and hold lower numbers.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from betimes.core.errors import Fenced
+from betimes.core.instants import Instant
+from betimes.core.segments import Segment
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.store import (
+    PAGE_MAX,
+    Ask,
+    Backlog,
+    DueIndex,
+    EffectQuery,
+    EffectRow,
+    Lease,
+    LedgerQuery,
+    Row,
+    SeenKey,
+    StreamQuery,
+    StreamRow,
+    WaitingSend,
+)
+from betimes.stores.postgres import rows
+from betimes.stores.postgres.driver import failures, refused
+from betimes.stores.postgres.migrating import check_durable, check_writable, migrate
+from betimes.stores.postgres.sessions import Durability, Sessions, SessionSettings
+from betimes.stores.postgres.statements import SCHEMA, Prepared, checked_schema, prepared
+from betimes.stores.postgres.transaction import PostgresTx
+
+
+class PostgresStore:
+    """A pool of connections to one database.
+
+    `durability="relaxed"` lets the last moments before a crash of the server be lost, never torn. `behind_pooler` is
+    for PgBouncer and its like in transaction mode: no prepared statements, settings with every transaction.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        clock: Callable[[], Instant] | None = None,
+        durability: Durability = "full",
+        schema: str = SCHEMA,
+        pool_min: int = 1,
+        pool_max: int = 10,
+        behind_pooler: bool = False,
+        lock_timeout_s: float = 5.0,
+        idle_timeout_s: float = 5.0,
+    ) -> None:
+        self._clock = clock
+        self._durability = durability
+        self._schema = checked_schema(schema)
+        self._sessions = Sessions(
+            SessionSettings(dsn, durability, pool_min, pool_max, behind_pooler, lock_timeout_s, idle_timeout_s)
+        )
+
+    async def open(self) -> None:
+        await self._sessions.open()
+        try:
+            await self._prepare()
+        except BaseException:
+            await self._sessions.close()
+            raise
+
+    async def _prepare(self) -> None:
+        server = self._sessions.server
+        async with self._sessions.session() as session:
+            try:
+                await check_writable(session.connection, server)
+                if self._durability == "full":
+                    await check_durable(session.connection, server)
+                await migrate(session.connection, self._schema, server)
+            except failures() as error:
+                raise refused(error, server) from error
+
+    async def close(self) -> None:
+        await self._sessions.close()
+
+    def _statement(self, name: str, **values: Any) -> Prepared:
+        """A statement by its name; `now` is the injected clock's time, or nothing, which is the database's."""
+        return prepared(self._schema, name, values | {"now": self._clock() if self._clock else None})
+
+    async def now(self) -> Instant:
+        return int(await self._sessions.value(self._statement("now")))
+
+    @asynccontextmanager
+    async def begin(self, ask: Ask) -> AsyncIterator[PostgresTx]:
+        async with self._sessions.transaction() as session:
+            tx = PostgresTx(session, self._statement, self._clock)
+            await tx.start(ask)
+            yield tx
+
+    @asynccontextmanager
+    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
+                        tenant: str | None = None) -> AsyncIterator[PostgresTx]:  # fmt: skip
+        async with self._sessions.transaction() as session:
+            tx = PostgresTx(session, self._statement, self._clock)
+            await tx.start_due(index=index, kinds=list(kinds), limit=limit, until_at=until_at, tenant=tenant)
+            yield tx
+
+    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = ()) -> Instant | None:
+        name = "next_alarm" if index == "alarm" else "next_due"
+        at: Instant | None = await self._sessions.value(
+            self._statement(name, kinds=list(kinds), executors=sorted(set(executors)))
+        )
+        return at
+
+    async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
+        await self._sessions.write(self._statement("snooze", **stream._asdict(), version=version, until=until))
+
+    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
+        records = await self._sessions.write(
+            self._statement("lease_calls", executors=sorted(set(executors)), limit=limit)
+        )
+        return [rows.lease(record) for record in sorted(records, key=lambda record: tuple(record[:6]))]
+
+    async def renew_lease(self, effect: EffectId, fence: int) -> None:
+        if not await self._sessions.write(self._statement("renew_lease", **effect._asdict(), fence=fence)):
+            raise Fenced(f"the lease on effect {effect.handle} was lost")
+
+    async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
+        statement = self._statement("waiting_sends", created_before=created_before, limit=limit)
+        return [rows.waiting_send(record) for record in await self._sessions.rows(statement)]
+
+    async def effects(self, query: EffectQuery) -> list[EffectRow]:
+        statement = self._statement(
+            "effects", tenant=query.tenant, version=query.version, executor=query.executor, status=query.status,
+            limit=min(query.limit, PAGE_MAX), **_named("source", query.source, StreamId),
+            **_named("after", query.after, EffectId),
+        )  # fmt: skip
+        return [rows.effect_row(record) for record in await self._sessions.rows(statement)]
+
+    async def revive_effect(self, effect: EffectId) -> bool:
+        return bool(await self._sessions.write(self._statement("revive_effect", **effect._asdict())))
+
+    async def discard_effect(self, effect: EffectId) -> bool:
+        return bool(await self._sessions.write(self._statement("discard_effect", **effect._asdict())))
+
+    async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
+        return rows.loaded(await self._sessions.rows(self._statement("load", streams=list(streams))))
+
+    async def seen(self, key: KeyId) -> SeenKey | None:
+        found = await self._sessions.rows(self._statement("seen", **key._asdict()))
+        return rows.seen_key(found[0]) if found else None
+
+    async def streams(self, query: StreamQuery) -> list[StreamRow]:
+        narrowed: dict[str, Any] = {
+            "tenant": query.tenant, "kind": query.kind, "owner": query.owner, "status": query.status,
+            "living": None if query.tombstones else True, **_named("after", query.after, StreamId),
+        }  # fmt: skip
+        if query.due_before is not None:
+            narrowed["due_before"] = query.due_before
+            narrowed["after_due_at"] = (query.after_due_at or 0) if query.after else None
+        statement = self._statement(
+            "streams" if query.due_before is None else "due_streams",
+            limit=min(query.limit, PAGE_MAX), **narrowed,
+        )  # fmt: skip
+        return [rows.stream_row(record) for record in await self._sessions.rows(statement)]
+
+    async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
+        statement = self._statement(
+            "history", **stream._asdict(), after_version=after_version, limit=min(limit, PAGE_MAX)
+        )
+        return rows.history(stream, await self._sessions.rows(statement))
+
+    async def ledger(self, query: LedgerQuery) -> list[Segment]:
+        narrowed: dict[str, Any] = {
+            "tenant": query.tenant, "kind": query.kind, "id": query.id, "key": query.key, "turn": query.turn,
+            "correlation": query.correlation, "since_at": query.since_at, "until_at": query.until_at,
+            "limit": min(query.limit, PAGE_MAX),
+        }  # fmt: skip
+        async with self._sessions.session() as session:
+            narrowed["settled"] = await session.value(self._statement("settled_seq"))
+            if query.backwards:
+                page = self._statement("ledger_backwards", **narrowed, before=query.after or None)
+            else:
+                page = self._statement("ledger", **narrowed, after=query.after)
+            return [rows.segment_of(record) for record in await session.rows(page)]
+
+    async def save_policy(self, fingerprint: str, body: str) -> None:
+        await self._sessions.write(self._statement("save_policy", fingerprint=fingerprint, body=body))
+
+    async def policy(self, fingerprint: str) -> str | None:
+        body: str | None = await self._sessions.value(self._statement("policy", fingerprint=fingerprint))
+        return body
+
+    async def replace_history(self, checkpoint: Segment) -> int:
+        statement = self._statement("replace_history", checkpoint=rows.segment_values(checkpoint))
+        return int((await self._sessions.write(statement))[0][0])
+
+    async def forget(self, *, before_at: Instant, limit: int) -> int:
+        return int((await self._sessions.write(self._statement("forget", before_at=before_at, limit=limit)))[0][0])
+
+    async def backlog(self, kinds: Sequence[str]) -> Backlog:
+        [record] = await self._sessions.rows(self._statement("backlog", kinds=list(kinds)))
+        return rows.backlog(record)
+
+
+def _named(prefix: str, value: StreamId | EffectId | None, kind: type[StreamId | EffectId]) -> dict[str, Any]:
+    """The parts of an id as parameters, or as many that are not given."""
+    parts = value or (None,) * len(kind._fields)
+    return {f"{prefix}_{field}": part for field, part in zip(kind._fields, parts, strict=True)}

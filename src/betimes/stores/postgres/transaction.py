@@ -1,0 +1,126 @@
+"""One transaction: `begin_batch` when it starts and when it asks for more, `commit_batch` and COMMIT when it ends.
+
+**What is asked for is sorted here**, as Python sorts tuples of text, which is the order of `COLLATE "C"`: whoever waits
+for rows, and then for keys, waits in the same order as everybody else.
+
+**Why nobody waits in a circle.** A transaction creates the missing rows it waits for, locks the ones that exist, then
+reserves keys. One that waits to create a row holds only rows it created that sort before it. One that waits for a row
+that exists holds rows that sort before it, and rows it created, for which nobody past that step can be waiting: they
+would have waited, or created the row, while creating. One that waits for a key holds keys that sort before it, and its
+rows are waited for only by transactions that hold no keys. Rows that are not waited for are taken if they are free.
+`extend` waits for no row at all; it may wait for keys, and so may meet another one that does. That, and a decision that
+creates a stream it did not lock while somebody else locks that name, are the circles that remain; the server breaks
+them after a second, as `Conflict`.
+
+**Rows that do not exist.** An insert waits for an uncommitted one of the same name, and no lock can be skipped that is
+not there to be seen. So `create_free` tries with a lock time-out of 1 ms: a row somebody else is creating is left out
+like a row somebody holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from betimes.core.instants import Instant
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.store import Ask, Changes, Row, SeenKey
+from betimes.stores.postgres.rows import Record, Values, asked, change_arrays, seen_key
+from betimes.stores.postgres.sessions import Session
+from betimes.stores.postgres.statements import Prepared
+
+Statement = Callable[..., Prepared]
+
+
+class PostgresTx:
+    """A transaction that holds its locks; see the contract's `Tx`."""
+
+    def __init__(self, session: Session, statement: Statement, clock: Callable[[], Instant] | None) -> None:
+        self._session = session
+        self._statement = statement
+        self._clock = clock
+        self._reserved: set[KeyId] = set()
+        self._at_zero: set[StreamId] = set()
+        self.now: Instant = 0
+        self.rows: dict[StreamId, Row] = {}
+        self.unchanged: set[StreamId] = set()
+        self.seen: dict[KeyId, SeenKey] = {}
+        self.sends: set[EffectId] = set()
+
+    async def start(self, ask: Ask) -> None:
+        self.now = await self._ask(ask, ask.waits & ask.locks.keys())
+
+    async def extend(self, ask: Ask) -> None:
+        await self._ask(ask, set())
+
+    async def start_due(self, **due: Any) -> None:
+        """Lock streams that are due instead of ones that are named."""
+        first, *records = await self._session.rows(self._statement("begin_due", **due))
+        self.now = self._clock() if self._clock else first["now"]
+        for _, tenant, kind, id, *columns in records:
+            self.rows[StreamId(tenant, kind, id)] = Row(*columns)
+
+    async def _ask(self, ask: Ask, waits: set[StreamId]) -> Instant:
+        """Ask, and take the answer in; the time it was given at."""
+        order: dict[str, list[Any]] = {
+            "wait": sorted(waits),
+            "skip": sorted(ask.locks.keys() - waits),
+            "read": sorted(ask.reads),
+            "seen": sorted(set(ask.keys)),
+            "send": sorted(set(ask.sends)),
+        }
+        answer = await self._session.rows(
+            self._statement(
+                "begin_batch",
+                waits=asked(ask.locks, order["wait"]),
+                skips=asked(ask.locks, order["skip"]),
+                reads=asked(ask.reads, order["read"]),
+                keys=order["seen"],
+                sends=order["send"],
+            )
+        )
+        now = self._take_in(answer, order)
+        self._reserved |= set(order["seen"]) - self.seen.keys()
+        return self._clock() if self._clock else now
+
+    def _take_in(self, answer: list[Record], order: Mapping[str, list[Any]]) -> Instant:
+        now = 0
+        for part, place, version, schema, state, at, alarm_at, digest in answer:
+            match part:
+                case "clock":
+                    now = version
+                case "seen":
+                    self.seen[order[part][place - 1]] = seen_key(msgspec.json.decode(state))
+                case "send":
+                    self.sends.add(order[part][place - 1])
+                case _:
+                    stream = order[part][place - 1]
+                    if schema is None:
+                        self.unchanged.add(stream)
+                    else:
+                        self.rows[stream] = Row(version, schema, state, at, alarm_at, digest)
+                    if version == 0 and part != "read":
+                        self._at_zero.add(stream)
+        return now
+
+    async def commit(self, changes: Changes) -> None:
+        if not any(getattr(changes, field) for field in changes.__struct_fields__):
+            await self._session.execute("ROLLBACK")
+            return
+        await self._session.rows(self._statement("commit_batch", **self._everything(changes)))
+        await self._session.commit()
+
+    def _everything(self, changes: Changes) -> dict[str, list[Values]]:
+        written = {write.stream for write in changes.streams}
+        used = {write.key for write in changes.keys}
+        left: dict[str, list[Values]] = {
+            "unwritten": sorted(self._at_zero - written),
+            "unused": sorted(self._reserved - used),
+        }
+        return change_arrays(changes) | left
+
+    async def turn_at(self, stream: StreamId, version: int) -> str | None:
+        found: str | None = await self._session.value(self._statement("turn_at", **stream._asdict(), version=version))
+        return found
