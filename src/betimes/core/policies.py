@@ -50,8 +50,8 @@ class PolicyBook:
         for name, kind in self._sections.items():
             try:
                 sections[name] = msgspec.convert(merged.get(name, {}), kind)
-            except (msgspec.ValidationError, ValueError) as error:
-                problems.append(_located(name, str(error)))
+            except (msgspec.ValidationError, ValueError):
+                problems += _problems(name, merged.get(name, {}), kind)
         if problems:
             raise PolicyInvalid(_sentence(problems), tuple(problems))
         return Policy(sections)
@@ -68,6 +68,23 @@ def merge(base: Body, over: Body) -> dict[str, Any]:
         below = merged.get(name)
         merged[name] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     return merged
+
+
+def _problems(path: str, value: Any, kind: Any) -> list[tuple[str, str]]:
+    """Every bad path at or below this one; msgspec by itself stops at the first."""
+    if isinstance(value, Mapping) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+        below = [problem for name, type in fields.items() if name in value
+                 for problem in _problems(f"{path}.{name}", value[name], type)]  # fmt: skip
+        if kind.__struct_config__.forbid_unknown_fields:
+            below += [(f"{path}.{name}", "no such setting") for name in sorted(value.keys() - fields.keys())]
+        if below:
+            return below
+    try:
+        msgspec.convert(value, kind)
+    except (msgspec.ValidationError, ValueError) as error:
+        return [_located(path, str(error))]
+    return []
 
 
 def _located(section: str, message: str) -> tuple[str, str]:

@@ -15,6 +15,8 @@ from betimes.core.errors import Invalid
 ID_CHARS_MAX = 200
 _ID = re.compile(r"[A-Za-z0-9_+*][A-Za-z0-9._~:@+|=*-]{0,199}", re.ASCII)
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
+_ID_RULE = f"1–{ID_CHARS_MAX} characters of A-Z a-z 0-9 . _ ~ : @ + | = * -, starting with one of A-Z a-z 0-9 _ + *"
 
 
 class StreamId(NamedTuple):
@@ -63,9 +65,9 @@ def checked_stream(tenant: str, kind: str, id: str) -> StreamId:
     problems = tuple(
         (part, f"{value[:40]!r} is not a valid {part}: {rule}")
         for part, value, pattern, rule in (
-            ("tenant", tenant, _ID, f"1–{ID_CHARS_MAX} characters of A-Z a-z 0-9 . _ ~ : @ + | = * -"),
+            ("tenant", tenant, _ID, _ID_RULE),
             ("kind", kind, _KIND, "1–32 characters of a-z 0-9 _, starting with a letter"),
-            ("id", id, _ID, f"1–{ID_CHARS_MAX} characters of A-Z a-z 0-9 . _ ~ : @ + | = * -"),
+            ("id", id, _ID, _ID_RULE),
         )
         if not pattern.fullmatch(value)
     )
@@ -83,7 +85,7 @@ def parse_segment_handle(tenant: str, handle: str) -> tuple[StreamId, int]:
     """The stream and version of a segment handle, or `Invalid`."""
     kind, _, rest = handle.partition(":")
     id, _, version = rest.rpartition(":")
-    if not version.isdecimal():
+    if not _NUMBER.fullmatch(version):
         raise Invalid(
             f"{handle[:80]!r} is not a segment id; it looks like kind:id:version", (("segment_id", "malformed"),)
         )
@@ -93,7 +95,7 @@ def parse_segment_handle(tenant: str, handle: str) -> tuple[StreamId, int]:
 def parse_effect_handle(tenant: str, handle: str) -> EffectId:
     """The effect id of a handle, or `Invalid`."""
     segment, _, place = handle.rpartition(":")
-    if not place.isdecimal():
+    if not _NUMBER.fullmatch(place):
         raise Invalid(
             f"{handle[:80]!r} is not an effect id; it looks like kind:id:version:place", (("effect_id", "malformed"),)
         )

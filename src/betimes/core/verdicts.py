@@ -124,12 +124,17 @@ class _Blanks(dict[str, Any]):
 
 def within_bound(verdict: Verdict) -> Verdict:
     """The verdict with a trace of at most `TRACE_BYTES_MAX`: the last values are dropped first, and it says so."""
-    if len(encode(verdict.trace)) <= TRACE_BYTES_MAX:
+    if _size(verdict.trace) <= TRACE_BYTES_MAX:
         return verdict
     bare = [Step(step.rule, step.reason, (), step.shadow) for step in verdict.trace]
-    room = TRACE_BYTES_MAX - len(encode(bare))
+    room = TRACE_BYTES_MAX - _size(bare)
     kept: list[Step] = []
     for step, without in zip(verdict.trace, bare, strict=True):
-        room -= len(encode(step)) - len(encode(without))
+        room -= _size(step) - _size(without)
         kept.append(step if room >= 0 else without)
     return msgspec.structs.replace(verdict, trace=tuple(kept), trace_cut=True)
+
+
+def _size(value: Any) -> int:
+    """In bytes, not characters: names of people are not ASCII."""
+    return len(encode(value).encode())
