@@ -1,0 +1,1 @@
+"""The pure vocabulary, mostly by properties."""

@@ -1,0 +1,136 @@
+"""A policy is merged from layers, checked as a whole, and named by what it says."""
+
+from decimal import Decimal
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from betimes.core.errors import PolicyInvalid
+from betimes.core.policies import PolicyBook, merge
+
+Share = Annotated[int, msgspec.Meta(ge=0, le=100)]
+
+
+class Caps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    hour: Annotated[int, msgspec.Meta(ge=1)] = 4
+    day: Annotated[int, msgspec.Meta(ge=1)] = 20
+
+    def __post_init__(self) -> None:
+        if self.hour > self.day:
+            raise ValueError("an hour may not hold more than a day")
+
+
+class Runs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    caps: Caps = Caps()
+    share: Share = 50
+    threshold: Decimal = Decimal("0.65")
+    modes: dict[str, str] = {}
+
+
+class Inbox(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    quiet: bool = True
+    zone: str = "UTC"
+
+
+BOOK = PolicyBook({"runs": Runs, "inbox": Inbox})
+bodies = st.fixed_dictionaries(
+    {},
+    optional={
+        "runs": st.fixed_dictionaries({}, optional={
+            "caps": st.fixed_dictionaries({}, optional={"hour": st.integers(1, 4), "day": st.integers(4, 99)}),
+            "share": st.integers(0, 100),
+            "threshold": st.decimals(0, 1, places=4).map(str),
+            "modes": st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
+        }),
+        "inbox": st.fixed_dictionaries({}, optional={"quiet": st.booleans(), "zone": st.text(max_size=9)}),
+    },
+)  # fmt: skip
+
+
+def refused(*layers: dict[str, Any]) -> dict[str, str]:
+    with pytest.raises(PolicyInvalid) as refusal:
+        BOOK.effective(*layers)
+    assert all(path in str(refusal.value) for path, _ in refusal.value.problems)
+    return dict(refusal.value.problems)
+
+
+def test_a_policy_without_layers_is_the_defaults() -> None:
+    policy = BOOK.effective()
+    assert (policy[Runs], policy[Inbox]) == (Runs(), Inbox())
+
+
+def test_later_layers_lie_over_earlier_ones() -> None:
+    policy = BOOK.effective({"runs": {"caps": {"hour": 2, "day": 9}, "share": 10}}, {"runs": {"caps": {"hour": 3}}})
+    assert policy[Runs] == Runs(caps=Caps(3, 9), share=10)
+
+
+def test_mappings_are_merged_and_everything_else_replaced() -> None:
+    base = {"a": {"x": 1, "y": [1, 2]}, "b": 1}
+    assert merge(base, {"a": {"y": [3]}, "b": {"z": 1}}) == {"a": {"x": 1, "y": [3]}, "b": {"z": 1}}
+    assert base == {"a": {"x": 1, "y": [1, 2]}, "b": 1}
+
+
+trees = st.recursive(st.integers(), lambda inner: st.dictionaries(st.sampled_from("abc"), inner), max_leaves=8)
+mappings = st.dictionaries(st.sampled_from("abc"), trees)
+
+
+@given(mappings, mappings)
+def test_what_lies_on_top_is_what_counts(base: dict[str, Any], over: dict[str, Any]) -> None:
+    merged = merge(base, over)
+    assert merge(merged, over) == merged
+    assert merged.keys() == base.keys() | over.keys()
+    assert merge({}, over) == over == merge(over, {})
+    assert merge(base, base) == base
+
+
+def test_an_unknown_section_is_refused_with_those_that_are_known() -> None:
+    assert refused({"rnus": {}}) == {"rnus": "no such section; known are inbox, runs"}
+
+
+def test_every_bad_path_is_named_at_once() -> None:
+    problems = refused({
+        "rnus": {}, "inbox": {"quiet": "maybe", "zone": 3},
+        "runs": {"caps": {"hour": 0, "day": "many", "week": 1}, "share": 101},
+    })  # fmt: skip
+    assert problems.keys() == {
+        "rnus", "inbox.quiet", "inbox.zone", "runs.caps.hour", "runs.caps.day", "runs.caps.week", "runs.share",
+    }  # fmt: skip
+    assert "<= 100" in problems["runs.share"]
+
+
+def test_values_that_do_not_go_together_are_refused() -> None:
+    assert refused({"runs": {"caps": {"hour": 9, "day": 8}}}) == {"runs.caps": "an hour may not hold more than a day"}
+
+
+def test_a_section_that_is_no_mapping_is_refused() -> None:
+    assert refused({"runs": 5}).keys() == {"runs"}
+    assert refused({"runs": {"caps": None}}).keys() == {"runs.caps"}
+
+
+def test_a_bad_value_inside_a_table_is_named() -> None:
+    assert refused({"runs": {"modes": {"night": 3}}}).keys() == {"runs.modes[...]"}
+
+
+@given(bodies)
+def test_a_saved_policy_is_the_policy_it_was(body: dict[str, Any]) -> None:
+    policy = BOOK.effective(body)
+    again = BOOK.saved(policy.body)
+    assert (again[Runs], again[Inbox]) == (policy[Runs], policy[Inbox])
+    assert (again.fingerprint, again.body) == (policy.fingerprint, policy.body)
+
+
+@given(bodies, bodies)
+def test_two_policies_share_a_fingerprint_only_if_they_say_the_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    first, second = BOOK.effective(one), BOOK.effective(other)
+    assert (first.fingerprint == second.fingerprint) == (first.body == second.body)
+
+
+def test_saying_the_default_aloud_is_the_same_policy() -> None:
+    assert BOOK.effective({"runs": {"share": 50}}).fingerprint == BOOK.effective().fingerprint
+
+
+def test_a_known_fingerprint_stays_as_it_is() -> None:
+    assert BOOK.effective({"runs": {"share": 7}}).fingerprint == "b852b32cd881f783"

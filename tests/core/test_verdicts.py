@@ -1,0 +1,118 @@
+"""The first rule that hits decides, the trace says why, and it never grows past its bound."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from betimes.core.canonical import encode
+from betimes.core.verdicts import TRACE_BYTES_MAX, Finding, Hit, Rule, RuleTable, Step, Verdict, within_bound
+
+Case = dict[str, int]
+PASS = Hit("NOW", "ADMITTED")
+
+
+def closed(case: Case) -> Finding:
+    return Finding((case["closed"],), Hit("NEVER", "CLOSED") if case["closed"] else None)
+
+
+def busy(case: Case) -> Finding:
+    return Finding((case["busy"], 3), Hit("LATER", "BUSY", until=900) if case["busy"] >= 3 else None)
+
+
+def early(case: Case) -> Finding:
+    return Finding((), Hit("LATER", "EARLY", until=case["opens"]) if case["opens"] else None)
+
+
+TABLE: RuleTable[Case] = RuleTable(
+    "gate",
+    (
+        Rule("closed", closed, ("closed",), "The gate is closed: {closed}."),
+        Rule("busy", busy, ("busy", "cap"), "{busy} of at most {cap} are inside."),
+        Rule("early", early),
+    ),
+    PASS,
+)
+
+
+def case(closed: int = 0, busy: int = 0, opens: int = 0) -> Case:
+    return {"closed": closed, "busy": busy, "opens": opens}
+
+
+def test_when_no_rule_hits_the_table_says_what_happens() -> None:
+    verdict = TABLE.judge(case(busy=2))
+    assert (verdict.answer, verdict.reasons, verdict.table, verdict.until) == ("NOW", ("ADMITTED",), "gate", None)
+    assert verdict.trace == (Step(0, None, (0,)), Step(1, None, (2, 3)), Step(2))
+
+
+def test_the_first_hit_wins_and_later_rules_are_not_looked_at() -> None:
+    verdict = TABLE.judge(case(closed=1, busy=9, opens=5))
+    assert (verdict.answer, verdict.reasons) == ("NEVER", ("CLOSED",))
+    assert verdict.trace == (Step(0, "CLOSED", (1,)),)
+    later = TABLE.judge(case(busy=9, opens=5))
+    assert (later.answer, later.reasons, later.until) == ("LATER", ("BUSY",), 900)
+
+
+def test_a_shadowed_rule_is_recorded_and_does_not_bind() -> None:
+    verdict = TABLE.judge(case(closed=1, busy=9), shadowed={"closed"})
+    assert (verdict.answer, verdict.reasons) == ("LATER", ("BUSY",))
+    assert verdict.trace == (Step(0, "CLOSED", (1,), shadow=True), Step(1, "BUSY", (9, 3)))
+    assert TABLE.judge(case(closed=1), shadowed={"closed"}).answer == "NOW"
+
+
+def test_shadowing_a_rule_that_does_not_hit_changes_nothing() -> None:
+    assert TABLE.judge(case(), shadowed={"closed", "busy", "early"}) == TABLE.judge(case())
+
+
+def test_a_trace_is_explained_in_sentences() -> None:
+    first, second = TABLE.explain(TABLE.judge(case(closed=1, busy=9), shadowed={"closed"}))
+    assert (first.rule, first.matched, first.reason, first.mode) == ("closed", True, "CLOSED", "shadow")
+    assert (second.rule, second.matched, second.reason, second.mode) == ("busy", True, "BUSY", "enforce")
+    assert second.values == {"busy": 9, "cap": 3}
+    assert second.sentence == "9 of at most 3 are inside."
+
+
+def test_a_value_that_was_cut_reads_as_a_question_mark() -> None:
+    [step] = TABLE.explain(Verdict("LATER", ("BUSY",), "gate", trace=(Step(1, "BUSY"),)))
+    assert step.sentence == "? of at most ? are inside."
+    [silent] = TABLE.explain(Verdict("LATER", ("EARLY",), "gate", trace=(Step(2, "EARLY"),)))
+    assert (silent.sentence, silent.values) == ("", {})
+
+
+def bytes_of(trace: tuple[Step, ...]) -> int:
+    return len(encode(trace).encode())
+
+
+seen = st.text(max_size=200) | st.integers(-(2**63), 2**63 - 1) | st.lists(st.text(max_size=20), max_size=10)
+reasons = st.none() | st.sampled_from(("QUIET_HOURS", "CAP"))
+steps = st.builds(Step, st.integers(0, 40), reasons, st.lists(seen).map(tuple), st.booleans())
+traces = st.lists(steps, max_size=30).map(tuple)
+
+
+@given(traces)
+def test_a_trace_is_never_longer_than_its_bound(trace: tuple[Step, ...]) -> None:
+    bounded = within_bound(Verdict("NOW", ("ADMITTED",), trace=trace))
+    assert bytes_of(bounded.trace) <= TRACE_BYTES_MAX
+    assert bounded.trace_cut == (bytes_of(trace) > TRACE_BYTES_MAX)
+
+
+@given(traces)
+def test_every_rule_and_reason_stays_and_the_last_values_go_first(trace: tuple[Step, ...]) -> None:
+    bounded = within_bound(Verdict("NOW", ("ADMITTED",), trace=trace)).trace
+    assert [(s.rule, s.reason, s.shadow) for s in bounded] == [(s.rule, s.reason, s.shadow) for s in trace]
+    kept = [short == whole for short, whole in zip(bounded, trace, strict=True) if whole.values]
+    assert kept == sorted(kept, reverse=True)
+    assert all(not short.values for short, whole in zip(bounded, trace, strict=True) if short != whole)
+
+
+def test_the_bound_is_counted_in_bytes() -> None:
+    trace = (Step(0, None, ("ü" * 700,)), Step(1, None, ("ü" * 700,)))
+    bounded = within_bound(Verdict("NOW", ("ADMITTED",), trace=trace))
+    assert bounded.trace == (trace[0], Step(1))
+
+
+@pytest.mark.parametrize("values", [(), (1, "two", None, [3])])
+def test_a_short_trace_is_left_alone(values: tuple[Any, ...]) -> None:
+    verdict = Verdict("NOW", ("ADMITTED",), trace=(Step(0, None, values),))
+    assert within_bound(verdict) is verdict
