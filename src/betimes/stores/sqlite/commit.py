@@ -86,7 +86,9 @@ def _conflict(
 
 def _use_keys(connection: Connection, keys: Sequence[KeyWrite], now: Instant) -> None:
     rows = [(*used.key, used.request, *used.stream, used.version, used.expires_at) for used in keys]
-    if connection.change_rows("use_keys", rows, now) != len(rows):
+    if connection.try_rows("use_keys", rows):
+        return
+    if connection.change_rows("use_keys_again", rows, now) != len(rows):
         names = ", ".join(str(used.key) for used in keys[:3])
         raise Duplicate(f"a key is on record already: one of {names}" + (" …" if len(keys) > 3 else ""))
 

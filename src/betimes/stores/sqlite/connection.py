@@ -23,8 +23,8 @@ Bindings: TypeAlias = Mapping[str, Any]
 
 STATEMENTS_KEPT = 256
 CACHE_KIB = 64 * 1024
-CHECKPOINT_PAGES = 4_000
-"""Pages in the log before a commit moves them into the file: 16 MiB, so a hot page is moved once for many writes."""
+CHECKPOINT_PAGES = 16_000
+"""Pages in the log before a commit moves them into the file: 64 MiB, so a hot page is moved once for many writes."""
 
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.001
 _SYNCHRONOUS = {"full": ("FULL", 2), "relaxed": ("NORMAL", 1)}
@@ -150,6 +150,17 @@ class Connection:
             self._raw.execute(query_for(name, size), bound)
             changed += self._raw.changes()
         return changed
+
+    def try_rows(self, name: str, rows: Sequence[Sequence[Any]]) -> bool:
+        """Run a statement that writes the rows it is given; `False`, and nothing is written, if a name is taken."""
+        if not rows:
+            return True
+        try:
+            with self._raw:
+                self.change_rows(name, rows)
+        except apsw.ConstraintError:
+            return False
+        return True
 
     def _decoded(self, text: Any) -> Any:
         try:

@@ -32,7 +32,7 @@ SEQ_MAX = 2**63 - 1
 def load(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
     asked = [(number, *stream, NOT_CACHED) for number, stream in enumerate(streams)]
     found = connection.json_of_rows("find_streams", asked)
-    return {streams[number]: row_of(Place(*columns[:7]), columns[7:]) for number, *columns in found}
+    return {streams[number]: row_of(Place(*columns[:7]), columns[7]) for number, *columns in found}
 
 
 def seen(connection: Connection, keys: Sequence[KeyId], now: Instant) -> dict[KeyId, SeenKey]:
@@ -49,6 +49,7 @@ def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
         "owner": query.owner or None,
         "no_owner": query.owner == "" or None,
         "status": query.status,
+        "existing": None if query.tombstones else True,
         "due_before": query.due_before,
         "due_at_after": (query.after_due_at or 0) if query.after else None,
         "limit": min(query.limit, PAGE_MAX),
@@ -93,6 +94,7 @@ def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
 def effects(connection: Connection, query: EffectQuery) -> list[EffectRow]:
     bindings = {
         "tenant": query.tenant,
+        "version": query.version,
         "executor": query.executor,
         "status": query.status,
         "limit": min(query.limit, PAGE_MAX),

@@ -125,7 +125,7 @@ class SqliteTx:
         if place.version == cached:
             self.unchanged.add(stream)
         else:
-            self.rows[stream] = row_of(place, columns[7:])
+            self.rows[stream] = row_of(place, columns[7])
 
     def _look_at_sends(self, connection: Connection, sends: Sequence[EffectId]) -> None:
         """Of each source, its oldest sends up to the first that is not asked for."""

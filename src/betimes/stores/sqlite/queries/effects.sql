@@ -87,6 +87,7 @@ FROM (
     SELECT * FROM effect WHERE TRUE
     AND tenant = :tenant --? tenant
     AND tenant = :tenant_source AND kind = :kind_source AND id = :id_source --? id_source
+    AND version = :version --? version
     AND +executor = :executor --? executor
     AND +status = :status --? status
     AND (tenant, kind, id, version, place) > (:tenant_after, :kind_after, :id_after, :version_after, :place_after) --? id_after

@@ -1,7 +1,7 @@
--- find_streams: Streams by their place in the question, with what decides which indexes a write must touch.
+-- find_streams: Streams by their place in the question: what indexes hold of them, and the rest if they moved.
 SELECT json_group_array(json_array(
     asked.column1, s.n, s.version, s.owner, s.status, s.due_at, s.alarm_at, s.snooze_until,
-    s.schema, CASE WHEN s.version <> asked.column5 THEN s.state END, s.at, s.digest
+    CASE WHEN s.version <> asked.column5 THEN json_array(s.schema, s.state, s.at, s.digest) END
 ))
 FROM (VALUES /* rows */ (?, ?, ?, ?, ?)) AS asked
 CROSS JOIN stream AS s ON s.tenant = asked.column2 AND s.kind = asked.column3 AND s.id = asked.column4;
@@ -28,7 +28,7 @@ WHERE stream.n = w.column1;
 
 -- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at.
 SELECT json_group_array(json_array(
-    tenant, kind, id, n, version, owner, status, due_at, alarm_at, snooze_until, schema, state, at, digest
+    tenant, kind, id, n, version, owner, status, due_at, alarm_at, snooze_until, json_array(schema, state, at, digest)
 ))
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
@@ -42,7 +42,7 @@ FROM (
 
 -- due_streams: Streams that are due for a claim or a sweep, oldest first.
 SELECT json_group_array(json_array(
-    tenant, kind, id, n, version, owner, status, due_at, alarm_at, snooze_until, schema, state, at, digest
+    tenant, kind, id, n, version, owner, status, due_at, alarm_at, snooze_until, json_array(schema, state, at, digest)
 ))
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
@@ -78,9 +78,10 @@ json_array(tenant, kind, id, version, schema, state, at, alarm_at, status, owner
 -- one_stream: One stream as it is listed.
 SELECT json_group_array(@stream_columns) FROM stream WHERE tenant = :tenant AND kind = :kind AND id = :id;
 
--- streams_by_name: Streams that exist, in order of their names.
+-- streams_by_name: Streams in order of their names.
 SELECT json_group_array(@stream_columns) FROM (
-    SELECT * FROM stream WHERE state IS NOT NULL
+    SELECT * FROM stream WHERE TRUE
+    AND state IS NOT NULL --? existing
     AND tenant = :tenant --? tenant
     AND kind = :kind --? kind
     AND owner = :owner AND owner <> '' --? owner
@@ -90,9 +91,10 @@ SELECT json_group_array(@stream_columns) FROM (
     ORDER BY tenant, kind, id LIMIT :limit
 );
 
--- streams_by_due: Streams that exist and are due at an instant, the longest due first.
+-- streams_by_due: Streams that are due at an instant, the longest due first.
 SELECT json_group_array(@stream_columns) FROM (
-    SELECT * FROM stream WHERE state IS NOT NULL AND due_at <= :due_before
+    SELECT * FROM stream WHERE due_at <= :due_before
+    AND state IS NOT NULL --? existing
     AND tenant = :tenant --? tenant
     AND kind = :kind --? kind
     AND owner = :owner --? owner
