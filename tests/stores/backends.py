@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from importlib import import_module
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ import pytest
 from betimes.engine.store import Store
 from betimes.stores.memory import MemoryDatabase, MemoryStore
 from betimes.stores.postgres import PostgresStore
+from betimes.stores.sqlite import SqliteStore
 from betimes.testing.clock import VirtualClock
 from betimes.testing.conformance import Pair, Traits
 from tests.postgres import fresh_schema, server_dsn
@@ -49,17 +49,9 @@ def memory_pair(clock: VirtualClock, folder: Path) -> AbstractAsyncContextManage
     return opened(MemoryStore(clock, database), MemoryStore(clock, database), clock)
 
 
-BACKENDS = [Backend("memory", memory_pair, Traits(locks_rows=True))]
-
-
-with suppress(ImportError, AttributeError):
-    SqliteStore = import_module("betimes.stores.sqlite").SqliteStore
-
-    def sqlite_pair(clock: VirtualClock, folder: Path) -> AbstractAsyncContextManager[Pair]:
-        path = folder / "betimes.db"
-        return opened(SqliteStore(path, clock=clock), SqliteStore(path, clock=clock), clock)
-
-    BACKENDS.append(Backend("sqlite", sqlite_pair, Traits(locks_rows=False)))
+def sqlite_pair(clock: VirtualClock, folder: Path) -> AbstractAsyncContextManager[Pair]:
+    path = folder / "betimes.db"
+    return opened(SqliteStore(path, clock=clock), SqliteStore(path, clock=clock), clock)
 
 
 @asynccontextmanager
@@ -70,4 +62,8 @@ async def postgres_pair(clock: VirtualClock, folder: Path) -> AsyncIterator[Pair
             yield pair
 
 
-BACKENDS.append(Backend("postgres", postgres_pair, Traits(locks_rows=True), (pytest.mark.postgres,)))
+BACKENDS = [
+    Backend("memory", memory_pair, Traits(locks_rows=True)),
+    Backend("sqlite", sqlite_pair, Traits(locks_rows=False)),
+    Backend("postgres", postgres_pair, Traits(locks_rows=True), (pytest.mark.postgres,)),
+]

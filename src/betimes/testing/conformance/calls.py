@@ -9,7 +9,7 @@ from typing import Any
 from betimes.core.errors import Fenced
 from betimes.core.instants import HOUR, SECOND
 from betimes.core.streams import EffectId
-from betimes.engine.store import EffectQuery, EffectRow, Lease, Store
+from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow, Lease, Store
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair, commit
 from betimes.testing.conformance.samples import ABSENT, A, B, call, causing, send, settled, stream, together
@@ -279,3 +279,9 @@ async def effects_are_listed_in_order_of_their_ids_page_by_page(pair: Pair) -> N
         expect(len(page) <= 25, "a page is no longer than asked")
         found += [row.id for row in page]
     expect_equal(found, wanted, "all effects, in order of their numbers")
+
+
+async def a_page_of_effects_has_a_bound_whatever_is_asked(pair: Pair) -> None:
+    now = pair.clock()
+    await pair.commit(causing(A, 1, now, *(call(A, 1, now, place=place) for place in range(PAGE_MAX + 5))))
+    expect_equal(len(await pair.two.effects(EffectQuery(limit=10 * PAGE_MAX))), PAGE_MAX, "the longest page")

@@ -139,6 +139,18 @@ async def a_key_being_reserved_is_waited_for_and_then_free(pair: Pair) -> None:
         expect_equal(await waiter, None, "a key whose reservation was left")
 
 
+async def one_cancelled_while_it_waits_for_a_key_leaves_nothing_behind(pair: Pair) -> None:
+    held = asyncio.Event()
+    work = _asked_when(held, pair.two, KEY)
+    async with beside(work) as waiter, pair.one.begin(Ask(keys=[KEY])):
+        held.set()
+        await pair.others_run()
+        waiter.cancel()
+        await asyncio.wait({waiter})
+    expect_equal(await _seen_in_both_ways(pair.one, KEY), None, "the key nobody used")
+    await commit(pair.two, keyed(KEY, A, 1, pair.clock()))
+
+
 async def an_expired_key_being_used_again_is_waited_for(pair: Pair) -> None:
     await pair.commit(keyed(KEY, A, 1, pair.clock()))
     pair.clock.advance_to(pair.clock() + DAY)

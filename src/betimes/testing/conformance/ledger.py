@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 
+from msgspec.structs import replace
+
 from betimes.core.instants import HOUR, MINUTE
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
@@ -115,8 +117,11 @@ async def segments_are_found_by_what_is_asked(pair: Pair) -> None:
     for query, fits in asked:
         wanted = [found for found in everything if fits(found)]
         expect_equal(await pair.two.ledger(query), wanted, f"segments by {query}")
-        first = LedgerQuery(**{**{f: getattr(query, f) for f in query.__struct_fields__}, "limit": 1})
+        first = replace(query, limit=1)
         expect_equal(await pair.two.ledger(first), wanted[:1], f"the first of them by {first}")
+        if not query.after:
+            last = replace(query, limit=2, backwards=True)
+            expect_equal(await pair.two.ledger(last), wanted[::-1][:2], f"the last of them by {last}")
 
 
 async def a_stream_keeps_its_history_in_order(pair: Pair) -> None:

@@ -20,9 +20,10 @@ async def streams_are_listed_by_what_is_asked(pair: Pair) -> None:
         moved(C, 1, now, owner="u-2", status="open"),
         moved(stream("a", kind="other"), 1, now, owner="u-1", status="open"),
         moved(stream("a", tenant="other"), 1, now, owner="u-1", status="open"),
+        moved(stream("d"), 1, now, owner="", status=""),
     ))  # fmt: skip
     everything = await pair.two.streams(StreamQuery())
-    expect_equal(len(everything), 5, "all streams")
+    expect_equal(len(everything), 6, "all streams")
     asked: list[tuple[StreamQuery, Callable[[StreamRow], bool]]] = [
         (StreamQuery(tenant="other"), lambda row: row.stream.tenant == "other"),
         (StreamQuery(kind="other"), lambda row: row.stream.kind == "other"),
@@ -30,6 +31,7 @@ async def streams_are_listed_by_what_is_asked(pair: Pair) -> None:
         (StreamQuery(status="open"), lambda row: row.status == "open"),
         (StreamQuery(tenant="acme", kind="thing", owner="u-1", status="open"), lambda row: row.stream == A),
         (StreamQuery(owner="nobody"), lambda row: False),
+        (StreamQuery(owner="", status=""), lambda row: row.owner == "" and row.status == ""),
     ]
     for query, fits in asked:
         expect_equal(await pair.two.streams(query), [row for row in everything if fits(row)], f"streams by {query}")

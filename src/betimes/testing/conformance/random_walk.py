@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.store import NO_ROW, Ask, DueIndex, Row, Store, Tx
@@ -16,6 +18,7 @@ from betimes.testing.conformance.expectations import expect, expect_equal, expec
 from betimes.testing.conformance.model import Model, without_positions
 from betimes.testing.conformance.pairs import Pair
 from betimes.testing.conformance.random_batches import EXECUTORS, KEYS, KINDS, STREAMS, RandomBatches
+from betimes.testing.conformance.random_queries import RandomQueries
 from betimes.testing.conformance.samples import row_of, segment, together
 from betimes.testing.conformance.visible import everything
 
@@ -41,6 +44,7 @@ class _Walker:
         self.dice = dice
         self.model = Model()
         self.batches = RandomBatches(self.model, dice, pair.clock)
+        self.queries = RandomQueries(self.model, dice)
         self.last = ""
         batch, wakes, calls = self.commit_a_batch, self.decide_what_is_due, self.lease_calls
         self.steps: tuple[Step, ...] = (
@@ -65,6 +69,15 @@ class _Walker:
             expect_equal(getattr(found, part), wanted, f"{part} afterwards")
         next_at = await self.store.next_due("alarm", KINDS, EXECUTORS)
         expect_equal(next_at, self.model.next_due(KINDS, EXECUTORS), "the next instant anything is due")
+        await self.ask_for_lists()
+
+    async def ask_for_lists(self) -> None:
+        streams, effects = self.queries.streams_query(self.now), self.queries.effects_query()
+        segments = self.queries.ledger_query(self.now)
+        expect_equal(await self.store.streams(streams), self.queries.streams(streams), f"the answer to {streams}")
+        expect_equal(await self.store.effects(effects), self.queries.effects(effects), f"the answer to {effects}")
+        found = [replace(segment, seq=0) for segment in await self.store.ledger(segments)]
+        expect_equal(found, self.queries.ledger(segments), f"the answer to {segments}")
 
     def compare(self, tx: Tx, ask: Ask) -> None:
         asked = {**ask.locks, **ask.reads}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from betimes.core.streams import KeyId
+from betimes.core.streams import KeyId, StreamId
 from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, LedgerQuery, Store
 from betimes.testing.conformance.expectations import expect, expect_equal
 from betimes.testing.conformance.pairs import Pair, beside
@@ -39,6 +39,22 @@ async def a_row_being_created_by_one_connection_is_skipped_by_the_other(pair: Pa
         await creator.commit(moved(A, 1, pair.clock()))
     async with pair.two.begin(locking(A)) as tx:
         expect_equal(tx.rows[A].version, 1, "the version after it was created")
+
+
+async def only_the_rows_named_are_waited_for(pair: Pair) -> None:
+    held = asyncio.Event()
+
+    async def ask() -> set[StreamId]:
+        await held.wait()
+        async with pair.two.begin(Ask(locks=dict.fromkeys((A, B, C), NOT_CACHED), waits={B})) as tx:
+            return set(tx.rows)
+
+    async with beside(ask()) as asking, pair.one.begin(locking(A)):
+        async with pair.one.begin(locking(B)):
+            held.set()
+            await pair.others_run()
+            expect(not asking.done(), "a row named in `waits` must be waited for")
+        expect_equal(await asking, {B, C}, "the row waited for and the one that was free; not the other that is held")
 
 
 async def a_row_held_by_the_same_connection_is_skipped_too(pair: Pair) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from betimes.core.errors import Conflict
 from betimes.core.instants import HOUR
 from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes
@@ -162,5 +164,13 @@ async def a_store_that_was_closed_can_be_opened_again(pair: Pair) -> None:
     await pair.commit(moved(A, 1, pair.clock()))
     await pair.two.close()
     await pair.two.open()
+    await commit(pair.two, moved(A, 2, pair.clock()))
+    expect_equal((await pair.one.load([A]))[A].version, 2, "the version written after opening again")
+
+
+async def stores_may_open_together(pair: Pair) -> None:
+    await pair.commit(moved(A, 1, pair.clock()))
+    await asyncio.gather(pair.one.close(), pair.two.close())
+    await asyncio.gather(pair.one.open(), pair.two.open())
     await commit(pair.two, moved(A, 2, pair.clock()))
     expect_equal((await pair.one.load([A]))[A].version, 2, "the version written after opening again")

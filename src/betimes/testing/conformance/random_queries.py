@@ -1,0 +1,104 @@
+"""Random questions to a store's lists, and the answers a plain model gives."""
+
+from __future__ import annotations
+
+from random import Random
+
+from betimes.core.instants import MINUTE, Instant
+from betimes.core.segments import Segment
+from betimes.core.streams import StreamId
+from betimes.engine.store import EffectQuery, EffectRow, EffectStatus, LedgerQuery, StreamQuery, StreamRow
+from betimes.testing.conformance.model import Model
+from betimes.testing.conformance.random_batches import ENDS, EXECUTORS, KEYS, KINDS, STREAMS
+
+STATUSES: tuple[EffectStatus | None, ...] = (None, None, "leased", *ENDS)
+
+
+class RandomQueries:
+    """Asks about what may be there, narrowed in every combination."""
+
+    def __init__(self, model: Model, dice: Random) -> None:
+        self.model = model
+        self.dice = dice
+
+    def maybe(self, *values: str) -> str | None:
+        return self.dice.choice((None, None, *values))
+
+    def instant(self, now: Instant) -> Instant | None:
+        return now + self.dice.randint(-20, 5) * MINUTE if self.dice.random() < 0.4 else None
+
+    def stream(self) -> StreamId | None:
+        return self.dice.choice((None, None, *STREAMS))
+
+    def limit(self) -> int:
+        return self.dice.choice((1, 3, 100))
+
+    def streams_query(self, now: Instant) -> StreamQuery:
+        after, due_before = self.stream(), self.instant(now)
+        return StreamQuery(
+            tenant=self.maybe("acme", "zeta"), kind=self.maybe(*KINDS), owner=self.maybe("", "u-1", "u-2"),
+            status=self.maybe("open", "done"), due_before=due_before, after=after,
+            after_due_at=now - self.dice.randint(0, 20) * MINUTE if after and due_before is not None else None,
+            tombstones=self.dice.random() < 0.3, limit=self.limit(),
+        )  # fmt: skip
+
+    def streams(self, query: StreamQuery) -> list[StreamRow]:
+        rows = [row for of in sorted(self.model.rows) if (row := self.model.listed(of)) and _stream_fits(row, query)]
+        if query.due_before is not None:
+            rows.sort(key=lambda row: (row.due_at or 0, row.stream))
+        return rows[: query.limit]
+
+    def effects_query(self) -> EffectQuery:
+        some = sorted(self.model.effects)
+        return EffectQuery(
+            tenant=self.maybe("acme", "zeta"), source=self.stream(), executor=self.maybe("send", *EXECUTORS),
+            status=self.dice.choice(STATUSES), limit=self.limit(),
+            after=self.dice.choice(some) if some and self.dice.random() < 0.4 else None,
+        )  # fmt: skip
+
+    def effects(self, query: EffectQuery) -> list[EffectRow]:
+        rows = (self.model.effects[id].row() for id in sorted(self.model.effects))
+        return [row for row in rows if _effect_fits(row, query)][: query.limit]
+
+    def ledger_query(self, now: Instant) -> LedgerQuery:
+        return LedgerQuery(
+            backwards=self.dice.random() < 0.5, tenant=self.maybe("acme", "zeta"), kind=self.maybe(*KINDS),
+            id=self.maybe("a", "b", "Z"), key=self.maybe(*(key.key for key in KEYS)), turn=self.maybe("turn.a.2"),
+            since_at=self.instant(now), until_at=self.instant(now), limit=self.limit(),
+        )  # fmt: skip
+
+    def ledger(self, query: LedgerQuery) -> list[Segment]:
+        fitting = [segment for segment in self.model.ledger if _segment_fits(segment, query)]
+        return (fitting[::-1] if query.backwards else fitting)[: query.limit]
+
+
+def _same(*pairs: tuple[object, object]) -> bool:
+    """Every found value is the one asked for, where one was."""
+    return all(asked is None or found == asked for found, asked in pairs)
+
+
+def _stream_fits(row: StreamRow, query: StreamQuery) -> bool:
+    of = row.stream
+    narrowed = (of.tenant, query.tenant), (of.kind, query.kind), (row.owner, query.owner), (row.status, query.status)
+    return _same(*narrowed) and (row.state is not None or query.tombstones) and _follows(row, query)
+
+
+def _follows(row: StreamRow, query: StreamQuery) -> bool:
+    if query.due_before is None:
+        return query.after is None or row.stream > query.after
+    if row.due_at is None or row.due_at > query.due_before:
+        return False
+    return query.after is None or (row.due_at, row.stream) > (query.after_due_at, query.after)
+
+
+def _effect_fits(row: EffectRow, query: EffectQuery) -> bool:
+    narrowed = (row.id.tenant, query.tenant), (row.id.source, query.source), (row.executor, query.executor)
+    return _same(*narrowed, (row.status, query.status)) and (query.after is None or row.id > query.after)
+
+
+def _segment_fits(segment: Segment, query: LedgerQuery) -> bool:
+    of, key = segment.stream, segment.key and segment.key.key
+    narrowed = (of.tenant, query.tenant), (of.kind, query.kind), (of.id, query.id)
+    since = query.since_at is None or segment.at >= query.since_at
+    until = query.until_at is None or segment.at < query.until_at
+    return _same(*narrowed, (key, query.key), (segment.turn, query.turn)) and since and until
