@@ -8,8 +8,8 @@ it would have written is compared. Arrived: what was decided stands. Not arrived
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from itertools import count
 from typing import TypeAlias
 
@@ -80,23 +80,26 @@ class Attempts:
     def _ask(self, jobs: Sequence[Job]) -> Ask:
         locks: dict[StreamId, int] = {}
         waits: set[StreamId] = set()
-        for job, streams in self._known(jobs):
-            for stream in streams:
+        for job in jobs:
+            for stream in self._needed(job):
                 locks[stream] = self._cache.version(stream)
             if job.held_count:
-                waits.update(streams)
+                waits.update(job.streams)
         keys = [job.key for job in jobs if job.key]
         sends = [job.send for job in jobs if job.send]
         return Ask(locks, self._policy_reads(jobs, locks), keys, sends, waits)
 
-    def _known(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, tuple[StreamId, ...]]]:
-        """The streams each job will need, as far as the policy last seen tells."""
-        for job in jobs:
-            if job.stream:
-                try:
-                    yield job, streams_of(self._kinds, job, job.stream, self._policies.guess(job.stream.tenant))
-                except BetimesError:
-                    continue  # told when the job is taken
+    def _needed(self, job: Job) -> tuple[StreamId, ...]:
+        """The streams a job will need, as far as the policy last seen tells; noted on the job with that policy."""
+        if job.stream is None:
+            return ()
+        try:
+            job.policy = self._policies.guess(job.stream.tenant)
+            job.streams = streams_of(self._kinds, job, job.stream, job.policy)
+        except BetimesError:
+            job.policy = None  # its caller is told when the job is taken
+            return ()
+        return job.streams
 
     def _policy_reads(self, jobs: Sequence[Job], locks: dict[StreamId, int]) -> dict[StreamId, int]:
         tenants = {job.stream.tenant for job in jobs if job.stream}
@@ -153,7 +156,8 @@ class Attempts:
         workspace.keep()
         self.on_commit(workspace)
         for policy in workspace.unsaved.values():
-            await self._policies.save(policy, self._store)
+            with suppress(StoreError):  # the batch is committed; what waits for the policy is held and tries again
+                await self._policies.save(policy, self._store)
 
     def _conflicted(self, workspace: Workspace | None, jobs: list[Job]) -> None:
         """What was cached is old. A stream a decision made may exist after all: lock it, and its decider sees it."""

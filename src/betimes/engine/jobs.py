@@ -10,6 +10,7 @@ import msgspec
 from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Command, Wake
 from betimes.core.instants import Instant
+from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.kinds import Kinds, decoded
@@ -72,19 +73,8 @@ class Job:
     """One entry of the queue. Without a stream it only settles an effect."""
 
     __slots__ = (
-        "actor",
-        "also_locks",
-        "answer",
-        "cause",
-        "command",
-        "correlation",
-        "ended",
-        "held_count",
-        "key",
-        "locked_version",
-        "request",
-        "send",
-        "stream",
+        "actor", "also_locks", "answer", "cause", "command", "correlation", "ended", "held_count", "key",
+        "locked_version", "policy", "request", "send", "stream", "streams",
     )  # fmt: skip
 
     def __init__(
@@ -113,6 +103,9 @@ class Job:
         self.answer = answer
         self.held_count = 0
         self.locked_version = 0
+        self.policy: Policy | None = None
+        self.streams: tuple[StreamId, ...] = ()
+        """What it must hold under that policy."""
         self.also_locks: tuple[StreamId, ...] = ()
 
     @classmethod

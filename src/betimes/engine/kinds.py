@@ -11,9 +11,8 @@ from typing import Any
 
 import msgspec
 
-from betimes.core.canonical import encode
 from betimes.core.deciders import Checkpoint, Command, Decider, Event, Settled, Wake
-from betimes.core.errors import Fault, Invalid, MalformedRow, NewerVersion, UnknownKind
+from betimes.core.errors import Invalid, MalformedRow, NewerVersion, UnknownKind
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import RuleTable, Verdict
@@ -92,14 +91,6 @@ def checkpoint_of(segment: Segment) -> Checkpoint | None:
 
 
 _checkpoints = msgspec.json.Decoder(Checkpoint)
-
-
-def encoded(value: Any, name: str) -> str:
-    """Canonical text of something a decider or caller made, or a `Fault` that names it."""
-    try:
-        return encode(value)
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise Fault(f"{name} cannot be encoded as JSON: {error}") from error
 
 
 def decoded(decoder: msgspec.json.Decoder[Any], text: str, name: str) -> Any:

@@ -14,7 +14,7 @@ stream keep their order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -35,6 +35,14 @@ from betimes.engine.store import Changes, DeadSend, Tx
 from betimes.engine.writing import ENTRY_CHARS, Live, Turn, write
 
 HELD: Final = None
+_NO_OTHERS: Mapping[StreamId, Any] = {}
+
+
+class _Exists(Exception):
+    """A decision makes a stream it did not ask for, and it is there already: it must be decided seeing it."""
+
+    def __init__(self, stream: StreamId) -> None:
+        self.stream = stream
 
 
 class Workspace:
@@ -61,15 +69,15 @@ class Workspace:
         """Decide a job. `HELD` if it must wait for another batch; raises what its caller should be told."""
         if job.stream is None:
             return self._settle_only(job)
-        streams = self._streams_of(job, job.stream)
-        if streams is HELD or not self._ready(streams) or not self._sendable(job):
-            self._block(job)
-            return HELD
-        first = self._seen(job)
-        if first is None:
-            recorded = self._turn(job, streams, job.command, turn_id, job.key)
-        else:
-            recorded = self._repeat(job, streams, first, turn_id)
+        policy = self._policy(job.stream.tenant)
+        lives = self._lives_of(job, job.stream, policy) if policy else None
+        if policy is None or lives is None or not self._sendable(job):
+            return self._hold(job)
+        try:
+            recorded = self._answer(job, turn_id, policy, lives)
+        except _Exists as made:
+            job.also_locks = (*job.also_locks, made.stream)
+            return self._hold(job)
         if recorded is not HELD:
             self._finish(job)
         return recorded
@@ -112,14 +120,10 @@ class Workspace:
 
     # -- what a job needs
 
-    def _streams_of(self, job: Job, stream: StreamId) -> tuple[StreamId, ...] | None:
-        policy = self._policy(stream.tenant)
-        return HELD if policy is None else streams_of(self._kinds, job, stream, policy)
-
     def _policy(self, tenant: str) -> Policy | None:
         known = self._policies_used.get(tenant)
         if known is None:
-            deployment, own = self._live(DEPLOYMENT), self._live(tenant_stream(tenant))
+            deployment, own = self._here(DEPLOYMENT), self._here(tenant_stream(tenant))
             if deployment is None or own is None:
                 return None
             known = self._policies.effective(tenant, deployment.state, own.state)
@@ -129,124 +133,135 @@ class Workspace:
             self._policies_used[tenant] = known
         return known
 
-    def _ready(self, streams: Iterable[StreamId]) -> bool:
-        return all(stream not in self._blocked and self._live(stream) is not None for stream in streams)
+    def _here(self, stream: StreamId) -> Live | None:
+        return self._lives.get(stream) or self._loaded(stream)
+
+    def _lives_of(self, job: Job, stream: StreamId, policy: Policy) -> list[Live] | None:
+        """The job's streams, its own first, if all are here and none is waited for by an earlier job."""
+        streams = job.streams if job.policy is policy else streams_of(self._kinds, job, stream, policy)
+        lives = []
+        for name in streams:
+            live = self._here(name)
+            if live is None or name in self._blocked:
+                return None
+            lives.append(live)
+        return lives
 
     def _sendable(self, job: Job) -> bool:
         return job.send is None or (job.send in self._tx.sends and job.send.source not in self._blocked_sources)
 
-    def _block(self, job: Job) -> None:
+    def _hold(self, job: Job) -> Recorded | None:
+        """Hand a job back, and with it every later one that shares its stream or its source."""
         if job.stream:
             self._blocked.add(job.stream)
         if job.send:
             self._blocked_sources.add(job.send.source)
-
-    def _live(self, stream: StreamId) -> Live | None:
-        live = self._lives.get(stream)
-        if live is None:
-            live = self._loaded(stream)
-            if live:
-                self._lives[stream] = live
-        return live
+        return HELD
 
     def _loaded(self, stream: StreamId) -> Live | None:
+        """The stream as it was locked or read, put into the working set; `None` if somebody else holds it."""
         kind = self._kinds.of(stream)
-        if stream in self._tx.unchanged:
-            entry = self._cache.get(stream)
-            return Live(stream, kind, entry) if entry else None
         row = self._tx.rows.get(stream)
-        if row is None:
+        if row is not None:
+            state = kind.state(stream, row.schema, row.state)
+            chars = ENTRY_CHARS + len(row.state or "")
+            entry: Cached | None = Cached(row.version, state, row.at, row.alarm_at, row.digest, chars)
+        else:
+            entry = self._cache.get(stream) if stream in self._tx.unchanged else None
+        if entry is None:
             return None
-        state = kind.state(stream, row.schema, row.state)
-        chars = ENTRY_CHARS + len(row.state or "")
-        return Live(stream, kind, Cached(row.version, state, row.at, row.alarm_at, row.digest, chars))
+        live = self._lives[stream] = Live(stream, kind, entry)
+        return live
 
     # -- keys
 
-    def _seen(self, job: Job) -> Recorded | None:
-        if job.key is None:
-            return None
-        request, first = self._used.get(job.key) or self._seen_before(job.key)
-        if first is not None and request != job.request:
-            raise KeyConflict(
-                f"the key {job.key.key!r} was used for another request in {job.key.collection!r}, recorded as "
-                f"{first.segment_id}; send the new request under a key of its own"
-            )
-        return first
-
-    def _seen_before(self, key: KeyId) -> tuple[str, Recorded | None]:
-        seen = self._tx.seen.get(key)
-        if seen is None:
-            return "", None
-        return seen.request, self._kinds.of(seen.segment.stream).recorded(seen.segment)
-
-    def _repeat(self, job: Job, streams: tuple[StreamId, ...], first: Recorded, turn_id: str) -> Recorded | None:
-        """A key that was seen: answered from the record, or by what the decider makes of the repetition."""
-        assert job.stream is not None
-        repeated = self._kinds.of(job.stream).decider.repeated
+    def _answer(self, job: Job, turn_id: str, policy: Policy, lives: list[Live]) -> Recorded | None:
+        """The recorded answer if the job's key was seen, else what is decided now."""
+        first = self._seen(job, job.key) if job.key else None
+        if first is None:
+            return self._turn(job, turn_id, policy, lives, job.command, job.key)
+        repeated = lives[0].decider.repeated
         if repeated is None:
             return first
         try:
             command = repeated(job.command, first)
         except Exception as error:
             raise Fault(f"repeating {job.name} failed: {error!r}") from error
-        return self._turn(job, streams, command, turn_id, None)
+        return self._turn(job, turn_id, policy, lives, command, None)
+
+    def _seen(self, job: Job, key: KeyId) -> Recorded | None:
+        used = self._used.get(key)
+        if used:
+            request, first = used[0], replace(used[1], replayed=True)
+        else:
+            seen = self._tx.seen.get(key)
+            if seen is None:
+                return None
+            request, first = seen.request, self._kinds.of(seen.segment.stream).recorded(seen.segment)
+        if request != job.request:
+            raise KeyConflict(
+                f"the key {key.key!r} was used for another request in {key.collection!r}, recorded as "
+                f"{first.segment_id}; send the new request under a key of its own"
+            )
+        return first
 
     # -- turns
 
     def _turn(
-        self, job: Job, streams: tuple[StreamId, ...], command: Command, turn_id: str, key: KeyId | None
+        self, job: Job, turn_id: str, policy: Policy, lives: list[Live], command: Command, key: KeyId | None
     ) -> Recorded | None:
-        lives = {stream: self._lives[stream] for stream in streams}
-        own = self._lives[streams[0]]
-        now = max(self._tx.now, *(live.at for live in lives.values()))
-        turn = Turn(turn_id, now, self._policies_used[own.stream.tenant], job)
-        if isinstance(command, Wake):
-            return self._wake(turn, own, lives)
-        if not isinstance(command, own.kind.decider.stops) and not self._ring(turn, own, lives):
-            self._block(job)
-            return HELD
-        return self._step(turn, own, lives, command, key)
+        own = lives[0]
+        now = max(self._tx.now, max(live.at for live in lives)) if len(lives) > 1 else max(self._tx.now, own.at)
+        turn = Turn(turn_id, now, policy, job)
+        if command.__class__ is Wake:
+            return self._wake(turn, lives)
+        if own.alarm_at is not None and not isinstance(command, own.decider.stops) and not self._ring(turn, lives):
+            return self._hold(job)
+        return self._step(turn, lives, command, key)
 
-    def _ring(self, turn: Turn, own: Live, lives: dict[StreamId, Live]) -> bool:
+    def _ring(self, turn: Turn, lives: list[Live]) -> bool:
         """Ring what is due ahead of a command; `False` if there is more than one turn may do."""
+        own = lives[0]
         for _ in range(self._settings.wakes_before_command_max):
             if own.alarm_at is None or own.alarm_at > turn.now:
                 return True
-            self._wake(turn, own, lives)
+            self._wake(turn, lives)
         return False
 
-    def _wake(self, turn: Turn, own: Live, lives: dict[StreamId, Live]) -> Recorded:
+    def _wake(self, turn: Turn, lives: list[Live]) -> Recorded:
+        own = lives[0]
         if own.alarm_at is None or own.alarm_at > turn.now:
             return Recorded(own.stream, own.version, own.at, turn.policy.fingerprint)
         before = own.version
-        recorded = self._step(turn, own, lives, WAKE, None)
+        recorded = self._step(turn, lives, WAKE, None)
         if own.version == before:
             raise Fault(f"the alarm of {own.stream} is due and its wake wrote nothing; it would ring for ever")
         return recorded
 
-    def _step(
-        self, turn: Turn, own: Live, lives: dict[StreamId, Live], command: Command, key: KeyId | None
-    ) -> Recorded:
-        others = {stream: live.state for stream, live in lives.items() if live is not own}
+    def _step(self, turn: Turn, lives: list[Live], command: Command, key: KeyId | None) -> Recorded:
+        own = lives[0]
+        others = {live.stream: live.state for live in lives[1:]} if len(lives) > 1 else _NO_OTHERS
         view = View(own.stream, own.state, own.version, others, key.key if key else None)
         decision = _decide(own, view, command, turn)
         if not decision.events:
             return _unwritten(own, turn, decision)
-        touched = [(own, decision.events), *((self._other(s, lives), e) for s, e in decision.also.items())]
-        recorded = write(self.changes, turn, touched, command, key, decision, self._settings)
+        also = {self._other(name, lives): events for name, events in decision.also.items()} if decision.also else {}
+        recorded = write(self.changes, turn, own, command, key, decision, also, self._settings)
         if key:
-            self._used[key] = (turn.job.request, replace(recorded, replayed=True))
+            self._used[key] = (turn.job.request, recorded)
         return recorded
 
-    def _other(self, stream: StreamId, lives: dict[StreamId, Live]) -> Live:
+    def _other(self, stream: StreamId, lives: list[Live]) -> Live:
         """A stream the decision also writes: one it asked for, or a new one it makes."""
-        live = lives.get(stream)
-        if live is None:
-            live = self._lives.get(stream)
-        if live is None:
-            live = self._lives[stream] = Live.new(stream, self._kinds.of(stream))
-        return live
+        for live in lives:
+            if live.stream == stream:
+                return live
+        here = self._lives.get(stream)
+        if here is None:
+            here = self._lives[stream] = Live.new(stream, self._kinds.of(stream))
+        elif here.version:
+            raise _Exists(stream)
+        return here
 
     def _settle_only(self, job: Job) -> Recorded:
         assert job.ended is not None
@@ -266,7 +281,7 @@ def streams_of(kinds: Kinds, job: Job, stream: StreamId, policy: Policy) -> tupl
 
 def _decide(own: Live, view: View[Any], command: Command, turn: Turn) -> Decision:
     try:
-        decision = own.kind.decider.decide(view, command, turn.policy, turn.now)
+        decision = own.decider.decide(view, command, turn.policy, turn.now)
     except BetimesError:
         raise
     except Exception as error:

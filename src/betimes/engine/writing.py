@@ -1,25 +1,27 @@
 """From a decision to rows: folding its events, encoding, chaining digests, checking every bound.
 
 Everything is computed before anything is changed, so a decision that cannot be written leaves no trace in the batch.
+This is the hottest path of the engine: names for error messages are made only when there is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from betimes.core.canonical import encode
 from betimes.core.deciders import Call, Command, Decision, Effect, Event, Index
 from betimes.core.errors import BetimesError, Fault, TooLarge
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import GENESIS, Recorded, Segment, chained_digest
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.core.verdicts import within_bound
+from betimes.core.verdicts import TRACE_BYTES_MAX, Verdict, within_bound
 from betimes.engine.cache import Cached
 from betimes.engine.jobs import Job, Sent
-from betimes.engine.kinds import Kind, encoded
+from betimes.engine.kinds import Kind
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, EffectWrite, KeyWrite, StreamWrite
 
@@ -41,24 +43,22 @@ class Live:
     """A stream in the working set: as it was locked (`base`), and as the batch has left it so far."""
 
     __slots__ = (
-        "alarm_at", "at", "base", "chars", "created", "digest", "index", "kind", "state", "stream", "text", "version",
+        "alarm_at", "at", "base", "chars", "created", "decider", "digest", "index", "state", "stream", "text",
+        "version",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId, kind: Kind, entry: Cached) -> None:
         self.stream = stream
-        self.kind = kind
-        self.base = self.version = entry.version
-        self.state = entry.state
-        self.at = entry.at
-        self.alarm_at = entry.alarm_at
-        self.digest = entry.digest
-        self.chars = entry.chars
+        self.decider = kind.decider
+        self.version, self.state, self.at, self.alarm_at, self.digest, self.chars = entry
+        self.base = self.version
         self.text: str | None = None
         self.index = _NO_INDEX
         self.created = False
 
     @classmethod
     def new(cls, stream: StreamId, kind: Kind) -> Live:
+        """A stream that a decision makes without having asked for it."""
         live = cls(stream, kind, Cached(0, None, 0, None, GENESIS, 0))
         live.created = True
         return live
@@ -69,15 +69,14 @@ class Live:
     def row(self) -> StreamWrite:
         index = self.index
         return StreamWrite(
-            self.stream, self.base, self.version, self.kind.decider.schema, self.text, self.at, self.alarm_at,
+            self.stream, self.base, self.version, self.decider.schema, self.text, self.at, self.alarm_at,
             self.digest, index.status, index.owner, index.due_at,
         )  # fmt: skip
 
     def advance(self, after: After) -> None:
-        self.version += 1
-        self.state, self.text, self.alarm_at, self.index = after.state, after.text, after.alarm_at, after.listed
-        self.at, self.digest = after.segment.at, after.segment.digest
-        self.chars = ENTRY_CHARS + len(after.text or "")
+        self.state, self.text, self.alarm_at, self.index, segment = after
+        self.version, self.at, self.digest = segment.version, segment.at, segment.digest
+        self.chars = ENTRY_CHARS + len(self.text or "")
 
 
 class After(NamedTuple):
@@ -90,64 +89,80 @@ class After(NamedTuple):
     segment: Segment
 
 
+class Said(NamedTuple):
+    """What only the first segment of a command carries."""
+
+    command: str | None = None
+    key: KeyId | None = None
+    verdict: str | None = None
+    reply: str | None = None
+
+
+_NOTHING_SAID = Said()
+
+
 def write(
     changes: Changes,
     turn: Turn,
-    touched: Sequence[tuple[Live, tuple[Event, ...]]],
+    own: Live,
     command: Command,
     key: KeyId | None,
     decision: Decision,
+    others: Mapping[Live, tuple[Event, ...]],
     settings: EngineSettings,
 ) -> Recorded:
-    """Add a decision's rows to the batch. The first stream is the command's own; its segment carries the command."""
-    own = touched[0][0]
-    verdict = within_bound(decision.verdict) if decision.verdict else None
-    first = _after(own, touched[0][1], turn, settings, command=command, key=key, verdict=verdict, reply=decision.reply)
-    afters = [first, *(_after(live, events, turn, settings) for live, events in touched[1:])]
-    effects = _effects(own, decision.effects, turn, settings)
-    for (live, _), after in zip(touched, afters, strict=True):
+    """Add a decision's rows to the batch. The first segment is the command's own stream's and carries the command."""
+    stream = own.stream
+    verdict, judged = _judged(decision.verdict, stream)
+    asked = text_of(command, settings.command_chars_max, "the command to", stream)
+    reply = decision.reply
+    replied = None if reply is None else text_of(reply, settings.events_chars_max, "the reply of", stream)
+    first = _after(own, decision.events, turn, settings, Said(asked, key, judged, replied))
+    afters = [(live, _after(live, events, turn, settings, _NOTHING_SAID)) for live, events in others.items()]
+    effects = _effects(own, decision.effects, turn, settings) if decision.effects else ()
+    own.advance(first)
+    changes.segments.append(first.segment)
+    for live, after in afters:
         live.advance(after)
         changes.segments.append(after.segment)
-    changes.effects += effects
+    changes.effects.extend(effects)
     if key:
         kept_until = max(turn.now, decision.promised_at or 0) + settings.key_retention_us
-        changes.keys.append(KeyWrite(key, turn.job.request, own.stream, own.version, kept_until))
-    return Recorded(own.stream, own.version, turn.now, turn.policy.fingerprint, verdict=verdict, reply=decision.reply)
+        changes.keys.append(KeyWrite(key, turn.job.request, stream, own.version, kept_until))
+    return Recorded(stream, own.version, turn.now, turn.policy.fingerprint, verdict, reply)
 
 
-def _after(
-    live: Live,
-    events: tuple[Event, ...],
-    turn: Turn,
-    settings: EngineSettings,
-    *,
-    command: Command | None = None,
-    key: KeyId | None = None,
-    verdict: Any = None,
-    reply: Any = None,
-) -> After:
-    stream = live.stream
-    state, alarm_at, index = _folded(live, events)
-    text = None if state is None else _bounded(state, f"the state of {stream}", settings.state_chars_max)
-    written = _bounded(events, f"the events of {stream}", settings.events_chars_max)
-    asked = None if command is None else _bounded(command, f"the command to {stream}", settings.command_chars_max)
-    judged = None if verdict is None else encoded(verdict, f"the verdict for {stream}")
-    replied = None if reply is None else _bounded(reply, f"the reply of {stream}", settings.events_chars_max)
-    job, version, schema, policy = turn.job, live.version + 1, live.kind.decider.schema, turn.policy.fingerprint
-    own_digest = chained_digest(
-        live.digest, stream, version, turn.id, turn.now, schema, asked, written, policy, key, judged, replied,
+def _judged(verdict: Verdict | None, stream: StreamId) -> tuple[Verdict | None, str | None]:
+    """The verdict, its trace within the bound, and its text."""
+    if verdict is None:
+        return None, None
+    text = text_of(verdict, TRACE_BYTES_MAX * 1024, "the verdict for", stream)
+    if len(text) <= TRACE_BYTES_MAX:
+        return verdict, text
+    bounded = within_bound(verdict)
+    return bounded, encode(bounded)
+
+
+def _after(live: Live, events: tuple[Event, ...], turn: Turn, settings: EngineSettings, said: Said) -> After:
+    stream, decider, job = live.stream, live.decider, turn.job
+    state, alarm_at, listed = _folded(live, events)
+    text = None if state is None else text_of(state, settings.state_chars_max, "the state of", stream)
+    written = text_of(events, settings.events_chars_max, "the events of", stream)
+    version, now, policy = live.version + 1, turn.now, turn.policy.fingerprint
+    command, key, verdict, reply = said
+    digest = chained_digest(
+        live.digest, stream, version, turn.id, now, decider.schema, command, written, policy, key, verdict, reply,
         job.actor, job.correlation, job.cause,
     )  # fmt: skip
     segment = Segment(
-        stream, version, turn.id, turn.now, schema, asked, written, policy, live.digest, own_digest, key, judged,
-        replied, job.actor, job.correlation, job.cause,
+        stream, version, turn.id, now, decider.schema, command, written, policy, live.digest, digest, key, verdict,
+        reply, job.actor, job.correlation, job.cause,
     )  # fmt: skip
-    return After(state, text, alarm_at, index, segment)
+    return After(state, text, alarm_at, listed, segment)
 
 
 def _folded(live: Live, events: tuple[Event, ...]) -> tuple[Any, Instant | None, Index]:
-    decider = live.kind.decider
-    state = live.state
+    decider, state = live.decider, live.state
     try:
         for event in events:
             state = decider.fold(state, event)
@@ -158,7 +173,7 @@ def _folded(live: Live, events: tuple[Event, ...]) -> tuple[Any, Instant | None,
         raise Fault(f"folding {live.stream} failed: {error!r}") from error
 
 
-def _effects(own: Live, effects: tuple[Effect, ...], turn: Turn, settings: EngineSettings) -> list[EffectWrite]:
+def _effects(own: Live, effects: Sequence[Effect], turn: Turn, settings: EngineSettings) -> list[EffectWrite]:
     if len(effects) > settings.effects_max:
         raise TooLarge(f"a decision for {own.stream} has {len(effects)} effects; at most {settings.effects_max} fit")
     version = own.version + 1
@@ -168,22 +183,25 @@ def _effects(own: Live, effects: tuple[Effect, ...], turn: Turn, settings: Engin
 
 
 def _effect(id: EffectId, effect: Effect, turn: Turn, settings: EngineSettings) -> EffectWrite:
-    name = f"the effect {id.handle}"
     if isinstance(effect, Call):
-        payload = _bounded(effect.payload, name, settings.effect_chars_max)
+        payload = text_of(effect.payload, settings.effect_chars_max, "an effect of", id.source)
         return EffectWrite(
             id, effect.executor, payload, turn.now, effect.not_before_at or turn.now, effect.at_most_once,
             1 if effect.at_most_once else effect.attempts_max, effect.lease_s, effect.report,
         )  # fmt: skip
     if effect.to.tenant != id.tenant:
-        raise Fault(f"{name} is addressed to another tenant, {effect.to}; a command stays within its tenant")
-    command = msgspec.Raw(encoded(effect.command, name).encode())
-    sent = Sent(command, effect.key, effect.collection, effect.request, turn.job.correlation)
-    return EffectWrite(id, SEND, _bounded(sent, name, settings.effect_chars_max), turn.now, turn.now, to=effect.to)
+        raise Fault(f"{id.source} sends to another tenant, {effect.to}; a command stays within its tenant")
+    command = text_of(effect.command, settings.effect_chars_max, "a command from", id.source)
+    sent = Sent(msgspec.Raw(command.encode()), effect.key, effect.collection, effect.request, turn.job.correlation)
+    return EffectWrite(id, SEND, encode(sent), turn.now, turn.now, to=effect.to)
 
 
-def _bounded(value: Any, name: str, chars_max: int) -> str:
-    text = encoded(value, name)
+def text_of(value: Any, chars_max: int, what: str, stream: StreamId) -> str:
+    """Canonical text of something a decider or caller made: a `Fault` if it has none, `TooLarge` past its bound."""
+    try:
+        text = encode(value)
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise Fault(f"{what} {stream} cannot be encoded as JSON: {error}") from error
     if len(text) > chars_max:
-        raise TooLarge(f"{name} is {len(text):,} characters long; at most {chars_max:,} fit. Send less, or a reference")
+        raise TooLarge(f"{what} {stream} is {len(text):,} characters long; at most {chars_max:,} fit. Send less")
     return text
