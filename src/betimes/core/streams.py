@@ -62,6 +62,8 @@ class EffectId(NamedTuple):
 
 def checked_stream(tenant: str, kind: str, id: str) -> StreamId:
     """The stream id, or `Invalid` naming every part that is not well formed."""
+    if _ID.fullmatch(id) and _KIND.fullmatch(kind) and _ID.fullmatch(tenant):
+        return StreamId(tenant, kind, id)
     problems = tuple(
         (part, f"{value[:40]!r} is not a valid {part}: {rule}")
         for part, value, pattern, rule in (

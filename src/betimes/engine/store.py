@@ -51,7 +51,7 @@ class Ask(msgspec.Struct, frozen=True):
     reads: Mapping[StreamId, int] = {}
     keys: Sequence[KeyId] = ()
     sends: Sequence[EffectId] = ()
-    """Commands to other streams to apply; one is taken if it is free and all older ones of its source are asked for."""
+    """Commands to other streams to apply; of each source those are taken that are its oldest, up to the first not free."""
     waits: AbstractSet[StreamId] = frozenset()
     """Those of `locks` to wait for when somebody holds them."""
 
@@ -78,7 +78,10 @@ class SeenKey(NamedTuple):
 
 
 class StreamWrite(NamedTuple):
-    """A stream's new row; refused with `Conflict` unless the stored version is `expected`."""
+    """A stream's new row, at most one per batch; refused with `Conflict` unless the stored version is `expected`.
+
+    A stream that was not locked may be created, with 0 expected.
+    """
 
     stream: StreamId
     expected: int
@@ -165,7 +168,7 @@ class Tx(Protocol):
     sends: set[EffectId]
 
     async def extend(self, ask: Ask) -> None:
-        """Ask for more. It never waits for rows, so that it cannot deadlock with a batch that is waiting."""
+        """Ask for more. It waits for keys, but never for rows, so that no batch waiting for rows waits for it for long."""
 
     async def commit(self, changes: Changes) -> None:
         """Write everything, or nothing and raise."""
@@ -184,7 +187,7 @@ class WaitingSend(NamedTuple):
 
 
 class EffectRow(NamedTuple):
-    """An effect as it is listed."""
+    """An effect as it is listed; while it is leased, `next_attempt_at` is the end of its lease."""
 
     id: EffectId
     executor: str
@@ -247,7 +250,8 @@ class StreamQuery(msgspec.Struct, frozen=True):
 class LedgerQuery(msgspec.Struct, frozen=True):
     """Which segments to read; a field left out does not narrow.
 
-    In commit order after the position `after`, or backwards from before it (from the end when it is 0).
+    In commit order after the position `after`, or backwards from before it (from the end when it is 0). `since_at` is
+    included, `until_at` is not; `key` is looked for in every collection.
     """
 
     after: int = 0
@@ -277,7 +281,10 @@ class EffectQuery(msgspec.Struct, frozen=True):
 
 
 class Backlog(NamedTuple):
-    """What is owed: how much, and since when. `orphaned` are calls nobody has taken for a minute, by executor."""
+    """What is owed: how much, and since when it could have been done, snoozes heeded.
+
+    `effects_pending` are sends and calls not yet ended; `orphaned` are calls nobody has taken for a minute, by executor.
+    """
 
     alarms_due: int
     oldest_alarm_at: Instant | None
@@ -333,7 +340,7 @@ class Store(Protocol):
         """Remove a dead letter; `False` when it is not one."""
 
     async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
-        """Rows that exist, without locks."""
+        """Rows of streams that have a history, deleted ones too, without locks."""
 
     async def seen(self, key: KeyId) -> SeenKey | None:
         """What a key was used for, while it is kept."""
@@ -352,9 +359,15 @@ class Store(Protocol):
     async def policy(self, fingerprint: str) -> str | None: ...
 
     async def replace_history(self, checkpoint: Segment) -> int:
-        """Put the checkpoint in place of the segments up to its version, unless a live key needs one; how many went."""
+        """Put the checkpoint in place of the segments up to its version, unless a live key needs one; how many went.
+
+        It stands in the ledger where the last of them stood.
+        """
 
     async def forget(self, *, before_at: Instant, limit: int) -> int:
-        """Remove keys that have expired and calls that ended before the instant, at most `limit` of each."""
+        """Remove keys that have expired and calls that ended before the instant, at most `limit` of each.
+
+        Dead letters are kept until somebody revives or discards them.
+        """
 
     async def backlog(self, kinds: Sequence[str]) -> Backlog: ...
