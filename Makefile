@@ -4,7 +4,7 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-SOURCES := $(wildcard src tests benchmarks examples)
+SOURCES := $(wildcard src tests benchmarks examples docs)
 SLOW := crash or simulator or postgres
 
 # uv does not read pip's configuration, so an index set there is handed on.
@@ -13,7 +13,7 @@ UV_PIP = $(BIN)/pip install --quiet uv && VIRTUAL_ENV=$(VENV) $(if $(INDEX),UV_D
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint fast-tests slow-tests bench soak lock clean
+.PHONY: help run test lint fast-tests slow-tests bench soak reference lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -42,6 +42,9 @@ bench: $(READY) ## measure, e.g. make bench ARGS=--json
 
 soak: $(READY) ## run under load for a long time
 	$(BIN)/python -m tests.soak $(ARGS)
+
+reference: $(READY) ## remake docs/reference.md from the code
+	$(BIN)/python docs/build_reference.py
 
 lock: | $(BIN)/python ## remake requirements.lock, e.g. make lock ARGS=--upgrade
 	@$(UV_PIP) compile --universal --python-version 3.11 --generate-hashes --all-extras --group dev \

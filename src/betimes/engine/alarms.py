@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from betimes.core.errors import StoreError
+from betimes.core.errors import BetimesError
 from betimes.core.instants import SECOND, Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.attempts import Due
 from betimes.engine.jobs import WAKE, Job
 from betimes.engine.lane import Lane
+from betimes.engine.reports import Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store
 
@@ -25,11 +26,14 @@ from betimes.engine.store import Store
 class Alarms:
     """Rings what is due, through the lane."""
 
-    def __init__(self, store: Store, lane: Lane, kinds: tuple[str, ...], settings: EngineSettings) -> None:
+    def __init__(
+        self, store: Store, lane: Lane, kinds: tuple[str, ...], settings: EngineSettings, report: Reporter
+    ) -> None:
         self._store = store
         self._lane = lane
         self._kinds = kinds
         self._settings = settings
+        self._report = report
         self._sooner = asyncio.Event()
         self._next_at: Instant | None = None
 
@@ -46,7 +50,8 @@ class Alarms:
             try:
                 if not await self._is_due() or not await self.ring(self._settings.batch_max):
                     await self._rest()
-            except StoreError:
+            except BetimesError as error:
+                self._report(Report("alarms_failed", "store", error))
                 await asyncio.sleep(self._settings.poll_s)
 
     async def _is_due(self) -> bool:

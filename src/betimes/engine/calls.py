@@ -59,7 +59,8 @@ class Calls:
             self._lane.calls_waiting.clear()
             try:
                 taken = await self._start(self._settings.calls_max - len(self._running))
-            except StoreError:
+            except BetimesError as error:
+                self._report(Report("calls_failed", "store", error))
                 taken = 0
             if not taken:
                 await self._rest()
@@ -147,7 +148,7 @@ class Calls:
     async def _settle(self, call: EffectCall, end: End, *, result: Any = None, error: str = "") -> End:
         if end in ("dead", "failed", "abandoned"):
             self._report(Report(f"call_{end}", call.id.handle, RuntimeError(error)))
-        job = self._settling(call, end, result, error[:ERROR_CHARS_MAX])
+        job = self._settling(call, end, result, error[:ERROR_CHARS_MAX].replace("\0", "\ufffd"))
         job.answer = asyncio.get_running_loop().create_future()
         while True:
             self._lane.put(job)

@@ -23,7 +23,7 @@ from betimes.core.errors import Invalid, Overloaded, StoreError
 from betimes.core.instants import Instant, seconds
 from betimes.core.policies import Body, PolicyBook
 from betimes.core.segments import Recorded
-from betimes.core.streams import StreamId, checked_stream
+from betimes.core.streams import StreamId
 from betimes.domains.tenant.decide import tenant_decider
 from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy
 from betimes.engine.alarms import Alarms
@@ -74,7 +74,7 @@ class Engine:
         self._report = report
         attempts = Attempts(store, self.kinds, PoliciesInForce(self.book), settings, name)
         self._lane = Lane(store, attempts, self.kinds, settings, report)
-        self._alarms = Alarms(store, self._lane, self.kinds.names, settings)
+        self._alarms = Alarms(store, self._lane, self.kinds.names, settings, report)
         self._calls = Calls(store, self._lane, executors or {}, settings, report)
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
@@ -86,8 +86,13 @@ class Engine:
         await self.store.open()
         self._closing = False
         self._run(self._lane.run())
-        if self._policy is not None:
+        if self._policy is None:
+            return
+        try:
             await self.submit(Submission(stream=DEPLOYMENT, command=SetPolicy(dict(self._policy)), actor="config"))
+        except BaseException:
+            await self.close()
+            raise
 
     def start_workers(self) -> None:
         """Ring alarms and carry out effects in the background."""
@@ -98,6 +103,8 @@ class Engine:
     async def close(self) -> None:
         """Accept nothing more, finish what was accepted, stop, and close the store."""
         self._closing = True
+        if not self._tasks:
+            return
         lane, *workers = self._tasks
         await _stop(workers)
         await self._calls.drain()
@@ -126,7 +133,7 @@ class Engine:
 
     async def submit(self, submission: Submission) -> Recorded:
         """Decide and commit a command; returns once it is durable, or raises what went wrong."""
-        checked_stream(*submission.stream)
+        submission.check()
         self.kinds.of(submission.stream)
         self._check_room()
         answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()

@@ -9,14 +9,17 @@ import msgspec
 
 from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Command, Wake
+from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
-from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
 from betimes.engine.kinds import Kinds, decoded
 from betimes.engine.store import EffectStatus, Settlement
 
 WAKE = Wake()
+TEXT_CHARS_MAX = 512
+"""Of a key, a collection, an actor, a correlation id."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +34,16 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """What a repeat of the key must agree in; by default the stream and the whole command."""
     actor: str = ""
     correlation: str = ""
+
+    def check(self) -> None:
+        """Refuse what no store could keep, naming every part that is wrong."""
+        checked_stream(*self.stream)
+        texts = (("key", self.key or ""), ("collection", self.collection), ("actor", self.actor),
+                 ("correlation", self.correlation))  # fmt: skip
+        problems = tuple((name, f"{name} is longer than {TEXT_CHARS_MAX} characters or holds a NUL")
+                         for name, text in texts if len(text) > TEXT_CHARS_MAX or "\0" in text)  # fmt: skip
+        if problems:
+            raise Invalid("; ".join(message for _, message in problems), problems)
 
     def key_id(self) -> KeyId | None:
         return KeyId(self.stream.tenant, self.collection or self.stream.kind, self.key) if self.key else None

@@ -12,6 +12,7 @@ at most.
   again turn by turn; a turn that keeps meeting conflicts is given up and its caller told.
 - *Unavailable*: nothing was written. Callers are told at once and may try again; what nobody waits for stays queued,
   and the lane pauses, longer each time, until the store is back.
+- *Anything unexpected*: reported, and the batch is done again turn by turn, so that only the culprit fails.
 - *Unknown*: found out by `attempts`; if it cannot be, callers are told to ask again under the same key.
 - *A wake that fails* is reported and its alarm snoozed beside the state: neither lost, nor in the way, nor a loop.
 """
@@ -27,6 +28,7 @@ from betimes.core.errors import (
     BetimesError,
     Conflict,
     Duplicate,
+    Fault,
     Fenced,
     MalformedRow,
     StoreError,
@@ -60,6 +62,10 @@ class DuePass:
     def __init__(self, due: Due) -> None:
         self.due = due
         self.answer: asyncio.Future[list[tuple[Job, Result]]] = asyncio.get_running_loop().create_future()
+
+    def fail(self, error: BetimesError) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
 
 
 class Lane:
@@ -123,13 +129,14 @@ class Lane:
     async def _batch(self, jobs: list[Job]) -> None:
         try:
             results = await self._attempts.attempt(jobs)
-        except (Conflict, Duplicate, Fenced):
-            results = await self._turn_by_turn(jobs)
         except Unavailable as error:
             await self._unavailable(jobs, error)
             return
         except Unknown as error:
             results = [error] * len(jobs)
+        except Exception as error:  # noqa: BLE001 — whatever one job brought about must not reach the others
+            self._unexpected(error)
+            results = await self._turn_by_turn(jobs)
         self._pause_s = 0.0
         await self._conclude(jobs, results)
 
@@ -145,20 +152,30 @@ class Lane:
                 last = error
                 if job.stream:
                     self._attempts.forget(job.stream)
-            except StoreError as error:
+            except BetimesError as error:
                 return error
+            except Exception as error:  # noqa: BLE001 — the lane goes on, whatever a store or a row does
+                return Fault(f"{job.name} failed unexpectedly: {error!r}")
         return last
+
+    def _unexpected(self, error: Exception) -> None:
+        """A store refuses a batch in known ways; anything else is somebody's mistake and is told."""
+        if not isinstance(error, Conflict | Duplicate | Fenced):
+            self._report(Report("batch_failed", type(error).__name__, error))
 
     async def _pass(self, request: DuePass) -> None:
         jobs: list[Job] = []
         try:
             results = await self._attempts.attempt_due(request.due, jobs)
-        except (Conflict, Duplicate, Fenced):
-            results = await self._turn_by_turn(jobs)
-        except StoreError as error:
-            if not request.answer.done():
-                request.answer.set_exception(error)
+        except (Unavailable, Unknown) as error:
+            request.fail(error)
             return
+        except Exception as error:  # noqa: BLE001 — as for a batch
+            self._unexpected(error)
+            if not jobs:
+                request.fail(error if isinstance(error, BetimesError) else Fault(f"a pass failed: {error!r}"))
+                return
+            results = await self._turn_by_turn(jobs)
         await self._conclude(jobs, results)
         if not request.answer.done():
             request.answer.set_result(list(zip(jobs, results, strict=True)))

@@ -26,7 +26,9 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """How long things are kept after they ended. `None`: for ever."""
 
     history_days: float | None = None
+    """Older segments are replaced by one checkpoint per stream."""
     effects_days: float = 7.0
+    """Calls that ended longer ago are removed; dead letters are kept."""
 
 
 class PruneReport(msgspec.Struct):

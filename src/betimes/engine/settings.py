@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from betimes.core.instants import DAY
-
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much the engine takes on at once, and how long it waits."""
@@ -18,10 +16,13 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Encoded size of the states kept decoded."""
 
     command_chars_max: int = 256 * 1024
+    """Encoded size of a command; a larger one is refused."""
     state_chars_max: int = 1024 * 1024
+    """Encoded size of a state; a decision that leads to a larger one is refused."""
     events_chars_max: int = 1024 * 1024
     """Encoded events, or verdict and reply, of one segment."""
     effect_chars_max: int = 256 * 1024
+    """Encoded payload of one effect."""
     effects_max: int = 2_000
     """Effects of one decision."""
     wakes_before_command_max: int = 64
@@ -32,23 +33,27 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     unknown_resolve_s: float = 30.0
     """How long an unknown commit outcome is looked into before its caller is told."""
     retry_store_min_s: float = 0.05
+    """First pause when the store is unavailable; it doubles each time."""
     retry_store_max_s: float = 2.0
+    """Longest pause when the store is unavailable."""
 
     poll_s: float = 0.5
-    """How often a running engine looks for alarms and effects that other processes left."""
-    timer_max_s: float = 30.0
-    """No timer is armed for longer, so that a suspended machine is late by this at most."""
+    """No timer is armed for longer: how late alarms and effects that other processes left are found at most."""
     snooze_min_s: float = 1.0
+    """First rest of an alarm whose wake failed; it doubles each time."""
     snooze_max_s: float = 300.0
+    """Longest rest of an alarm whose wake failed."""
 
     calls_max: int = 64
     """Effects carried out at once in this process."""
     call_retry_min_s: float = 1.0
+    """First pause after a call that failed; it doubles each time, plus up to half of it by a hash of the effect."""
     call_retry_max_s: float = 300.0
+    """Longest pause before another attempt, before that half."""
     send_recovery_s: float = 2.0
     """Age at which a command to another stream that its process has not applied is applied by any other."""
     drain_s: float = 10.0
     """How long closing waits for what is under way."""
 
-    key_retention_us: int = 7 * DAY
+    key_retention_s: int = 7 * 86_400
     """How long an idempotency key is kept after its segment and whatever that segment promised."""

@@ -51,7 +51,7 @@ class Ask(msgspec.Struct, frozen=True):
     reads: Mapping[StreamId, int] = {}
     keys: Sequence[KeyId] = ()
     sends: Sequence[EffectId] = ()
-    """Commands to other streams to apply; of each source those are taken that are its oldest, up to the first not free."""
+    """Commands to other streams to apply; of each source its oldest are taken, up to the first that is not free."""
     waits: AbstractSet[StreamId] = frozenset()
     """Those of `locks` to wait for when somebody holds them."""
 
@@ -168,7 +168,7 @@ class Tx(Protocol):
     sends: set[EffectId]
 
     async def extend(self, ask: Ask) -> None:
-        """Ask for more. It waits for keys, but never for rows, so that no batch waiting for rows waits for it for long."""
+        """Ask for more. It may wait for keys but never for rows, so that whoever waits for its rows is soon served."""
 
     async def commit(self, changes: Changes) -> None:
         """Write everything, or nothing and raise."""
@@ -283,7 +283,7 @@ class EffectQuery(msgspec.Struct, frozen=True):
 class Backlog(NamedTuple):
     """What is owed: how much, and since when it could have been done, snoozes heeded.
 
-    `effects_pending` are sends and calls not yet ended; `orphaned` are calls nobody has taken for a minute, by executor.
+    `effects_pending` are sends and calls not yet ended; `orphaned`, by executor, are calls nobody took for a minute.
     """
 
     alarms_due: int

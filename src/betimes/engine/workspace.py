@@ -92,7 +92,7 @@ class Workspace:
         if job.send is None or isinstance(error, Refused):
             self._finish(job)
         elif job.send in self._tx.sends and not isinstance(error, UnknownKind | NewerVersion):
-            self.changes.sends_dead.append(DeadSend(job.send, self._tx.now, str(error)))
+            self.changes.sends_dead.append(DeadSend(job.send, self._tx.now, str(error).replace("\0", "\ufffd")))
 
     def _finish(self, job: Job) -> None:
         if job.send:

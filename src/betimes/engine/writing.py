@@ -14,7 +14,7 @@ import msgspec
 from betimes.core.canonical import encode
 from betimes.core.deciders import Call, Command, Decision, Effect, Event, Index
 from betimes.core.errors import BetimesError, Fault, TooLarge
-from betimes.core.instants import Instant
+from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import GENESIS, Recorded, Segment, chained_digest
 from betimes.core.streams import EffectId, KeyId, StreamId
@@ -127,7 +127,7 @@ def write(
         changes.segments.append(after.segment)
     changes.effects.extend(effects)
     if key:
-        kept_until = max(turn.now, decision.promised_at or 0) + settings.key_retention_us
+        kept_until = max(turn.now, decision.promised_at or 0) + settings.key_retention_s * SECOND
         changes.keys.append(KeyWrite(key, turn.job.request, stream, own.version, kept_until))
     return Recorded(stream, own.version, turn.now, turn.policy.fingerprint, verdict, reply)
 

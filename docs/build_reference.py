@@ -1,0 +1,98 @@
+"""Writes `docs/reference.md` from the code: `python docs/build_reference.py`. A test holds the page to it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from betimes import engine
+from betimes.core import errors
+from betimes.core.errors import STATUS, BetimesError
+from betimes.engine.pruning import Retention
+from betimes.engine.settings import EngineSettings
+
+PAGE = Path(__file__).with_name("reference.md")
+ENGINE = Path(inspect.getfile(engine)).parent
+
+
+def reference() -> str:
+    """The whole page."""
+    return "\n".join(
+        [
+            "# Reference",
+            "",
+            "Generated from the code by `python docs/build_reference.py`.",
+            "",
+            "## Engine settings",
+            "",
+            "`Engine(…, settings=EngineSettings(batch_max=512))`. Every bound has a name; its unit comes last.",
+            "",
+            *settings_table(EngineSettings),
+            "",
+            "## Retention",
+            "",
+            *settings_table(Retention),
+            "",
+            "## Errors",
+            "",
+            "Every error is a `BetimesError` with a stable code.",
+            "",
+            *error_table(),
+            "",
+            "## Reports",
+            "",
+            "What went wrong while nobody was waiting for it is given to `Engine(…, report=…)`, by default a log line.",
+            "",
+            *(f"- `{word}`" for word in sorted(report_words())),
+            "",
+        ]
+    )
+
+
+def settings_table(kind: type[Any]) -> Iterator[str]:
+    yield "| setting | default | |"
+    yield "|---|---|---|"
+    notes = field_notes(kind)
+    defaults = dict(
+        zip(kind.__struct_fields__[-len(kind.__struct_defaults__) :], kind.__struct_defaults__, strict=True)
+    )
+    for field in kind.__struct_fields__:
+        yield f"| `{field}` | {defaults[field]!r} | {notes.get(field, '')} |"
+
+
+def field_notes(kind: type[Any]) -> dict[str, str]:
+    """The string under each field, which `inspect` does not keep."""
+    body = ast.parse(inspect.getsource(kind)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    notes = {}
+    for field, note in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(note, ast.Expr) and isinstance(note.value, ast.Constant):
+            assert isinstance(field.target, ast.Name)
+            notes[field.target.id] = " ".join(str(note.value.value).split())
+    return notes
+
+
+def error_table() -> Iterator[str]:
+    yield "| code | class | HTTP | exit | |"
+    yield "|---|---|---|---|---|"
+    for name, kind in sorted(vars(errors).items()):
+        if isinstance(kind, type) and issubclass(kind, BetimesError) and kind not in (BetimesError, errors.StoreError):
+            status, exit_code = STATUS[kind.code]
+            yield f"| `{kind.code}` | `{name}` | {status} | {exit_code} | {inspect.getdoc(kind)} |"
+
+
+def report_words() -> set[str]:
+    """The first argument of every `Report(…)` in the engine; one that is put together is shown as its pattern."""
+    words = set()
+    for path in ENGINE.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Report":
+                words.add(ast.unparse(node.args[0]).strip("f'"))
+    return words
+
+
+if __name__ == "__main__":
+    PAGE.write_text(reference())

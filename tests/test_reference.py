@@ -1,0 +1,21 @@
+"""The reference page says what the code says."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    built = runpy.run_path(str(DOCS / "build_reference.py"))["reference"]()
+    assert (DOCS / "reference.md").read_text() == built, "run `make reference`"
+
+
+def test_every_page_is_linked_from_the_index_and_every_link_leads_somewhere() -> None:
+    index = (DOCS / "index.md").read_text()
+    for page in DOCS.glob("*.md"):
+        assert page.name == "index.md" or f"({page.name})" in index, f"{page.name} is not in the index"
+    for target in (part.split(")")[0] for part in index.split("](")[1:]):
+        assert (DOCS / target).exists(), target
