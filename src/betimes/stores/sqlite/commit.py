@@ -85,11 +85,12 @@ def _conflict(
 
 
 def _use_keys(connection: Connection, keys: Sequence[KeyWrite], now: Instant) -> None:
-    rows = [(*used.key, used.request, *used.stream, used.version, used.expires_at) for used in keys]
-    if connection.try_rows("use_keys", rows):
-        return
-    if connection.change_rows("use_keys_again", rows, now) != len(rows):
-        names = ", ".join(str(used.key) for used in keys[:3])
+    rows = [(*write.key, write.request, *write.stream, write.version, write.expires_at) for write in keys]
+    used = connection.change_rows("use_keys", rows)
+    if used < len(rows):
+        used += connection.change_rows("use_keys_again", rows, now)
+    if used < len(rows):
+        names = ", ".join(str(write.key) for write in keys[:3])
         raise Duplicate(f"a key is on record already: one of {names}" + (" …" if len(keys) > 3 else ""))
 
 

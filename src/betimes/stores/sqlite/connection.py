@@ -151,17 +151,6 @@ class Connection:
             changed += self._raw.changes()
         return changed
 
-    def try_rows(self, name: str, rows: Sequence[Sequence[Any]]) -> bool:
-        """Run a statement that writes the rows it is given; `False`, and nothing is written, if a name is taken."""
-        if not rows:
-            return True
-        try:
-            with self._raw:
-                self.change_rows(name, rows)
-        except apsw.ConstraintError:
-            return False
-        return True
-
     def _decoded(self, text: Any) -> Any:
         try:
             return msgspec.json.decode(text)

@@ -7,7 +7,9 @@ A query opens with `-- name: what it does`. Three marks, all of them plain SQL t
 - `@name` stands for the text of another query.
 
 Lists of rows are bound whole and come back as one JSON array, because the connection gives up Python's interpreter
-lock at every step: with the event loop busy, each row of its own would cost the loop's turn of 5 ms.
+lock at every step: with the event loop busy, each row of its own would cost the loop's turn of 5 ms. Statements that
+write many rows say `OR ROLLBACK` or `OR IGNORE`: any failure ends the whole transaction, and SQLite need not keep a
+copy of every page to undo one statement.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ def query(name: str, given: frozenset[str] = frozenset()) -> str:
 
 @cache
 def query_for(name: str, count: int) -> str:
-    """The text of a query that binds so many rows."""
-    return _ROWS.sub(lambda found: ", ".join([found[1]] * count), query(name))
+    """The text of a query that binds so many rows, kept short: apsw forgets statements of more than 16 KiB."""
+    return _ROWS.sub(lambda found: ",".join([found[1].replace(" ", "")] * count), query(name))
 
 
 def chunks(count: int) -> Iterator[tuple[int, int]]:

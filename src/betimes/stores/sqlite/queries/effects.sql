@@ -1,5 +1,5 @@
 -- insert_effects: New effects, not yet attempted.
-INSERT INTO effect (
+INSERT OR ROLLBACK INTO effect (
     tenant, kind, id, version, place, executor, payload, created_at, next_attempt_at, at_most_once, attempts_max,
     lease_s, report, to_tenant, to_kind, to_id
 )
@@ -30,14 +30,14 @@ DELETE FROM effect WHERE executor = 'send' AND status = 'pending'
 AND (tenant, kind, id, version, place) IN (VALUES /* rows */ (?, ?, ?, ?, ?));
 
 -- bury_sends: Sends that cannot be applied become dead letters; one that is gone is missing from the count.
-UPDATE effect SET status = 'dead', next_attempt_at = NULL, finished_at = w.column6, last_error = w.column7
+UPDATE OR ROLLBACK effect SET status = 'dead', next_attempt_at = NULL, finished_at = w.column6, last_error = w.column7
 FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?)) AS w
 WHERE effect.tenant = w.column1 AND effect.kind = w.column2 AND effect.id = w.column3
     AND effect.version = w.column4 AND effect.place = w.column5
     AND effect.executor = 'send' AND effect.status = 'pending';
 
 -- settle_effects: How attempts ended; one whose lease was lost is missing from the count.
-UPDATE effect SET status = w.column7, next_attempt_at = w.column8, finished_at = w.column9, last_error = w.column10
+UPDATE OR ROLLBACK effect SET status = w.column7, next_attempt_at = w.column8, finished_at = w.column9, last_error = w.column10
 FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS w
 WHERE effect.tenant = w.column1 AND effect.kind = w.column2 AND effect.id = w.column3
     AND effect.version = w.column4 AND effect.place = w.column5

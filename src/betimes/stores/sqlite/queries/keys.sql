@@ -6,11 +6,11 @@ CROSS JOIN ledger AS l ON l.tenant = k.stream_tenant AND l.kind = k.stream_kind 
     AND l.version = k.version
 WHERE k.expires_at > ?;
 
--- use_keys: Keys that are used now and were never used before.
-INSERT INTO key (tenant, collection, key, request, stream_tenant, stream_kind, stream_id, version, expires_at)
+-- use_keys: Keys that are used now; one that is on record, expired or not, is missing from the count.
+INSERT OR IGNORE INTO key (tenant, collection, key, request, stream_tenant, stream_kind, stream_id, version, expires_at)
 VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- use_keys_again: Keys that are used now; one that is still kept is missing from the count.
+-- use_keys_again: Keys that are used now and had expired; only these are counted.
 INSERT INTO key (tenant, collection, key, request, stream_tenant, stream_kind, stream_id, version, expires_at)
 VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET

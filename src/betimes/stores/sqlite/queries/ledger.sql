@@ -5,7 +5,7 @@ json_array(
 );
 
 -- append_segments: New segments, numbered in the order they are given.
-INSERT INTO ledger (
+INSERT OR ROLLBACK INTO ledger (
     seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest,
     collection, key, verdict, reply, actor, correlation, cause
 )

@@ -7,22 +7,21 @@ FROM (VALUES /* rows */ (?, ?, ?, ?, ?)) AS asked
 CROSS JOIN stream AS s ON s.tenant = asked.column2 AND s.kind = asked.column3 AND s.id = asked.column4;
 
 -- insert_streams: Streams that were never written; one that exists already is missing from the count.
-INSERT INTO stream (tenant, kind, id, version, schema, owner, status, at, alarm_at, due_at, digest, state)
-VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT DO NOTHING;
+INSERT OR IGNORE INTO stream (tenant, kind, id, version, schema, owner, status, at, alarm_at, due_at, digest, state)
+VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- update_streams: What every write changes and no index holds; one that moved is missing from the count.
-UPDATE stream SET version = w.column3, schema = w.column4, at = w.column5, digest = w.column6, state = w.column7
+UPDATE OR ROLLBACK stream SET version = w.column3, schema = w.column4, at = w.column5, digest = w.column6, state = w.column7
 FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1 AND stream.version = w.column2;
 
 -- move_alarms: New alarms of streams already updated; any snooze ends.
-UPDATE stream SET alarm_at = w.column2, snooze_until = NULL
+UPDATE OR ROLLBACK stream SET alarm_at = w.column2, snooze_until = NULL
 FROM (VALUES /* rows */ (?, ?)) AS w
 WHERE stream.n = w.column1;
 
 -- relist_streams: By what streams already updated are now listed and claimed.
-UPDATE stream SET owner = w.column2, status = w.column3, due_at = w.column4
+UPDATE OR ROLLBACK stream SET owner = w.column2, status = w.column3, due_at = w.column4
 FROM (VALUES /* rows */ (?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1;
 
