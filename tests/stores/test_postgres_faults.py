@@ -1,0 +1,160 @@
+"""Servers that die, connections that break and processes that stop: nothing is lost, and the store goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import Any
+
+import asyncpg
+import pytest
+
+from betimes.core.errors import Unavailable, Unknown
+from betimes.engine.store import Ask, Changes
+from betimes.stores.postgres import PostgresStore
+from betimes.testing.conformance.pairs import commit
+from betimes.testing.conformance.samples import A, B, call, causing, locking, moved, together, turn_of, waiting
+from tests.postgres import Proxy, kill, opened_stores, own_server, raw_connection, server_dsn, two_stores
+
+pytestmark = pytest.mark.postgres
+
+END_OTHERS = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE application_name = 'betimes' AND pid <> pg_backend_pid()
+"""
+
+HOLD = """
+import asyncio, sys
+from betimes.core.streams import StreamId
+from betimes.engine.store import Ask
+from betimes.stores.postgres import PostgresStore
+
+async def main(dsn, schema, *stream):
+    store = PostgresStore(dsn, schema=schema, idle_timeout_s=0.3)
+    await store.open()
+    async with store.begin(Ask(locks={StreamId(*stream): -1})):
+        print("held", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def test_a_killed_server_is_unavailable_and_the_pool_heals_when_it_is_back() -> None:
+    server = own_server()
+    store = PostgresStore(str(server.get_uri()), connect_timeout_s=5)
+    try:
+        await store.open()
+        await commit(store, moved(A, 1, await store.now()))
+        async with store.begin(locking(A)) as tx:
+            await asyncio.to_thread(kill, server)
+            with pytest.raises(Unavailable, match=f"PostgreSQL at {server.pgdata}, database postgres"):
+                await tx.commit(moved(A, 2, tx.now))
+        with pytest.raises(Unavailable):
+            await store.load([A])
+        await asyncio.to_thread(server.ensure_postgres_running)
+        assert (await store.load([A]))[A].version == 1
+        await commit(store, moved(A, 2, await store.now()))
+    finally:
+        await store.close()
+        await asyncio.to_thread(server.cleanup)
+
+
+async def commit_at_last(store: PostgresStore, changes: Changes) -> None:
+    """Each connection of the pool that broke may be found so by one attempt."""
+    for _ in range(3):
+        try:
+            return await commit(store, changes)
+        except Unavailable:
+            continue
+    raise AssertionError("the pool did not heal")
+
+
+async def test_connections_ended_by_the_server_are_replaced() -> None:
+    async with two_stores() as (one, _), raw_connection() as other:
+        for version in (1, 2, 3):
+            await other.fetchval(END_OTHERS)
+            await commit_at_last(one, moved(A, version, 0))
+        assert (await one.load([A]))[A].version == 3
+
+
+async def test_a_connection_lost_before_the_commit_was_sent_means_nothing_was_written() -> None:
+    async with two_stores() as (one, two), raw_connection() as other:
+        async with one.begin(locking(A)) as tx:
+            await other.fetchval(END_OTHERS)
+            with pytest.raises(Unavailable):
+                await tx.commit(moved(A, 1, tx.now))
+        await commit_at_last(two, moved(A, 1, 0))
+
+
+async def test_the_callers_error_comes_through_although_the_connection_is_gone() -> None:
+    async with two_stores() as (one, _), raw_connection() as other:
+        with pytest.raises(LookupError):
+            await end_connections_and_fail(one, other)
+        await commit_at_last(one, moved(A, 1, 0))
+
+
+async def end_connections_and_fail(store: PostgresStore, other: asyncpg.Connection[Any]) -> None:
+    async with store.begin(locking(A)):
+        await other.fetchval(END_OTHERS)
+        raise LookupError
+
+
+@pytest.mark.parametrize(("cut", "written"), [("before", False), ("after", True)])
+async def test_a_connection_lost_during_the_commit_leaves_the_outcome_unknown(cut: str, written: bool) -> None:
+    proxy = Proxy()
+    async with proxy.listening(server_dsn()) as through, opened_stores(through, server_dsn()) as (one, two):
+        async with one.begin(locking(A, B)) as tx:
+            proxy.cut = cut
+            with pytest.raises(Unknown, match="ask again under the same key"):
+                await tx.commit(together(moved(A, 1, tx.now), moved(B, 1, tx.now)))
+        async with two.begin(waiting(A, B)) as tx:
+            found = [await tx.turn_at(of, 1) for of in (A, B)]
+        assert found == ([turn_of(A, 1), turn_of(B, 1)] if written else [None, None])
+        await commit(one, moved(A, 2 if written else 1, await one.now()))
+
+
+async def test_a_call_whose_lease_was_taken_and_not_answered_is_not_lost() -> None:
+    """A statement that commits by itself is as unknown as a COMMIT when its answer does not come."""
+    async with two_stores(lock_timeout_s=30, idle_timeout_s=30) as (one, two), raw_connection() as other:
+        called = call(A, 1, await one.now())
+        await commit(one, causing(A, 1, called.created_at, called))
+        async with two.begin(locking(A)):
+            snoozing = asyncio.create_task(one.snooze(A, 1, called.created_at))
+            while not await other.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                pass
+            await other.fetchval(END_OTHERS)
+            with pytest.raises(Unknown):
+                await snoozing
+        [lease] = await one.lease_calls([called.executor], 1)
+        assert lease.call.id == called.id
+
+
+async def test_the_transaction_of_a_stopped_process_is_ended_by_the_server() -> None:
+    async with opened_stores(server_dsn()) as (store,):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", HOLD, server_dsn(), store._schema, *A, stdout=asyncio.subprocess.PIPE
+        )
+        try:
+            assert process.stdout
+            assert await process.stdout.readline() == b"held\n"
+            process.send_signal(signal.SIGSTOP)
+            async with store.begin(locking(A)) as tx:
+                assert tx.rows == {}, "the stopped process holds the row"
+            async with store.begin(waiting(A)) as tx:
+                await tx.commit(moved(A, 1, tx.now))
+        finally:
+            process.kill()
+            await process.wait()
+        assert set(await store.load([A])) == {A}
+
+
+async def test_a_transaction_that_stood_idle_too_long_is_unavailable() -> None:
+    async with opened_stores(server_dsn(), server_dsn(), idle_timeout_s=0.2) as (one, two):
+        async with one.begin(locking(A)) as idle:
+            await commit(two, moved(A, 1, await two.now()))
+            with pytest.raises(Unavailable):
+                await idle.commit(moved(A, 1, idle.now))
+        async with one.begin(Ask()) as tx:
+            await tx.commit(Changes())
