@@ -50,9 +50,13 @@ class MemoryStore:
     async def now(self) -> Instant:
         return self.clock()
 
+    def transaction(self) -> MemoryTx:
+        """A transaction that holds nothing yet."""
+        return MemoryTx(self.database, self.clock)
+
     @asynccontextmanager
     async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
-        tx = MemoryTx(self.database, self.clock)
+        tx = self.transaction()
         try:
             await tx.start(ask)
             yield tx
@@ -62,7 +66,7 @@ class MemoryStore:
     @asynccontextmanager
     async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
                         tenant: str | None = None) -> AsyncIterator[MemoryTx]:  # fmt: skip
-        tx = MemoryTx(self.database, self.clock)
+        tx = self.transaction()
         try:
             tx.now = self.clock()
             until = tx.now if until_at is None else min(until_at, tx.now)
