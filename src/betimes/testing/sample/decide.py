@@ -150,6 +150,8 @@ def _effects(stream: StreamId, visitors: tuple[str, ...], policy: GatePolicy) ->
     for visitor in visitors:
         if policy.greet:
             effects.append(Call("handler:greet", {"visitor": visitor}, at_most_once=True, report=True))
+        if policy.announce:
+            effects.append(Call("handler:announce", {"visitor": visitor}))
         if policy.tally:
             effects.append(Send(StreamId(stream.tenant, "tally", "all"), Count(visitor)))
     return tuple(effects)

@@ -18,5 +18,7 @@ class GatePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     waiting_max: Cap = 16
     greet: bool = False
     """Call `handler:greet` for every admission."""
+    announce: bool = False
+    """Call `handler:announce` for every admission, at least once."""
     tally: bool = False
     """Count every admission in a stream of its own."""
