@@ -1,0 +1,1 @@
+"""The simulator, what it finds, and whether it would find it."""

@@ -1,0 +1,56 @@
+"""`make soak`: the simulator over fresh seeds for as long as asked, on every core, until something is found.
+
+python -m tests.soak --minutes 60 --first 100000
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import count
+
+from betimes.testing.simulator.running import Outcome, simulate
+
+CHUNK = 50
+FINDINGS_MAX = 10
+
+
+def unsound_among(first: int) -> list[Outcome]:
+    return [outcome for seed in range(first, first + CHUNK) if not (outcome := simulate(seed)).is_sound]
+
+
+def chunks(pool: ProcessPoolExecutor, first: int, until_s: float) -> Iterator[list[Outcome]]:
+    """The findings of one chunk after the other, a few of them under way at a time."""
+    firsts = count(first, CHUNK)
+    waiting = [pool.submit(unsound_among, next(firsts)) for _ in range(2 * (os.cpu_count() or 1))]
+    while waiting:
+        yield waiting.pop(0).result()
+        if time.monotonic() < until_s:
+            waiting.append(pool.submit(unsound_among, next(firsts)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--first", type=int, default=10_000, help="the first seed")
+    options = parser.parse_args()
+    started_s, seeds, findings = time.monotonic(), 0, 0
+    with ProcessPoolExecutor() as pool:
+        for unsound in chunks(pool, options.first, started_s + options.minutes * 60):
+            seeds += CHUNK
+            findings += len(unsound)
+            for outcome in unsound:
+                print(f"\n{outcome}")
+            print(f"\r{seeds} seeds, {findings} unsound, {time.monotonic() - started_s:.0f} s", end="", flush=True)
+            if findings >= FINDINGS_MAX:
+                pool.shutdown(cancel_futures=True)
+                break
+    print()
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
