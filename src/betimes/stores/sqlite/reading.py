@@ -52,6 +52,8 @@ def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
         "existing": None if query.tombstones else True,
         "due_before": query.due_before,
         "due_at_after": (query.after_due_at or 0) if query.after else None,
+        "same_tenant": _agree(query.after, tenant=query.tenant),
+        "same_kind": _agree(query.after, tenant=query.tenant, kind=query.kind),
         "limit": min(query.limit, PAGE_MAX),
         **_parts(query.after, "after"),
     }
@@ -72,6 +74,9 @@ def history(
 
 
 def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
+    """One stream is read in the order of its versions, which is its commit order and that of an index."""
+    one_stream = None not in (query.tenant, query.kind, query.id)
+    order = ("by_version" if one_stream else "by_seq") + ("_back" if query.backwards else "")
     bindings = {
         "after": query.after or (SEQ_MAX if query.backwards else 0),
         "forwards": None if query.backwards else True,
@@ -79,7 +84,8 @@ def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
         "tenant": query.tenant,
         "kind": query.kind,
         "id": query.id,
-        "one_stream": None if None in (query.tenant, query.kind, query.id) else True,
+        "one_stream": one_stream or None,
+        order: True,
         "key": query.key,
         "correlation": query.correlation or None,
         "no_correlation": query.correlation == "" or None,
@@ -98,10 +104,17 @@ def effects(connection: Connection, query: EffectQuery) -> list[EffectRow]:
         "executor": query.executor,
         "status": query.status,
         "limit": min(query.limit, PAGE_MAX),
+        "same_tenant": _agree(query.after, tenant=query.tenant),
+        "same_source": _agree(query.after, source=query.source),
         **_parts(query.source, "source"),
         **_parts(query.after, "after"),
     }
     return [effect_row(columns) for columns in connection.json("effects", bindings)]
+
+
+def _agree(after: StreamId | EffectId | None, **asked: Any) -> bool | None:
+    """Whether a page goes on within what is asked for, so that an index can start where the last page ended."""
+    return all(getattr(after, part, None) == value is not None for part, value in asked.items()) or None
 
 
 def _parts(name: StreamId | EffectId | None, role: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ CREATE TABLE stream (
     at INTEGER NOT NULL,
     alarm_at INTEGER,
     snooze_until INTEGER,
-    wake_at INTEGER AS (max(alarm_at, ifnull(snooze_until, alarm_at))),
+    wake_at INTEGER AS (max(alarm_at, ifnull(snooze_until, alarm_at))) STORED,
     due_at INTEGER,
     digest TEXT NOT NULL,
     state TEXT,
@@ -25,7 +25,7 @@ CREATE TABLE stream (
 ) STRICT;
 
 -- Wakes: the earliest of each kind; a snoozed stream stands where its snooze ends, not at the head.
-CREATE INDEX stream_alarm ON stream (kind, wake_at) WHERE alarm_at IS NOT NULL;
+CREATE INDEX stream_alarm ON stream (kind, wake_at) WHERE wake_at IS NOT NULL;
 
 -- Claims and sweeps over all tenants, and for one tenant whatever the others have waiting; lists of what is due.
 CREATE INDEX stream_due ON stream (kind, due_at) WHERE due_at IS NOT NULL;
@@ -106,7 +106,7 @@ CREATE TABLE effect (
 ) STRICT;
 
 -- Calls to take, whose leases end at next_attempt_at too; the count of what is pending.
-CREATE INDEX effect_open ON effect (executor, next_attempt_at) WHERE status IN ('pending', 'leased');
+CREATE INDEX effect_open ON effect (executor, next_attempt_at, status) WHERE status IN ('pending', 'leased');
 
 -- Commands to other streams: the oldest of a source, and all by age.
 CREATE INDEX effect_send ON effect (tenant, kind, id, version, place) WHERE executor = 'send' AND status = 'pending';

@@ -20,9 +20,12 @@ SELECT json_group_array(json_array(
     tenant, kind, id, version, place, to_tenant, to_kind, to_id, payload, created_at
 ))
 FROM (
-    SELECT * FROM effect
-    WHERE executor = 'send' AND status = 'pending' AND created_at < :created_before
-    ORDER BY created_at, tenant, kind, id, version, place LIMIT :limit
+    SELECT * FROM effect WHERE n IN (
+        SELECT n FROM effect
+        WHERE executor = 'send' AND status = 'pending' AND created_at < :created_before
+        ORDER BY created_at LIMIT :limit
+    )
+    ORDER BY created_at, tenant, kind, id, version, place
 );
 
 -- delete_sends: Sends that were applied; one that is gone is missing from the count.
@@ -52,7 +55,7 @@ FROM (
     SELECT c.* FROM json_each(:executors) AS x CROSS JOIN effect AS c ON c.n IN (
         SELECT n FROM effect
         WHERE executor = x.value AND status IN ('pending', 'leased') AND next_attempt_at <= :now
-        ORDER BY next_attempt_at, tenant, kind, id, version, place LIMIT :limit
+        ORDER BY next_attempt_at LIMIT :limit
     )
     ORDER BY c.next_attempt_at, c.tenant, c.kind, c.id, c.version, c.place LIMIT :limit
 );
@@ -91,6 +94,8 @@ FROM (
     AND +executor = :executor --? executor
     AND +status = :status --? status
     AND (tenant, kind, id, version, place) > (:tenant_after, :kind_after, :id_after, :version_after, :place_after) --? id_after
+    AND (kind, id, version, place) > (:kind_after, :id_after, :version_after, :place_after) --? same_tenant
+    AND (version, place) > (:version_after, :place_after) --? same_source
     ORDER BY tenant, kind, id, version, place LIMIT :limit
 );
 

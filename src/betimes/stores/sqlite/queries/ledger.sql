@@ -36,8 +36,10 @@ SELECT json_group_array(@segment_columns) FROM (
     AND turn = :turn --? turn
     AND at >= :since_at --? since_at
     AND at < :until_at --? until_at
-    ORDER BY seq --? forwards
-    ORDER BY seq DESC --? backwards
+    ORDER BY seq --? by_seq
+    ORDER BY seq DESC --? by_seq_back
+    ORDER BY version --? by_version
+    ORDER BY version DESC --? by_version_back
     LIMIT :limit
 ) AS l;
 

@@ -32,9 +32,9 @@ SELECT json_group_array(json_array(
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
         SELECT n FROM stream
-        WHERE kind = k.value AND wake_at <= :until AND alarm_at IS NOT NULL
+        WHERE kind = k.value AND wake_at <= :until
         AND tenant = :tenant --? tenant
-        ORDER BY wake_at, tenant, id LIMIT :limit
+        ORDER BY wake_at LIMIT :limit
     )
     ORDER BY s.wake_at, s.tenant, s.kind, s.id LIMIT :limit
 );
@@ -48,21 +48,23 @@ FROM (
         SELECT n FROM stream
         WHERE kind = k.value AND due_at <= :until
         AND tenant = :tenant --? tenant
-        ORDER BY due_at, tenant, id LIMIT :limit
+        ORDER BY due_at LIMIT :limit
     )
     ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit
 );
 
 -- next_due: The earliest instant anything of these kinds, or for these executors, is due.
 SELECT min(at) FROM (
-    SELECT (SELECT min(wake_at) FROM stream WHERE kind = k.value AND alarm_at IS NOT NULL) AS at
+    SELECT (SELECT wake_at FROM stream WHERE kind = k.value AND wake_at IS NOT NULL ORDER BY wake_at LIMIT 1) AS at
     FROM json_each(:kinds) AS k WHERE :index = 'alarm'
     UNION ALL
-    SELECT (SELECT min(due_at) FROM stream WHERE kind = k.value AND due_at IS NOT NULL)
+    SELECT (SELECT due_at FROM stream WHERE kind = k.value AND due_at IS NOT NULL ORDER BY due_at LIMIT 1)
     FROM json_each(:kinds) AS k WHERE :index = 'due'
     UNION ALL
     SELECT (
-        SELECT min(next_attempt_at) FROM effect WHERE executor = e.value AND status IN ('pending', 'leased')
+        SELECT next_attempt_at FROM effect
+        WHERE executor = e.value AND status IN ('pending', 'leased') AND next_attempt_at IS NOT NULL
+        ORDER BY next_attempt_at LIMIT 1
     )
     FROM json_each(:executors) AS e
 );
@@ -87,6 +89,8 @@ SELECT json_group_array(@stream_columns) FROM (
     AND owner = '' --? no_owner
     AND status = :status --? status
     AND (tenant, kind, id) > (:tenant_after, :kind_after, :id_after) --? id_after
+    AND (kind, id) > (:kind_after, :id_after) --? same_tenant
+    AND id > :id_after --? same_kind
     ORDER BY tenant, kind, id LIMIT :limit
 );
 
@@ -110,4 +114,4 @@ SELECT json_array(count(*), min(wake_at), (
     WHERE kind IN (SELECT value FROM json_each(:kinds)) AND snooze_until > :now
 ))
 FROM stream
-WHERE kind IN (SELECT value FROM json_each(:kinds)) AND wake_at <= :now AND alarm_at IS NOT NULL;
+WHERE kind IN (SELECT value FROM json_each(:kinds)) AND wake_at <= :now;

@@ -1,0 +1,33 @@
+"""A SQLite store on a file, and the smallest thing to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from betimes.engine.store import Store
+from betimes.stores.sqlite import SqliteStore
+from betimes.testing.clock import VirtualClock
+from betimes.testing.conformance.pairs import commit
+from betimes.testing.conformance.samples import A, moved
+
+
+@asynccontextmanager
+async def opened(path: Path | str, **options: Any) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(path, clock=VirtualClock(), **options)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def version_of_a(store: Store) -> int:
+    rows = await store.load([A])
+    return rows[A].version if A in rows else 0
+
+
+async def move_a(store: Store) -> None:
+    await commit(store, moved(A, await version_of_a(store) + 1, await store.now()))

@@ -1,0 +1,102 @@
+"""The SQL of the SQLite store: rows bound whole in any number, and indexes where there may be millions of rows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import apsw
+import pytest
+
+from betimes.core.streams import KeyId
+from betimes.engine.store import Ask, LedgerQuery
+from betimes.stores.sqlite import SqliteStore
+from betimes.stores.sqlite.migrations import known_migrations
+from betimes.stores.sqlite.queries import ROWS_MAX, chunks, query, query_for
+from betimes.testing.clock import VirtualClock
+from betimes.testing.conformance.pairs import commit
+from betimes.testing.conformance.samples import keyed, stream, together
+
+STATEMENT_BYTES_MAX = 16_384
+"""apsw keeps no longer ones prepared."""
+
+
+@pytest.fixture
+def empty() -> apsw.Connection:
+    connection = apsw.Connection(":memory:")
+    for migration in known_migrations():
+        connection.execute(migration.text)
+    return connection
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 255, 256, 257, 1000])
+def test_rows_are_cut_into_powers_of_two_that_cover_them(count: int) -> None:
+    cut = list(chunks(count))
+    assert [number for start, size in cut for number in range(start, start + size)] == list(range(count))
+    assert all(size & (size - 1) == 0 and size <= ROWS_MAX for _, size in cut)
+
+
+@pytest.mark.parametrize("count", [1, 255, 257, 700])
+async def test_a_batch_of_any_size_is_written_and_read_back_in_order(tmp_path: Path, count: int) -> None:
+    store = SqliteStore(tmp_path / "betimes.db", clock=VirtualClock())
+    await store.open()
+    now = await store.now()
+    streams = [stream(f"s{number:04}") for number in range(count)]
+    keys = [KeyId("acme", "triggers", f"k{number}") for number in range(count)]
+    await commit(store, together(*(keyed(key, of, 1, now) for key, of in zip(keys, streams, strict=True))))
+    async with store.begin(Ask(locks=dict.fromkeys(streams, 1), keys=keys)) as tx:
+        assert tx.unchanged == set(streams)
+        assert [tx.seen[key].segment.stream for key in keys] == streams
+    listed = await store.ledger(LedgerQuery(limit=1_000))
+    assert [segment.stream for segment in listed] == streams
+    await store.close()
+
+
+def test_statements_for_many_rows_stay_prepared() -> None:
+    many = ["find_streams", "insert_streams", "update_streams", "append_segments", "seen_keys", "use_keys",
+            "insert_effects", "settle_effects"]  # fmt: skip
+    assert {name: size for name in many if (size := len(query_for(name, ROWS_MAX))) > STATEMENT_BYTES_MAX} == {}
+
+
+def test_optional_lines_are_left_out_unless_their_parameter_is_given() -> None:
+    assert ":tenant" not in query("ledger", frozenset({"by_seq"}))
+    assert "+tenant = :tenant" in query("ledger", frozenset({"by_seq", "tenant"}))
+
+
+PAGE = {"existing", "tenant", "kind", "id_after", "same_tenant", "same_kind"}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "index"),
+    [
+        ("find_streams", (), "stream_1 (tenant=? AND kind=? AND id=?)"),
+        ("update_streams", (), "INTEGER PRIMARY KEY (rowid=?)"),
+        ("due_alarms", (), "stream_alarm (kind=? AND wake_at<?)"),
+        ("due_streams", (), "stream_due (kind=? AND due_at<?)"),
+        ("due_streams", ("tenant",), "stream_tenant_due (tenant=? AND kind=? AND due_at<?)"),
+        ("next_due", (), "stream_alarm (kind=? AND wake_at>?)"),
+        ("next_due", (), "effect_open (executor=? AND next_attempt_at>?)"),
+        ("due_calls", (), "effect_open (executor=? AND next_attempt_at<?)"),
+        ("first_sends", (), "effect_send (tenant=? AND kind=? AND id=?)"),
+        ("waiting_sends", (), "effect_send_age (created_at<?)"),
+        ("seen_keys", (), "key_1 (tenant=? AND collection=? AND key=?)"),
+        ("settle_effects", (), "effect_1 (tenant=? AND kind=? AND id=? AND version=? AND place=?)"),
+        ("forget_keys", (), "key_expiry (expires_at<?)"),
+        ("forget_effects", (), "effect_ended (status=? AND finished_at>? AND finished_at<?)"),
+        ("streams_by_name", PAGE, "stream_1 (tenant=? AND kind=? AND id>?)"),
+        ("streams_by_name", PAGE | {"owner", "status"}, "stream_owner (tenant=? AND kind=? AND owner=? AND status=?"),
+        ("streams_by_due", PAGE, "stream_tenant_due (tenant=? AND kind=? AND due_at>? AND due_at<?)"),
+        ("history", (), "ledger_1 (tenant=? AND kind=? AND id=? AND version>?)"),
+        ("ledger", ("forwards", "tenant", "by_seq"), "INTEGER PRIMARY KEY (rowid>?)"),
+        ("ledger", ("forwards", "one_stream", "by_version"), "ledger_1 (tenant=? AND kind=? AND id=?)"),
+        ("ledger", ("forwards", "correlation", "by_seq"), "ledger_correlation (correlation=? AND rowid>?)"),
+        ("effects", ("tenant", "id_after", "same_tenant"), "(tenant=? AND (kind,id,version,place)>(?,?,?,?))"),
+    ],
+)
+def test_a_query_uses_its_index(empty: apsw.Connection, name: str, given: set[str], index: str) -> None:
+    text = query(name, frozenset(given))
+    names = re.findall(r":(\w+)", text)
+    bindings = dict.fromkeys(names) if names else [None] * text.count("?")
+    plan = [row[3] for row in empty.execute(f"EXPLAIN QUERY PLAN {text}", bindings)]
+    assert any(index in step for step in plan), plan
+    assert not [step for step in plan if re.match(r"SCAN (stream|ledger|key|effect)\b", step)], plan
