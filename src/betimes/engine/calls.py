@@ -48,6 +48,7 @@ class Calls:
         self._settings = settings
         self._report = report
         self._running: set[asyncio.Task[End]] = set()
+        self._starting: asyncio.Task[int] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,12 +58,8 @@ class Calls:
         """Carry out effects until cancelled, at most `calls_max` at once."""
         while True:
             self._lane.calls_waiting.clear()
-            try:
-                taken = await self._start(self._settings.calls_max - len(self._running))
-            except BetimesError as error:
-                self._report(Report("calls_failed", "store", error))
-                taken = 0
-            if not taken:
+            self._starting = asyncio.create_task(self._start(self._settings.calls_max - len(self._running)))
+            if not await asyncio.shield(self._starting):
                 await self._rest()
 
     async def once(self, limit: int) -> Counter[str]:
@@ -70,23 +67,34 @@ class Calls:
         ends: Counter[str] = Counter()
         while limit > 0 and (leases := await self._leases(min(limit, self._settings.calls_max))):
             limit -= len(leases)
-            ends.update(await asyncio.gather(*(self._carry_out(lease) for lease in leases)))
+            ends.update(await asyncio.gather(*(self._carry_out(*lease) for lease in leases)))
         return ends
 
     async def drain(self) -> None:
-        """Wait for the calls under way."""
+        """Wait for the calls under way and for those being taken, which nobody else can make while they are leased."""
+        if self._starting:
+            await asyncio.wait({self._starting}, timeout=self._settings.drain_s)
         if self._running:
             await asyncio.wait(self._running, timeout=self._settings.drain_s)
         for task in self._running:
             task.cancel()
 
-    async def _leases(self, limit: int) -> list[Lease]:
-        return await self._store.lease_calls(self.names, limit) if self._executors and limit > 0 else []
+    async def _leases(self, limit: int) -> list[tuple[Lease, float]]:
+        """Calls to make, each with the loop's time before which its lease cannot end."""
+        if not self._executors or limit <= 0:
+            return []
+        asked_s = asyncio.get_running_loop().time()
+        return [(lease, asked_s + lease.call.lease_s) for lease in await self._store.lease_calls(self.names, limit)]
 
     async def _start(self, limit: int) -> int:
-        leases = await self._leases(limit)
+        """Take calls and begin them; how many. It is let finish when the engine closes."""
+        try:
+            leases = await self._leases(limit)
+        except BetimesError as error:
+            self._report(Report("calls_failed", "store", error))
+            return 0
         for lease in leases:
-            task = asyncio.create_task(self._carry_out(lease))
+            task = asyncio.create_task(self._carry_out(*lease))
             self._running.add(task)
             task.add_done_callback(self._finished)
         return len(leases)
@@ -104,8 +112,10 @@ class Calls:
 
     # -- one call
 
-    async def _carry_out(self, lease: Lease) -> End:
+    async def _carry_out(self, lease: Lease, ends_s: float) -> End:
         call = lease.call
+        if asyncio.get_running_loop().time() >= ends_s:
+            return "fenced"  # this process slept; somebody else may have taken or abandoned it since
         if lease.expired:
             return await self._settle(call, "abandoned" if call.at_most_once else "dead", error="its lease ran out")
         try:

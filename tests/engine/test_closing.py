@@ -1,0 +1,80 @@
+"""Closing the engine while calls are being taken, and waking up after their leases ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from betimes.core.deciders import EffectCall
+from betimes.core.streams import StreamId
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.engine.reports import Report
+from betimes.engine.store import EffectQuery, Lease
+from betimes.stores.memory import MemoryStore
+from betimes.testing.clock import VirtualClock
+from betimes.testing.sample import SAMPLE, SECTIONS, Knock
+
+FRONT = StreamId("acme", "gate", "front")
+LEASE_S = 60
+
+
+class Slow(MemoryStore):
+    """Keeps its answer back after it has leased calls."""
+
+    def __init__(self) -> None:
+        super().__init__(VirtualClock())
+        self.leased = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
+        leases = await super().lease_calls(executors, limit)
+        if leases:
+            self.leased.set()
+            await self.go_on.wait()
+        return leases
+
+
+def greeting(store: MemoryStore, calls: list[EffectCall]) -> Engine:
+    async def greet(call: EffectCall) -> None:
+        calls.append(call)
+
+    policy = {"gates": {"greet": True}}
+    executors: dict[str, Any] = {"handler:greet": greet}
+    reports: list[Report] = []
+    return Engine(
+        store, SAMPLE, name="one", sections=SECTIONS, policy=policy, executors=executors, report=reports.append
+    )
+
+
+async def test_a_call_that_is_being_taken_when_the_engine_closes_is_made() -> None:
+    store, calls = Slow(), list[EffectCall]()
+    engine = greeting(store, calls)
+    await engine.open()
+    engine.start_workers()
+    await engine.submit(Submission(stream=FRONT, command=Knock("ann")))
+    await store.leased.wait()
+    closing = asyncio.create_task(engine.close())
+    asyncio.get_running_loop().call_later(0.01, store.go_on.set)
+    await closing
+    assert len(calls) == 1
+    assert [effect.status for effect in await store.effects(EffectQuery())] == ["done"]
+
+
+async def test_a_call_whose_process_slept_past_its_lease_before_making_it_is_not_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, calls = Slow(), list[EffectCall]()
+    loop = asyncio.get_running_loop()
+    awake: Callable[[], float] = loop.time
+    async with greeting(store, calls) as engine:
+        await engine.submit(Submission(stream=FRONT, command=Knock("ann")))
+        ticking = asyncio.create_task(engine.tick())
+        await store.leased.wait()
+        monkeypatch.setattr(loop, "time", lambda: awake() + LEASE_S)
+        store.go_on.set()
+        assert (await ticking).effects == {"fenced": 1}
+        assert calls == []
