@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from betimes.core.errors import Unavailable
+from betimes.core.errors import Conflict, Unavailable
 from betimes.core.streams import StreamId
 from betimes.domains.tenant.model import SetPolicy, tenant_stream
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import Ask, Changes
 from betimes.stores.memory import MemoryStore
+from betimes.stores.memory.transaction import MemoryTx
 from betimes.testing.clock import VirtualClock
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 
@@ -42,3 +47,89 @@ async def test_a_policy_that_cannot_be_kept_fails_nobody_who_was_committed() -> 
         )
         assert not store.forgets
         assert (acme.version, globex.version) == (2, 1)
+
+
+class PairingStore(MemoryStore):
+    """Cannot be reached by anybody who brings a single send."""
+
+    @asynccontextmanager
+    async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
+        if len(ask.sends) == 1:
+            raise Unavailable("not now")
+        async with super().begin(ask) as tx:
+            yield tx
+
+
+async def test_a_send_that_is_queued_twice_is_applied_once() -> None:
+    store = PairingStore(VirtualClock())
+    settings = EngineSettings(retry_store_min_s=0.0, retry_store_max_s=0.0)
+    policy = {"gates": {"tally": True}}
+    async with Engine(store, SAMPLE, name="one", sections=SECTIONS, policy=policy, settings=settings) as engine:
+        await engine.submit(knocking("acme", "ann"))
+        await engine.tick()
+        [tally] = [row for stream, row in store.database.rows.items() if stream.kind == "tally"]
+        assert (tally.version, tally.state) == (1, '{"count":1}')
+        assert not store.database.effects
+
+
+class StumblingTx(MemoryTx):
+    """What becomes of a commit is up to its store, once."""
+
+    def __init__(self, store: StumblingStore) -> None:
+        super().__init__(store.database, store.clock)
+        self.store = store
+
+    async def commit(self, changes: Changes) -> None:
+        if not self.store.stumbles:
+            await super().commit(changes)
+            return
+        self.store.stumbles = False
+        if self.store.writes:
+            await super().commit(changes)
+        raise self.store.error
+
+
+class StumblingStore(MemoryStore):
+    """Raises at one commit, having written it or not."""
+
+    stumbles = False
+    writes = False
+    error: Exception = Conflict("the database broke the transaction off")
+
+    def transaction(self) -> MemoryTx:
+        return StumblingTx(self)
+
+
+class BusyStore(StumblingStore):
+    """After a conflict, somebody else holds the front gate for the length of one look."""
+
+    looks_left = -1
+
+    @asynccontextmanager
+    async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
+        if self.looks_left == 1:
+            self.database.holders[StreamId("acme", "gate", "front")] = self
+        elif self.looks_left == 0:
+            self.database.release(self)
+        self.looks_left -= 1
+        async with super().begin(ask) as tx:
+            yield tx
+
+
+async def test_commands_of_a_stream_keep_their_order_after_a_conflict() -> None:
+    store = BusyStore(VirtualClock())
+    async with Engine(store, SAMPLE, name="one", sections=SECTIONS) as engine:
+        await engine.submit(knocking("acme", "ann"))
+        store.stumbles, store.looks_left = True, 2
+        answers = await asyncio.gather(engine.submit(knocking("acme", "bob")), engine.submit(knocking("acme", "cid")))
+        assert [answer.version for answer in answers] == [2, 3]
+
+
+async def test_a_commit_that_breaks_after_writing_is_not_done_again() -> None:
+    store = StumblingStore(VirtualClock())
+    async with Engine(store, SAMPLE, name="one", sections=SECTIONS) as engine:
+        await engine.submit(knocking("acme", "ann"))
+        store.stumbles, store.writes, store.error = True, True, KeyError("a bug in a driver")
+        answer = await engine.submit(knocking("acme", "bob"))
+        assert answer.version == 2
+        assert store.database.rows[answer.stream].version == 2

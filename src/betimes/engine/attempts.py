@@ -136,6 +136,11 @@ class Attempts:
         except Conflict:
             self._conflicted(workspace, jobs)
             raise
+        except StoreError:
+            raise
+        except Exception:
+            if workspace is None or not await self._arrived(workspace.changes):
+                raise  # nothing promises that a commit that failed unexpectedly wrote nothing, so it is looked up
         await self._committed(workspace)
         return results
 

@@ -141,7 +141,15 @@ class Lane:
         await self._conclude(jobs, results)
 
     async def _turn_by_turn(self, jobs: list[Job]) -> list[Result]:
-        return [await self._alone(job) for job in jobs]
+        """One transaction each; whatever comes behind a job that is held waits with it, so that streams keep order."""
+        held: set[StreamId | None] = set()
+        results: list[Result] = []
+        for job in jobs:
+            result = None if job.stream in held else await self._alone(job)
+            if result is None:
+                held.add(job.stream)
+            results.append(result)
+        return results
 
     async def _alone(self, job: Job) -> Result:
         last: BetimesError = Conflict(f"{job.name} met a conflict")

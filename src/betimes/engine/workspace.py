@@ -24,7 +24,7 @@ from betimes.core.errors import BetimesError, Fault, KeyConflict, NewerVersion, 
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
-from betimes.core.streams import KeyId, StreamId
+from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.domains.tenant.model import DEPLOYMENT, tenant_stream
 from betimes.engine.cache import Cached, StateCache
 from betimes.engine.jobs import WAKE, Job
@@ -60,6 +60,7 @@ class Workspace:
         self._blocked: set[StreamId] = set()
         self._blocked_sources: set[StreamId] = set()
         self._used: dict[KeyId, tuple[str, Recorded]] = {}
+        self._sent: dict[EffectId, Recorded] = {}
         self.changes = Changes()
         self._policies_used: dict[str, Policy] = {}
         self.unsaved: dict[str, Policy] = {}
@@ -69,6 +70,8 @@ class Workspace:
         """Decide a job. `HELD` if it must wait for another batch; raises what its caller should be told."""
         if job.stream is None:
             return self._settle_only(job)
+        if job.send and job.send in self._sent:
+            return self._sent[job.send]  # queued twice, by its own process and by whoever looked for what is left
         policy = self._policy(job.stream.tenant)
         lives = self._lives_of(job, job.stream, policy) if policy else None
         if policy is None or lives is None or not self._sendable(job):
@@ -80,6 +83,8 @@ class Workspace:
             return self._hold(job)
         if recorded is not HELD:
             self._finish(job)
+            if job.send:
+                self._sent[job.send] = recorded
         return recorded
 
     def give_up(self, job: Job, error: BetimesError) -> None:
@@ -93,10 +98,12 @@ class Workspace:
             self._finish(job)
         elif job.send in self._tx.sends and not isinstance(error, UnknownKind | NewerVersion):
             self.changes.sends_dead.append(DeadSend(job.send, self._tx.now, str(error).replace("\0", "\ufffd")))
+            self._tx.sends.discard(job.send)
 
     def _finish(self, job: Job) -> None:
         if job.send:
             self.changes.sends_applied.append(job.send)
+            self._tx.sends.discard(job.send)
         if job.ended:
             self.changes.settlements.append(job.ended.settlement(self._tx.now))
 

@@ -104,8 +104,9 @@ class MemoryTx:
         for key in changes.keys:
             if self.db.live_key(key.key, self.clock()):
                 raise Duplicate(f"the key {key.key} is on record already")
-        for sent in (*changes.sends_applied, *(dead.id for dead in changes.sends_dead)):
-            if sent not in self.db.sends.get(sent.source, ()):
+        gone = [*changes.sends_applied, *(dead.id for dead in changes.sends_dead)]
+        for place, sent in enumerate(gone):
+            if sent not in self.db.sends.get(sent.source, ()) or sent in gone[:place]:
                 raise Fenced(f"the command {sent.handle} was applied by another process")
         for settled in changes.settlements:
             effect = self.db.effects.get(settled.id)
