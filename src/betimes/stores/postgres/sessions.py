@@ -55,8 +55,10 @@ class SessionSettings(msgspec.Struct, frozen=True):
             "idle_in_transaction_session_timeout": f"{self.idle_timeout_s * 1000:.0f}",
             "plan_cache_mode": "force_generic_plan",
             "enable_seqscan": "off",
+            "enable_bitmapscan": "off",
             "enable_hashjoin": "off",
             "enable_mergejoin": "off",
+            "enable_memoize": "off",
             "jit": "off",
         }
         return plain | ({"synchronous_commit": "off"} if self.durability == "relaxed" else {})
@@ -184,8 +186,10 @@ class Sessions:
             await session.execute(self._begin)
             yield session
         finally:
-            leave = self._release(pool, connection) if session.ended else self._roll_back(pool, connection)
-            await asyncio.shield(asyncio.ensure_future(leave))
+            if session.ended:
+                await self._release(pool, connection)
+            else:
+                await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, connection)))
 
     async def rows(self, statement: Prepared) -> list[Record]:
         async with self.session() as session:

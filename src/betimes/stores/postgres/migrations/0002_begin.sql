@@ -1,5 +1,6 @@
 -- What a transaction begins with: rows created, locked and read, keys reserved, sends taken, the clock.
 -- Every function is volatile: under READ COMMITTED each of its statements sees what was committed before it began.
+-- What is waited for is waited for in the order it is given in, which the caller has sorted.
 
 CREATE TYPE betimes.stream_id AS (tenant text, kind text, id text);
 CREATE TYPE betimes.key_id AS (tenant text, collection text, key text);
@@ -14,7 +15,8 @@ $$;
 -- Those of the streams asked for that have no row.
 CREATE FUNCTION betimes.missing(p_asked betimes.asked_stream[]) RETURNS betimes.asked_stream[]
 LANGUAGE sql VOLATILE AS $$
-    SELECT coalesce(array_agg(a), '{}') FROM unnest(p_asked) a
+    SELECT coalesce(array_agg((a.tenant, a.kind, a.id, a.cached)::betimes.asked_stream ORDER BY a.place), '{}')
+    FROM unnest(p_asked) WITH ORDINALITY AS a (tenant, kind, id, cached, place)
     WHERE NOT EXISTS (
         SELECT FROM betimes.stream s WHERE s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
     )
@@ -31,8 +33,7 @@ DECLARE
 BEGIN
     BEGIN
         WITH created AS (
-            INSERT INTO betimes.stream (tenant, kind, id)
-            SELECT tenant, kind, id FROM unnest(p_missing) ORDER BY tenant COLLATE "C", kind COLLATE "C", id COLLATE "C"
+            INSERT INTO betimes.stream (tenant, kind, id) SELECT tenant, kind, id FROM unnest(p_missing)
             ON CONFLICT DO NOTHING RETURNING tenant, kind, id
         )
         SELECT array_agg(c::betimes.stream_id) INTO made FROM created c;
@@ -68,18 +69,18 @@ DECLARE
 BEGIN
     LOOP
         INSERT INTO betimes.key (tenant, collection, key, expires_hour)
-        SELECT tenant, collection, key, betimes.likely_hour(p_now) FROM unnest(p_keys)
-        ORDER BY tenant COLLATE "C", collection COLLATE "C", key COLLATE "C"
+        SELECT tenant, collection, key, betimes.likely_hour(p_now)
+        FROM unnest(p_keys) WITH ORDINALITY AS a (tenant, collection, key, place) ORDER BY place
         ON CONFLICT DO NOTHING;
         GET DIAGNOSTICS made = ROW_COUNT;
         IF made = cardinality(p_keys) THEN
             RETURN false;
         END IF;
 
-        PERFORM FROM unnest(p_keys) a
+        PERFORM FROM unnest(p_keys) WITH ORDINALITY AS a (tenant, collection, key, place)
         JOIN betimes.key k ON k.tenant = a.tenant AND k.collection = a.collection AND k.key = a.key
         WHERE k.expires_at <= p_now
-        ORDER BY k.tenant, k.collection, k.key
+        ORDER BY a.place
         FOR UPDATE OF k;
 
         -- A row that stood in the way may be gone by now: then it is tried again.
@@ -112,8 +113,8 @@ DECLARE
 BEGIN
     IF cardinality(p_waits) > 0 THEN
         INSERT INTO betimes.stream (tenant, kind, id)
-        SELECT tenant, kind, id FROM unnest(betimes.missing(p_waits))
-        ORDER BY tenant COLLATE "C", kind COLLATE "C", id COLLATE "C"
+        SELECT tenant, kind, id
+        FROM unnest(betimes.missing(p_waits)) WITH ORDINALITY AS a (tenant, kind, id, cached, place) ORDER BY place
         ON CONFLICT DO NOTHING;
         RETURN QUERY
         SELECT 'wait', a.place, s.version,
@@ -122,7 +123,7 @@ BEGIN
             CASE WHEN s.version <> a.cached THEN s.digest END
         FROM unnest(p_waits) WITH ORDINALITY AS a (tenant, kind, id, cached, place)
         JOIN betimes.stream s ON s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
-        ORDER BY s.tenant, s.kind, s.id
+        ORDER BY a.place
         FOR UPDATE OF s;
     END IF;
 
@@ -134,7 +135,6 @@ BEGIN
             CASE WHEN s.version <> a.cached THEN s.digest END
         FROM unnest(p_skips) WITH ORDINALITY AS a (tenant, kind, id, cached, place)
         JOIN betimes.stream s ON s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
-        ORDER BY s.tenant, s.kind, s.id
         FOR UPDATE OF s SKIP LOCKED;
         GET DIAGNOSTICS held = ROW_COUNT;
         IF held < cardinality(p_skips) THEN
@@ -169,7 +169,6 @@ BEGIN
             JOIN betimes.effect e ON e.tenant = a.tenant AND e.kind = a.kind AND e.id = a.id
                 AND e.version = a.version AND e.place = a.number
             WHERE e.executor = 'send' AND e.status = 'pending'
-            ORDER BY e.tenant, e.kind, e.id, e.version, e.place
             FOR UPDATE OF e SKIP LOCKED
         )
         SELECT 'send', h.asked, NULL::bigint, NULL::integer, NULL, NULL::bigint, NULL::bigint, NULL
@@ -187,8 +186,9 @@ BEGIN
         );
     END IF;
 
-    RETURN QUERY SELECT
-        'clock', 0::bigint, betimes.clock(p_now), NULL::integer, NULL, NULL::bigint, NULL::bigint, NULL;
+    part := 'clock';
+    version := betimes.clock(p_now);
+    RETURN NEXT;
 
     IF cardinality(p_reads) > 0 THEN
         RETURN QUERY
