@@ -127,6 +127,7 @@ class Lane:
     # -- batches and passes
 
     async def _batch(self, jobs: list[Job]) -> None:
+        jobs = _in_the_order_sent(jobs)
         try:
             results = await self._attempts.attempt(jobs)
         except Unavailable as error:
@@ -257,3 +258,12 @@ class Lane:
         self._queue.extendleft(reversed([job for job in jobs if job.is_internal]))
         self._pause_s = min(max(self._pause_s * 2, self._settings.retry_store_min_s), self._settings.retry_store_max_s)
         await asyncio.sleep(self._pause_s)
+
+
+def _in_the_order_sent(jobs: list[Job]) -> list[Job]:
+    """Sends in their places but in their own order: one that is found again queues behind those sent after it."""
+    sends = sorted((job.send, place) for place, job in enumerate(jobs) if job.send)
+    if len(sends) < 2:
+        return jobs
+    ordered = iter(sends)
+    return [jobs[next(ordered)[1]] if job.send else job for job in jobs]

@@ -1,0 +1,32 @@
+"""Commands to other streams are applied in the order they were sent, whatever order they are found in."""
+
+from __future__ import annotations
+
+from betimes.core.instants import Instant
+from betimes.core.streams import StreamId
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.engine.store import WaitingSend
+from betimes.stores.memory import MemoryStore
+from betimes.testing.clock import VirtualClock
+from betimes.testing.sample import GATE, QUOTA, SAMPLE, SECTIONS, Knock
+
+
+class BackwardStore(MemoryStore):
+    """Shows commands that wait the newest first."""
+
+    async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
+        return (await super().waiting_sends(limit, created_before=created_before))[::-1]
+
+
+async def test_sends_found_backwards_are_applied_forwards() -> None:
+    clock = VirtualClock()
+    store = BackwardStore(clock)
+    policy = {"gates": {"tally": True, "cooldown_s": 0}}
+    gates_only = Engine(MemoryStore(clock, store.database), (GATE, QUOTA), name="one", sections=SECTIONS, policy=policy)
+    async with gates_only as one, Engine(store, SAMPLE, name="two", sections=SECTIONS, policy=policy) as two:
+        for visitor in ("ann", "bob", "cid"):
+            await one.submit(Submission(stream=StreamId("acme", "gate", "front"), command=Knock(visitor)))
+        assert (await two.tick()).sends == 3
+        counted = store.database.histories[StreamId("acme", "tally", "all")]
+        assert [segment.cause for segment in counted] == [f"gate:front:{version}:0" for version in (1, 2, 3)]
