@@ -2,7 +2,7 @@
 
 import pytest
 
-from betimes.testing.simulator.bugs import BUGS, planted
+from betimes.testing.simulator.bugs import BUGS
 from betimes.testing.simulator.running import first_noticed, simulate
 
 SEEDS_MAX = 200
@@ -18,10 +18,9 @@ def test_a_planted_bug_is_noticed(name: str) -> None:
 
 
 def test_nothing_is_left_of_a_planted_bug() -> None:
-    before = simulate(0)
-    with planted("turn_time_goes_back"):
-        assert not simulate(0).is_sound
-    assert simulate(0) == before
+    noticed = first_noticed("turn_time_goes_back", range(SEEDS_MAX))
+    assert noticed
+    assert simulate(noticed.seed).is_sound
 
 
 def test_a_finding_comes_with_the_line_that_runs_it_again() -> None:

@@ -22,9 +22,6 @@ class Outcome(msgspec.Struct, frozen=True):
     workload: str
     findings: tuple[str, ...]
     digest: str
-    segments: int
-    steps: int
-    virtual_s: float
     trace: tuple[str, ...] = ()
     bug: str | None = None
 
@@ -50,25 +47,17 @@ class Unsound(AssertionError):
 def simulate(seed: int, workload: Workload = GATES, *, verbose: bool = False, bug: str | None = None) -> Outcome:
     """Run one seed and hold what happened against every invariant; `bug` names what was planted."""
     world = World(seed, workload, verbose=verbose)
-    findings: list[str] = []
-
-    async def main() -> str:
-        await world.play()
-        findings.extend(world.findings)
-        for invariant in INVARIANTS:
-            findings.extend(invariant(world))
-        findings.extend(workload.check(world))
-        return ledger_digest(world)
-
-    digest = ""
     try:
-        digest = world.loop.run(main())
+        findings, digest = world.loop.run(_played(world))
     except (Deadlock, Endless) as error:
-        findings.append(f"{type(error).__name__}: {error}")
-    return Outcome(
-        seed, workload.name, tuple(findings), digest, len(world.server.database.segments), world.loop.steps,
-        world.loop.time(), tuple(world.trace), bug,
-    )  # fmt: skip
+        findings, digest = [f"{type(error).__name__}: {error}"], ""
+    return Outcome(seed, workload.name, tuple(findings), digest, tuple(world.trace), bug)
+
+
+async def _played(world: World) -> tuple[list[str], str]:
+    await world.play()
+    checks = [*INVARIANTS, world.workload.check]
+    return [*world.findings, *(finding for check in checks for finding in check(world))], ledger_digest(world)
 
 
 def ledger_digest(world: World) -> str:
