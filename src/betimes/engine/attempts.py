@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from typing import TypeAlias
 
@@ -127,6 +127,8 @@ class Attempts:
         try:
             async with begin as tx:
                 workspace = self._workspace(tx)
+                if more := workspace.still_needed(jobs):
+                    await tx.extend(Ask({stream: self._cache.version(stream) for stream in more}))
                 results = [self._take(workspace, tx, job) for job in jobs]
                 if workspace.seal():
                     await tx.commit(workspace.changes)
@@ -141,7 +143,8 @@ class Attempts:
         except Exception:
             if workspace is None or not await self._arrived(workspace.changes):
                 raise  # nothing promises that a commit that failed unexpectedly wrote nothing, so it is looked up
-        await self._committed(workspace)
+        workspace.keep()
+        self.on_commit(workspace)
         return results
 
     def _workspace(self, tx: Tx) -> Workspace:
@@ -156,13 +159,6 @@ class Attempts:
                 row = tx.rows.get(job.stream)
                 job.locked_version = row.version if row else self._cache.version(job.stream)
             return error
-
-    async def _committed(self, workspace: Workspace) -> None:
-        workspace.keep()
-        self.on_commit(workspace)
-        for policy in workspace.unsaved.values():
-            with suppress(StoreError):  # the batch is committed; what waits for the policy is held and tries again
-                await self._policies.save(policy, self._store)
 
     def _conflicted(self, workspace: Workspace | None, jobs: list[Job]) -> None:
         """What was cached is old. A stream a decision made may exist after all: lock it, and its decider sees it."""

@@ -7,12 +7,11 @@ only to guess, before the transaction, which streams a command will need; the gu
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 from betimes.core.policies import Body, Policy, PolicyBook
 from betimes.domains.tenant.model import TenantState
-from betimes.engine.store import Store
 
 REMEMBERED_MAX = 10_000
 Name = TypeVar("Name", bound=Hashable)
@@ -30,10 +29,9 @@ class PoliciesInForce:
     def is_saved(self, policy: Policy) -> bool:
         return policy.fingerprint in self._saved
 
-    async def save(self, policy: Policy, store: Store) -> None:
-        """Keep the policy in the store; only then may a segment name it."""
-        await store.save_policy(policy.fingerprint, policy.body)
-        self._saved.add(policy.fingerprint)
+    def saved(self, fingerprints: Iterable[str]) -> None:
+        """These are in the store now."""
+        self._saved.update(fingerprints)
 
     def guess(self, tenant: str) -> Policy:
         return self._last.get(tenant) or self.effective(tenant, None, None)

@@ -156,6 +156,8 @@ class Changes(msgspec.Struct):
     """Removed; refused with `Fenced` if one is gone already."""
     sends_dead: list[DeadSend] = []
     settlements: list[Settlement] = []
+    policies: dict[str, str] = {}
+    """Bodies by fingerprint, of policies these segments name; one that is kept already stays as it is."""
 
 
 class Tx(Protocol):
@@ -353,10 +355,8 @@ class Store(Protocol):
     async def ledger(self, query: LedgerQuery) -> list[Segment]:
         """A page of segments in commit order; none can appear later before one already returned."""
 
-    async def save_policy(self, fingerprint: str, body: str) -> None:
-        """Keep a policy body; saving it again changes nothing."""
-
-    async def policy(self, fingerprint: str) -> str | None: ...
+    async def policy(self, fingerprint: str) -> str | None:
+        """The body of a policy that a segment names."""
 
     async def replace_history(self, checkpoint: Segment) -> int:
         """Put the checkpoint in place of the segments up to its version, unless a live key needs one; how many went.

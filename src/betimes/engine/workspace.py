@@ -14,7 +14,7 @@ stream keep their order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -63,8 +63,16 @@ class Workspace:
         self._sent: dict[EffectId, Recorded] = {}
         self.changes = Changes()
         self._policies_used: dict[str, Policy] = {}
-        self.unsaved: dict[str, Policy] = {}
-        """Policies in force that the store does not keep yet; nothing is decided under them before it does."""
+
+    def still_needed(self, jobs: Sequence[Job]) -> set[StreamId]:
+        """Streams that jobs need under the policy in force and that the one last seen did not tell of."""
+        more: set[StreamId] = set()
+        for job in jobs:
+            policy = self._policy(job.stream.tenant) if job.stream else None
+            if job.stream and policy and job.policy is not policy:
+                job.policy, job.streams = policy, streams_of(self._kinds, job, job.stream, policy)
+                more.update(job.streams)
+        return more - self._tx.rows.keys() - self._tx.unchanged
 
     def take(self, job: Job, turn_id: str) -> Recorded | None:
         """Decide a job. `HELD` if it must wait for another batch; raises what its caller should be told."""
@@ -111,6 +119,7 @@ class Workspace:
         """After the commit: remember the states as they are now."""
         for stream, live in self._lives.items():
             self._cache.put(stream, live.cached())
+        self._policies.saved(self.changes.policies)
 
     def first_alarm_at(self) -> Instant | None:
         return min((write.alarm_at for write in self.changes.streams if write.alarm_at is not None), default=None)
@@ -123,6 +132,9 @@ class Workspace:
         """Put one row per stream that moved into the changes; whether there is anything to commit."""
         changes = self.changes
         changes.streams = [live.row() for live in self._lives.values() if live.version != live.base]
+        if changes.segments:
+            unsaved = (policy for policy in self._policies_used.values() if not self._policies.is_saved(policy))
+            changes.policies = {policy.fingerprint: policy.body for policy in unsaved}
         return bool(changes.streams or changes.sends_applied or changes.sends_dead or changes.settlements)
 
     # -- what a job needs
@@ -134,9 +146,6 @@ class Workspace:
             if deployment is None or own is None:
                 return None
             known = self._policies.effective(tenant, deployment.state, own.state)
-            if not self._policies.is_saved(known):
-                self.unsaved[known.fingerprint] = known
-                return None
             self._policies_used[tenant] = known
         return known
 

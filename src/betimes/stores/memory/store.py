@@ -152,9 +152,6 @@ class MemoryStore:
         ordered = reversed(self.database.segments) if query.backwards else iter(self.database.segments)
         return [s for s in ordered if _segment_fits(s, query)][: min(query.limit, PAGE_MAX)]
 
-    async def save_policy(self, fingerprint: str, body: str) -> None:
-        self.database.policies.setdefault(fingerprint, body)
-
     async def policy(self, fingerprint: str) -> str | None:
         return self.database.policies.get(fingerprint)
 

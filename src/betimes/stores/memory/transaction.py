@@ -130,3 +130,4 @@ class MemoryTx:
             db.bury_send(dead)
         for settled in changes.settlements:
             db.effects[settled.id].settle(settled)
+        db.policies = changes.policies | db.policies

@@ -3,7 +3,8 @@
     store = PostgresStore("postgresql://betimes@db.internal/betimes")
     await store.open()
 
-It needs PostgreSQL 14 or later and the driver: `pip install 'betimes[postgres]'`. The driver is imported when a store is made.
+It needs PostgreSQL 14 or later and the driver: `pip install 'betimes[postgres]'`. The driver is imported when a store
+is made.
 """
 
 from betimes.stores.postgres.store import PostgresStore

@@ -207,9 +207,6 @@ class PostgresStore:
                 page = self._statement("ledger", **narrowed, after=query.after)
             return [rows.segment_of(record) for record in await session.rows(page)]
 
-    async def save_policy(self, fingerprint: str, body: str) -> None:
-        await self._sessions.write(self._statement("save_policy", fingerprint=fingerprint, body=body))
-
     async def policy(self, fingerprint: str) -> str | None:
         body: str | None = await self._sessions.value(self._statement("policy", fingerprint=fingerprint))
         return body

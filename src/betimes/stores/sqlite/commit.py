@@ -31,6 +31,8 @@ def write_changes(connection: Connection, changes: Changes, places: Mapping[Stre
     _settle(connection, changes.settlements)
     connection.change_rows("append_segments", [segment_columns(segment) for segment in changes.segments])
     connection.change_rows("insert_effects", [effect_columns(effect) for effect in changes.effects])
+    for fingerprint, body in changes.policies.items():
+        connection.change("save_policy", {"fingerprint": fingerprint, "body": body})
 
 
 def _write_streams(connection: Connection, writes: Sequence[StreamWrite], places: Mapping[StreamId, Place]) -> None:

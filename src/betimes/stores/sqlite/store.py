@@ -198,9 +198,6 @@ class SqliteStore:
     async def discard_effect(self, effect: EffectId) -> bool:
         return await self._write(upkeep.discard_effect, effect)
 
-    async def save_policy(self, fingerprint: str, body: str) -> None:
-        await self._write(upkeep.save_policy, fingerprint, body)
-
     async def replace_history(self, checkpoint: Segment) -> int:
         return await self._write(upkeep.replace_history, checkpoint, self.clock)
 

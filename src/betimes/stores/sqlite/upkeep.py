@@ -45,10 +45,6 @@ def discard_effect(connection: Connection, effect: EffectId) -> bool:
     return connection.change("discard_effect", effect._asdict()) > 0
 
 
-def save_policy(connection: Connection, fingerprint: str, body: str) -> None:
-    connection.change("save_policy", {"fingerprint": fingerprint, "body": body})
-
-
 def replace_history(connection: Connection, checkpoint: Segment, clock: Clock) -> int:
     upto = {**checkpoint.stream._asdict(), "version": checkpoint.version}
     if connection.value("history_is_needed", {**upto, "now": clock()}):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from betimes.core.errors import Conflict
 from betimes.core.instants import DAY, HOUR, MINUTE
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.engine.store import Backlog, Changes, DeadSend, EffectQuery, LedgerQuery
-from betimes.testing.conformance.expectations import expect, expect_equal
+from betimes.engine.store import Backlog, Changes, DeadSend, EffectQuery, LedgerQuery, Store
+from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair
 from betimes.testing.conformance.samples import (
     KEY,
@@ -27,6 +28,7 @@ from betimes.testing.conformance.samples import (
     settled,
     stream,
     together,
+    write,
 )
 
 
@@ -41,15 +43,29 @@ async def both_connections_follow_the_injected_clock(pair: Pair) -> None:
 async def a_policy_is_kept_under_its_fingerprint(pair: Pair) -> None:
     body = msgspec.json.encode({"runs": {"note": 'it\'s "ü" \x00'}}).decode()
     expect_equal(await pair.one.policy("f1"), None, "a policy nobody saved")
-    await pair.one.save_policy("f1", body)
-    await pair.two.save_policy("f2", "{}")
+    await _save(pair.one, A, {"f1": body})
+    await _save(pair.two, B, {"f2": "{}", "f3": "[]"})
     expect_equal([await pair.two.policy("f1"), await pair.one.policy("f2")], [body, "{}"], "the saved bodies")
 
 
 async def saving_a_policy_again_changes_nothing(pair: Pair) -> None:
-    await pair.one.save_policy("f1", "{}")
-    await pair.two.save_policy("f1", '{"other":1}')
+    await _save(pair.one, A, {"f1": "{}"})
+    await _save(pair.two, B, {"f1": '{"other":1}'})
     expect_equal(await pair.one.policy("f1"), "{}", "the body saved first")
+
+
+async def a_policy_is_saved_only_with_its_commit(pair: Pair) -> None:
+    async with pair.one.begin(locking(A)) as tx:
+        with expect_refusal(Conflict, "a version that was skipped"):
+            await tx.commit(Changes(streams=[write(A, 3, pair.clock())], policies={"f1": "{}"}))
+    expect_equal(await pair.two.policy("f1"), None, "the policy of a refused commit")
+
+
+async def _save(store: Store, of: StreamId, policies: dict[str, str]) -> None:
+    """Move a new stream to its first version, naming these policies."""
+    async with store.begin(locking(of)) as tx:
+        at = tx.now
+        await tx.commit(Changes(streams=[write(of, 1, at)], segments=[segment(of, 1, at)], policies=policies))
 
 
 def _checkpoint(of: StreamId, version: int, at: int) -> Segment:

@@ -15,6 +15,7 @@ from betimes.core.streams import EffectId, StreamId
 from betimes.engine.store import Ask, Changes, DueIndex, Lease, WaitingSend
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
+from betimes.testing.simulator.faults import NO_FAULTS
 from betimes.testing.simulator.server import Server
 
 
@@ -28,7 +29,7 @@ class SimulatedTx(MemoryTx):
         self.is_under_way = False
         self.has_ended = False
         self.read_to_seq = 0
-        """How far the ledger went when this transaction read what it decides by."""
+        """How far the ledger went when this transaction read the policies it decides by."""
 
     async def start(self, ask: Ask) -> None:
         await super().start(ask)
@@ -37,7 +38,8 @@ class SimulatedTx(MemoryTx):
     async def extend(self, ask: Ask) -> None:
         await self.connection.reach("extend")
         await super().extend(ask)
-        self.read_to_seq = self.db.seq
+        if ask.reads:
+            self.read_to_seq = self.db.seq
 
     async def turn_at(self, stream: StreamId, version: int) -> str | None:
         await self.connection.reach("turn_at")
@@ -142,6 +144,8 @@ class Connection(MemoryStore):
     async def reach(self, what: str) -> None:
         """Get through to the server, or not."""
         server = self.server
+        if server.faults is NO_FAULTS:
+            return
         if server.happens(server.faults.unavailable):
             self.say(f"unavailable: {what}")
             raise Unavailable(f"the server cannot be reached ({what})")
@@ -196,8 +200,3 @@ class Connection(MemoryStore):
     async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
         await self.reach("waiting_sends")
         return await super().waiting_sends(limit, created_before=created_before)
-
-    async def save_policy(self, fingerprint: str, body: str) -> None:
-        await self.reach("save_policy")
-        await super().save_policy(fingerprint, body)
-        self._answer("save_policy")

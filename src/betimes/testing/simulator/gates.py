@@ -41,12 +41,16 @@ class Visitors:
             await self.world.pause(self.random.choice((0.2, 2.0, 8.0)))
             errand = self.random.choices(
                 (self.knock, self.knock_without_key, self.knock_twice, self.burst, self.doorkeeping, self.sweep),
-                (10, 3, 2, 2, 2, 1),
+                (10, 3, 2, 4, 2, 1),
             )[0]
             await errand()
 
     def _gate(self, tenant: str | None = None) -> StreamId:
-        return StreamId(tenant or self.random.choice(TENANTS), "gate", f"g{self.random.randrange(2)}")
+        """One of a few, so that clients meet."""
+        tenants = TENANTS[: 1 + self.world.seed % 2]
+        return StreamId(
+            tenant or self.random.choice(tenants), "gate", f"g{self.random.randrange(1 + self.world.seed % 3)}"
+        )
 
     def _knocking(self) -> Submission:
         self._errands += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -109,18 +109,17 @@ def policies_are_kept(world: World) -> Iterator[str]:
 
 
 def no_policy_is_older_than_the_last_committed(world: World) -> Iterator[str]:
-    """Each segment names the policy that was in force when its transaction read the policies."""
+    """Each segment names the policy that was in force when its transaction read it, or one set by the same commit."""
     book = PolicyBook(world.workload.sections)
-    changes: dict[StreamId, list[tuple[int, Any]]] = defaultdict(list)
+    changes: dict[StreamId, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
     for segment in world.server.database.segments:
-        read_to = world.server.record.read_to_seq.get(segment.turn, 0)
-        layers: list[dict[str, Any]] = [
-            next((body for seq, body in reversed(changes[stream]) if seq <= read_to), {})
-            for stream in (DEPLOYMENT, tenant_stream(segment.stream.tenant))
-        ]
-        expected = book.effective(*layers).fingerprint
-        if segment.policy != expected:
-            yield f"{segment.handle} was decided under {segment.policy}; {expected} was in force"
+        read_to, committed_after = world.server.record.reads.get(segment.turn, (0, 0))
+        streams = (DEPLOYMENT, tenant_stream(segment.stream.tenant))
+        read = [[{}, *(body for seq, body in changes[stream] if seq <= read_to)][-1:] for stream in streams]
+        own = [[body for seq, body in changes[stream] if seq > committed_after] for stream in streams]
+        possible = product(*(before + new for before, new in zip(read, own, strict=True)))
+        if segment.policy not in {book.effective(*layers).fingerprint for layers in possible}:
+            yield f"{segment.handle} was decided under {segment.policy}, which was not in force"
         if segment.stream.kind == "tenant":
             changes[segment.stream].append((segment.seq, events_of(segment)[-1]["policy"]))
 

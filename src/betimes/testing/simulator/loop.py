@@ -53,6 +53,7 @@ class SeededLoop(asyncio.BaseEventLoop):
     """Runs coroutines to their end in virtual time."""
 
     _ready: list[asyncio.Handle]
+    _stopping: bool
     _scheduled: list[asyncio.TimerHandle]
 
     def __init__(self, random: Random, *, steps_max: int = STEPS_MAX) -> None:
@@ -119,25 +120,35 @@ class SeededLoop(asyncio.BaseEventLoop):
 
     # -- one step; the names are those that asyncio calls
 
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def get_debug(self) -> bool:
+        return False
+
     def _run_once(self) -> None:
-        ready = self._ready
-        if not ready:
-            self._advance()
-        self._count_step()
-        place = int(self._draw() * len(ready))
-        handle = ready[place]
-        ready[place] = ready[-1]
-        ready.pop()
-        process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
-        if process is not None and process.is_stopped:
-            process.aside.append(handle)
-        elif not handle._cancelled:
-            handle._run()
+        """Run until stopped: asyncio asks for one round at a time, and a round may be as long as it likes."""
+        ready, draw = self._ready, self._draw
+        while not self._stopping:
+            if not ready:
+                self._advance()
+            self._count_step()
+            place = int(draw() * len(ready))
+            handle = ready[place]
+            ready[place] = ready[-1]
+            ready.pop()
+            process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+            if process is not None and process.is_stopped:
+                process.aside.append(handle)
+            elif not handle._cancelled:
+                handle._run()
 
     def _count_step(self) -> None:
-        self.steps += 1
-        if self.steps > self._steps_max:
+        if self.steps >= self._steps_max:
             raise Endless(f"{self._steps_max} callbacks ran and the main task is not done at {self._now_s:.3f} s")
+        self.steps += 1
 
     def _advance(self) -> None:
         timers = self._scheduled

@@ -40,8 +40,8 @@ class ServerRecord:
         self.effects: dict[EffectId, EffectWrite] = {}
         self.newest_fence: dict[EffectId, int] = {}
         self.endings: list[Ending] = []
-        self.read_to_seq: dict[str, int] = {}
-        """By turn: how far the ledger went when it was read for deciding."""
+        self.reads: dict[str, tuple[int, int]] = {}
+        """By turn: how far the ledger went when it was read for deciding, and when the commit was written."""
         self.lock_failures: list[str] = []
         """What can only happen when locks or reservations did not exclude somebody."""
 
@@ -160,7 +160,7 @@ class Server:
     def _note(self, tx: SimulatedTx, changes: Changes) -> None:
         record = self.record
         for segment in changes.segments:
-            record.read_to_seq[segment.turn] = tx.read_to_seq
+            record.reads[segment.turn] = (tx.read_to_seq, self.database.seq)
         for effect in changes.effects:
             record.effects[effect.id] = effect
         for settled in changes.settlements:
