@@ -120,7 +120,9 @@ class SeededLoop(asyncio.BaseEventLoop):
 
     # -- one step; the names are those that asyncio calls
 
-    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
