@@ -109,9 +109,9 @@ class PostgresTx:
         if not any(getattr(changes, field) for field in changes.__struct_fields__):
             await self._session.roll_back()
             return
-        await self._session.rows(self._statement("commit_batch", **self._everything(changes)))
         for fingerprint, body in sorted(changes.policies.items()):
             await self._session.rows(self._statement("save_policy", fingerprint=fingerprint, body=body))
+        await self._session.rows(self._statement("commit_batch", **self._everything(changes)))
         await self._session.commit()
 
     def _everything(self, changes: Changes) -> dict[str, list[Values]]:
