@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from betimes.core.deciders import Decider, Decision, Send
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
@@ -9,7 +12,7 @@ from betimes.engine.jobs import Submission
 from betimes.engine.store import WaitingSend
 from betimes.stores.memory import MemoryStore
 from betimes.testing.clock import VirtualClock
-from betimes.testing.sample import GATE, QUOTA, SAMPLE, SECTIONS, Knock
+from betimes.testing.sample import GATE, QUOTA, SAMPLE, SECTIONS, TALLY, Count, Knock
 
 
 class BackwardStore(MemoryStore):
@@ -30,3 +33,30 @@ async def test_sends_found_backwards_are_applied_forwards() -> None:
         assert (await two.tick()).sends == 3
         counted = store.database.histories[StreamId("acme", "tally", "all")]
         assert [segment.cause for segment in counted] == [f"gate:front:{version}:0" for version in (1, 2, 3)]
+
+
+class Ring(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class Rang(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class Bell(msgspec.Struct, frozen=True): ...
+
+
+COUNTS = tuple(Send(StreamId("acme", "tally", name), Count("ann")) for name in ("east", "west"))
+BELL: Decider[Bell] = Decider(
+    kind="bell", state=Bell, commands=Ring, events=Rang, fold=lambda state, event: Bell(),
+    decide=lambda view, command, policy, now: Decision((Rang(),), effects=COUNTS),
+)  # fmt: skip
+
+
+async def test_a_send_left_for_a_newer_process_is_not_overtaken() -> None:
+    store = MemoryStore(VirtualClock())
+    async with Engine(store, (BELL, TALLY), name="one", sections=SECTIONS) as engine:
+        east = StreamId("acme", "tally", "east")
+        await engine.submit(Submission(stream=east, command=Count("zoe")))
+        store.database.rows[east] = store.database.rows[east]._replace(schema=99, version=2)
+        await engine.submit(Submission(stream=StreamId("acme", "bell", "door"), command=Ring()))
+        await engine.tick()
+        assert [effect.write.to for effect in store.database.effects.values()] == [send.to for send in COUNTS]

@@ -104,7 +104,9 @@ class Workspace:
         """
         if job.send is None or isinstance(error, Refused):
             self._finish(job)
-        elif job.send in self._tx.sends and not isinstance(error, UnknownKind | NewerVersion):
+        elif isinstance(error, UnknownKind | NewerVersion):
+            self._blocked_sources.add(job.send.source)
+        elif job.send in self._tx.sends:
             self.changes.sends_dead.append(DeadSend(job.send, self._tx.now, str(error).replace("\0", "\ufffd")))
             self._tx.sends.discard(job.send)
 
