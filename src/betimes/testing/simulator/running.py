@@ -51,6 +51,9 @@ def simulate(seed: int, workload: Workload = GATES, *, verbose: bool = False, bu
         findings, digest = world.loop.run(_played(world))
     except (Deadlock, Endless) as error:
         findings, digest = [f"{type(error).__name__}: {error}"], ""
+    except Exception as error:
+        error.add_note(f"in seed {seed} of {workload.name}" + (f" with the bug {bug}" if bug else ""))
+        raise
     return Outcome(seed, workload.name, tuple(findings), digest, tuple(world.trace), bug)
 
 
