@@ -20,12 +20,9 @@ SELECT json_group_array(json_array(
     tenant, kind, id, version, place, to_tenant, to_kind, to_id, payload, created_at
 ))
 FROM (
-    SELECT * FROM effect WHERE n IN (
-        SELECT n FROM effect
-        WHERE executor = 'send' AND status = 'pending' AND created_at < :created_before
-        ORDER BY created_at LIMIT :limit
-    )
-    ORDER BY created_at, tenant, kind, id, version, place
+    SELECT * FROM effect
+    WHERE executor = 'send' AND status = 'pending' AND created_at < :created_before
+    ORDER BY created_at, tenant, kind, id, version, place LIMIT :limit
 );
 
 -- delete_sends: Sends that were applied; one that is gone is missing from the count.
@@ -55,7 +52,7 @@ FROM (
     SELECT c.* FROM json_each(:executors) AS x CROSS JOIN effect AS c ON c.n IN (
         SELECT n FROM effect
         WHERE executor = x.value AND status IN ('pending', 'leased') AND next_attempt_at <= :now
-        ORDER BY next_attempt_at LIMIT :limit
+        ORDER BY next_attempt_at, tenant, kind, id, version, place LIMIT :limit
     )
     ORDER BY c.next_attempt_at, c.tenant, c.kind, c.id, c.version, c.place LIMIT :limit
 );

@@ -34,7 +34,7 @@ FROM (
         SELECT n FROM stream
         WHERE kind = k.value AND wake_at <= :until
         AND tenant = :tenant --? tenant
-        ORDER BY wake_at LIMIT :limit
+        ORDER BY wake_at, tenant, id LIMIT :limit
     )
     ORDER BY s.wake_at, s.tenant, s.kind, s.id LIMIT :limit
 );
@@ -48,7 +48,7 @@ FROM (
         SELECT n FROM stream
         WHERE kind = k.value AND due_at <= :until
         AND tenant = :tenant --? tenant
-        ORDER BY due_at LIMIT :limit
+        ORDER BY due_at, tenant, id LIMIT :limit
     )
     ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit
 );
