@@ -209,8 +209,8 @@ class PostgresLoop:
                              for r in rows), strict=True)),
         )  # fmt: skip
         await connection.execute(
-            f"INSERT INTO {schema}.key (tenant, collection, key, request, kind, id, version, expires_at) "
-            "SELECT $1, 'gate', w.key, w.request, 'gate', w.id, w.version, w.at "
+            f"INSERT INTO {schema}.key (tenant, collection, key, request, kind, id, version, expires_at, expires_hour) "
+            "SELECT $1, 'gate', w.key, w.request, 'gate', w.id, w.version, w.at, w.at / 3600000000 "
             "FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[]) "
             "w(key, request, id, version, at)",
             TENANT,

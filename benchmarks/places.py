@@ -20,7 +20,10 @@ from betimes.stores.sqlite import SqliteStore
 TENANT = "acme"
 _numbers = count(1)
 
-STATE = '{"admitted":[[1767603600,1]],"admitted_count":1,"last_admitted_at":1767603600000000}'
+STATE = (
+    '{"admitted":[[1767603600,1]],"admitted_count":1,'
+    '"first_admitted_at":1767603600000000,"last_admitted_at":1767603600000000}'
+)
 """A gate somebody entered long ago."""
 
 _SQLITE_STREAMS = """

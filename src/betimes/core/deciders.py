@@ -50,7 +50,7 @@ class Checkpoint(msgspec.Struct, frozen=True, tag=True):
     segments: int
 
 
-class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Call(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     """Something outside must happen after the commit, carried out by the named executor.
 
     `at_most_once` calls are leased before they start and never started again; the others are repeated with
@@ -66,7 +66,7 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     report: bool = False
 
 
-class Send(msgspec.Struct, frozen=True, tag=True):
+class Send(msgspec.Struct, frozen=True, gc=False, tag=True):
     """A command to another stream of the same tenant: applied exactly once, in order per source stream.
 
     With a `key` it is the target's idempotency key in the `collection` (by default the target's kind), and `request` is
@@ -83,7 +83,7 @@ class Send(msgspec.Struct, frozen=True, tag=True):
 Effect: TypeAlias = Call | Send
 
 
-class View(msgspec.Struct, Generic[State], frozen=True):
+class View(msgspec.Struct, Generic[State], frozen=True, gc=False):
     """What a decision may see: its stream's state and those of the streams it asked for."""
 
     stream: StreamId
@@ -94,7 +94,7 @@ class View(msgspec.Struct, Generic[State], frozen=True):
     """The idempotency key of the command, from which ids of new streams may derive."""
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """What a command leads to. Without events nothing is written and the reply is only returned."""
 
     events: tuple[Event, ...] = ()
@@ -113,7 +113,7 @@ class Refusal(msgspec.Struct, frozen=True):
     message: str
 
 
-class Index(msgspec.Struct, frozen=True):
+class Index(msgspec.Struct, frozen=True, gc=False):
     """By what a stream is listed (`owner`, `status`) and claimed or swept (`due_at`)."""
 
     status: str = ""

@@ -19,7 +19,7 @@ from betimes.core.verdicts import Verdict
 GENESIS = ""
 
 
-class Segment(msgspec.Struct, frozen=True):
+class Segment(msgspec.Struct, frozen=True, gc=False):
     """One row of the ledger. `command`, `events`, `verdict` and `reply` are canonical JSON text."""
 
     stream: StreamId
@@ -45,7 +45,7 @@ class Segment(msgspec.Struct, frozen=True):
         return segment_handle(self.stream, self.version)
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class Recorded(msgspec.Struct, frozen=True, gc=False):
     """What a submitted command led to, now or when its key was first seen."""
 
     stream: StreamId

@@ -21,7 +21,7 @@ TRACE_BYTES_MAX = 2048
 Case = TypeVar("Case")
 
 
-class Hit(msgspec.Struct, frozen=True):
+class Hit(msgspec.Struct, frozen=True, gc=False):
     """A rule matched: the answer it gives, its reason code, and until when."""
 
     answer: Answer
@@ -29,14 +29,14 @@ class Hit(msgspec.Struct, frozen=True):
     until: Instant | None = None
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Finding(msgspec.Struct, frozen=True, gc=False):
     """What a rule saw, in the order of its `sees`, and the hit if it matched."""
 
     values: tuple[Any, ...] = ()
     hit: Hit | None = None
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class Step(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
     """One line of a trace: the rule's number in its table, the reason if it matched, what it saw."""
 
     rule: int
@@ -45,7 +45,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     shadow: bool = False
 
 
-class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The answer with its reasons; `table` names the rules its trace counts by."""
 
     answer: Answer

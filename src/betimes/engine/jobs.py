@@ -22,7 +22,7 @@ TEXT_CHARS_MAX = 512
 """Of a key, a collection, an actor, a correlation id."""
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True):
+class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A command from outside, with its idempotency key and who asked."""
 
     stream: StreamId
@@ -38,6 +38,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Refuse what no store could keep, naming every part that is wrong."""
         checked_stream(*self.stream)
+        together = f"{self.key}{self.collection}{self.actor}{self.correlation}"
+        if len(together) <= TEXT_CHARS_MAX and "\0" not in together:
+            return
         texts = (("key", self.key or ""), ("collection", self.collection), ("actor", self.actor),
                  ("correlation", self.correlation))  # fmt: skip
         problems = tuple((name, f"{name} is longer than {TEXT_CHARS_MAX} characters or holds a NUL")
@@ -55,7 +58,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 Answer: TypeAlias = "asyncio.Future[Recorded]"
 
 
-class Ended(msgspec.Struct, frozen=True):
+class Ended(msgspec.Struct, frozen=True, gc=False):
     """How an attempt at an effect ended. `retry_after_us` is set when there is to be another."""
 
     id: EffectId
@@ -69,7 +72,7 @@ class Ended(msgspec.Struct, frozen=True):
         return Settlement(self.id, self.fence, self.status, now, next_at, self.error)
 
 
-class Sent(msgspec.Struct, frozen=True, omit_defaults=True):
+class Sent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A command to another stream as it waits in the store."""
 
     command: msgspec.Raw

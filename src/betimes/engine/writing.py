@@ -7,7 +7,7 @@ This is the hottest path of the engine: names for error messages are made only w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -30,7 +30,7 @@ ENTRY_CHARS = 256
 _NO_INDEX = Index()
 
 
-class Turn(NamedTuple):
+class Turn(msgspec.Struct, frozen=True, gc=False):
     """What all segments of one turn share."""
 
     id: str
@@ -74,12 +74,13 @@ class Live:
         )  # fmt: skip
 
     def advance(self, after: After) -> None:
-        self.state, self.text, self.alarm_at, self.index, segment = after
+        self.state, self.text, self.alarm_at, self.index = after.state, after.text, after.alarm_at, after.listed
+        segment = after.segment
         self.version, self.at, self.digest = segment.version, segment.at, segment.digest
         self.chars = ENTRY_CHARS + len(self.text or "")
 
 
-class After(NamedTuple):
+class After(msgspec.Struct, frozen=True, gc=False):
     """A stream after a decision, not yet put in place."""
 
     state: Any
@@ -89,7 +90,7 @@ class After(NamedTuple):
     segment: Segment
 
 
-class Said(NamedTuple):
+class Said(msgspec.Struct, frozen=True, gc=False):
     """What only the first segment of a command carries."""
 
     command: str | None = None
@@ -149,14 +150,13 @@ def _after(live: Live, events: tuple[Event, ...], turn: Turn, settings: EngineSe
     text = None if state is None else text_of(state, settings.state_chars_max, "the state of", stream)
     written = text_of(events, settings.events_chars_max, "the events of", stream)
     version, now, policy = live.version + 1, turn.now, turn.policy.fingerprint
-    command, key, verdict, reply = said
     digest = chained_digest(
-        live.digest, stream, version, turn.id, now, decider.schema, command, written, policy, key, verdict, reply,
-        job.actor, job.correlation, job.cause,
+        live.digest, stream, version, turn.id, now, decider.schema, said.command, written, policy, said.key,
+        said.verdict, said.reply, job.actor, job.correlation, job.cause,
     )  # fmt: skip
     segment = Segment(
-        stream, version, turn.id, now, decider.schema, command, written, policy, live.digest, digest, key, verdict,
-        reply, job.actor, job.correlation, job.cause,
+        stream, version, turn.id, now, decider.schema, said.command, written, policy, live.digest, digest, said.key,
+        said.verdict, said.reply, job.actor, job.correlation, job.cause,
     )  # fmt: skip
     return After(state, text, alarm_at, listed, segment)
 

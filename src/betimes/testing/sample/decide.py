@@ -37,7 +37,7 @@ from betimes.testing.sample.model import (
 from betimes.testing.sample.policy import GatePolicy
 
 
-class Case(msgspec.Struct, frozen=True):
+class Case(msgspec.Struct, frozen=True, gc=False):
     """Everything a rule may look at."""
 
     gate: GateState
@@ -62,8 +62,9 @@ def _cooldown(case: Case) -> Finding:
 
 def _hourly_cap(case: Case) -> Finding:
     used, cap = windows.count(case.gate.admitted, case.now, HOUR_S), case.policy.per_hour
-    free_at = windows.free_at(case.gate.admitted, case.now, HOUR_S, cap)
-    return Finding((used, cap), Hit("LATER", "HOURLY_CAP", free_at) if used >= cap else None)
+    if used < cap:
+        return Finding((used, cap))
+    return Finding((used, cap), Hit("LATER", "HOURLY_CAP", windows.free_at(case.gate.admitted, case.now, HOUR_S, cap)))
 
 
 def _tenant_cap(case: Case) -> Finding:
@@ -71,8 +72,9 @@ def _tenant_cap(case: Case) -> Finding:
     if cap is None:
         return Finding((None, None))
     used = windows.count(case.quota.taken, case.now, HOUR_S)
-    free_at = windows.free_at(case.quota.taken, case.now, HOUR_S, cap)
-    return Finding((used, cap), Hit("LATER", "TENANT_CAP", free_at) if used >= cap else None)
+    if used < cap:
+        return Finding((used, cap))
+    return Finding((used, cap), Hit("LATER", "TENANT_CAP", windows.free_at(case.quota.taken, case.now, HOUR_S, cap)))
 
 
 RULES: RuleTable[Case] = RuleTable(
@@ -165,6 +167,7 @@ def fold(state: GateState | None, event: GateEvents) -> GateState:
                 gate,
                 admitted=windows.add(gate.admitted, at, HOUR_S),
                 admitted_count=gate.admitted_count + 1,
+                first_admitted_at=gate.first_admitted_at or at,
                 last_admitted_at=at,
                 waiting=_without(gate, visitor),
             )
@@ -193,7 +196,8 @@ def alarm(gate: GateState) -> Instant | None:
 
 
 def index(gate: GateState) -> Index:
-    return Index(status="shut" if gate.shut else "open", due_at=gate.last_admitted_at)
+    """Gates are inspected in the order in which they were first used."""
+    return Index(status="shut" if gate.shut else "open", due_at=gate.first_admitted_at)
 
 
 def quota_of(stream: StreamId) -> StreamId:

@@ -70,6 +70,7 @@ class GateState(msgspec.Struct, frozen=True, omit_defaults=True):
     admitted: Window = ()
     admitted_count: int = 0
     turned_away_count: int = 0
+    first_admitted_at: Instant | None = None
     last_admitted_at: Instant | None = None
     waiting: tuple[Waiting, ...] = ()
     greeted_count: int = 0
