@@ -1,0 +1,1 @@
+"""Processes killed, stopped and starved for real, and what must have survived."""
