@@ -48,8 +48,10 @@ class Alarms:
         self._lane.alarm_set = self._alarm_set
         while True:
             try:
-                if not await self._is_due() or not await self.ring(self._settings.batch_max):
+                if not await self._is_due():
                     await self._rest()
+                elif not await self.ring(self._settings.batch_max):
+                    await asyncio.sleep(self._settings.retry_store_min_s)  # what is due is held by another process
             except BetimesError as error:
                 self._report(Report("alarms_failed", "store", error))
                 await asyncio.sleep(self._settings.poll_s)
