@@ -37,7 +37,7 @@ class Visitors:
         self._errands = 0
 
     async def go(self) -> None:
-        for _ in range(self.random.randint(4, 10)):
+        for _ in range(self.random.randint(4, 8)):
             await self.world.pause(self.random.choice((0.2, 2.0, 8.0)))
             errand = self.random.choices(
                 (self.knock, self.knock_without_key, self.knock_twice, self.burst, self.doorkeeping, self.sweep),
@@ -134,7 +134,7 @@ def orders(random: Random) -> Body:
 
 def clients(world: World) -> Iterator[Coroutine[Any, Any, None]]:
     yield administration(world)
-    for number in range(world.random.randint(1, 4)):
+    for number in range(world.random.randint(1, 3)):
         yield Visitors(world, number).go()
 
 

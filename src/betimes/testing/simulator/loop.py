@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-STEPS_MAX = 400_000
+STEPS_MAX = 60_000
 UNWINDS_MAX = 20
 
 
