@@ -73,24 +73,28 @@ async def many_streams(kind: str, scale: float) -> list[Row]:
 
 
 async def idle_submit(kind: str, scale: float) -> list[Row]:
-    """One submit on an idle engine against one durable write of a row: a commit on SQLite, an insert on PostgreSQL."""
-    total = int(400 * scale)
-    async with PLACES[kind]() as place, engine_on(place) as engine:
+    """One submit on an idle engine, next to one hand-written transaction of the same rows and one bare insert."""
+    share = int(400 * scale) // ROUNDS
+    async with PLACES[kind](GATES) as place, engine_on(place) as engine:
         source = knocks("i", GATES)
-        bare = await bare_write(place)
-        await through_engine(engine, source, 1, 20)
-        ours, theirs = [], []
+        bare, loop = await bare_write(place), await hand_written(place)
+        await through_engine(engine, source, 1, 40)
+        await through_loop(loop, source, 1, 40)
+        ours, by_hand, inserts = [], [], []
         for _ in range(ROUNDS):
-            ours.append(await through_engine(engine, source, 1, total // ROUNDS))
-            theirs.append(await bare.run(total // ROUNDS))
+            ours.append(await through_engine(engine, source, 1, share))
+            by_hand.append(await through_loop(loop, source, 1, share))
+            inserts.append(await bare.run(share))
         await bare.close()
-    ratio = paired_ratio(ours, theirs, lambda run: run.p50_ms)
+        await loop.close()
     return [
         {
             "store": kind,
             "submit_p50_ms": middle(ours).p50_ms,
-            "bare_p50_ms": middle(theirs).p50_ms,
-            "submit_over_bare": ratio,
+            "by_hand_p50_ms": middle(by_hand).p50_ms,
+            "insert_p50_ms": middle(inserts).p50_ms,
+            "submit_over_by_hand": paired_ratio(ours, by_hand, lambda run: run.p50_ms),
+            "submit_over_insert": paired_ratio(ours, inserts, lambda run: run.p50_ms),
         }
     ]
 
