@@ -27,23 +27,37 @@ CHECKPOINT_PAGES = 16_000
 """Pages in the log before a commit moves them into the file: 64 MiB, so a hot page is moved once for many writes."""
 
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.001
+_AFTER_WAITING_IN_VAIN = 0.1
 _SYNCHRONOUS = {"full": ("FULL", 2), "relaxed": ("NORMAL", 1)}
 
 
 class Patience:
-    """The busy handler: short random pauses, which starve nobody, until time is up or whoever waits has gone."""
+    """The busy handler: short random pauses, which starve nobody, until time is up or whoever waits has gone.
+
+    Everything a process writes goes through one connection. After a wait in vain the next ones are short until one has
+    been worth it: else each would wait its full time behind the others, and nobody would hear for a long time that the
+    file is held.
+    """
 
     def __init__(self) -> None:
         self.given_up = False
         self._until_s = 0.0
+        self._wait_s = LOCK_TIMEOUT_S
 
     def __call__(self, pauses: int) -> bool:
         if pauses == 0:
-            self._until_s = time.monotonic() + LOCK_TIMEOUT_S
-        if self.given_up or time.monotonic() >= self._until_s:
+            self._until_s = time.monotonic() + self._wait_s
+        if self.given_up:
+            return False
+        if time.monotonic() >= self._until_s:
+            self._wait_s = LOCK_TIMEOUT_S * _AFTER_WAITING_IN_VAIN
             return False
         time.sleep(random.uniform(_PAUSE_MIN_S, _PAUSE_MAX_S))
         return True
+
+    def rewarded(self) -> None:
+        """The lock was had."""
+        self._wait_s = LOCK_TIMEOUT_S
 
 
 class Connection:
@@ -101,6 +115,7 @@ class Connection:
     def begin(self) -> None:
         """Take the write lock, waiting for whoever has it."""
         self._raw.execute("BEGIN IMMEDIATE")
+        self.patience.rewarded()
 
     def begin_snapshot(self) -> None:
         self._raw.execute("BEGIN")
