@@ -103,16 +103,16 @@ def decide(view: View[Person], command: Nudge | Wake | Settled, policy: Policy, 
             verdict = RULES.judge(Case(person, policy[NudgePolicy], now))
             if verdict.answer == "LATER" and verdict.until is not None:
                 return Decision((Postponed(text, verdict.until),), verdict=verdict, promised_at=verdict.until)
-            return Decision((Sent(text, now),), verdict=verdict, effects=(deliver(text),))
+            return Decision((Sent(text, now),), verdict=verdict, effects=(deliver(view.stream, text),))
         case Wake():
             text = person.waiting[0][1]
-            return Decision((Sent(text, now),), effects=(deliver(text),))
+            return Decision((Sent(text, now),), effects=(deliver(view.stream, text),))
         case Settled(status=status):
             return Decision((Delivered(status),))
 
 
-def deliver(text: str) -> Call:
-    return Call("channel:console", {"text": text}, report=True)
+def deliver(person: StreamId, text: str) -> Call:
+    return Call("channel:console", {"text": text}, report_to=person)
 
 
 def fold(state: Person | None, event: Events) -> Person:

@@ -103,7 +103,7 @@ async def test_a_failing_call_is_tried_again_later_under_the_same_id_until_it_wo
     backend: Backend, tmp_path: Path
 ) -> None:
     ring = Recorder(OSError("down"), OSError("down"), "up")
-    gates = ringing(Call("handler:ring", attempts_max=5, report=True))
+    gates = ringing(Call("handler:ring", attempts_max=5, report_to=GATE))
     async with world(backend, tmp_path, deciders=gates, executors={"handler:ring": ring}) as w:
         await w.knock("ann")
         assert (await w.engine.tick()).effects == {"retrying": 1}
@@ -123,7 +123,7 @@ async def test_a_failing_call_is_tried_again_later_under_the_same_id_until_it_wo
 
 async def test_a_call_past_its_attempts_is_a_dead_letter_that_can_be_revived(backend: Backend, tmp_path: Path) -> None:
     ring = Recorder(OSError("one"), OSError("two"))
-    gates = ringing(Call("handler:ring", attempts_max=2, report=True))
+    gates = ringing(Call("handler:ring", attempts_max=2, report_to=GATE))
     async with world(backend, tmp_path, deciders=gates, executors={"handler:ring": ring}) as w:
         await w.knock("ann")
         await w.engine.tick()
@@ -169,7 +169,7 @@ async def test_a_call_at_most_once_whose_process_died_is_abandoned(backend: Back
 
 
 async def test_whoever_was_suspended_past_its_lease_changes_nothing(backend: Backend, tmp_path: Path) -> None:
-    gates = ringing(Call("handler:ring", lease_s=10, report=True))
+    gates = ringing(Call("handler:ring", lease_s=10, report_to=GATE))
     started, resume = asyncio.Event(), asyncio.Event()
 
     async def slow(call: EffectCall) -> str:

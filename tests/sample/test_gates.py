@@ -72,7 +72,7 @@ def test_too_many_waiting_is_a_no() -> None:
 def test_an_admission_greets_and_is_counted() -> None:
     scenario = gate(greet=True, tally=True).when(Knock("ann"))
     scenario.then_effects(
-        Call("handler:greet", {"visitor": "ann"}, at_most_once=True, report=True),
+        Call("handler:greet", {"visitor": "ann"}, at_most_once=True, report_to=StreamId("tenant", "gate", "subject")),
         Send(StreamId("tenant", "tally", "all"), Count("ann")),
     )
     scenario.when(Settled("gate:subject:1:0", "handler:greet", "done")).then(Greeted("done"))

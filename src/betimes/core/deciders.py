@@ -33,7 +33,7 @@ class Wake(msgspec.Struct, frozen=True, tag=True):
 
 
 class Settled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """An effect of this stream that asked to be reported has ended."""
+    """A call whose end was to be reported to this stream has ended."""
 
     effect: str
     executor: str
@@ -54,7 +54,8 @@ class Call(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     """Something outside must happen after the commit, carried out by the named executor.
 
     `at_most_once` calls are leased before they start and never started again; the others are repeated with
-    back-off up to `attempts_max` times and then kept as dead letters. `report` brings the end back as `Settled`.
+    back-off up to `attempts_max` times and then kept as dead letters. The end comes back as `Settled` to the stream
+    `report_to`, in the commit that ends it.
     """
 
     executor: str
@@ -63,7 +64,7 @@ class Call(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     attempts_max: int = 8
     lease_s: int = 60
     not_before_at: Instant | None = None
-    report: bool = False
+    report_to: StreamId | None = None
 
 
 class Send(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -170,4 +171,4 @@ class EffectCall(msgspec.Struct, frozen=True):
     lease_s: int
     at_most_once: bool
     attempts_max: int
-    report: bool
+    report_to: StreamId | None

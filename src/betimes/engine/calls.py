@@ -179,10 +179,10 @@ class Calls:
             return Job(None, _NOTHING, cause=call.id.handle, ended=self._retry(call, error))
         status: Literal["done", "failed", "dead"] = "failed" if end == "abandoned" else end  # type: ignore[assignment]
         ended = Ended(call.id, call.fence, status, error=error)
-        if not call.report:
+        if call.report_to is None:
             return Job(None, _NOTHING, cause=call.id.handle, ended=ended)
         told = Settled(call.id.handle, call.executor, end, call.attempt, result, error)  # type: ignore[arg-type]
-        return Job(call.id.source, told, cause=call.id.handle, ended=ended)
+        return Job(call.report_to, told, cause=call.id.handle, ended=ended)
 
     def _retry(self, call: EffectCall, error: str) -> Ended:
         pause = retry_pause(self._settings, call.id, call.attempt)

@@ -107,7 +107,7 @@ class KeyWrite(NamedTuple):
 
 
 class EffectWrite(NamedTuple):
-    """A new effect. A send has `executor == SEND` and the encoded command as its payload, and `to`."""
+    """A new effect. `to` is the target of a send (whose executor is `SEND`), or whom the end of a call is told."""
 
     id: EffectId
     executor: str
@@ -117,7 +117,6 @@ class EffectWrite(NamedTuple):
     at_most_once: bool = False
     attempts_max: int = 1
     lease_s: int = 60
-    report: bool = False
     to: StreamId | None = None
 
 

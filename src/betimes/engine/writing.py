@@ -183,14 +183,15 @@ def _effects(own: Live, effects: Sequence[Effect], turn: Turn, settings: EngineS
 
 
 def _effect(id: EffectId, effect: Effect, turn: Turn, settings: EngineSettings) -> EffectWrite:
+    to = effect.report_to if isinstance(effect, Call) else effect.to
+    if to and to.tenant != id.tenant:
+        raise Fault(f"an effect of {id.source} is addressed to another tenant, {to}; it must stay within its own")
     if isinstance(effect, Call):
         payload = text_of(effect.payload, settings.effect_chars_max, "an effect of", id.source)
         return EffectWrite(
             id, effect.executor, payload, turn.now, effect.not_before_at or turn.now, effect.at_most_once,
-            1 if effect.at_most_once else effect.attempts_max, effect.lease_s, effect.report,
+            1 if effect.at_most_once else effect.attempts_max, effect.lease_s, effect.report_to,
         )  # fmt: skip
-    if effect.to.tenant != id.tenant:
-        raise Fault(f"{id.source} sends to another tenant, {effect.to}; a command stays within its tenant")
     command = text_of(effect.command, settings.effect_chars_max, "a command from", id.source)
     sent = Sent(msgspec.Raw(command.encode()), effect.key, effect.collection, effect.request, turn.job.correlation)
     return EffectWrite(id, SEND, encode(sent), turn.now, turn.now, to=effect.to)

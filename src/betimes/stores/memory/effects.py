@@ -33,7 +33,7 @@ class MemoryEffect:
         self.next_attempt_at = now + write.lease_s * SECOND
         call = EffectCall(
             write.id, write.executor, msgspec.json.decode(write.payload), self.attempts, write.created_at, self.fence,
-            write.lease_s, write.at_most_once, write.attempts_max, write.report,
+            write.lease_s, write.at_most_once, write.attempts_max, write.to,
         )  # fmt: skip
         return Lease(call, spent)
 

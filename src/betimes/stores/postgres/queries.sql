@@ -72,7 +72,7 @@ SET status = 'leased', attempts = e.attempts + (NOT p.spent)::integer, fence = e
 FROM picked p
 WHERE e.tenant = p.tenant AND e.kind = p.kind AND e.id = p.id AND e.version = p.version AND e.place = p.place
 RETURNING p.due_at, e.tenant, e.kind, e.id, e.version, e.place, e.executor, e.payload, e.attempts, e.created_at,
-    e.fence, e.lease_s, e.at_most_once, e.attempts_max, e.report, p.spent;
+    e.fence, e.lease_s, e.at_most_once, e.attempts_max, e.to_tenant, e.to_kind, e.to_id, p.spent;
 
 -- renew_lease: extend a lease by its own length, if it is still held
 UPDATE betimes.effect SET next_attempt_at = betimes.clock(:now) + lease_s * 1000000::bigint

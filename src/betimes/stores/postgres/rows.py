@@ -69,7 +69,7 @@ def segment_values(s: Segment) -> Values:
 def _effect_values(e: EffectWrite) -> Values:
     return (
         *e.id, e.executor, e.payload, e.created_at, e.next_attempt_at, e.at_most_once, e.attempts_max, e.lease_s,
-        e.report, *(e.to or NO_STREAM),
+        *(e.to or NO_STREAM),
     )  # fmt: skip
 
 
@@ -117,7 +117,8 @@ def waiting_send(record: Record) -> WaitingSend:
 
 def lease(record: Record) -> Lease:
     _, *columns, spent = record
-    id, (executor, payload, *rest) = EffectId(*columns[:5]), columns[5:]
+    id, (executor, payload, *rest), to = EffectId(*columns[:5]), columns[5:-3], columns[-3:]
+    rest.append(None if to[0] is None else StreamId(*to))
     return Lease(EffectCall(id, executor, msgspec.json.decode(payload), *rest), spent)
 
 

@@ -60,7 +60,7 @@ def segment_columns(segment: Segment, seq: int | None = None) -> tuple[Any, ...]
 def effect_columns(effect: EffectWrite) -> tuple[Any, ...]:
     return (
         *effect.id, effect.executor, effect.payload, effect.created_at, effect.next_attempt_at,
-        int(effect.at_most_once), effect.attempts_max, effect.lease_s, int(effect.report),
+        int(effect.at_most_once), effect.attempts_max, effect.lease_s,
         *(effect.to or (None, None, None)),
     )  # fmt: skip
 
@@ -85,9 +85,9 @@ def waiting_send(columns: Columns) -> WaitingSend:
 
 def lease_of(columns: Columns) -> Lease:
     """The lease on a call as it was before: its attempt and fence are the next."""
-    (executor, payload, attempts, created_at, fence, lease_s, at_most_once, attempts_max, report, spent) = columns[5:]
+    executor, payload, attempts, created_at, fence, lease_s, at_most_once, attempts_max, *to, spent = columns[5:]
     call = EffectCall(
         EffectId(*columns[:5]), executor, msgspec.json.decode(payload), attempts + (not spent), created_at, fence + 1,
-        lease_s, bool(at_most_once), attempts_max, bool(report),
+        lease_s, bool(at_most_once), attempts_max, None if to[0] is None else StreamId(*to),
     )  # fmt: skip
     return Lease(call, bool(spent))

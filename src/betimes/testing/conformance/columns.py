@@ -126,16 +126,16 @@ async def a_call_comes_back_with_every_column(pair: Pair) -> None:
     now = pair.clock()
     payload: dict[str, Any] = {"text": AWKWARD, "nul": "a\x00b", "list": [1, None, True, 2**60]}
     wanted = call(A, 1, now, place=300, executor="webhook:crm", payload=msgspec.json.encode(payload).decode(),
-                  at_most_once=True, attempts_max=9, lease_s=77, report=True)  # fmt: skip
+                  at_most_once=True, attempts_max=9, lease_s=77, to=B)  # fmt: skip
     await pair.commit(causing(A, 1, now, wanted))
     [row] = await pair.two.effects(EffectQuery())
-    listed = (wanted.id, "webhook:crm", wanted.payload, "pending", 0, now, now, None, "", True, None)
+    listed = (wanted.id, "webhook:crm", wanted.payload, "pending", 0, now, now, None, "", True, B)
     expect_equal(tuple(row), listed, "the call as it is listed")
     [lease] = await pair.two.lease_calls(["webhook:crm"], 1)
     found = lease.call
     expect_equal(found.payload, payload, "the decoded payload")
     expect_equal((found.id, found.executor, found.created_at), (wanted.id, "webhook:crm", now), "what is called")
-    expect_equal((found.lease_s, found.at_most_once, found.attempts_max, found.report), (77, True, 9, True), "how")
+    expect_equal((found.lease_s, found.at_most_once, found.attempts_max, found.report_to), (77, True, 9, B), "how")
 
 
 async def a_send_comes_back_with_every_column(pair: Pair) -> None:

@@ -151,7 +151,7 @@ def _effects(stream: StreamId, visitors: tuple[str, ...], policy: GatePolicy) ->
     effects: list[Effect] = []
     for visitor in visitors:
         if policy.greet:
-            effects.append(Call("handler:greet", {"visitor": visitor}, at_most_once=True, report=True))
+            effects.append(Call("handler:greet", {"visitor": visitor}, at_most_once=True, report_to=stream))
         if policy.announce:
             effects.append(Call("handler:announce", {"visitor": visitor}))
         if policy.tally:

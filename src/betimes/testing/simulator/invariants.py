@@ -237,7 +237,7 @@ def calls_keep_their_promise(world: World) -> Iterator[str]:
             yield f"the call {id.handle} is dead after {row.attempts} of {effect.attempts_max} attempts"
         if effect.at_most_once and len(starts) > 1:
             yield f"the call {id.handle} is for at most once and was started {len(starts)} times"
-        if effect.report and told[id.tenant, id.handle] not in told_once:
+        if effect.to and told[id.tenant, id.handle] not in told_once:
             yield f"the end of {id.handle} was told {told[id.tenant, id.handle]} times"
     yield from (
         f"somebody called {id.handle}, which no commit asked for"

@@ -90,7 +90,6 @@ CREATE TABLE betimes.effect (
     attempts_max integer NOT NULL,
     lease_s integer NOT NULL,
     at_most_once boolean NOT NULL,
-    report boolean NOT NULL,
     executor text COLLATE "C" NOT NULL,
     status text COLLATE "C" NOT NULL DEFAULT 'pending',
     to_tenant text COLLATE "C",

@@ -16,7 +16,7 @@ CREATE TYPE betimes.key_write AS (
 );
 CREATE TYPE betimes.effect_write AS (
     tenant text, kind text, id text, version bigint, place integer, executor text, payload text, created_at bigint,
-    next_attempt_at bigint, at_most_once boolean, attempts_max integer, lease_s integer, report boolean,
+    next_attempt_at bigint, at_most_once boolean, attempts_max integer, lease_s integer,
     to_tenant text, to_kind text, to_id text
 );
 CREATE TYPE betimes.dead_send AS (
@@ -210,7 +210,7 @@ BEGIN
     IF cardinality(p_effects) > 0 THEN
         INSERT INTO betimes.effect
             (tenant, kind, id, version, place, executor, payload, created_at, next_attempt_at, at_most_once,
-             attempts_max, lease_s, report, to_tenant, to_kind, to_id)
+             attempts_max, lease_s, to_tenant, to_kind, to_id)
         SELECT * FROM unnest(p_effects);
     END IF;
     IF cardinality(p_unwritten) > 0 THEN

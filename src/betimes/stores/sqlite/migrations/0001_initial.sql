@@ -97,7 +97,6 @@ CREATE TABLE effect (
     at_most_once INTEGER NOT NULL,
     attempts_max INTEGER NOT NULL,
     lease_s INTEGER NOT NULL,
-    report INTEGER NOT NULL,
     to_tenant TEXT,
     to_kind TEXT,
     to_id TEXT,

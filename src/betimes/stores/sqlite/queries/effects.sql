@@ -1,9 +1,9 @@
 -- insert_effects: New effects, not yet attempted.
 INSERT OR ROLLBACK INTO effect (
     tenant, kind, id, version, place, executor, payload, created_at, next_attempt_at, at_most_once, attempts_max,
-    lease_s, report, to_tenant, to_kind, to_id
+    lease_s, to_tenant, to_kind, to_id
 )
-VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- first_sends: The oldest sends of each source asked about, up to a number.
 SELECT json_group_array(json_array(e.tenant, e.kind, e.id, e.version, e.place))
@@ -46,7 +46,7 @@ WHERE effect.tenant = w.column1 AND effect.kind = w.column2 AND effect.id = w.co
 -- due_calls: Calls to take for these executors, oldest first; spent ones may not be called again.
 SELECT json_group_array(json_array(
     n, tenant, kind, id, version, place, executor, payload, attempts, created_at, fence, lease_s, at_most_once,
-    attempts_max, report, status = 'leased' AND (at_most_once OR attempts >= attempts_max)
+    attempts_max, to_tenant, to_kind, to_id, status = 'leased' AND (at_most_once OR attempts >= attempts_max)
 ))
 FROM (
     SELECT c.* FROM json_each(:executors) AS x CROSS JOIN effect AS c ON c.n IN (
