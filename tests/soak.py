@@ -1,6 +1,7 @@
 """`make soak`: the simulator over fresh seeds for as long as asked, on every core, until something is found.
 
 python -m tests.soak --minutes 60 --first 100000
+python -m tests.soak --minutes 60 --crashes         real processes, killed at random, instead
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import count
 
 from betimes.testing.simulator.running import Outcome, simulate
+from tests.crash.soak import soak_crashes
 
 CHUNK = 50
 FINDINGS_MAX = 10
@@ -36,7 +38,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--first", type=int, default=10_000, help="the first seed")
+    parser.add_argument("--crashes", action="store_true", help="kill real processes instead")
     options = parser.parse_args()
+    if options.crashes:
+        soak_crashes(options.minutes, options.first)
+        return 0
     started_s, seeds, findings = time.monotonic(), 0, 0
     with ProcessPoolExecutor() as pool:
         for unsound in chunks(pool, options.first, started_s + options.minutes * 60):
