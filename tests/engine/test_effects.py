@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Call, Decision, EffectCall, Settled
+from betimes.core.deciders import Call, Decision, EffectCall, Settled, Wake
 from betimes.core.instants import SECOND
 from betimes.core.streams import StreamId
 from betimes.engine.calls import GiveUp, retry_pause
@@ -211,3 +211,27 @@ def test_retries_are_spread_and_bounded() -> None:
     assert all(4 * SECOND <= pause < 6 * SECOND for pause in pauses)
     assert len(set(pauses)) > 90
     assert retry_pause(EngineSettings(), ("a",), attempt=60) < 451 * SECOND
+
+
+async def test_the_end_of_a_call_is_told_even_if_a_wake_ahead_of_it_fails(backend: Backend, tmp_path: Path) -> None:
+    failing = True
+
+    def decide(view: Any, command: Any, policy: Any, now: int) -> Any:
+        if failing and isinstance(command, Wake):
+            raise ZeroDivisionError("not yet")
+        return SAMPLE_GATE.decide(view, command, policy, now)
+
+    gates, greet = (replace(SAMPLE_GATE, decide=decide), *SAMPLE[1:]), Recorder()
+    executors = {"handler:greet": greet}
+    async with world(backend, tmp_path, policy={"greet": True}, deciders=gates, executors=executors) as w:
+        await w.knock("ann")
+        await w.knock("bob")
+        w.clock.advance(60)
+        await w.engine.tick()
+        assert (len(greet.calls), await greetings(w)) == (1, [])
+        assert [row[0] for row in await statuses(w)] == ["done", "pending"], "the call ended, its news waits"
+        failing = False
+        w.clock.advance(2)
+        await w.engine.tick()
+        assert await greetings(w) == ["done", "done"]
+        assert [row[0] for row in await statuses(w)] == ["done", "done"]

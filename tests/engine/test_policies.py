@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,12 @@ async def test_the_configured_policy_is_put_in_force_once(backend: Backend, tmp_
     async with world(backend, tmp_path, policy={"cooldown_s": 7}) as w:
         [segment] = await w.store.ledger(LedgerQuery(kind="tenant"))
         assert (segment.stream, segment.actor) == (DEPLOYMENT, "config"), "two processes started with it"
+
+
+async def test_a_command_behind_a_change_of_policy_goes_by_the_new_one(backend: Backend, tmp_path: Path) -> None:
+    async with world(backend, tmp_path, policy={"cooldown_s": 0}) as w:
+        await w.knock("ann")
+        change = w.submit(SetPolicy({"gates": {"cooldown_s": 5, "tenant_per_hour": 9}}), tenant_stream("acme"))
+        _, behind = await asyncio.gather(change, w.knock("bob"))
+        assert behind.verdict
+        assert behind.verdict.reasons == ("COOLDOWN",)

@@ -74,6 +74,10 @@ class Fault(BetimesError):
     code = "INTERNAL"
 
 
+class WakeFailed(Fault):
+    """A command cannot be decided because its stream's alarm is due and its wake fails; nothing was written for it."""
+
+
 class Overloaded(BetimesError):
     """A queue is at its bound, or the engine is closing; nothing was accepted, try again later."""
 

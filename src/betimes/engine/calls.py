@@ -47,7 +47,7 @@ class Calls:
         self._executors = dict(executors)
         self._settings = settings
         self._report = report
-        self._running: set[asyncio.Task[End]] = set()
+        self._running: dict[asyncio.Task[End], None] = {}
         self._starting: asyncio.Task[int] | None = None
 
     @property
@@ -76,7 +76,7 @@ class Calls:
             await asyncio.wait({self._starting}, timeout=self._settings.drain_s)
         if self._running:
             await asyncio.wait(self._running, timeout=self._settings.drain_s)
-        for task in self._running:
+        for task in list(self._running):
             task.cancel()
 
     async def _leases(self, limit: int) -> list[tuple[Lease, float]]:
@@ -95,12 +95,12 @@ class Calls:
             return 0
         for lease in leases:
             task = asyncio.create_task(self._carry_out(*lease))
-            self._running.add(task)
+            self._running[task] = None
             task.add_done_callback(self._finished)
         return len(leases)
 
     def _finished(self, task: asyncio.Task[End]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         self._lane.calls_waiting.set()
 
     async def _rest(self) -> None:

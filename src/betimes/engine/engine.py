@@ -83,6 +83,8 @@ class Engine:
 
     async def open(self) -> None:
         """Open the store and put the configured policy in force if it differs from what is."""
+        if self._tasks:
+            return
         await self.store.open()
         self._closing = False
         self._run(self._lane.run())

@@ -18,6 +18,8 @@ from betimes.engine.kinds import Kinds, decoded
 from betimes.engine.store import EffectStatus, Settlement
 
 WAKE = Wake()
+NEWS_PLACE = 1_000_000
+"""Added to the place of a call whose end its stream could not be told, it names the send that will tell it."""
 TEXT_CHARS_MAX = 512
 """Of a key, a collection, an actor, a correlation id."""
 
@@ -144,7 +146,8 @@ class Job:
         command = kinds.of(to).command(bytes(sent.command).decode(), id.handle)
         key = KeyId(to.tenant, sent.collection or to.kind, sent.key) if sent.key else None
         request = (sent.request or fingerprint((to, command))) if key else ""
-        return cls(to, command, key=key, request=request, correlation=sent.correlation, cause=id.handle, send=id)
+        cause = id if id.place < NEWS_PLACE else id._replace(place=id.place - NEWS_PLACE)
+        return cls(to, command, key=key, request=request, correlation=sent.correlation, cause=cause.handle, send=id)
 
     @property
     def is_internal(self) -> bool:

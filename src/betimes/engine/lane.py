@@ -35,6 +35,7 @@ from betimes.core.errors import (
     Unavailable,
     Unknown,
     UnknownKind,
+    WakeFailed,
 )
 from betimes.core.instants import Instant, seconds
 from betimes.core.segments import Recorded
@@ -227,15 +228,15 @@ class Lane:
 
     def _hold(self, job: Job, held: list[Job]) -> None:
         job.held_count += 1
-        if job.held_count <= (HELD_INTERNAL_MAX if job.is_internal else HELD_MAX):
+        if job.held_count <= (HELD_INTERNAL_MAX if job.is_internal or job.send else HELD_MAX):
             held.append(job)
         else:
             job.fail(Unavailable(f"{job.name}: its streams were held by other processes again and again; try again"))
 
     async def _failed(self, job: Job, error: BetimesError) -> None:
         job.fail(error)
-        if isinstance(error, StoreError):
-            return
+        if isinstance(error, StoreError | WakeFailed):
+            return  # told by whoever asked, or by the wake itself
         if isinstance(job.command, Wake) and job.stream:
             self._report(Report("wake_failed", str(job.stream), error))
             await self._snooze(job.stream, job.locked_version)

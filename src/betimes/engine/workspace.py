@@ -17,21 +17,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
+from betimes.core.canonical import encode
 from betimes.core.deciders import Command, Decision, Refusal, View, Wake
-from betimes.core.errors import BetimesError, Fault, KeyConflict, NewerVersion, Refused, UnknownKind
+from betimes.core.errors import BetimesError, Fault, KeyConflict, NewerVersion, Refused, UnknownKind, WakeFailed
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.domains.tenant.model import DEPLOYMENT, tenant_stream
 from betimes.engine.cache import Cached, StateCache
-from betimes.engine.jobs import WAKE, Job
+from betimes.engine.jobs import NEWS_PLACE, WAKE, Ended, Job, Sent
 from betimes.engine.kinds import Kinds
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import Changes, DeadSend, Tx
+from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, Tx
 from betimes.engine.writing import ENTRY_CHARS, Live, Turn, write
 
 HELD: Final = None
@@ -63,6 +65,7 @@ class Workspace:
         self._sent: dict[EffectId, Recorded] = {}
         self.changes = Changes()
         self._policies_used: dict[str, Policy] = {}
+        self._policies_named: dict[str, Policy] = {}
 
     def still_needed(self, jobs: Sequence[Job]) -> set[StreamId]:
         """Streams that jobs need under the policy in force and that the one last seen did not tell of."""
@@ -82,7 +85,10 @@ class Workspace:
             return self._sent[job.send]  # queued twice, by its own process and by whoever looked for what is left
         policy = self._policy(job.stream.tenant)
         lives = self._lives_of(job, job.stream, policy) if policy else None
-        if policy is None or lives is None or not self._sendable(job):
+        if job.send and not self._sendable(job.send):
+            self._blocked_sources.add(job.send.source)  # gone, or not free: its target need not wait for that
+            return HELD
+        if policy is None or lives is None:
             return self._hold(job)
         try:
             recorded = self._answer(job, turn_id, policy, lives)
@@ -98,17 +104,27 @@ class Workspace:
     def give_up(self, job: Job, error: BetimesError) -> None:
         """What a job that failed leaves behind, so that it does not come back for ever.
 
-        A send that was refused is done with; one its target could not decide is a dead letter; one that this process
-        does not know how to decide is left for another. An effect that ended has ended, even if its stream could not
-        be told.
+        A send that was refused is done with; one its target could not decide is a dead letter; one behind a wake that
+        fails, or that this process does not know how to decide, is left for later. An effect that ended has ended; if
+        its stream could not be told, a send of its own will tell it.
         """
-        if job.send is None or isinstance(error, Refused):
+        if isinstance(error, Refused):
             self._finish(job)
-        elif isinstance(error, UnknownKind | NewerVersion):
+        elif job.ended:
+            self._tell_later(job, job.ended)
+        elif job.send is None:
+            return
+        elif isinstance(error, UnknownKind | NewerVersion | WakeFailed):
             self._blocked_sources.add(job.send.source)
         elif job.send in self._tx.sends:
             self.changes.sends_dead.append(DeadSend(job.send, self._tx.now, str(error).replace("\0", "\ufffd")))
             self._tx.sends.discard(job.send)
+
+    def _tell_later(self, job: Job, ended: Ended) -> None:
+        self._finish(job)
+        news = ended.id._replace(place=ended.id.place + NEWS_PLACE)
+        sent = Sent(msgspec.Raw(encode(job.command).encode()), correlation=job.correlation)
+        self.changes.effects.append(EffectWrite(news, SEND, encode(sent), self._tx.now, self._tx.now, to=job.stream))
 
     def _finish(self, job: Job) -> None:
         if job.send:
@@ -135,7 +151,7 @@ class Workspace:
         changes = self.changes
         changes.streams = [live.row() for live in self._lives.values() if live.version != live.base]
         if changes.segments:
-            unsaved = (policy for policy in self._policies_used.values() if not self._policies.is_saved(policy))
+            unsaved = (policy for policy in self._policies_named.values() if not self._policies.is_saved(policy))
             changes.policies = {policy.fingerprint: policy.body for policy in unsaved}
         return bool(changes.streams or changes.sends_applied or changes.sends_dead or changes.settlements)
 
@@ -148,7 +164,7 @@ class Workspace:
             if deployment is None or own is None:
                 return None
             known = self._policies.effective(tenant, deployment.state, own.state)
-            self._policies_used[tenant] = known
+            self._policies_used[tenant] = self._policies_named[known.fingerprint] = known
         return known
 
     def _here(self, stream: StreamId) -> Live | None:
@@ -165,8 +181,8 @@ class Workspace:
             lives.append(live)
         return lives
 
-    def _sendable(self, job: Job) -> bool:
-        return job.send is None or (job.send in self._tx.sends and job.send.source not in self._blocked_sources)
+    def _sendable(self, send: EffectId) -> bool:
+        return send in self._tx.sends and send.source not in self._blocked_sources
 
     def _hold(self, job: Job) -> Recorded | None:
         """Hand a job back, and with it every later one that shares its stream or its source."""
@@ -243,7 +259,10 @@ class Workspace:
         for _ in range(self._settings.wakes_before_command_max):
             if own.alarm_at is None or own.alarm_at > turn.now:
                 return True
-            self._wake(turn, lives)
+            try:
+                self._wake(turn, lives)
+            except BetimesError as error:
+                raise WakeFailed(f"{turn.job.name} comes behind an alarm whose wake fails: {error}") from error
         return False
 
     def _wake(self, turn: Turn, lives: list[Live]) -> Recorded:
@@ -267,6 +286,8 @@ class Workspace:
         recorded = write(self.changes, turn, own, command, key, decision, also, self._settings)
         if key:
             self._used[key] = (turn.job.request, recorded)
+        if own.stream.kind == "tenant":
+            self._policies_used.clear()  # whatever comes behind it in the batch goes by the new one
         return recorded
 
     def _other(self, stream: StreamId, lives: list[Live]) -> Live:
