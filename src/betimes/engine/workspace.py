@@ -14,7 +14,7 @@ stream keep their order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -70,12 +70,17 @@ class Workspace:
     def still_needed(self, jobs: Sequence[Job]) -> set[StreamId]:
         """Streams that jobs need under the policy in force and that the one last seen did not tell of."""
         more: set[StreamId] = set()
+        for tenant, guessed in {job.stream.tenant: job.policy for job in jobs if job.stream}.items():
+            policy = self._policy(tenant)
+            if policy is not None and policy is not guessed:
+                more.update(self._needed_under(policy, tenant, jobs))
+        return more - self._tx.rows.keys() - self._tx.unchanged if more else more
+
+    def _needed_under(self, policy: Policy, tenant: str, jobs: Sequence[Job]) -> Iterator[StreamId]:
         for job in jobs:
-            policy = self._policy(job.stream.tenant) if job.stream else None
-            if job.stream and policy and job.policy is not policy:
+            if job.stream and job.stream.tenant == tenant:
                 job.policy, job.streams = policy, streams_of(self._kinds, job, job.stream, policy)
-                more.update(job.streams)
-        return more - self._tx.rows.keys() - self._tx.unchanged
+                yield from job.streams
 
     def take(self, job: Job, turn_id: str) -> Recorded | None:
         """Decide a job. `HELD` if it must wait for another batch; raises what its caller should be told."""
@@ -175,7 +180,7 @@ class Workspace:
         streams = job.streams if job.policy is policy else streams_of(self._kinds, job, stream, policy)
         lives = []
         for name in streams:
-            live = self._here(name)
+            live = self._lives.get(name) or self._loaded(name)
             if live is None or name in self._blocked:
                 return None
             lives.append(live)

@@ -113,20 +113,19 @@ def write(
     settings: EngineSettings,
 ) -> Recorded:
     """Add a decision's rows to the batch. The first segment is the command's own stream's and carries the command."""
-    stream = own.stream
+    stream, reply = own.stream, decision.reply
     verdict, judged = _judged(decision.verdict, stream)
     asked = text_of(command, settings.command_chars_max, "the command to", stream)
-    reply = decision.reply
     replied = None if reply is None else text_of(reply, settings.events_chars_max, "the reply of", stream)
     first = _after(own, decision.events, turn, settings, Said(asked, key, judged, replied))
     afters = [(live, _after(live, events, turn, settings, _NOTHING_SAID)) for live, events in others.items()]
-    effects = _effects(own, decision.effects, turn, settings) if decision.effects else ()
+    if decision.effects:
+        changes.effects += _effects(own, decision.effects, turn, settings)
     own.advance(first)
     changes.segments.append(first.segment)
     for live, after in afters:
         live.advance(after)
         changes.segments.append(after.segment)
-    changes.effects.extend(effects)
     if key:
         kept_until = max(turn.now, decision.promised_at or 0) + settings.key_retention_s * SECOND
         changes.keys.append(KeyWrite(key, turn.job.request, stream, own.version, kept_until))

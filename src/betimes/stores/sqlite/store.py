@@ -103,16 +103,22 @@ class SqliteStore:
     async def _turn(self) -> AsyncIterator[Lane]:
         """The writer, when everybody in this process who asked before has had it."""
         writer, turn, _ = self._open
+        if turn.locked():
+            await self._wait_for(turn)
+        else:
+            await turn.acquire()
+        try:
+            yield writer
+        finally:
+            turn.release()
+
+    async def _wait_for(self, turn: asyncio.Lock) -> None:
         try:
             async with asyncio.timeout(LOCK_TIMEOUT_S):
                 await turn.acquire()
         except TimeoutError as error:
             message = f"{self.path} was held by another transaction of this process for {LOCK_TIMEOUT_S:g} s; try again"
             raise Unavailable(message) from error
-        try:
-            yield writer
-        finally:
-            turn.release()
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[SqliteTx]:
