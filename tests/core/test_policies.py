@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.core.errors import PolicyInvalid
+from betimes.core.errors import Invalid, PolicyInvalid
 from betimes.core.policies import PolicyBook, merge
 
 Share = Annotated[int, msgspec.Meta(ge=0, le=100)]
@@ -134,3 +134,29 @@ def test_saying_the_default_aloud_is_the_same_policy() -> None:
 
 def test_a_known_fingerprint_stays_as_it_is() -> None:
     assert BOOK.effective({"runs": {"share": 7}}).fingerprint == "b852b32cd881f783"
+
+
+def test_two_sections_of_one_type_are_refused_by_name() -> None:
+    with pytest.raises(Invalid, match="'runs' and 'walks' are both Runs"):
+        PolicyBook({"runs": Runs, "walks": Runs})
+
+
+def test_a_section_nobody_passed_says_how_to_pass_it() -> None:
+    with pytest.raises(Invalid, match=r"no section Inbox; pass it as sections={'…': Inbox}"):
+        PolicyBook({"runs": Runs}).effective()[Inbox]
+
+
+@pytest.mark.parametrize("body", [None, 5, "runs", ["runs"]])
+def test_a_body_that_is_no_mapping_is_a_named_problem(body: Any) -> None:
+    assert refused(body).keys() == {"policy"}
+    assert refused({"runs": {"share": 101}}, body).keys() == {"policy", "runs.share"}
+
+
+@pytest.mark.parametrize("section", [None, 5, "share", ["share"], Runs()])
+def test_a_section_that_is_no_mapping_says_what_it_is(section: Any) -> None:
+    problem = refused({"runs": section})["runs"]
+    assert problem == f"expected a mapping of names to values, got {type(section).__name__}"
+
+
+def test_a_name_that_is_no_text_is_a_named_problem() -> None:
+    assert refused({1: {}, "rnus": {}}).keys() == {"1", "rnus"}  # type: ignore[dict-item]

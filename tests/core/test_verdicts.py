@@ -116,3 +116,10 @@ def test_the_bound_is_counted_in_bytes() -> None:
 def test_a_short_trace_is_left_alone(values: tuple[Any, ...]) -> None:
     verdict = Verdict("NOW", ("ADMITTED",), trace=(Step(0, None, values),))
     assert within_bound(verdict) is verdict
+
+
+@pytest.mark.parametrize("number", [3, -1])
+def test_a_rule_the_table_does_not_have_reads_as_a_question_mark(number: int) -> None:
+    [step] = TABLE.explain(Verdict("LATER", ("BUSY",), "gate", trace=(Step(number, "BUSY", (9, "x")),)))
+    assert (step.rule, step.matched, step.reason, step.values) == ("?", True, "BUSY", {"0": 9, "1": "x"})
+    assert step.sentence == ""

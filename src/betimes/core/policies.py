@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from betimes.core.canonical import encode, fingerprint
-from betimes.core.errors import PolicyInvalid
+from betimes.core.errors import Invalid, PolicyInvalid
 
 Section = TypeVar("Section", bound=msgspec.Struct)
 Body = Mapping[str, Any]
@@ -30,7 +30,11 @@ class Policy:
         self.body = encode(named)
 
     def __getitem__(self, section: type[Section]) -> Section:
-        return self._sections[section]  # type: ignore[return-value]
+        try:
+            return self._sections[section]  # type: ignore[return-value]
+        except KeyError:
+            name = section.__name__
+            raise Invalid(f"the policy has no section {name}; pass it as sections={{'…': {name}}}") from None
 
 
 class PolicyBook:
@@ -38,20 +42,35 @@ class PolicyBook:
 
     def __init__(self, sections: Mapping[str, type[msgspec.Struct]] | None = None) -> None:
         self._sections = dict(sections or {})
+        names: dict[type[msgspec.Struct], str] = {}
+        for name, kind in self._sections.items():
+            if names.setdefault(kind, name) != name:
+                raise Invalid(
+                    f"the sections {names[kind]!r} and {name!r} are both {kind.__name__}; a rule asks for its section "
+                    "by type, so give each a struct of its own"
+                )
 
     def effective(self, *layers: Body) -> Policy:
         """The policy of the layers, later ones over earlier ones, or `PolicyInvalid` naming every bad path."""
         merged: dict[str, Any] = {}
+        problems: list[tuple[str, str]] = []
         for layer in layers:
-            merged = merge(merged, layer)
-        problems = [(name, f"no such section; known are {', '.join(sorted(self._sections)) or 'none'}")
-                    for name in sorted(merged.keys() - self._sections.keys())]  # fmt: skip
+            if problem := _no_mapping(layer):
+                problems.append(("policy", problem))
+            else:
+                merged = merge(merged, layer)
+        problems += [(name, f"no such section; known are {', '.join(sorted(self._sections)) or 'none'}")
+                     for name in sorted(map(str, merged.keys() - self._sections.keys()))]  # fmt: skip
         sections: dict[str, msgspec.Struct] = {}
         for name, kind in self._sections.items():
+            value = merged.get(name, {})
+            if problem := _no_mapping(value):
+                problems.append((name, problem))
+                continue
             try:
-                sections[name] = msgspec.convert(merged.get(name, {}), kind)
+                sections[name] = msgspec.convert(value, kind)
             except (msgspec.ValidationError, ValueError):
-                problems += _problems(name, merged.get(name, {}), kind)
+                problems += _problems(name, value, kind)
         if problems:
             raise PolicyInvalid(_sentence(problems), tuple(problems))
         return Policy(sections)
@@ -70,6 +89,11 @@ def merge(base: Body, over: Body) -> dict[str, Any]:
     return merged
 
 
+def _no_mapping(value: Any) -> str:
+    """What is wrong with a body or section of this shape, if anything is."""
+    return "" if isinstance(value, Mapping) else f"expected a mapping of names to values, got {type(value).__name__}"
+
+
 def _problems(path: str, value: Any, kind: Any) -> list[tuple[str, str]]:
     """Every bad path at or below this one; msgspec by itself stops at the first."""
     if isinstance(value, Mapping) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
@@ -77,7 +101,7 @@ def _problems(path: str, value: Any, kind: Any) -> list[tuple[str, str]]:
         below = [problem for name, type in fields.items() if name in value
                  for problem in _problems(f"{path}.{name}", value[name], type)]  # fmt: skip
         if kind.__struct_config__.forbid_unknown_fields:
-            below += [(f"{path}.{name}", "no such setting") for name in sorted(value.keys() - fields.keys())]
+            below += [(f"{path}.{name}", "no such setting") for name in sorted(map(str, value.keys() - fields.keys()))]
         if below:
             return below
     try:

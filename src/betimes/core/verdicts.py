@@ -103,16 +103,19 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
         return Verdict(hit.answer, (hit.reason,), self.name, until=hit.until, trace=tuple(trace))
 
     def explain(self, verdict: Verdict) -> list[ExplainedStep]:
-        """The trace with the names and sentences of this table's rules."""
+        """The trace with the names and sentences of this table's rules; a rule the table does not have reads as `?`."""
         return [self._explained(step) for step in verdict.trace]
 
     def _explained(self, step: Step) -> ExplainedStep:
-        rule = self.rules[step.rule]
-        values = dict(zip(rule.sees, step.values, strict=False))
-        sentence = rule.says.format_map(_Blanks(values)) if rule.says else ""
-        return ExplainedStep(
-            rule.name, step.reason is not None, step.reason, "shadow" if step.shadow else "enforce", values, sentence
-        )
+        name, says = "?", ""
+        sees = tuple(map(str, range(len(step.values))))
+        if 0 <= step.rule < len(self.rules):
+            rule = self.rules[step.rule]
+            name, sees, says = rule.name, rule.sees, rule.says
+        values = dict(zip(sees, step.values, strict=False))
+        sentence = says.format_map(_Blanks(values)) if says else ""
+        mode: Literal["enforce", "shadow"] = "shadow" if step.shadow else "enforce"
+        return ExplainedStep(name, step.reason is not None, step.reason, mode, values, sentence)
 
 
 class _Blanks(dict[str, Any]):
