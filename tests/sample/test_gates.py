@@ -49,7 +49,7 @@ def test_the_cap_frees_a_place_when_the_first_leaves_the_hour() -> None:
 def test_the_tenants_cap_is_shared() -> None:
     quota = StreamId("tenant", "quota", "all")
     scenario = gate(tenant_per_hour=1).when(Knock("ann"))
-    assert scenario.decision.also == {quota: (SlotTaken(NINE),)}
+    scenario.then_also(quota, SlotTaken(NINE))
     gate(tenant_per_hour=1).with_others({quota: QuotaState(((NINE // 1_000_000, 1),))}).when(Knock("bob")).then_verdict(
         "LATER", "TENANT_CAP", until=NINE + 60 * MINUTE
     )

@@ -4,6 +4,9 @@
 
 `given` folds what happened before, `when` decides, `then` and its kin check. Each `when` folds what it decided, so that
 scenarios go on; an alarm that has come due by then is rung first, as the engine would.
+
+What the engine would report as a fault fails here, in a sentence: a wake that leaves its alarm due without writing
+anything, effects without an event, events or states that do not come back from JSON as they were.
 """
 
 from __future__ import annotations
@@ -13,12 +16,15 @@ from typing import Any, Generic, Self
 
 import msgspec
 
+from betimes.core.canonical import encode
 from betimes.core.deciders import Command, Decider, Decision, Effect, Event, Refusal, State, View, Wake
 from betimes.core.instants import Instant, parse, render
 from betimes.core.policies import Body, Policy, PolicyBook
 from betimes.core.streams import StreamId
 
 START = "2026-01-05T09:00:00Z"
+WAKES_MAX = 1_000
+"""Alarms rung ahead of one command before a scenario says that they never end."""
 
 
 class Scenario(Generic[State]):
@@ -35,7 +41,7 @@ class Scenario(Generic[State]):
         self.outcome: Decision | Refusal | None = None
 
     def with_others(self, states: Mapping[StreamId, Any]) -> Self:
-        """States of the other streams the decision asks for."""
+        """States of other streams. A decision sees those its decider's `needs` names, and no others."""
         self.others.update(states)
         return self
 
@@ -46,8 +52,8 @@ class Scenario(Generic[State]):
 
     def when(self, command: Command, key: str | None = None) -> Self:
         """Decide a command now and fold what follows."""
-        while not isinstance(command, (Wake, *self.decider.stops)) and self._alarm_due():
-            self._decide(Wake(), None)
+        if not isinstance(command, (Wake, *self.decider.stops)):
+            self._ring()
         self._decide(command, key)
         return self
 
@@ -66,15 +72,47 @@ class Scenario(Generic[State]):
     def _alarm_due(self) -> bool:
         return self.alarm_at is not None and self.alarm_at <= self.now
 
+    def _ring(self) -> None:
+        """Ring what is due ahead of a command."""
+        for _ in range(WAKES_MAX):
+            if not self._alarm_due():
+                return
+            self._decide(Wake(), None)
+        raise AssertionError(f"the alarm of {self.stream} is still due after {WAKES_MAX:,} wakes: {self.outcome}")
+
     def _decide(self, command: Command, key: str | None) -> None:
-        view = View(self.stream, self.state, self.version, self.others, key)
-        self.outcome = self.decider.decide(view, command, self.policy, self.now)
-        if isinstance(self.outcome, Decision) and self.outcome.events:
-            self._fold(self.outcome.events)
+        due, version = self._alarm_due(), self.version
+        self.outcome = self._decided(command, key)
+        if isinstance(self.outcome, Decision):
+            _check_decision(self.stream, self.outcome)
+            if self.outcome.events:
+                self._fold(self.outcome.events)
+        if isinstance(command, Wake) and due and self.version == version:
+            raise AssertionError(
+                f"the alarm of {self.stream} is due at {_shown(self.alarm_at)} and its wake wrote nothing; "
+                f"it would ring for ever: {self.outcome}"
+            )
+
+    def _decided(self, command: Command, key: str | None) -> Decision | Refusal:
+        """What the decider says, seeing what it asked for, and what it would make if that is there already."""
+        needed = (self.decider.needs(self.stream, asked, self.policy) for asked in (command, Wake()))
+        shown = dict.fromkeys(stream for streams in needed for stream in streams if stream != self.stream)
+        while True:
+            others = {stream: self.others.get(stream) for stream in shown}
+            view = View(self.stream, self.state, self.version, others, key)
+            outcome = self.decider.decide(view, command, self.policy, self.now)
+            also = outcome.also if isinstance(outcome, Decision) else {}
+            there = [stream for stream in also if stream not in shown and self.others.get(stream) is not None]
+            if not there:
+                return outcome
+            shown.update(dict.fromkeys(there))
 
     def _fold(self, events: tuple[Event, ...]) -> None:
         for event in events:
+            _check_kept(event, self.decider.events, f"an event of {self.stream}")
             self.state = self.decider.fold(self.state, event)
+        if self.state is not None:
+            _check_kept(self.state, self.decider.state, f"the state of {self.stream}")
         self.version += 1
 
     # -- then
@@ -107,6 +145,12 @@ class Scenario(Generic[State]):
         assert self.decision.effects == effects, f"\nexpected {effects}\n     got {self.decision.effects}"
         return self
 
+    def then_also(self, stream: StreamId, *events: Event) -> Self:
+        """Exactly these events followed in another stream."""
+        got = self.decision.also.get(stream, ())
+        assert got == events, f"in {stream}\nexpected {events}\n     got {got}"
+        return self
+
     def then_refused(self, reason: str) -> Self:
         assert isinstance(self.outcome, Refusal), f"not refused: {self.outcome}"
         assert self.outcome.reason == reason, f"refused as {self.outcome.reason}: {self.outcome.message}"
@@ -131,6 +175,24 @@ def given(
     for event in events:
         scenario._fold((event,))
     return scenario
+
+
+def _check_decision(stream: StreamId, decision: Decision) -> None:
+    if not decision.events and (decision.also or decision.effects):
+        raise AssertionError(
+            f"a decision for {stream} has effects or other streams' events but no event of its own: {decision}"
+        )
+
+
+def _check_kept(value: Any, kind: Any, what: str) -> None:
+    """What is written must come back as it was: the ledger is folded again from its text."""
+    try:
+        text = encode(value)
+        again = msgspec.json.decode(text, type=kind)
+        same = again == value and encode(again) == text
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise AssertionError(f"{what} cannot be written and read back: {value!r}: {error}") from error
+    assert same, f"{what} does not come back as it was written\nwritten {value!r}\n   read {again!r}"
 
 
 def _shown(at: Instant | None) -> str:

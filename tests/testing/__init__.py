@@ -1,0 +1,1 @@
+"""The tools for testing, shown to catch what they are for."""
