@@ -15,12 +15,18 @@ import apsw
 import msgspec
 
 from betimes import (
+    MINUTE,
     Call,
     Decider,
     Decision,
     EffectCall,
     Engine,
+    Finding,
+    Hit,
+    Instant,
     Policy,
+    Rule,
+    RuleTable,
     Settled,
     StreamId,
     Submission,
@@ -30,8 +36,6 @@ from betimes import (
     render,
     verify,
 )
-from betimes.core.instants import MINUTE, Instant
-from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
 from betimes.stores.sqlite import SqliteStore
 from betimes.testing.clock import VirtualClock
 
@@ -56,16 +60,19 @@ class Delivered(msgspec.Struct, frozen=True, tag=True):
     status: str
 
 
+Waiting: TypeAlias = tuple[tuple[Instant, str], ...]
+
+
 class Person(msgspec.Struct, frozen=True):
     last_sent_at: Instant | None = None
-    waiting: tuple[tuple[Instant, str], ...] = ()
+    waiting: Waiting = ()
     delivered_count: int = 0
 
 
 Events: TypeAlias = Sent | Postponed | Delivered
 
 
-class NudgePolicy(msgspec.Struct, frozen=True):
+class NudgePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pause_minutes: int = 120
 
 
@@ -119,12 +126,19 @@ def fold(state: Person | None, event: Events) -> Person:
     person = state or Person()
     match event:
         case Sent(text, at):
-            waiting = tuple(item for item in person.waiting if item[1] != text)
-            return Person(at, waiting, person.delivered_count)
+            return Person(at, without_first(text, person.waiting), person.delivered_count)
         case Postponed(text, until_at):
             return Person(person.last_sent_at, (*person.waiting, (until_at, text)), person.delivered_count)
         case Delivered():
             return Person(person.last_sent_at, person.waiting, person.delivered_count + 1)
+
+
+def without_first(text: str, waiting: Waiting) -> Waiting:
+    """Two nudges may say the same; one that is sent leaves the other waiting."""
+    for place, item in enumerate(waiting):
+        if item[1] == text:
+            return waiting[:place] + waiting[place + 1 :]
+    return waiting
 
 
 def alarm(person: Person) -> Instant | None:
