@@ -85,7 +85,7 @@ async def test_a_send_its_target_cannot_decide_is_a_dead_letter(backend: Backend
         [(status, _, error)] = await statuses(w)
         assert status == "dead"
         assert "acme/tally/all" in error
-        assert "job_failed" in w.reported()
+        assert "send_failed" in w.reported()
 
 
 async def test_a_call_is_carried_out_and_its_end_comes_back(backend: Backend, tmp_path: Path) -> None:

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from betimes.core.errors import Conflict, Unavailable
+from betimes.core.errors import Conflict
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Ask, Changes
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
@@ -20,29 +19,6 @@ from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 
 def knocking(tenant: str, visitor: str) -> Submission:
     return Submission(stream=StreamId(tenant, "gate", "front"), command=Knock(visitor))
-
-
-class PairingStore(MemoryStore):
-    """Cannot be reached by anybody who brings a single send."""
-
-    @asynccontextmanager
-    async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
-        if len(ask.sends) == 1:
-            raise Unavailable("not now")
-        async with super().begin(ask) as tx:
-            yield tx
-
-
-async def test_a_send_that_is_queued_twice_is_applied_once() -> None:
-    store = PairingStore(VirtualClock())
-    settings = EngineSettings(retry_store_min_s=0.0, retry_store_max_s=0.0)
-    policy = {"gates": {"tally": True}}
-    async with Engine(store, SAMPLE, name="one", sections=SECTIONS, policy=policy, settings=settings) as engine:
-        await engine.submit(knocking("acme", "ann"))
-        await engine.tick()
-        [tally] = [row for stream, row in store.database.rows.items() if stream.kind == "tally"]
-        assert (tally.version, tally.state) == (1, '{"count":1}')
-        assert not store.database.effects
 
 
 class StumblingTx(MemoryTx):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from betimes.core.errors import BetimesError
 from betimes.core.instants import SECOND, Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
@@ -52,7 +51,7 @@ class Alarms:
                     await self._rest()
                 elif not await self.ring(self._settings.batch_max):
                     await asyncio.sleep(self._settings.retry_store_min_s)  # what is due is held by another process
-            except BetimesError as error:
+            except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
                 self._report(Report("alarms_failed", "store", error))
                 await asyncio.sleep(self._settings.poll_s)
 

@@ -129,7 +129,7 @@ class Attempts:
                 workspace = self._workspace(tx)
                 if more := workspace.still_needed(jobs):
                     await tx.extend(Ask({stream: self._cache.version(stream) for stream in more}))
-                results = [self._take(workspace, tx, job) for job in jobs]
+                results = [self._take(workspace, job) for job in jobs]
                 if workspace.seal():
                     await tx.commit(workspace.changes)
         except Unknown:
@@ -150,14 +150,11 @@ class Attempts:
     def _workspace(self, tx: Tx) -> Workspace:
         return Workspace(tx, kinds=self._kinds, cache=self._cache, policies=self._policies, settings=self._settings)
 
-    def _take(self, workspace: Workspace, tx: Tx, job: Job) -> Result:
+    def _take(self, workspace: Workspace, job: Job) -> Result:
         try:
             return workspace.take(job, f"{self._name}-{next(self._turns):x}")
         except BetimesError as error:
             workspace.give_up(job, error)
-            if job.stream:
-                row = tx.rows.get(job.stream)
-                job.locked_version = row.version if row else self._cache.version(job.stream)
             return error
 
     def _conflicted(self, workspace: Workspace | None, jobs: list[Job]) -> None:

@@ -13,10 +13,14 @@ A lease is renewed while its call works.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
+from betimes.core.canonical import encode
 from betimes.core.deciders import EffectCall, Settled
 from betimes.core.errors import BetimesError, Fenced, StoreError
 from betimes.core.instants import seconds
@@ -76,8 +80,10 @@ class Calls:
             await asyncio.wait({self._starting}, timeout=self._settings.drain_s)
         if self._running:
             await asyncio.wait(self._running, timeout=self._settings.drain_s)
-        for task in list(self._running):
+        unfinished = list(self._running)
+        for task in unfinished:
             task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
 
     async def _leases(self, limit: int) -> list[tuple[Lease, float]]:
         """Calls to make, each with the loop's time before which its lease cannot end."""
@@ -90,7 +96,7 @@ class Calls:
         """Take calls and begin them; how many. It is let finish when the engine closes."""
         try:
             leases = await self._leases(limit)
-        except BetimesError as error:
+        except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
             self._report(Report("calls_failed", "store", error))
             return 0
         for lease in leases:
@@ -129,12 +135,14 @@ class Calls:
         return await self._settle(call, "done", result=result)
 
     async def _called(self, call: EffectCall) -> Any:
-        work = asyncio.ensure_future(self._executors[call.executor](call))
+        work = asyncio.ensure_future(_executed(self._executors[call.executor], call))
         renewing = asyncio.create_task(self._renew(call))
         try:
             await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 renewing.result()  # raises Fenced
+            if work.cancelled():
+                raise RuntimeError("the executor was cancelled from within")
             return await work
         finally:
             work.cancel()
@@ -158,7 +166,7 @@ class Calls:
     async def _settle(self, call: EffectCall, end: End, *, result: Any = None, error: str = "") -> End:
         if end in ("dead", "failed", "abandoned"):
             self._report(Report(f"call_{end}", call.id.handle, RuntimeError(error)))
-        job = self._settling(call, end, result, error[:ERROR_CHARS_MAX].replace("\0", "\ufffd"))
+        job = self._settling(call, end, _recordable(result, self._settings.effect_chars_max), _storable(error))
         job.answer = asyncio.get_running_loop().create_future()
         while True:
             self._lane.put(job)
@@ -193,6 +201,25 @@ def retry_pause(settings: EngineSettings, names: Iterable[str | int], attempt: i
     """Exponential back-off in microseconds, spread over half its length by a hash of the names."""
     base = seconds(min(settings.call_retry_min_s * 2.0 ** (attempt - 1), settings.call_retry_max_s))
     return base + spread(base // 2, *names, attempt)
+
+
+async def _executed(executor: Executor, call: EffectCall) -> Any:
+    result: Any = executor(call)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _recordable(result: Any, chars_max: int) -> Any:
+    """The result, if it can be recorded; else what it looks like. The call has happened either way."""
+    try:
+        text = encode(result)
+    except (TypeError, ValueError, msgspec.MsgspecError):
+        return _storable(repr(result))
+    return result if len(text) <= chars_max else {"cut": text[:ERROR_CHARS_MAX]}
+
+
+def _storable(text: str) -> str:
+    """Text every store can keep: bounded, no NUL, no lone surrogate."""
+    return text[:ERROR_CHARS_MAX].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 _NOTHING = Settled("", "", "done")

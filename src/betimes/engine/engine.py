@@ -19,7 +19,7 @@ from typing import Any, Self
 import msgspec
 
 from betimes.core.deciders import Command, Decider
-from betimes.core.errors import Invalid, Overloaded, StoreError
+from betimes.core.errors import Invalid, Overloaded
 from betimes.core.instants import Instant, seconds
 from betimes.core.policies import Body, PolicyBook
 from betimes.core.segments import Recorded
@@ -33,9 +33,9 @@ from betimes.engine.jobs import Job, Submission
 from betimes.engine.kinds import Kinds
 from betimes.engine.lane import Lane
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.reports import Report, Reporter, log_report
+from betimes.engine.reports import Report, Reporter, guarded, log_report
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import Backlog, Store
+from betimes.engine.store import SEND, Backlog, Store
 
 DEFAULT_SETTINGS = EngineSettings()
 
@@ -66,6 +66,11 @@ class Engine:
         settings: EngineSettings = DEFAULT_SETTINGS,
         report: Reporter = log_report,
     ) -> None:
+        if not name:
+            raise Invalid("an engine needs a name unlike that of any other process, past or present")
+        if SEND in (executors or {}):
+            raise Invalid(f"the executor name {SEND!r} is reserved; give it another")
+        report = guarded(report)
         self.store = store
         self.book = PolicyBook(sections)
         self.kinds = Kinds([*deciders, tenant_decider(self.book)])
@@ -97,7 +102,10 @@ class Engine:
             raise
 
     def start_workers(self) -> None:
-        """Ring alarms and carry out effects in the background."""
+        """Ring alarms and carry out effects in the background, from now until the engine closes."""
+        self._check_open()
+        if len(self._tasks) > 1:
+            return
         self._run(self._alarms.run())
         self._run(self._calls.run())
         self._run(self._recover_sends())
@@ -116,6 +124,7 @@ class Engine:
         except TimeoutError:
             self._report(Report("drain_incomplete", f"{len(self._lane)} jobs"))
         await _stop([lane])
+        self._lane.abandon()
         self._tasks.clear()
         await self.store.close()
 
@@ -136,7 +145,7 @@ class Engine:
     async def submit(self, submission: Submission) -> Recorded:
         """Decide and commit a command; returns once it is durable, or raises what went wrong."""
         submission.check()
-        self.kinds.of(submission.stream)
+        self.kinds.of(submission.stream).check_command(submission.command)
         self._check_room()
         answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
         self._lane.put(Job.of(submission, answer))
@@ -161,18 +170,22 @@ class Engine:
         due = Due(by="due", kinds=kinds, limit=limit, make=make, until_at=until_at, tenant=tenant)
         return [result for _, result in await self._lane.take_due(due) if isinstance(result, Recorded)]
 
-    def _check_room(self) -> None:
+    def _check_open(self) -> None:
         if self._closing or not self._tasks:
             raise Overloaded("the engine is not open; nothing was accepted. Open it, or send this to another process")
+
+    def _check_room(self) -> None:
+        self._check_open()
         if len(self._lane) >= self.settings.queue_max:
             raise Overloaded(f"{len(self._lane):,} commands are waiting, which is the bound; try again in a moment")
 
     # -- passes
 
     async def tick(self, *, limit: int = 1_000, max_s: float = 10.0, tenant: str | None = None) -> TickResult:
-        """One bounded pass over sends, alarms and effects; says what is still due."""
+        """One bounded pass over alarms (of one tenant, if given), sends and effects; says what is still due."""
         if limit < 1:
             raise Invalid("a tick does at least one thing: limit must be 1 or more", (("limit", "at least 1"),))
+        self._check_open()
         loop = asyncio.get_running_loop()
         until = loop.time() + max_s
         fired: Counter[str] = Counter()
@@ -180,8 +193,8 @@ class Engine:
         sends = 0
         while loop.time() < until and (room := limit - fired.total() - effects.total() - sends) > 0:
             rung = await self._alarms.ring(min(room, self.settings.batch_max), tenant=tenant)
-            sent = await self._apply_sends(room)
-            ended = await self._calls.once(min(room, self.settings.calls_max))
+            sent = await self._apply_sends(room := room - rung.total()) if room > rung.total() else 0
+            ended = await self._calls.once(min(room - sent, self.settings.calls_max))
             fired += rung
             effects += ended
             sends += sent
@@ -208,8 +221,8 @@ class Engine:
         loop = asyncio.get_running_loop()
         for job in jobs:
             job.answer = loop.create_future()
-            self._lane.put(job)
-        results = await asyncio.gather(*(job.answer for job in jobs if job.answer), return_exceptions=True)
+        answers = [job.answer for job in jobs if self._lane.put_send(job) and job.answer]
+        results = await asyncio.gather(*answers, return_exceptions=True)
         return sum(isinstance(result, Recorded) for result in results)
 
     async def _recover_sends(self) -> None:
@@ -220,8 +233,8 @@ class Engine:
                 for send in await self.store.waiting_sends(self.settings.batch_max, created_before=before):
                     job = self._lane.send_job(send.id, send.to, send.command)
                     if job:
-                        self._lane.put(job)
-            except StoreError as error:
+                        self._lane.put_send(job)
+            except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
                 self._report(Report("recover_sends_failed", "store", error))
 
 

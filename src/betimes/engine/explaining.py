@@ -14,6 +14,9 @@ from betimes.core.verdicts import ExplainedStep, Verdict
 from betimes.engine.kinds import Kinds
 from betimes.engine.store import EffectQuery, EffectRow, LedgerQuery, Store
 
+TURN_MAX = 100
+"""How many segments before and after one are looked at for the others of its turn, which are written next to it."""
+
 
 class Explanation(msgspec.Struct, frozen=True):
     """A segment, what it decided, every rule that was looked at, and what it caused."""
@@ -38,7 +41,9 @@ async def explain(store: Store, kinds: Kinds, stream: StreamId, version: int) ->
     table = kinds.table(verdict.table) if verdict else None
     steps = table.explain(verdict) if verdict and table else []
     body = await store.policy(segment.policy)
-    turn = await store.ledger(LedgerQuery(after=0, tenant=stream.tenant, turn=segment.turn, limit=100))
+    near = await store.ledger(
+        LedgerQuery(after=max(segment.seq - TURN_MAX, 0), tenant=stream.tenant, limit=2 * TURN_MAX)
+    )
     effects = await store.effects(EffectQuery(source=stream, version=version))
     return Explanation(
         segment,
@@ -46,7 +51,7 @@ async def explain(store: Store, kinds: Kinds, stream: StreamId, version: int) ->
         steps,
         _summary(segment, verdict, steps),
         msgspec.json.decode(body) if body else None,
-        [other.handle for other in turn if other.handle != segment.handle],
+        [other.handle for other in near if other.turn == segment.turn and other.handle != segment.handle],
         effects,
     )
 

@@ -9,7 +9,7 @@ import msgspec
 
 from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Command, Wake
-from betimes.core.errors import Invalid
+from betimes.core.errors import BetimesError, Invalid, MalformedRow
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
@@ -39,7 +39,12 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     def check(self) -> None:
         """Refuse what no store could keep, naming every part that is wrong."""
-        checked_stream(*self.stream)
+        try:
+            checked_stream(self.stream.tenant, self.stream.kind, self.stream.id)
+        except (AttributeError, TypeError) as error:
+            raise Invalid(f"{self.stream!r} is not a StreamId of three texts: tenant, kind, id") from error
+        if self.key == "":
+            raise Invalid("the key is empty; leave it out, or give one", (("key", "empty"),))
         together = f"{self.key}{self.collection}{self.actor}{self.correlation}"
         if len(together) <= TEXT_CHARS_MAX and "\0" not in together:
             return
@@ -92,7 +97,7 @@ class Job:
 
     __slots__ = (
         "actor", "also_locks", "answer", "cause", "command", "correlation", "ended", "held_count", "key",
-        "locked_version", "policy", "request", "send", "stream", "streams",
+        "policy", "request", "send", "stream", "streams", "unreadable",
     )  # fmt: skip
 
     def __init__(
@@ -120,7 +125,8 @@ class Job:
         self.ended = ended
         self.answer = answer
         self.held_count = 0
-        self.locked_version = 0
+        self.unreadable: BetimesError | None = None
+        """Why a send cannot be decided by anybody."""
         self.policy: Policy | None = None
         self.streams: tuple[StreamId, ...] = ()
         """What it must hold under that policy."""
@@ -142,8 +148,14 @@ class Job:
     @classmethod
     def of_send(cls, id: EffectId, to: StreamId, payload: str, kinds: Kinds) -> Job:
         """A command another stream sent, decoded as its target reads it."""
-        sent = decoded(_sents, payload, f"the command {id.handle}")
-        command = kinds.of(to).command(bytes(sent.command).decode(), id.handle)
+        kind = kinds.of(to)
+        try:
+            sent = decoded(_sents, payload, f"the command {id.handle}")
+            command = kind.command(bytes(sent.command).decode(), id.handle)
+        except MalformedRow as error:
+            broken = cls(to, WAKE, cause=id.handle, send=id)
+            broken.unreadable = error
+            return broken
         key = KeyId(to.tenant, sent.collection or to.kind, sent.key) if sent.key else None
         request = (sent.request or fingerprint((to, command))) if key else ""
         cause = id if id.place < NEWS_PLACE else id._replace(place=id.place - NEWS_PLACE)

@@ -7,14 +7,14 @@ Text that does not decode is a `MalformedRow` that names the stream; text from a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from betimes.core.deciders import Checkpoint, Command, Decider, Event, Settled, Wake
 from betimes.core.errors import Invalid, MalformedRow, NewerVersion, UnknownKind
 from betimes.core.segments import Recorded, Segment
-from betimes.core.streams import StreamId
+from betimes.core.streams import StreamId, checked_stream
 from betimes.core.verdicts import RuleTable, Verdict
 
 _verdicts = msgspec.json.Decoder(Verdict)
@@ -25,6 +25,8 @@ class Kind:
 
     def __init__(self, decider: Decider[Any]) -> None:
         self.decider = decider
+        self.event_classes = _classes(decider.events)
+        self.command_classes = _classes(decider.commands)
         self._states = msgspec.json.Decoder(decider.state)
         self._events = msgspec.json.Decoder(tuple[decider.events, ...])  # type: ignore[name-defined]
         self._commands = msgspec.json.Decoder(decider.commands | Wake | Settled)
@@ -38,6 +40,12 @@ class Kind:
         self._refuse_newer(segment.stream, segment.schema)
         events: tuple[Event, ...] = decoded(self._events, segment.events, f"the events of {segment.handle}")
         return events
+
+    def check_command(self, command: Command) -> None:
+        """Refuse a command of another kind."""
+        if command.__class__ not in self.command_classes:
+            names = ", ".join(sorted(known.__name__ for known in self.command_classes))
+            raise Invalid(f"{command!r:.80} is not a command of {self.decider.kind!r}; those are {names}")
 
     def command(self, text: str, name: str) -> Command:
         command: Command = decoded(self._commands, text, f"the command of {name}")
@@ -59,12 +67,17 @@ class Kind:
             )
 
 
+def _classes(union: Any) -> frozenset[type]:
+    return frozenset(get_args(union) or (union,))
+
+
 class Kinds:
     """All deciders of a process."""
 
     def __init__(self, deciders: Iterable[Decider[Any]]) -> None:
         self._kinds: dict[str, Kind] = {}
         for decider in deciders:
+            checked_stream("tenant", decider.kind, "id")
             if decider.kind in self._kinds:
                 raise Invalid(f"two deciders claim the kind {decider.kind!r}; give one of them another name")
             self._kinds[decider.kind] = Kind(decider)

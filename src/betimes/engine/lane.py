@@ -30,7 +30,7 @@ from betimes.core.errors import (
     Duplicate,
     Fault,
     Fenced,
-    MalformedRow,
+    Overloaded,
     StoreError,
     Unavailable,
     Unknown,
@@ -82,6 +82,8 @@ class Lane:
         self._report = report
         self._queue: deque[Job] = deque()
         self._passes: deque[DuePass] = deque()
+        self._sends: set[EffectId] = set()
+        self._under_way: Sequence[Job] = ()
         self._failures: dict[StreamId, int] = {}
         self._pause_s = 0.0
         self._work = asyncio.Event()
@@ -101,6 +103,14 @@ class Lane:
         self._queue.append(job)
         self._wake_up()
 
+    def put_send(self, job: Job) -> bool:
+        """Queue a send, unless it is queued already; whether it was."""
+        if job.send is None or job.send in self._sends:
+            return False
+        self._sends.add(job.send)
+        self.put(job)
+        return True
+
     async def take_due(self, due: Due) -> list[tuple[Job, Result]]:
         """Work off streams that are due, when it is a pass's turn; what became of each."""
         request = DuePass(due)
@@ -118,12 +128,28 @@ class Lane:
             await self._work.wait()
             if self._queue:
                 size = min(len(self._queue), self._settings.batch_max)
-                await self._batch([self._queue.popleft() for _ in range(size)])
+                self._under_way = [self._queue.popleft() for _ in range(size)]
+                await self._batch(list(self._under_way))
+                self._under_way = ()
             if self._passes:
                 await self._pass(self._passes.popleft())
             if not self._queue and not self._passes:
                 self._work.clear()
                 self.idle.set()
+
+    def abandon(self) -> None:
+        """Answer everybody who is still waiting; for when the lane has stopped."""
+        for job in self._under_way:
+            job.fail(Unknown(f"{job.name}: the engine closed while it was being written; ask again under the same key"))
+        closing = Overloaded("the engine closed before this was done; nothing was written. Send it to another process")
+        for job in self._queue:
+            job.fail(closing)
+        for request in self._passes:
+            request.fail(closing)
+        self._under_way = ()
+        self._queue.clear()
+        self._passes.clear()
+        self._sends.clear()
 
     # -- batches and passes
 
@@ -186,7 +212,7 @@ class Lane:
                 request.fail(error if isinstance(error, BetimesError) else Fault(f"a pass failed: {error!r}"))
                 return
             results = await self._turn_by_turn(jobs)
-        await self._conclude(jobs, results)
+        await self._conclude(jobs, results, keep_held=request.due.by == "alarm")
         if not request.answer.done():
             request.answer.set_result(list(zip(jobs, results, strict=True)))
 
@@ -198,7 +224,7 @@ class Lane:
             if effect.executor != SEND:
                 self.calls_waiting.set()
             elif effect.to and (job := self.send_job(effect.id, effect.to, effect.payload)):
-                self.put(job)
+                self.put_send(job)
         first_alarm_at = workspace.first_alarm_at()
         if first_alarm_at is not None:
             self.alarm_set(first_alarm_at)
@@ -209,19 +235,20 @@ class Lane:
             return Job.of_send(id, to, payload, self._kinds)
         except UnknownKind:
             return None
-        except MalformedRow as error:
-            self._report(Report("send_unreadable", id.handle, error))
-            return None
 
-    async def _conclude(self, jobs: Sequence[Job], results: Sequence[Result]) -> None:
+    async def _conclude(self, jobs: Sequence[Job], results: Sequence[Result], *, keep_held: bool = True) -> None:
+        """Tell everybody what became of their jobs. What is held is queued again, unless whoever asked leaves it."""
         held: list[Job] = []
         for job, result in zip(jobs, results, strict=True):
+            if job.send and result is not None:
+                self._sends.discard(job.send)
             if isinstance(result, Recorded):
                 job.succeed(result)
                 if self._failures and job.stream:
                     self._failures.pop(job.stream, None)
             elif result is None:
-                self._hold(job, held)
+                if keep_held:
+                    self._hold(job, held)
             else:
                 await self._failed(job, result)
         self._queue.extendleft(reversed(held))
@@ -231,25 +258,31 @@ class Lane:
         if job.held_count <= (HELD_INTERNAL_MAX if job.is_internal or job.send else HELD_MAX):
             held.append(job)
         else:
+            if job.send:
+                self._sends.discard(job.send)
             job.fail(Unavailable(f"{job.name}: its streams were held by other processes again and again; try again"))
 
     async def _failed(self, job: Job, error: BetimesError) -> None:
         job.fail(error)
         if isinstance(error, StoreError | WakeFailed):
             return  # told by whoever asked, or by the wake itself
-        if isinstance(job.command, Wake) and job.stream:
+        if job.send:
+            self._report(Report("send_failed", job.send.handle, error))
+        elif isinstance(job.command, Wake) and job.stream:
             self._report(Report("wake_failed", str(job.stream), error))
-            await self._snooze(job.stream, job.locked_version)
+            await self._snooze(job.stream)
         elif job.is_internal:
             self._report(Report("job_failed", job.name, error))
 
-    async def _snooze(self, stream: StreamId, version: int) -> None:
+    async def _snooze(self, stream: StreamId) -> None:
         if len(self._failures) >= FAILURES_REMEMBERED_MAX:
             self._failures.clear()
         failures = self._failures[stream] = self._failures.get(stream, 0) + 1
         rest_s = min(self._settings.snooze_min_s * 2 ** (failures - 1), self._settings.snooze_max_s)
         try:
-            await self._store.snooze(stream, version, await self._store.now() + seconds(rest_s))
+            row = (await self._store.load([stream])).get(stream)
+            if row:
+                await self._store.snooze(stream, row.version, await self._store.now() + seconds(rest_s))
         except StoreError as error:
             self._report(Report("snooze_failed", str(stream), error))
 

@@ -33,6 +33,10 @@ class PoliciesInForce:
         """These are in the store now."""
         self._saved.update(fingerprints)
 
+    def repairing(self) -> Policy:
+        """What `tenant` streams are decided under when what is in force does not fit the code any more."""
+        return self._book.effective()
+
     def guess(self, tenant: str) -> Policy:
         return self._last.get(tenant) or self.effective(tenant, None, None)
 

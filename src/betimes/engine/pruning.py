@@ -11,7 +11,7 @@ import msgspec
 
 from betimes.core.canonical import encode
 from betimes.core.deciders import Checkpoint
-from betimes.core.errors import Invalid
+from betimes.core.errors import Invalid, StoreError
 from betimes.core.instants import Instant, seconds
 from betimes.core.segments import Segment, segment_digest
 from betimes.core.streams import StreamId
@@ -57,8 +57,14 @@ async def prune(store: Store, kinds: Kinds, retention: Retention, *, tenant: str
 
 
 async def _prune_stream(store: Store, kinds: Kinds, stream: StreamId, before_at: Instant, report: PruneReport) -> None:
-    replayed = Replayed(stream, kinds.of(stream))
-    last = await _fold_before(store, replayed, before_at)
+    try:
+        replayed = Replayed(stream, kinds.of(stream))
+        last = await _fold_before(store, replayed, before_at)
+    except StoreError:
+        raise
+    except Exception as error:  # noqa: BLE001 — whatever a row or a fold does is a finding about this stream
+        report.findings.append(Finding(stream, 0, f"it cannot be read: {error!r}"))
+        return
     if replayed.findings:
         report.findings += replayed.findings
     elif last and replayed.segments > 1:

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Report(NamedTuple):
-    """`what` is a stable word (`wake_failed`, `send_dead`, `call_dead`, …), `name` the stream or effect."""
+    """`what` is a stable word (`wake_failed`, `send_failed`, `call_dead`, …), `name` the stream or effect."""
 
     what: str
     name: str
@@ -18,6 +18,18 @@ class Report(NamedTuple):
 Reporter: TypeAlias = Callable[[Report], None]
 
 _log = logging.getLogger("betimes")
+
+
+def guarded(report: Reporter) -> Reporter:
+    """The reporter, unable to break whatever reports to it."""
+
+    def told(said: Report) -> None:
+        try:
+            report(said)
+        except Exception:  # noqa: BLE001 — it is the user's
+            _log.exception("the reporter failed on %s: %s", said.what, said.name)
+
+    return told
 
 
 def log_report(report: Report) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from betimes.core.errors import Invalid
+
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much the engine takes on at once, and how long it waits."""
@@ -30,7 +32,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     attempts_on_conflict_max: int = 5
     """How often a turn that met a conflict is decided anew before its caller is told."""
-    unknown_resolve_s: float = 30.0
+    unknown_resolve_s: float = 10.0
     """How long an unknown commit outcome is looked into before its caller is told."""
     retry_store_min_s: float = 0.05
     """First pause when the store is unavailable; it doubles each time."""
@@ -57,3 +59,17 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     key_retention_s: int = 7 * 86_400
     """How long an idempotency key is kept after its segment and whatever that segment promised."""
+
+    def __post_init__(self) -> None:
+        wrong = [name for name in self.__struct_fields__ if not _fits(name, getattr(self, name))]
+        if wrong:
+            raise Invalid(f"these settings must be numbers, and at least 1 where they bound work: {', '.join(wrong)}")
+
+
+_BOUNDS_WORK = (
+    "batch_max", "queue_max", "calls_max", "effects_max", "wakes_before_command_max", "attempts_on_conflict_max",
+)  # fmt: skip
+
+
+def _fits(name: str, value: object) -> bool:
+    return type(value) in (int, float) and value >= (name in _BOUNDS_WORK)  # type: ignore[operator]

@@ -15,6 +15,7 @@ stream keep their order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -22,11 +23,20 @@ from msgspec.structs import replace
 
 from betimes.core.canonical import encode
 from betimes.core.deciders import Command, Decision, Refusal, View, Wake
-from betimes.core.errors import BetimesError, Fault, KeyConflict, NewerVersion, Refused, UnknownKind, WakeFailed
+from betimes.core.errors import (
+    BetimesError,
+    Fault,
+    KeyConflict,
+    NewerVersion,
+    PolicyInvalid,
+    Refused,
+    UnknownKind,
+    WakeFailed,
+)
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
-from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
 from betimes.domains.tenant.model import DEPLOYMENT, tenant_stream
 from betimes.engine.cache import Cached, StateCache
 from betimes.engine.jobs import NEWS_PLACE, WAKE, Ended, Job, Sent
@@ -62,7 +72,6 @@ class Workspace:
         self._blocked: set[StreamId] = set()
         self._blocked_sources: set[StreamId] = set()
         self._used: dict[KeyId, tuple[str, Recorded]] = {}
-        self._sent: dict[EffectId, Recorded] = {}
         self.changes = Changes()
         self._policies_used: dict[str, Policy] = {}
         self._policies_named: dict[str, Policy] = {}
@@ -71,9 +80,10 @@ class Workspace:
         """Streams that jobs need under the policy in force and that the one last seen did not tell of."""
         more: set[StreamId] = set()
         for tenant, guessed in {job.stream.tenant: job.policy for job in jobs if job.stream}.items():
-            policy = self._policy(tenant)
-            if policy is not None and policy is not guessed:
-                more.update(self._needed_under(policy, tenant, jobs))
+            with suppress(BetimesError):  # whoever asked is told when the job is taken
+                policy = self._policy(tenant)
+                if policy is not None and policy is not guessed:
+                    more.update(self._needed_under(policy, tenant, jobs))
         return more - self._tx.rows.keys() - self._tx.unchanged if more else more
 
     def _needed_under(self, policy: Policy, tenant: str, jobs: Sequence[Job]) -> Iterator[StreamId]:
@@ -86,13 +96,13 @@ class Workspace:
         """Decide a job. `HELD` if it must wait for another batch; raises what its caller should be told."""
         if job.stream is None:
             return self._settle_only(job)
-        if job.send and job.send in self._sent:
-            return self._sent[job.send]  # queued twice, by its own process and by whoever looked for what is left
-        policy = self._policy(job.stream.tenant)
+        policy = self._policy_for(job.stream)
         lives = self._lives_of(job, job.stream, policy) if policy else None
         if job.send and not self._sendable(job.send):
             self._blocked_sources.add(job.send.source)  # gone, or not free: its target need not wait for that
             return HELD
+        if job.unreadable:
+            raise job.unreadable
         if policy is None or lives is None:
             return self._hold(job)
         try:
@@ -102,8 +112,6 @@ class Workspace:
             return self._hold(job)
         if recorded is not HELD:
             self._finish(job)
-            if job.send:
-                self._sent[job.send] = recorded
         return recorded
 
     def give_up(self, job: Job, error: BetimesError) -> None:
@@ -161,6 +169,15 @@ class Workspace:
         return bool(changes.streams or changes.sends_applied or changes.sends_dead or changes.settlements)
 
     # -- what a job needs
+
+    def _policy_for(self, stream: StreamId) -> Policy | None:
+        """The policy in force. If that does not fit the code any more, a better one can still be put in its place."""
+        try:
+            return self._policy(stream.tenant)
+        except PolicyInvalid:
+            if stream.kind != DEPLOYMENT.kind:
+                raise
+            return self._policies.repairing()
 
     def _policy(self, tenant: str) -> Policy | None:
         known = self._policies_used.get(tenant)
@@ -255,6 +272,7 @@ class Workspace:
         if command.__class__ is Wake:
             return self._wake(turn, lives)
         if own.alarm_at is not None and not isinstance(command, own.decider.stops) and not self._ring(turn, lives):
+            job.held_count = -1  # there was progress: it waits for nobody
             return self._hold(job)
         return self._step(turn, lives, command, key)
 
@@ -297,11 +315,15 @@ class Workspace:
 
     def _other(self, stream: StreamId, lives: list[Live]) -> Live:
         """A stream the decision also writes: one it asked for, or a new one it makes."""
-        for live in lives:
+        if stream == lives[0].stream:
+            raise Fault(f"a decision for {stream} names its own stream in `also`; its events belong in `events`")
+        for live in lives[1:]:
             if live.stream == stream:
                 return live
         here = self._lives.get(stream)
         if here is None:
+            if checked_stream(*stream).tenant != lives[0].stream.tenant:
+                raise Fault(f"a decision for {lives[0].stream} writes to another tenant, {stream}")
             here = self._lives[stream] = Live.new(stream, self._kinds.of(stream))
         elif here.version:
             raise _Exists(stream)
@@ -316,8 +338,13 @@ class Workspace:
 def streams_of(kinds: Kinds, job: Job, stream: StreamId, policy: Policy) -> tuple[StreamId, ...]:
     """The streams a job must hold, its own first; those a wake ahead of it needs are among them."""
     decider = kinds.of(stream).decider
-    needed = decider.needs(stream, job.command, policy)
-    woken = decider.needs(stream, WAKE, policy)
+    try:
+        needed = decider.needs(stream, job.command, policy)
+        woken = decider.needs(stream, WAKE, policy)
+    except BetimesError:
+        raise
+    except Exception as error:
+        raise Fault(f"asking what {stream} needs failed: {error!r}") from error
     if not needed and not woken and not job.also_locks:
         return (stream,)
     return tuple(dict.fromkeys((stream, *needed, *woken, *job.also_locks)))
@@ -330,9 +357,11 @@ def _decide(own: Live, view: View[Any], command: Command, turn: Turn) -> Decisio
         raise
     except Exception as error:
         raise Fault(f"deciding {type(command).__name__} for {own.stream} failed: {error!r}") from error
+    if isinstance(decision, Decision):
+        return decision
     if isinstance(decision, Refusal):
         raise Refused(decision.reason, decision.message)
-    return decision
+    raise Fault(f"deciding {type(command).__name__} for {own.stream} gave {decision!r}, not a Decision or a Refusal")
 
 
 def _unwritten(own: Live, turn: Turn, decision: Decision) -> Recorded:

@@ -28,6 +28,7 @@ from betimes.engine.store import SEND, Changes, EffectWrite, KeyWrite, StreamWri
 ENTRY_CHARS = 256
 """What a cached state costs besides its text."""
 _NO_INDEX = Index()
+_INSTANT = (int, type(None))
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
@@ -43,12 +44,13 @@ class Live:
     """A stream in the working set: as it was locked (`base`), and as the batch has left it so far."""
 
     __slots__ = (
-        "alarm_at", "at", "base", "chars", "created", "decider", "digest", "index", "state", "stream", "text",
-        "version",
+        "alarm_at", "at", "base", "chars", "created", "decider", "digest", "index", "kind", "state", "stream",
+        "text", "version",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId, kind: Kind, entry: Cached) -> None:
         self.stream = stream
+        self.kind = kind
         self.decider = kind.decider
         self.version, self.state, self.at, self.alarm_at, self.digest, self.chars = entry
         self.base = self.version
@@ -145,6 +147,7 @@ def _judged(verdict: Verdict | None, stream: StreamId) -> tuple[Verdict | None, 
 
 def _after(live: Live, events: tuple[Event, ...], turn: Turn, settings: EngineSettings, said: Said) -> After:
     stream, decider, job = live.stream, live.decider, turn.job
+    _check_events(live, events)
     state, alarm_at, listed = _folded(live, events)
     text = None if state is None else text_of(state, settings.state_chars_max, "the state of", stream)
     written = text_of(events, settings.events_chars_max, "the events of", stream)
@@ -160,16 +163,33 @@ def _after(live: Live, events: tuple[Event, ...], turn: Turn, settings: EngineSe
     return After(state, text, alarm_at, listed, segment)
 
 
+def _check_events(live: Live, events: tuple[Event, ...]) -> None:
+    """What is written must be readable again: events are of the kind's own classes."""
+    known = live.kind.event_classes
+    for event in events:
+        if event.__class__ not in known:
+            raise Fault(
+                f"a decision for {live.stream} has the event {event!r}, which its decider's `events` do not name"
+            )
+
+
 def _folded(live: Live, events: tuple[Event, ...]) -> tuple[Any, Instant | None, Index]:
     decider, state = live.decider, live.state
     try:
         for event in events:
             state = decider.fold(state, event)
-        return (state, None, _NO_INDEX) if state is None else (state, decider.alarm(state), decider.index(state))
+        if state is None:
+            return None, None, _NO_INDEX
+        alarm_at, listed = decider.alarm(state), decider.index(state)
     except BetimesError:
         raise
     except Exception as error:
         raise Fault(f"folding {live.stream} failed: {error!r}") from error
+    if alarm_at.__class__ not in _INSTANT or listed.due_at.__class__ not in _INSTANT:
+        raise Fault(
+            f"the alarm {alarm_at!r} or due_at {listed.due_at!r} of {live.stream} is not an instant: an int or None"
+        )
+    return state, alarm_at, listed
 
 
 def _effects(own: Live, effects: Sequence[Effect], turn: Turn, settings: EngineSettings) -> list[EffectWrite]:
@@ -186,6 +206,7 @@ def _effect(id: EffectId, effect: Effect, turn: Turn, settings: EngineSettings) 
     if to and to.tenant != id.tenant:
         raise Fault(f"an effect of {id.source} is addressed to another tenant, {to}; it must stay within its own")
     if isinstance(effect, Call):
+        _check_call(effect, id)
         payload = text_of(effect.payload, settings.effect_chars_max, "an effect of", id.source)
         return EffectWrite(
             id, effect.executor, payload, turn.now, effect.not_before_at or turn.now, effect.at_most_once,
@@ -194,6 +215,17 @@ def _effect(id: EffectId, effect: Effect, turn: Turn, settings: EngineSettings) 
     command = text_of(effect.command, settings.effect_chars_max, "a command from", id.source)
     sent = Sent(msgspec.Raw(command.encode()), effect.key, effect.collection, effect.request, turn.job.correlation)
     return EffectWrite(id, SEND, encode(sent), turn.now, turn.now, to=effect.to)
+
+
+def _check_call(call: Call, id: EffectId) -> None:
+    if call.executor == SEND or not call.executor:
+        raise Fault(
+            f"a call of {id.source} names the executor {call.executor!r}, which is reserved; give it another name"
+        )
+    if call.lease_s.__class__ is not int or call.attempts_max.__class__ is not int:
+        raise Fault(f"a call of {id.source} has a lease or a number of attempts that is not a whole number")
+    if call.lease_s < 1 or call.attempts_max < 1 or call.not_before_at.__class__ not in _INSTANT:
+        raise Fault(f"a call of {id.source} has a lease or attempts under 1, or a not_before_at that is no instant")
 
 
 def text_of(value: Any, chars_max: int, what: str, stream: StreamId) -> str:

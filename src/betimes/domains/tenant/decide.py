@@ -8,7 +8,7 @@ from betimes.core.errors import PolicyInvalid
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy, PolicyBook
 from betimes.core.streams import StreamId
-from betimes.domains.tenant.model import DEPLOYMENT, Commands, Events, PolicySet, SetPolicy, TenantState
+from betimes.domains.tenant.model import DEPLOYMENT, Commands, Events, PolicySet, SetPolicy, TenantState, tenant_stream
 
 
 def tenant_decider(book: PolicyBook) -> Decider[TenantState]:
@@ -19,6 +19,8 @@ def tenant_decider(book: PolicyBook) -> Decider[TenantState]:
     ) -> Decision | Refusal:
         if not isinstance(command, SetPolicy):
             return Decision()
+        if view.stream.id != view.stream.tenant:
+            return Refusal("WRONG_STREAM", f"the policy of a tenant is in force in {tenant_stream(view.stream.tenant)}")
         deployment = view.others.get(DEPLOYMENT)
         try:
             book.effective(deployment.policy if deployment else {}, command.policy)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import apsw
 
-from betimes.core.errors import BetimesError, Conflict, MalformedRow, Unavailable, Unknown
+from betimes.core.errors import BetimesError, Conflict, Fault, MalformedRow, Unavailable, Unknown
 
 LOCK_TIMEOUT_S = 5.0
 
@@ -29,15 +29,18 @@ _LASTING = (apsw.ReadOnlyError, apsw.PermissionsError, apsw.CantOpenError, apsw.
 
 
 def translated(error: apsw.Error, path: str) -> BetimesError:
-    """The store's error for one of SQLite's that came before any commit."""
+    """The store's error for one of SQLite's that came before any commit.
+
+    One that says nothing about the file, such as a value of the wrong type, is somebody's mistake and a `Fault`.
+    """
     if isinstance(error, apsw.ConstraintError) and getattr(error, "extendedresult", 0) in _TAKEN:
         return Conflict(f"{path} holds a row of this name already: {error}")
     if isinstance(error, _DAMAGED):
         return MalformedRow(
             f"{path} is not a readable SQLite database ({error}); check the path, or restore the file from a backup"
         )
-    advice = next((advice for kind, advice in _UNAVAILABLE if isinstance(error, kind)), "refused the request")
-    return Unavailable(f"{path} {advice} ({error})")
+    advice = next((advice for kind, advice in _UNAVAILABLE if isinstance(error, kind)), None)
+    return Unavailable(f"{path} {advice} ({error})") if advice else Fault(f"{path} refused what was written: {error}")
 
 
 def translated_commit(error: apsw.Error, path: str) -> BetimesError:
