@@ -39,7 +39,7 @@ def show(name: str, rows: list[dict[str, Any]]) -> None:
         table.add_column(column, justify="right")
     for row in rows:
         table.add_row(*(f"{value:,.2f}" if isinstance(value, float) else str(value) for value in row.values()))
-    Console().print(table)
+    Console(width=150).print(table)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 A batch of knocks is decided under lock and written in one transaction: states loaded and decoded, the same `decide`,
 `fold`, verdict, digest and JSON as the engine's, a row per stream, per segment and per key, plain SQL, full durability.
-There is no queue, no alarm, no effect, no policy change, no failure handling.
+There is no alarm, no effect, no change of policy, no other process to share with and no handling of failures.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Timing: submitters through the engine, batches through the loop, and the few numbers taken from them."""
+"""Timing: the same submitters through the engine and through the loop, and the few numbers taken from them."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 from statistics import median
 from typing import NamedTuple
@@ -45,29 +45,58 @@ def engine_on(place: Place, batch_max: int = 256) -> Engine:
 
 async def through_engine(engine: Engine, source: Iterator[tuple[str, str]], submitters: int, total: int) -> Measured:
     """So many tasks, each submitting one command after the other."""
+
+    async def submit(gate: str, key: str) -> None:
+        await engine.submit(Submission(stream=StreamId(TENANT, "gate", gate), command=Knock("visitor"), key=key))
+
+    return await _submitting(submit, source, submitters, total)
+
+
+async def through_loop(loop: Loop, source: Iterator[tuple[str, str]], submitters: int, total: int) -> Measured:
+    """The same tasks, served by the least that can serve them: a list of what waits, one transaction for all of it."""
+    waiting: list[tuple[str, str]] = []
+    answers: list[asyncio.Future[None]] = []
+    asked = asyncio.Event()
+
+    async def submit(gate: str, key: str) -> None:
+        waiting.append((gate, key))
+        answers.append(asyncio.get_running_loop().create_future())
+        asked.set()
+        await answers[-1]
+
+    async def serve() -> None:
+        while True:
+            await asked.wait()
+            asked.clear()
+            batch, told = waiting.copy(), answers.copy()
+            waiting.clear()
+            answers.clear()
+            await loop.run(batch)
+            for answer in told:
+                answer.set_result(None)
+
+    serving = asyncio.create_task(serve())
+    try:
+        return await _submitting(submit, source, submitters, total)
+    finally:
+        serving.cancel()
+
+
+async def _submitting(
+    submit: Callable[[str, str], Awaitable[None]], source: Iterator[tuple[str, str]], submitters: int, total: int
+) -> Measured:
     waits: list[float] = []
 
     async def submitter(share: int) -> None:
         for _ in range(share):
             gate, key = next(source)
             started = time.perf_counter()
-            await engine.submit(Submission(stream=StreamId(TENANT, "gate", gate), command=Knock("visitor"), key=key))
+            await submit(gate, key)
             waits.append(time.perf_counter() - started)
 
     started = time.perf_counter()
     await asyncio.gather(*(submitter(total // submitters) for _ in range(submitters)))
     return measured(len(waits), time.perf_counter() - started, waits)
-
-
-async def through_loop(loop: Loop, source: Iterator[tuple[str, str]], batch: int, total: int) -> Measured:
-    """Full batches, one after the other."""
-    waits: list[float] = []
-    started = time.perf_counter()
-    for _ in range(total // batch):
-        begun = time.perf_counter()
-        await loop.run([next(source) for _ in range(batch)])
-        waits.append(time.perf_counter() - begun)
-    return measured(total // batch * batch, time.perf_counter() - started, waits)
 
 
 def measured(done: int, elapsed_s: float, waits: list[float]) -> Measured:

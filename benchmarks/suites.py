@@ -20,7 +20,7 @@ ROUNDS = 5
 
 
 async def engine_against_loop(kind: str, scale: float) -> list[Row]:
-    """The engine with 64 submitters against the hand-written loop with batches of 64, in turns, on one database."""
+    """64 submitters at the engine and at the hand-written loop, in turns, on one database."""
     total = int(6_400 * scale) // 64 * 64
     async with PLACES[kind](GATES) as place, engine_on(place) as engine:
         loop = await hand_written(place)

@@ -12,11 +12,11 @@ from betimes.core.deciders import Decider, Decision, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
-from betimes.engine.store import LedgerQuery
+from betimes.engine.store import NOT_CACHED, Ask, LedgerQuery
 from betimes.testing.sample import GATE as SAMPLE_GATE
 from betimes.testing.sample import SAMPLE, Shut
 from tests.engine.worlds import World, until, world
-from tests.stores.backends import Backend
+from tests.stores.backends import BACKENDS, Backend
 
 
 async def commands(w: World) -> list[str]:
@@ -136,3 +136,13 @@ async def test_streams_that_are_due_are_claimed_in_one_call(backend: Backend, tm
             w.clock.advance(1)
         done = await w.engine.submit_due(["gate"], lambda stream: Shut(), 3)
         assert [recorded.stream.id for recorded in done] == ["g0", "g1", "g2"]
+
+
+async def test_a_claim_leaves_streams_that_others_hold_to_them(tmp_path: Path) -> None:
+    async with world(BACKENDS[0], tmp_path, policy={"tenant_per_hour": 9}) as w:
+        await w.knock("ann")
+        async with w.other.store.begin(Ask({StreamId("acme", "quota", "all"): NOT_CACHED})):
+            assert await w.engine.submit_due(["gate"], lambda stream: Shut(), 3) == []
+        await w.engine.tick()
+        assert not (await w.state()).shut, "nobody was told of it, so it did not happen"
+        assert len(await w.engine.submit_due(["gate"], lambda stream: Shut(), 3)) == 1
