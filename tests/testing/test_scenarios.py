@@ -97,6 +97,11 @@ def test_what_follows_from_a_decision_needs_an_event_of_its_own(more: dict[str, 
     jar(deciding(Added(), **more)).when(Put()).then(Added())
 
 
+def test_events_of_its_own_belong_in_events() -> None:
+    with pytest.raises(AssertionError, match="names its own stream in `also`"):
+        jar(deciding(Added(), also={StreamId("tenant", "jar", "subject"): (Added(),)})).when(Put())
+
+
 @pytest.mark.parametrize(
     ("event", "problem"),
     [

@@ -178,6 +178,8 @@ def given(
 
 
 def _check_decision(stream: StreamId, decision: Decision) -> None:
+    if stream in decision.also:
+        raise AssertionError(f"a decision for {stream} names its own stream in `also`; its events belong in `events`")
     if not decision.events and (decision.also or decision.effects):
         raise AssertionError(
             f"a decision for {stream} has effects or other streams' events but no event of its own: {decision}"
