@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +86,40 @@ def error_table() -> Iterator[str]:
 
 
 def report_words() -> set[str]:
-    """The first argument of every `Report(…)` in the engine; one that is put together is shown as its pattern."""
-    words = set()
-    for path in ENGINE.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Report":
-                words.add(ast.unparse(node.args[0]).strip("f'"))
-    return words
+    """The first argument of every `Report(…)` in the engine."""
+    trees = (ast.parse(path.read_text()) for path in ENGINE.glob("*.py"))
+    return {word for tree in trees for word in words_below(tree, {})}
+
+
+def words_below(node: ast.AST, known: dict[str, list[str]]) -> Iterator[str]:
+    """The words at or below a node; `known` is what each name may be there, by the `if name in (…)` around it."""
+    if isinstance(node, ast.If):
+        known = known | membership(node.test)
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Report":
+        yield from spelt(node.args[0], known)
+    for below in ast.iter_child_nodes(node):
+        yield from words_below(below, known)
+
+
+def membership(test: ast.expr) -> dict[str, list[str]]:
+    match test:
+        case ast.Compare(left=ast.Name(name), ops=[ast.In()], comparators=[ast.Tuple(values)]):
+            return {name: [str(ast.literal_eval(value)) for value in values]}
+        case _:
+            return {}
+
+
+def spelt(word: ast.expr, known: dict[str, list[str]]) -> list[str]:
+    """Everything the expression may be; one that cannot be told is shown as it is written."""
+    match word:
+        case ast.Constant(value):
+            return [str(value)]
+        case ast.FormattedValue(ast.Name(name)) if name in known:
+            return known[name]
+        case ast.JoinedStr(parts):
+            return ["".join(spelling) for spelling in product(*(spelt(part, known) for part in parts))]
+        case _:
+            return [ast.unparse(word)]
 
 
 if __name__ == "__main__":
