@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import importlib
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 
@@ -21,6 +28,46 @@ def test_the_kernel_example_prints_what_the_readme_shows() -> None:
     for line in block.splitlines():
         assert line.removeprefix("    ") in printed, line
     assert "demo/person/ann at version 3: its digest does not fit its content" in printed
+
+
+def python_in(page: str, containing: str) -> str:
+    """The one block of Python on the page that contains the text."""
+    blocks = [part.split("```")[0] for part in (ROOT / page).read_text().split("```python\n")[1:]]
+    [block] = [block for block in blocks if containing in block]
+    return block
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the example defines and imports."""
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    return dict(vars(importlib.import_module("kernel")))
+
+
+def test_the_readmes_program_runs_on_the_examples_rule(
+    kernel: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = kernel | {"uuid4": uuid4}
+    exec(python_in("README.md", "async def main"), names)
+    asyncio.run(names["main"]())
+    assert "Verdict(answer='NOW', reasons=('CLEAR',)" in capsys.readouterr().out
+
+
+def test_the_scenario_in_the_docs_passes(kernel: dict[str, Any]) -> None:
+    exec(python_in("docs/deciders.md", "given("), kernel)
+
+
+def test_one_of_two_equal_nudges_stays_when_the_other_is_sent(kernel: dict[str, Any]) -> None:
+    waiting = ((1, "stretch"), (2, "drink"), (3, "stretch"))
+    sent = kernel["fold"](kernel["Person"](waiting=waiting), kernel["Sent"]("stretch", 1))
+    assert sent.waiting == ((2, "drink"), (3, "stretch"))
+
+
+def test_the_example_imports_only_what_is_public() -> None:
+    for node in ast.walk(ast.parse((ROOT / "examples" / "kernel.py").read_text())):
+        if isinstance(node, ast.ImportFrom) and (module := node.module or "").startswith("betimes"):
+            assert module == "betimes" or module.startswith(("betimes.stores.", "betimes.testing.")), module
 
 
 def test_every_example_is_tested() -> None:
