@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -27,6 +27,7 @@ class Lane:
         self._path = path
         self._connect = connect
         self._connection: Connection | None = None
+        self._last: Future[Any] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"betimes-sqlite-{name}")
 
     async def run(self, job: Callable[[Connection], _Result]) -> _Result:
@@ -39,6 +40,23 @@ class Lane:
                 self._connection.patience.given_up = True
             raise
 
+    def run_here(self, job: Callable[[Connection], None]) -> bool:
+        """Run a short job in the caller's own thread, which spares two changes of thread; whether that was possible.
+
+        It is when the lane's thread has nothing to do and no lock must be waited for. A job that could not be run, or
+        that failed, left nothing behind and may be given to the thread.
+        """
+        connection = self._connection
+        if connection is None or not (self._last is None or self._last.done()):
+            return False
+        connection.patience.given_up = True
+        try:
+            job(connection)
+        except apsw.Error:
+            connection.rollback()
+            return False
+        return True
+
     async def undo(self) -> None:
         """Leave no transaction open, also when the caller is cancelled now: the next job comes after this."""
         await asyncio.shield(asyncio.wrap_future(self._submit(Connection.rollback)))
@@ -50,9 +68,11 @@ class Lane:
 
     def _submit(self, job: Callable[[Connection], _Result]) -> Future[_Result]:
         try:
-            return self._thread.submit(self._work, job)
+            future = self._thread.submit(self._work, job)
         except RuntimeError as error:
             raise Unavailable(f"the store on {self._path} was closed; await its open() first") from error
+        self._last = future
+        return future
 
     def _work(self, job: Callable[[Connection], _Result]) -> _Result:
         try:

@@ -23,6 +23,8 @@ from betimes.stores.sqlite.reading import seen
 from betimes.stores.sqlite.rows import Place, row_of
 
 _Result = TypeVar("_Result")
+ROWS_HERE_MAX = 16
+"""Rows that may be looked up in the event loop's own thread; more would keep it from its other work."""
 _DUE_QUERIES: Mapping[DueIndex, str] = {"alarm": "due_alarms", "due": "due_streams"}
 
 
@@ -42,14 +44,16 @@ class SqliteTx:
         self._places: dict[StreamId, Place] = {}
 
     async def start(self, ask: Ask) -> None:
-        """Take the write lock, then look at what is asked for."""
+        """Take the write lock, then look at what is asked for; a little of it without leaving the event loop."""
 
         def job(connection: Connection) -> None:
             connection.begin()
             self.now = self._clock()
             self._look(connection, ask)
 
-        await self._step(job)
+        few = len(ask.locks) + len(ask.reads) + len(ask.keys) <= ROWS_HERE_MAX
+        if not (few and self._writer.run_here(job)):
+            await self._step(job)
 
     async def start_due(
         self, index: DueIndex, kinds: Sequence[str], limit: int, until_at: Instant | None, tenant: str | None
