@@ -137,7 +137,7 @@ class Proxy:
         answers = asyncio.create_task(_pump(far_reader, writer))
         with suppress(ConnectionError):
             while data := await reader.read(65536):
-                if self.cut and b"COMMIT\0" in data:
+                if self.cut and (b"COMMIT\0" in data or b"COMMIT AND CHAIN\0" in data):
                     await self._cut(data, answers, far_reader, far_writer)
                     break
                 far_writer.write(data)

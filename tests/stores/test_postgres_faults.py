@@ -83,9 +83,32 @@ async def test_a_connection_lost_before_the_commit_was_sent_means_nothing_was_wr
     async with two_stores() as (one, two), raw_connection() as other:
         async with one.begin(locking(A)) as tx:
             await other.fetchval(END_OTHERS)
+            for _ in range(500):
+                await asyncio.sleep(0 if tx._session.is_lost() else 0.01)
             with pytest.raises(Unavailable):
                 await tx.commit(moved(A, 1, tx.now))
         await commit_at_last(two, moved(A, 1, 0))
+
+
+async def test_a_ready_connection_that_broke_is_replaced_unnoticed() -> None:
+    async with two_stores() as (one, _), raw_connection() as other:
+        for version in range(1, 6):
+            await commit(one, moved(A, version, 0))
+            assert one._sessions._ready, "the next transaction has begun"
+            await other.fetchval(END_OTHERS)
+        assert (await one.load([A]))[A].version == 5
+
+
+async def test_a_ready_connection_stands_for_a_moment_only_and_is_given_to_whoever_needs_it() -> None:
+    idle = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'betimes' AND state = 'idle in transaction'"
+    async with opened_stores(server_dsn(), pool_max=1, idle_timeout_s=0.4) as (store,), raw_connection() as other:
+        await commit(store, moved(A, 1, 0))
+        assert (await store.load([A]))[A].version == 1, "the only connection was ready for something else"
+        await commit(store, moved(A, 2, 0))
+        assert await other.fetchval(idle) == 1
+        await asyncio.sleep(0.3)
+        assert await other.fetchval(idle) == 0
+        await commit(store, moved(A, 3, 0))
 
 
 async def test_the_callers_error_comes_through_although_the_connection_is_gone() -> None:

@@ -26,7 +26,8 @@ async def written_but_not_committed(tx: PostgresTx, changes: Changes) -> AsyncIt
     drawn, go = asyncio.Event(), asyncio.Event()
     session, send_commit = tx._session, tx._session.commit
 
-    async def commit_when_told() -> None:
+    async def commit_when_told(last: str = "") -> None:
+        await session.execute(last)
         drawn.set()
         await go.wait()
         await send_commit()

@@ -73,6 +73,13 @@ def refused(error: Exception, server: str, *, committing: bool = False) -> Excep
     return Unavailable(f"{server}: {_NEXT_STEPS.get(state) or _described(error)}")
 
 
+def ended_by_server(error: BaseException | None) -> bool:
+    """Whether an error says that its connection is gone; the server may have ended it for standing idle."""
+    state = str(getattr(error, "sqlstate", None) or "")
+    lost = isinstance(error, driver().InterfaceError | ConnectionError)
+    return lost or state == "25P03" or state.startswith(("08", "57P"))
+
+
 def _described(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time, or all of the pool's connections are busy; try again"

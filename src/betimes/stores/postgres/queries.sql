@@ -14,7 +14,9 @@ SELECT * FROM betimes.begin_due(:index, :kinds, :tenant, :until_at, :limit, :now
 
 -- commit_batch: write everything a batch leads to
 SELECT betimes.commit_batch(
-    :streams, :segments, :keys, :effects, :applied, :dead, :settled, :unwritten, :unused, :now
+    :streams::betimes.stream_write[], :segments::betimes.segment_write[], :keys::betimes.key_write[],
+    :effects::betimes.effect_write[], :applied::betimes.effect_id[], :dead::betimes.dead_send[],
+    :settled::betimes.settlement[], :unwritten::betimes.stream_id[], :unused::betimes.key_id[], :now
 );
 
 -- turn_at: the turn that wrote a version

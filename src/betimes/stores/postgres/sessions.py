@@ -5,8 +5,12 @@ was stopped cannot hold a row for ever: the server ends its transaction. Plans a
 statement here is a walk along one, whatever the statistics say of a table that is still empty. Behind a pooler a
 session cannot be set up once, so each transaction brings its settings along in the message that begins it.
 
-**Round trips.** BEGIN and `begin_batch`, then `commit_batch` and COMMIT; a connection goes back to the pool without
-another one, since nothing here changes a session's state.
+**Round trips.** BEGIN and `begin_batch`, then `commit_batch` and COMMIT; a small batch's `commit_batch` and COMMIT are
+one message. A connection goes back to the pool without another one, since nothing here changes a session's state.
+
+**The ready connection.** A transaction that ends begins the next one in the same message, and its connection is kept
+ready for whoever comes next, one of them and for a second at most; it holds no lock and no snapshot meanwhile. Whoever
+needs it for something else gets it. If it broke while it stood ready, what it was taken for is tried on another one.
 
 **Leaving.** However a transaction is left, also by cancellation, it is rolled back and its connection given back, by a
 task of its own that a second cancellation cannot stop. A connection that cannot be rolled back is closed.
@@ -15,14 +19,14 @@ task of its own that a second cancellation cannot stop. A connection that cannot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from betimes.core.errors import Unavailable
-from betimes.stores.postgres.driver import driver, failures, refused, server_name
+from betimes.stores.postgres.driver import driver, ended_by_server, failures, refused, server_name
 from betimes.stores.postgres.rows import Record
 from betimes.stores.postgres.statements import Prepared
 
@@ -33,6 +37,9 @@ Durability: TypeAlias = Literal["full", "relaxed"]
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 QUERIES_MAX = 1_000_000
 """After so many queries a connection is replaced."""
+READY_S = 1.0
+READY_MAX = 10_000
+"""So many times in a row a connection is kept ready; then the pool sees it, which may replace it."""
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
@@ -60,6 +67,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
             "enable_mergejoin": "off",
             "enable_memoize": "off",
             "jit": "off",
+            "standard_conforming_strings": "on",
         }
         return plain | ({"synchronous_commit": "off"} if self.durability == "relaxed" else {})
 
@@ -72,9 +80,14 @@ class SessionSettings(msgspec.Struct, frozen=True):
 class Session:
     """A connection while somebody has it; its errors are the contract's."""
 
-    def __init__(self, connection: PoolConnectionProxy[Any], server: str) -> None:
+    def __init__(
+        self, connection: PoolConnectionProxy[Any], server: str, *, chains: Callable[[], bool] = lambda: False
+    ) -> None:
         self.connection = connection
         self.ended = False
+        self.chained = False
+        """Ended, and the next transaction begun."""
+        self._chains = chains
         self._server = server
         self._failures = failures()
 
@@ -106,23 +119,26 @@ class Session:
         except self._failures as error:
             raise refused(error, self._server) from error
 
-    async def commit(self) -> None:
-        """COMMIT; whoever loses the connection from here on cannot know."""
-        if self._is_lost():
+    async def commit(self, last: str = "") -> None:
+        """COMMIT, after a last statement; whoever loses the connection from here on cannot know."""
+        if self.is_lost():
             raise Unavailable(f"{self._server}: the connection was lost before the commit; try again")
+        chained = self._chains()
+        end = "COMMIT AND CHAIN" if chained else "COMMIT"
         try:
-            answer = await self.connection.execute("COMMIT")
+            answer = await self.connection.execute(f"{last}; {end}" if last else end)
         except self._failures as error:
             raise refused(error, self._server, committing=True) from error
-        self.ended = True
+        self.ended, self.chained = True, chained
         if answer != "COMMIT":
             raise Unavailable(f"{self._server}: the transaction had failed and was rolled back; try again")
 
     async def roll_back(self) -> None:
-        await self.execute("ROLLBACK")
-        self.ended = True
+        chained = self._chains()
+        await self.execute("ROLLBACK AND CHAIN" if chained else "ROLLBACK")
+        self.ended, self.chained = True, chained
 
-    def _is_lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the connection is known to be gone; the pool takes one that is away from whoever has it."""
         try:
             return bool(self.connection.is_closed())
@@ -139,6 +155,12 @@ class Sessions:
         self._failures = failures()
         self._pool: Pool[Any] | None = None
         self._begin = settings.begin()
+        self._ready: PoolConnectionProxy[Any] | None = None
+        self._ready_s = min(READY_S, settings.idle_timeout_s / 2)
+        self._ready_count = 0
+        self._ready_end: asyncio.TimerHandle | None = None
+        self._returning: set[asyncio.Task[None]] = set()
+        self._waiting = 0
         self.server = server_name(settings.dsn)
 
     async def open(self) -> None:
@@ -164,6 +186,7 @@ class Sessions:
     async def close(self) -> None:
         pool, self._pool = self._pool, None
         if pool is not None:
+            await self._give_back(pool)
             await pool.close()
 
     @asynccontextmanager
@@ -177,19 +200,62 @@ class Sessions:
             await self._release(pool, connection)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Session]:
-        """A connection with a transaction begun; left without a commit, it is rolled back."""
+    async def transaction(self, first: Prepared) -> AsyncIterator[tuple[Session, list[Record]]]:
+        """A transaction and the answer to its first statement; left without a commit, it is rolled back."""
         pool = self._opened()
-        connection = await self._acquire(pool)
-        session = Session(connection, self.server)
+        connection = self._take_ready()
+        begun = connection is not None
+        session = Session(connection or await self._acquire(pool), self.server, chains=self._chains)
         try:
-            await session.execute(self._begin)
-            yield session
+            if not begun:
+                await session.execute(self._begin)
+            try:
+                answer = await session.rows(first)
+            except Unavailable as error:
+                if not begun or not (session.is_lost() or ended_by_server(error.__cause__)):
+                    raise
+                await self._leave(pool, session)
+                session = Session(await self._acquire(pool), self.server, chains=self._chains)
+                await session.execute(self._begin)
+                answer = await session.rows(first)
+            yield session, answer
         finally:
-            if session.ended:
-                await self._release(pool, connection)
-            else:
-                await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, connection)))
+            await self._leave(pool, session)
+
+    async def _leave(self, pool: Pool[Any], session: Session) -> None:
+        if session.chained and self._chains() and pool is self._pool and not session.is_lost():
+            self._keep_ready(session.connection)
+        elif session.ended and not session.chained:
+            await self._release(pool, session.connection)
+        else:
+            await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, session.connection)))
+
+    def _chains(self) -> bool:
+        """Whether a transaction that ends now had better begin the next one."""
+        return self._ready is None and not self._waiting and not self._settings.behind_pooler
+
+    def _keep_ready(self, connection: PoolConnectionProxy[Any]) -> None:
+        self._ready = connection
+        self._ready_count += 1
+        seconds = self._ready_s if self._ready_count % READY_MAX else 0
+        self._ready_end = asyncio.get_running_loop().call_later(seconds, self._give_back_soon)
+
+    def _take_ready(self) -> PoolConnectionProxy[Any] | None:
+        connection, self._ready = self._ready, None
+        if self._ready_end is not None:
+            self._ready_end.cancel()
+            self._ready_end = None
+        return connection
+
+    def _give_back_soon(self) -> None:
+        if self._pool is not None:
+            task = asyncio.ensure_future(self._give_back(self._pool))
+            self._returning.add(task)
+            task.add_done_callback(self._returning.discard)
+
+    async def _give_back(self, pool: Pool[Any]) -> None:
+        if connection := self._take_ready():
+            await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, connection)))
 
     async def rows(self, statement: Prepared) -> list[Record]:
         async with self.session() as session:
@@ -209,10 +275,15 @@ class Sessions:
         return self._pool
 
     async def _acquire(self, pool: Pool[Any]) -> PoolConnectionProxy[Any]:
+        if self._ready and not pool.get_idle_size() and pool.get_size() == pool.get_max_size():
+            await self._give_back(pool)
+        self._waiting += 1
         try:
             return await pool.acquire(timeout=self._settings.connect_timeout_s)
         except self._failures as error:
             raise refused(error, self.server) from error
+        finally:
+            self._waiting -= 1
 
     async def _roll_back(self, pool: Pool[Any], connection: PoolConnectionProxy[Any]) -> None:
         try:

@@ -53,6 +53,31 @@ def prepared(schema: str, name: str, values: Mapping[str, Any]) -> Prepared:
     return sql, [values[key] for key in names]
 
 
+def script(schema: str, name: str, values: Mapping[str, Any]) -> str | None:
+    """A statement with its arguments written out, where strings conform to the standard; none for one with a NUL."""
+    parts = [_literal(values[part]) if odd % 2 else part for odd, part in enumerate(_between_parameters(schema, name))]
+    sql = "".join(parts)
+    return None if "\0" in sql else sql
+
+
+@cache
+def _between_parameters(schema: str, name: str) -> tuple[str, ...]:
+    """A statement taken apart: every second part is the name of a parameter."""
+    return tuple(_PARAMETER.split(within(schema, statements()[name])))
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'" if "'" in value else f"'{value}'"
+    if value is None:
+        return "NULL"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, tuple):
+        return f"ROW({','.join(map(_literal, value))})"
+    return f"ARRAY[{','.join(map(_literal, value))}]" if value else "'{}'"
+
+
 @cache
 def _numbered(schema: str, name: str, absent: frozenset[str]) -> tuple[str, tuple[str, ...]]:
     numbers: dict[str, int] = {}

@@ -50,7 +50,7 @@ from betimes.stores.postgres import rows
 from betimes.stores.postgres.driver import failures, refused
 from betimes.stores.postgres.migrating import check_durable, check_writable, migrate
 from betimes.stores.postgres.sessions import Durability, Sessions, SessionSettings
-from betimes.stores.postgres.statements import SCHEMA, Prepared, checked_schema, prepared
+from betimes.stores.postgres.statements import SCHEMA, Prepared, checked_schema, prepared, script
 from betimes.stores.postgres.transaction import PostgresTx
 
 
@@ -110,22 +110,29 @@ class PostgresStore:
         """A statement by its name; `now` is the injected clock's time, or nothing, which is the database's."""
         return prepared(self._schema, name, values | {"now": self._clock() if self._clock else None})
 
+    def _script(self, name: str, **values: Any) -> str | None:
+        """The same with its values written out, to be sent with other statements; not every text can be."""
+        return script(self._schema, name, values | {"now": self._clock() if self._clock else None})
+
     async def now(self) -> Instant:
         return int(await self._sessions.value(self._statement("now")))
 
     @asynccontextmanager
     async def begin(self, ask: Ask) -> AsyncIterator[PostgresTx]:
-        async with self._sessions.transaction() as session:
-            tx = PostgresTx(session, self._statement, self._clock)
-            await tx.start(ask)
+        tx = PostgresTx(self._statement, self._script, self._clock)
+        async with self._sessions.transaction(tx.asks(ask)) as (session, answer):
+            tx.start(session, answer)
             yield tx
 
     @asynccontextmanager
     async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
                         tenant: str | None = None) -> AsyncIterator[PostgresTx]:  # fmt: skip
-        async with self._sessions.transaction() as session:
-            tx = PostgresTx(session, self._statement, self._clock)
-            await tx.start_due(index=index, kinds=list(kinds), limit=limit, until_at=until_at, tenant=tenant)
+        tx = PostgresTx(self._statement, self._script, self._clock)
+        due = self._statement(
+            "begin_due", index=index, kinds=list(kinds), limit=limit, until_at=until_at, tenant=tenant
+        )
+        async with self._sessions.transaction(due) as (session, answer):
+            tx.start_due(session, answer)
             yield tx
 
     async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = ()) -> Instant | None:

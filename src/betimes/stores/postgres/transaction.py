@@ -1,5 +1,8 @@
 """One transaction: `begin_batch` when it starts and when it asks for more, `commit_batch` and COMMIT when it ends.
 
+**A small batch is written and committed in one message**, its values written out as literals; so whoever loses the
+connection while it writes cannot know whether it committed. A larger one is cheaper to send as parameters.
+
 **What is asked for is sorted here**, as Python sorts tuples of text, which is the order of `COLLATE "C"`: whoever waits
 for rows, and then for keys, waits in the same order as everybody else.
 
@@ -19,7 +22,7 @@ like a row somebody holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -32,15 +35,21 @@ from betimes.stores.postgres.sessions import Session
 from betimes.stores.postgres.statements import Prepared
 
 Statement = Callable[..., Prepared]
+Script = Callable[..., str | None]
+SCRIPT_MAX = 4
+"""Up to so many segments are cheaper to write out as literals than a round trip for the COMMIT is."""
 
 
 class PostgresTx:
     """A transaction that holds its locks; see the contract's `Tx`."""
 
-    def __init__(self, session: Session, statement: Statement, clock: Callable[[], Instant] | None) -> None:
-        self._session = session
+    _session: Session
+
+    def __init__(self, statement: Statement, script: Script, clock: Callable[[], Instant] | None) -> None:
         self._statement = statement
+        self._script = script
         self._clock = clock
+        self._order: dict[str, list[Any]] = {}
         self._reserved: set[KeyId] = set()
         self._at_zero: set[StreamId] = set()
         self.now: Instant = 0
@@ -49,21 +58,25 @@ class PostgresTx:
         self.seen: dict[KeyId, SeenKey] = {}
         self.sends: set[EffectId] = set()
 
-    async def start(self, ask: Ask) -> None:
-        self.now = await self._ask(ask, ask.waits & ask.locks.keys())
+    def start(self, session: Session, answer: list[Record]) -> None:
+        """Go on with the answer to what `asks` said."""
+        self._session = session
+        self.now = self._take_in(answer)
 
     async def extend(self, ask: Ask) -> None:
-        await self._ask(ask, set())
+        self._take_in(await self._session.rows(self.asks(ask, waiting=False)))
 
-    async def start_due(self, **due: Any) -> None:
-        """Lock streams that are due instead of ones that are named."""
-        first, *records = await self._session.rows(self._statement("begin_due", **due))
+    def start_due(self, session: Session, answer: list[Record]) -> None:
+        """Go on with streams that are due instead of ones that are named."""
+        self._session = session
+        first, *records = answer
         self.now = self._clock() if self._clock else first["now"]
         for _, tenant, kind, id, *columns in records:
             self.rows[StreamId(tenant, kind, id)] = Row(*columns)
 
-    async def _ask(self, ask: Ask, waits: set[StreamId]) -> Instant:
-        """Ask, and take the answer in; the time it was given at."""
+    def asks(self, ask: Ask, *, waiting: bool = True) -> Prepared:
+        """The statement that asks; its answer speaks of places in the order that is kept here."""
+        waits = ask.waits & ask.locks.keys() if waiting else frozenset()
         order: dict[str, list[Any]] = {
             "wait": sorted(waits),
             "skip": sorted(ask.locks.keys() - waits),
@@ -71,22 +84,19 @@ class PostgresTx:
             "seen": sorted(set(ask.keys)),
             "send": sorted(set(ask.sends)),
         }
-        answer = await self._session.rows(
-            self._statement(
-                "begin_batch",
-                waits=asked(ask.locks, order["wait"]),
-                skips=asked(ask.locks, order["skip"]),
-                reads=asked(ask.reads, order["read"]),
-                keys=order["seen"],
-                sends=order["send"],
-            )
+        self._order = order
+        return self._statement(
+            "begin_batch",
+            waits=asked(ask.locks, order["wait"]),
+            skips=asked(ask.locks, order["skip"]),
+            reads=asked(ask.reads, order["read"]),
+            keys=order["seen"],
+            sends=order["send"],
         )
-        now = self._take_in(answer, order)
-        self._reserved |= set(order["seen"]) - self.seen.keys()
-        return self._clock() if self._clock else now
 
-    def _take_in(self, answer: list[Record], order: Mapping[str, list[Any]]) -> Instant:
-        now = 0
+    def _take_in(self, answer: list[Record]) -> Instant:
+        """Take the answer in; the time it was given at."""
+        order, now = self._order, 0
         for part, place, version, schema, state, at, alarm_at, digest in answer:
             match part:
                 case "clock":
@@ -103,7 +113,8 @@ class PostgresTx:
                         self.rows[stream] = Row(version, schema, state, at, alarm_at, digest)
                     if version == 0 and part != "read":
                         self._at_zero.add(stream)
-        return now
+        self._reserved |= set(order["seen"]) - self.seen.keys()
+        return self._clock() if self._clock else now
 
     async def commit(self, changes: Changes) -> None:
         if not any(getattr(changes, field) for field in changes.__struct_fields__):
@@ -111,8 +122,12 @@ class PostgresTx:
             return
         for fingerprint, body in sorted(changes.policies.items()):
             await self._session.rows(self._statement("save_policy", fingerprint=fingerprint, body=body))
-        await self._session.rows(self._statement("commit_batch", **self._everything(changes)))
-        await self._session.commit()
+        everything = self._everything(changes)
+        if len(changes.segments) <= SCRIPT_MAX and (script := self._script("commit_batch", **everything)):
+            await self._session.commit(script)
+        else:
+            await self._session.rows(self._statement("commit_batch", **everything))
+            await self._session.commit()
 
     def _everything(self, changes: Changes) -> dict[str, list[Values]]:
         written = {write.stream for write in changes.streams}
