@@ -172,6 +172,35 @@ async def test_the_transaction_of_a_stopped_process_is_ended_by_the_server() -> 
         assert set(await store.load([A])) == {A}
 
 
+async def test_a_process_stopped_in_the_middle_of_an_answer_is_ended_by_whoever_waited_for_it() -> None:
+    """The server waits for it to read on, for which there is no time-out."""
+    async with opened_stores(server_dsn(), lock_timeout_s=0.3) as (store,), raw_connection() as stopped:
+        await commit(store, moved(A, 1, 0))
+        await stopped.execute("SET application_name = 'betimes'")
+        transport: asyncio.ReadTransport = getattr(stopped, "_transport")  # noqa: B009
+        transport.pause_reading()
+        reading = asyncio.create_task(
+            stopped.execute(
+                f"BEGIN; SELECT repeat('x', 100000) FROM {store._schema}.stream, generate_series(1, 1000) "
+                "FOR UPDATE OF stream"
+            )
+        )
+        async with raw_connection() as other:
+            while not await other.fetchval("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientWrite'"):
+                pass
+        with pytest.raises(Unavailable, match="lock time-out"):
+            await commit_after_waiting(store)
+        await commit_after_waiting(store)
+        transport.resume_reading()
+        with pytest.raises(asyncpg.PostgresError):
+            await reading
+
+
+async def commit_after_waiting(store: PostgresStore) -> None:
+    async with store.begin(waiting(A)) as tx:
+        await tx.commit(moved(A, 2, tx.now))
+
+
 async def test_a_transaction_that_stood_idle_too_long_is_unavailable() -> None:
     async with opened_stores(server_dsn(), server_dsn(), idle_timeout_s=0.2) as (one, two):
         async with one.begin(locking(A)) as idle:

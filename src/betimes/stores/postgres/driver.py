@@ -10,6 +10,7 @@ A store promises five errors and no other. `refused` says which one an error of 
 
 from __future__ import annotations
 
+from functools import cache
 from types import ModuleType
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -55,6 +56,7 @@ def driver() -> ModuleType:
     return asyncpg
 
 
+@cache
 def failures() -> tuple[type[Exception], ...]:
     """What the driver raises when the server refuses, cannot be reached or goes away."""
     asyncpg = driver()

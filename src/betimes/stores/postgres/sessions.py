@@ -1,9 +1,11 @@
 """Connections to one database: a pool that heals itself, and sessions that raise only the contract's errors.
 
 **Settings of every session.** `lock_timeout` and `idle_in_transaction_session_timeout` are 5 s, so that a process that
-was stopped cannot hold a row for ever: the server ends its transaction. Plans are generic and follow indexes: every
-statement here is a walk along one, whatever the statistics say of a table that is still empty. Behind a pooler a
-session cannot be set up once, so each transaction brings its settings along in the message that begins it.
+was stopped cannot hold a row for ever: the server ends its transaction. If it was stopped while the server was sending
+it an answer, the server would wait for it to read on; whoever has waited in vain for a lock ends such sessions. Plans
+are generic and follow indexes: every statement here is a walk along one, whatever the statistics say of a table that is
+still empty. Behind a pooler a session cannot be set up once, so each transaction brings its settings along in the
+message that begins it.
 
 **Round trips.** BEGIN and `begin_batch`, then `commit_batch` and COMMIT; a small batch's `commit_batch` and COMMIT are
 one message. A connection goes back to the pool without another one, since nothing here changes a session's state.
@@ -32,6 +34,15 @@ from betimes.stores.postgres.statements import Prepared
 
 if TYPE_CHECKING:
     from asyncpg.pool import Pool, PoolConnectionProxy
+
+END_STOPPED = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE application_name = 'betimes' AND usename = current_user AND datname = current_database()
+        AND state = 'active' AND wait_event = 'ClientWrite' AND backend_xid IS NOT NULL
+        AND query_start < clock_timestamp() - make_interval(secs => $1)
+"""
+"""End sessions that hold locks and whose process has not taken their answer for as long as a lock is waited for."""
+LOCK_NOT_AVAILABLE = "55P03"
 
 Durability: TypeAlias = Literal["full", "relaxed"]
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -212,6 +223,8 @@ class Sessions:
             try:
                 answer = await session.rows(first)
             except Unavailable as error:
+                if getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE:
+                    await self._end_stopped(session)
                 if not begun or not (session.is_lost() or ended_by_server(error.__cause__)):
                     raise
                 await self._leave(pool, session)
@@ -221,6 +234,13 @@ class Sessions:
             yield session, answer
         finally:
             await self._leave(pool, session)
+
+    async def _end_stopped(self, session: Session) -> None:
+        """Free what stopped processes hold, after a lock was waited for in vain."""
+        with suppress(Unavailable):
+            await session.execute("ROLLBACK")
+            session.ended = True
+            await session.value((END_STOPPED, [self._settings.lock_timeout_s]))
 
     async def _leave(self, pool: Pool[Any], session: Session) -> None:
         if session.chained and self._chains() and pool is self._pool and not session.is_lost():
