@@ -33,10 +33,9 @@ lint: $(READY) ## style, format and types
 fast-tests: $(READY) ## everything that takes no patience
 	$(BIN)/pytest -n 2 -m "not ($(SLOW))" $(ARGS)
 
-# Crash tests use all cores themselves, and some of them measure time.
-slow-tests: $(READY) ## simulations, PostgreSQL, then processes that are killed
-	$(BIN)/pytest -n 2 -m "($(SLOW)) and not crash" $(ARGS)
-	$(BIN)/pytest -m crash $(ARGS)
+# Three workers for two cores, because crash tests mostly wait for processes.
+slow-tests: $(READY) ## simulations, PostgreSQL, processes that are killed
+	$(BIN)/pytest -n 3 --dist loadfile -m "$(SLOW)" $(ARGS)
 
 bench: $(READY) ## measure, e.g. make bench ARGS=--json
 	$(BIN)/python -m benchmarks $(ARGS)
