@@ -108,7 +108,6 @@ CREATE FUNCTION betimes.begin_batch(
 #variable_conflict use_column
 DECLARE
     missing betimes.asked_stream[];
-    one betimes.asked_stream;
     held bigint;
     instant bigint;
 BEGIN
@@ -129,26 +128,14 @@ BEGIN
     END IF;
 
     IF cardinality(p_skips) > 0 THEN
-        IF cardinality(p_skips) = 1 THEN
-            one := p_skips[1];
-            RETURN QUERY
-            SELECT 'skip', 1::bigint, s.version,
-                CASE WHEN s.version <> one.cached THEN s.schema END, CASE WHEN s.version <> one.cached THEN s.state END,
-                CASE WHEN s.version <> one.cached THEN s.at END, CASE WHEN s.version <> one.cached THEN s.alarm_at END,
-                CASE WHEN s.version <> one.cached THEN s.digest END
-            FROM betimes.stream s
-            WHERE s.tenant = one.tenant AND s.kind = one.kind AND s.id = one.id
-            FOR UPDATE OF s SKIP LOCKED;
-        ELSE
-            RETURN QUERY
-            SELECT 'skip', a.place, s.version,
-                CASE WHEN s.version <> a.cached THEN s.schema END, CASE WHEN s.version <> a.cached THEN s.state END,
-                CASE WHEN s.version <> a.cached THEN s.at END, CASE WHEN s.version <> a.cached THEN s.alarm_at END,
-                CASE WHEN s.version <> a.cached THEN s.digest END
-            FROM unnest(p_skips) WITH ORDINALITY AS a (tenant, kind, id, cached, place)
-            JOIN betimes.stream s ON s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
-            FOR UPDATE OF s SKIP LOCKED;
-        END IF;
+        RETURN QUERY
+        SELECT 'skip', a.place, s.version,
+            CASE WHEN s.version <> a.cached THEN s.schema END, CASE WHEN s.version <> a.cached THEN s.state END,
+            CASE WHEN s.version <> a.cached THEN s.at END, CASE WHEN s.version <> a.cached THEN s.alarm_at END,
+            CASE WHEN s.version <> a.cached THEN s.digest END
+        FROM unnest(p_skips) WITH ORDINALITY AS a (tenant, kind, id, cached, place)
+        JOIN betimes.stream s ON s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
+        FOR UPDATE OF s SKIP LOCKED;
         GET DIAGNOSTICS held = ROW_COUNT;
         IF held < cardinality(p_skips) THEN
             missing := betimes.missing(p_skips);

@@ -30,24 +30,15 @@ CREATE TYPE betimes.settlement AS (
 -- Move streams from the expected version to the next; one that is expected at 0 need not have a row.
 CREATE FUNCTION betimes.write_streams(p_streams betimes.stream_write[]) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    one betimes.stream_write;
     moved bigint;
     made bigint;
     refused text;
 BEGIN
-    IF cardinality(p_streams) = 1 THEN
-        one := p_streams[1];
-        UPDATE betimes.stream s
-        SET version = one.version, schema = one.schema, state = one.state, at = one.at, alarm_at = one.alarm_at,
-            digest = one.digest, status = one.status, owner = one.owner, due_at = one.due_at, snooze_until = NULL
-        WHERE s.tenant = one.tenant AND s.kind = one.kind AND s.id = one.id AND s.version = one.expected;
-    ELSE
-        UPDATE betimes.stream s
-        SET version = w.version, schema = w.schema, state = w.state, at = w.at, alarm_at = w.alarm_at,
-            digest = w.digest, status = w.status, owner = w.owner, due_at = w.due_at, snooze_until = NULL
-        FROM unnest(p_streams) w
-        WHERE s.tenant = w.tenant AND s.kind = w.kind AND s.id = w.id AND s.version = w.expected;
-    END IF;
+    UPDATE betimes.stream s
+    SET version = w.version, schema = w.schema, state = w.state, at = w.at, alarm_at = w.alarm_at, digest = w.digest,
+        status = w.status, owner = w.owner, due_at = w.due_at, snooze_until = NULL
+    FROM unnest(p_streams) w
+    WHERE s.tenant = w.tenant AND s.kind = w.kind AND s.id = w.id AND s.version = w.expected;
     GET DIAGNOSTICS moved = ROW_COUNT;
     IF moved = cardinality(p_streams) THEN
         RETURN moved;
@@ -117,31 +108,21 @@ $$;
 -- Put used keys on record; one that is neither reserved here nor free is refused.
 CREATE FUNCTION betimes.use_keys(p_keys betimes.key_write[], p_now bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    one betimes.key_write;
-    instant bigint;
+    instant bigint := betimes.clock(p_now);
     reserved bigint;
     used bigint;
     refused text;
 BEGIN
-    IF cardinality(p_keys) = 1 THEN
-        one := p_keys[1];
-        UPDATE betimes.key k
-        SET request = one.request, kind = one.kind, id = one.id, version = one.version, expires_at = one.expires_at,
-            expires_hour = one.expires_at / 3600000000
-        WHERE k.tenant = one.tenant AND k.collection = one.collection AND k.key = one.key AND k.version = 0;
-    ELSE
-        UPDATE betimes.key k
-        SET request = w.request, kind = w.kind, id = w.id, version = w.version, expires_at = w.expires_at,
-            expires_hour = w.expires_at / 3600000000
-        FROM unnest(p_keys) w
-        WHERE k.tenant = w.tenant AND k.collection = w.collection AND k.key = w.key AND k.version = 0;
-    END IF;
+    UPDATE betimes.key k
+    SET request = w.request, kind = w.kind, id = w.id, version = w.version, expires_at = w.expires_at,
+        expires_hour = w.expires_at / 3600000000
+    FROM unnest(p_keys) w
+    WHERE k.tenant = w.tenant AND k.collection = w.collection AND k.key = w.key AND k.version = 0;
     GET DIAGNOSTICS reserved = ROW_COUNT;
     IF reserved = cardinality(p_keys) THEN
         RETURN reserved;
     END IF;
 
-    instant := betimes.clock(p_now);
     INSERT INTO betimes.key AS k (tenant, collection, key, request, kind, id, version, expires_at, expires_hour)
     SELECT w.*, w.expires_at / 3600000000 FROM unnest(p_keys) w
     WHERE NOT EXISTS (
@@ -225,9 +206,7 @@ BEGIN
     IF cardinality(p_keys) > 0 THEN
         written := written + betimes.use_keys(p_keys, p_now);
     END IF;
-    IF cardinality(p_applied) + cardinality(p_dead) + cardinality(p_settled) > 0 THEN
-        written := written + betimes.end_effects(p_applied, p_dead, p_settled);
-    END IF;
+    written := written + betimes.end_effects(p_applied, p_dead, p_settled);
     IF cardinality(p_effects) > 0 THEN
         INSERT INTO betimes.effect
             (tenant, kind, id, version, place, executor, payload, created_at, next_attempt_at, at_most_once,
