@@ -84,10 +84,10 @@ class PerilousTx:
         for _, after in points:
             self._perils.reach(after)
 
-    def _around(self, commit: Callable[[], Any]) -> Callable[[], Any]:
-        async def committed() -> None:
+    def _around(self, commit: Callable[..., Any]) -> Callable[..., Any]:
+        async def committed(*last: str) -> None:
             self._perils.reach("committing")
-            await commit()
+            await commit(*last)
             self._perils.reach("committed")
 
         return committed
