@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.engine.store import NOT_CACHED
 
 
-class Cached(NamedTuple):
+class Cached(msgspec.Struct, frozen=True, gc=False):
     """A stream as its last segment left it, decoded."""
 
     version: int

@@ -52,8 +52,9 @@ class Live:
         self.stream = stream
         self.kind = kind
         self.decider = kind.decider
-        self.version, self.state, self.at, self.alarm_at, self.digest, self.chars = entry
-        self.base = self.version
+        self.base = self.version = entry.version
+        self.state, self.at, self.alarm_at = entry.state, entry.at, entry.alarm_at
+        self.digest, self.chars = entry.digest, entry.chars
         self.text: str | None = None
         self.index = _NO_INDEX
         self.created = False
