@@ -17,11 +17,12 @@ from benchmarks.places import PLACES, Place
 
 Row = dict[str, Any]
 ROUNDS = 5
+IDLE_GATES = 200
 
 
 async def engine_against_loop(kind: str, scale: float) -> list[Row]:
     """64 submitters at the engine and at the hand-written loop, in turns, on one database."""
-    total = int(6_400 * scale) // 64 * 64
+    total = int(12_800 * scale) // 64 * 64
     async with PLACES[kind](GATES) as place, engine_on(place) as engine:
         loop = await hand_written(place)
         source = knocks("vs", GATES)
@@ -74,11 +75,11 @@ async def many_streams(kind: str, scale: float) -> list[Row]:
 
 async def idle_submit(kind: str, scale: float) -> list[Row]:
     """One submit on an idle engine, next to one hand-written transaction of the same rows and one bare insert."""
-    share = int(400 * scale) // ROUNDS
-    async with PLACES[kind](GATES) as place, engine_on(place) as engine:
-        source = knocks("i", GATES)
+    share = int(800 * scale) // ROUNDS
+    async with PLACES[kind]() as place, engine_on(place) as engine:
+        source = knocks("i", IDLE_GATES)
         bare, loop = await bare_write(place), await hand_written(place)
-        await through_engine(engine, source, 1, 40)
+        await through_engine(engine, source, 64, 1_280)
         await through_loop(loop, source, 1, 40)
         ours, by_hand, inserts = [], [], []
         for _ in range(ROUNDS):
