@@ -18,6 +18,8 @@ from tests.crash.workload import Workload
 pytestmark = pytest.mark.crash
 
 LOAD = Workload(seed=3, at_once=3, tenants=1, gates=4, shared=0)
+MANY_GATES = Workload(seed=3, at_once=3, tenants=1, gates=400, shared=0)
+"""So many that alarms come due at gates where nobody is knocking; elsewhere they ring ahead of the next command."""
 NOBODY_WAITS = Rules(GatePolicy(cooldown_s=0, per_hour=1_000_000, greet=True, tally=True), lease_s=1)
 OF_ALARMS: tuple[Point, ...] = ("picked", "waking", "woken")
 INSIDE_COMMIT: tuple[Point, ...] = ("committing", "committed")
@@ -27,9 +29,9 @@ INSIDE_COMMIT: tuple[Point, ...] = ("committing", "committed")
 async def test_a_process_killed_at_a_point_leaves_nothing_half_done(place: Place, tmp_path: Path, point: Point) -> None:
     if place.path and point in INSIDE_COMMIT:
         pytest.skip("a commit on SQLite is one step")
-    rules, nth = (Rules(), 1) if point in OF_ALARMS else (NOBODY_WAITS, 3)
+    rules, load, nth = (Rules(), MANY_GATES, 1) if point in OF_ALARMS else (NOBODY_WAITS, LOAD, 3)
     async with Fleet(place, tmp_path) as fleet:
-        victim = await fleet.start(rules=rules, load=LOAD, peril=Peril(point, nth))
+        victim = await fleet.start(rules=rules, load=load, peril=Peril(point, nth))
         await victim.says(f"at {point}")
         assert await victim.ended() == -signal.SIGKILL
     outcome = await reconcile(place, tmp_path, rules)
