@@ -4,6 +4,7 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := $(VENV)/.peers
 SOURCES := $(wildcard src tests benchmarks examples docs)
 SLOW := crash or simulator or postgres
 
@@ -37,7 +38,7 @@ fast-tests: $(READY) ## everything that takes no patience
 slow-tests: $(READY) ## simulations, PostgreSQL, processes that are killed
 	$(BIN)/pytest -n 3 --dist loadfile -m "$(SLOW)" $(ARGS)
 
-bench: $(READY) ## measure, e.g. make bench ARGS=--json
+bench: $(PEERS) ## measure, e.g. make bench ARGS=--json
 	$(BIN)/python -m benchmarks $(ARGS)
 
 soak: $(READY) ## run under load for a long time
@@ -46,11 +47,14 @@ soak: $(READY) ## run under load for a long time
 reference: $(READY) ## remake docs/reference.md from the code
 	$(BIN)/python docs/build_reference.py
 
-lock: | $(BIN)/python ## remake requirements.lock, e.g. make lock ARGS=--upgrade
-	@$(UV_PIP) compile --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
-		--no-emit-package betimes --no-emit-index-url --no-emit-find-links --no-annotate \
-		--custom-compile-command "make lock" --output-file requirements.lock $(ARGS) pyproject.toml > /dev/null
-	@! grep -n '://' requirements.lock
+COMPILE = compile --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
+	--no-emit-package betimes --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock"
+
+lock: | $(BIN)/python ## remake the lock files, e.g. make lock ARGS=--upgrade
+	@$(UV_PIP) $(COMPILE) --output-file requirements.lock $(ARGS) pyproject.toml > /dev/null
+	@$(UV_PIP) $(COMPILE) --group bench --constraint requirements.lock --output-file requirements-bench.lock $(ARGS) \
+		pyproject.toml > /dev/null
+	@! grep -n '://' requirements.lock requirements-bench.lock
 
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -65,4 +69,10 @@ $(READY): requirements.lock pyproject.toml | $(BIN)/python
 	@{ $(UV_PIP) sync --require-hashes requirements.lock; } || \
 		$(BIN)/pip install --quiet --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The libraries that benchmarks measure against; nothing else needs them.
+$(PEERS): requirements-bench.lock $(READY)
+	@{ $(UV_PIP) install --require-hashes -r requirements-bench.lock; } || \
+		$(BIN)/pip install --quiet --require-hashes -r requirements-bench.lock
 	@touch $@

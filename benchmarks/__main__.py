@@ -6,13 +6,19 @@ import argparse
 import asyncio
 import json
 import sys
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import domains, suites
 from benchmarks.places import PLACES
-from benchmarks.suites import SUITES
+
+SUITES = dict(suites.SUITES)
+for found in iter_modules(domains.__path__, "benchmarks.domains."):
+    SUITES.update(import_module(found.name).SUITES)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """A policy is merged from layers, checked as a whole, and named by what it says."""
 
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import pytest
@@ -33,6 +33,13 @@ class Runs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Inbox(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quiet: bool = True
     zone: str = "UTC"
+
+
+class Steps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    listed: ClassVar[str] = "entries"
+
+    entries: tuple[Share, ...] = ()
+    source: str = "here"
 
 
 BOOK = PolicyBook({"runs": Runs, "inbox": Inbox})
@@ -111,7 +118,7 @@ def test_a_section_that_is_no_mapping_is_refused() -> None:
 
 
 def test_a_bad_value_inside_a_table_is_named() -> None:
-    assert refused({"runs": {"modes": {"night": 3}}}).keys() == {"runs.modes[...]"}
+    assert refused({"runs": {"modes": {"night": 3}}}).keys() == {"runs.modes.night"}
 
 
 @given(bodies)
@@ -160,3 +167,16 @@ def test_a_section_that_is_no_mapping_says_what_it_is(section: Any) -> None:
 
 def test_a_name_that_is_no_text_is_a_named_problem() -> None:
     assert refused({1: {}, "rnus": {}}).keys() == {"1", "rnus"}  # type: ignore[dict-item]
+
+
+def test_a_section_may_be_written_as_the_list_it_is_short_for() -> None:
+    book = PolicyBook({"steps": Steps})
+    assert book.effective({"steps": [1, 2]})[Steps] == Steps((1, 2))
+    assert book.effective({"steps": {"source": "there"}}, {"steps": [3]})[Steps] == Steps((3,), "there")
+    assert book.saved(book.effective({"steps": [1]}).body)[Steps] == Steps((1,))
+
+
+def test_a_bad_item_of_such_a_list_is_named() -> None:
+    with pytest.raises(PolicyInvalid) as refusal:
+        PolicyBook({"steps": Steps}).effective({"steps": [1, 200, "x"]})
+    assert [path for path, _ in refusal.value.problems] == ["steps.entries[1]", "steps.entries[2]"]

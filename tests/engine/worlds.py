@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from betimes.core.deciders import Command
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
@@ -69,8 +71,10 @@ async def world(
     executors: Mapping[str, Executor] | None = None,
     settings: EngineSettings | None = None,
     deciders: Any = SAMPLE,
+    sections: Mapping[str, type[msgspec.Struct]] = SECTIONS,
+    body: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[World]:
-    """Two engines on one fresh database; `policy` is the gates' section."""
+    """Two engines on one fresh database; `policy` is the gates' section, `body` a whole policy."""
     clock = VirtualClock()
     reports: list[Report] = []
     async with AsyncExitStack() as stack:
@@ -81,8 +85,8 @@ async def world(
                     store,
                     deciders,
                     name=name,
-                    sections=SECTIONS,
-                    policy={"gates": dict(policy or {})},
+                    sections=sections,
+                    policy={"gates": dict(policy or {})} if body is None else body,
                     executors=executors,
                     settings=settings or EngineSettings(),
                     report=reports.append,

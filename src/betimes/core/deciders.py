@@ -75,7 +75,8 @@ class Send(msgspec.Struct, frozen=True, gc=False, tag=True):
     """
 
     to: StreamId
-    command: Command
+    command: Command | Mapping[str, Any]
+    """The command, or what the target's decider reads as one."""
     key: str | None = None
     collection: str = ""
     request: str = ""

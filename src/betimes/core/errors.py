@@ -58,6 +58,12 @@ class KeyConflict(BetimesError):
     code = "IDEMPOTENCY_CONFLICT"
 
 
+class VersionMismatch(BetimesError):
+    """The definition was changed since the version the caller saw; read it again."""
+
+    code = "VERSION_MISMATCH"
+
+
 class Refused(BetimesError):
     """A decider refused the command; `reason` is the domain's own code and nothing was written."""
 
@@ -154,6 +160,7 @@ STATUS: dict[str, tuple[int, int]] = {
     "UNKNOWN_KIND": (422, 65),
     "NOT_FOUND": (404, 66),
     "IDEMPOTENCY_CONFLICT": (409, 65),
+    "VERSION_MISMATCH": (412, 75),
     "REFUSED": (409, 65),
     "OVERLOADED": (503, 75),
     "MALFORMED_ROW": (500, 65),

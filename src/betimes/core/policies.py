@@ -1,7 +1,8 @@
 """Policy: the numbers and switches the rules read, one section per domain, named by a fingerprint.
 
 A policy is data. Its body is a mapping of section names to what each section overrides; `PolicyBook` knows the
-sections' types, checks every value and refuses what cannot work, with its path. The fingerprint of the effective
+sections' types, checks every value and refuses what cannot work, with its path. A section whose type names a field in
+`listed: ClassVar[str]` may be written as the list of that field alone. The fingerprint of the effective
 body is on every segment decided under it, and the body is kept as long as a segment names it.
 """
 
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from betimes.core.canonical import encode, fingerprint
+from betimes.core.checking import problems
 from betimes.core.errors import Invalid, PolicyInvalid
 
 Section = TypeVar("Section", bound=msgspec.Struct)
@@ -53,27 +55,33 @@ class PolicyBook:
     def effective(self, *layers: Body) -> Policy:
         """The policy of the layers, later ones over earlier ones, or `PolicyInvalid` naming every bad path."""
         merged: dict[str, Any] = {}
-        problems: list[tuple[str, str]] = []
+        found: list[tuple[str, str]] = []
         for layer in layers:
             if problem := _no_mapping(layer):
-                problems.append(("policy", problem))
+                found.append(("policy", problem))
             else:
-                merged = merge(merged, layer)
-        problems += [(name, f"no such section; known are {', '.join(sorted(self._sections)) or 'none'}")
+                merged = merge(merged, self._spelt_out(layer))
+        found += [(name, f"no such section; known are {', '.join(sorted(self._sections)) or 'none'}")
                      for name in sorted(map(str, merged.keys() - self._sections.keys()))]  # fmt: skip
         sections: dict[str, msgspec.Struct] = {}
         for name, kind in self._sections.items():
             value = merged.get(name, {})
             if problem := _no_mapping(value):
-                problems.append((name, problem))
+                found.append((name, problem))
                 continue
             try:
                 sections[name] = msgspec.convert(value, kind)
             except (msgspec.ValidationError, ValueError):
-                problems += _problems(name, value, kind)
-        if problems:
-            raise PolicyInvalid(_sentence(problems), tuple(problems))
+                found += problems(name, value, kind)
+        if found:
+            raise PolicyInvalid(_sentence(found), tuple(found))
         return Policy(sections)
+
+    def _spelt_out(self, layer: Body) -> Body:
+        """The layer with every list that stands for a section put under the field it is short for."""
+        lists = {name: value for name, value in layer.items() if isinstance(value, list | tuple)}
+        fields = {name: getattr(self._sections.get(name), "listed", None) for name in lists}
+        return {**layer, **{name: {field: lists[name]} for name, field in fields.items() if field}}
 
     def saved(self, body: str) -> Policy:
         """The policy a stored body describes, as it was when segments were decided under it."""
@@ -94,28 +102,5 @@ def _no_mapping(value: Any) -> str:
     return "" if isinstance(value, Mapping) else f"expected a mapping of names to values, got {type(value).__name__}"
 
 
-def _problems(path: str, value: Any, kind: Any) -> list[tuple[str, str]]:
-    """Every bad path at or below this one; msgspec by itself stops at the first."""
-    if isinstance(value, Mapping) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-        below = [problem for name, type in fields.items() if name in value
-                 for problem in _problems(f"{path}.{name}", value[name], type)]  # fmt: skip
-        if kind.__struct_config__.forbid_unknown_fields:
-            below += [(f"{path}.{name}", "no such setting") for name in sorted(map(str, value.keys() - fields.keys()))]
-        if below:
-            return below
-    try:
-        msgspec.convert(value, kind)
-    except (msgspec.ValidationError, ValueError) as error:
-        return [_located(path, str(error))]
-    return []
-
-
-def _located(section: str, message: str) -> tuple[str, str]:
-    """msgspec puts the path at the end (` - at `$.caps.hour``); it belongs in front."""
-    text, _, path = message.partition(" - at `$")
-    return section + path.rstrip("`"), text
-
-
-def _sentence(problems: Iterable[tuple[str, str]]) -> str:
-    return "the policy is refused: " + "; ".join(f"{path}: {message}" for path, message in problems)
+def _sentence(found: Iterable[tuple[str, str]]) -> str:
+    return "the policy is refused: " + "; ".join(f"{path}: {message}" for path, message in found)

@@ -1,0 +1,23 @@
+"""How a domain tells another that what was asked of it has ended."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class TargetSettled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """To the stream `report_to`: what was asked of another domain has ended."""
+
+    status: Literal["delivered", "suppressed", "failed", "done"]
+    reason: str = ""
+
+
+class RunFinished(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """To whoever asked for a run: it has ended, one way or another."""
+
+    run_id: str
+    run_key: str
+    status: Literal["succeeded", "failed", "abandoned", "skipped", "delivered", "suppressed", "done", "dead"]
+    reason: str = ""

@@ -1,0 +1,54 @@
+"""Hooks: what else is to happen when something does, by policy.
+
+`hooks` is a list in the policy: `[{on: [occasions], target}]`. A domain names its occasion and gets the effects to put
+beside its own; the key of each derives from the cause, so that no occasion is answered twice.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import msgspec
+
+from betimes.core.deciders import Effect
+from betimes.core.instants import Instant
+from betimes.core.policies import Policy
+from betimes.domains.targets import Cause, Target, caused
+
+Occasion: TypeAlias = Literal[
+    "RUN_DECISION", "RUN_DECISION_DEFERRED", "SCORE_THRESHOLD", "GAME_OVER", "DELIVERY_FAILED"
+]
+
+
+class Hook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    on: Annotated[tuple[Occasion, ...], msgspec.Meta(min_length=1)]
+    target: Target
+
+
+class Hooks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The section `hooks`, written as a list."""
+
+    listed: ClassVar[str] = "entries"
+
+    entries: Annotated[tuple[Hook, ...], msgspec.Meta(max_length=32)] = ()
+    source: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] = "betimes"
+
+
+def hooked(
+    policy: Policy, tenant: str, occasion: Occasion, *, key: str, at: Instant, subject: str, detail: dict[str, Any]
+) -> tuple[Effect, ...]:
+    """The effects that hooks on this occasion ask for; handlers and webhooks are given the envelope."""
+    hooks = policy[Hooks]
+    if not hooks.entries:
+        return ()
+    body = envelope(hooks.source, occasion, detail)
+    return tuple(
+        caused(tenant, hook.target, Cause(key=f"{key}:hook:{place}", at=at, subject=subject, body=body))
+        for place, hook in enumerate(hooks.entries)
+        if occasion in hook.on
+    )
+
+
+def envelope(source: str, occasion: str, detail: dict[str, Any]) -> dict[str, Any]:
+    """What receivers get: who says so, what happened, and the particulars."""
+    return {"source": source, "detail-type": occasion, "detail": detail}

@@ -1,0 +1,1 @@
+"""Notifications: does this person hear this NOW, LATER or NEVER?"""

@@ -1,0 +1,1 @@
+"""Runs: may this account's expensive decision run now?"""

@@ -1,0 +1,118 @@
+"""Targets: what a schedule, a sensor or a hook may cause, and how the domains talk about it.
+
+A target is data in a definition or a policy. `caused` turns it into the one effect that asks for it: a command to
+another stream, applied exactly once under the cause's key, or a call to a named executor. Whatever the target, the
+stream `report_to` learns how it ended: a call's end comes as `Settled`, a notification's as `TargetSettled`, and a
+trigger's run is that stream itself.
+
+The executors that calls name: `handler:<name>` is given `body`, `webhook` is given `{url, body}`, `sweep` is given
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from betimes.core.deciders import Call, Effect, Send
+from betimes.core.instants import Instant
+from betimes.core.streams import ID_CHARS_MAX, StreamId
+from betimes.domains.notifications.model import NOTIFICATIONS, Notify, Priority, inbox_stream
+from betimes.domains.runs.model import TRIGGERS, RequestRun, account_stream, agreed_request
+
+Id = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=ID_CHARS_MAX, pattern=r"^[A-Za-z0-9_+][A-Za-z0-9._~:@+|=-]*$")
+]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+Url = Annotated[str, msgspec.Meta(min_length=8, max_length=2_000, pattern=r"^https?://")]
+
+
+class _Target(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True): ...
+
+
+class TriggerTarget(_Target, tag="trigger", frozen=True):
+    trigger_type: Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+    account_id: Id | None = None
+    """Left out: the subject's own."""
+
+
+class NotificationTarget(_Target, tag="notification", frozen=True):
+    event_type: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=120)]
+    message: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+    source: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    channels: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=8)]
+    user_id: Id | None = None
+    """Left out: the subject's own."""
+    priority_hint: Priority | None = None
+    expires_at: Instant | None = None
+    dedupe_key: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
+    metadata: dict[str, Any] = {}
+
+
+class SweepTarget(_Target, tag="sweep", frozen=True):
+    """Decay every score that is due."""
+
+
+class StreamName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kind: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+    id: Id
+
+
+class CommandTarget(_Target, tag="command", frozen=True):
+    stream: StreamName
+    command: dict[str, Any]
+    """As the stream's decider reads it: `type` names the command."""
+
+
+class HandlerTarget(_Target, tag="handler", frozen=True):
+    name: Name
+
+
+class WebhookTarget(_Target, tag="webhook", frozen=True):
+    url: Url
+
+
+Target: TypeAlias = TriggerTarget | NotificationTarget | SweepTarget | CommandTarget | HandlerTarget | WebhookTarget
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a target is asked for: under which key, when, for whom, and with what."""
+
+    key: str
+    """The idempotency key or event id of what is caused."""
+    at: Instant
+    subject: str = ""
+    """The account or user of whatever caused it, for targets that name none."""
+    payload: dict[str, Any] = {}
+    body: Any = None
+    """What a handler or webhook is given."""
+    report_to: StreamId | None = None
+
+
+def caused(tenant: str, target: Target, cause: Cause) -> Effect:
+    """The effect that asks for the target."""
+    match target:
+        case TriggerTarget(trigger_type, account_id):
+            account = account_stream(tenant, account_id or cause.subject)
+            asked = RequestRun(trigger_type, scheduled_at=cause.at, payload=cause.payload, asked=True)
+            return Send(account, asked, cause.key, TRIGGERS, agreed_request(account.id, trigger_type))
+        case NotificationTarget():
+            inbox = inbox_stream(tenant, target.user_id or cause.subject)
+            return Send(inbox, _notify(target, cause), cause.key, NOTIFICATIONS, inbox.id)
+        case SweepTarget():
+            return Call("sweep", report_to=cause.report_to)
+        case CommandTarget(stream, command):
+            return Send(StreamId(tenant, stream.kind, stream.id), command, cause.key)
+        case HandlerTarget(name):
+            return Call(f"handler:{name}", cause.body, report_to=cause.report_to)
+        case WebhookTarget(url):
+            return Call("webhook", {"url": url, "body": cause.body}, report_to=cause.report_to)
+
+
+def _notify(target: NotificationTarget, cause: Cause) -> Notify:
+    return Notify(
+        target.event_type, target.title, target.message, target.source, target.channels, target.priority_hint,
+        cause.at, target.expires_at, target.dedupe_key, {**target.metadata, **cause.payload}, cause.report_to,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Executors: what carries out the calls that streams ask for."""

@@ -1,0 +1,34 @@
+"""Instants as people hold them in Python: aware datetimes in UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, TypeAlias, overload
+
+import msgspec
+
+from betimes.core.instants import Instant
+
+Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@overload
+def moment(at: Instant) -> datetime: ...
+@overload
+def moment(at: None) -> None: ...
+@overload
+def moment(at: Instant | None) -> datetime | None: ...
+def moment(at: Instant | None) -> datetime | None:
+    return None if at is None else _EPOCH + timedelta(microseconds=at)
+
+
+@overload
+def instant(when: datetime) -> Instant: ...
+@overload
+def instant(when: None) -> None: ...
+@overload
+def instant(when: datetime | None) -> Instant | None: ...
+def instant(when: datetime | None) -> Instant | None:
+    return None if when is None else (when - _EPOCH) // _MICROSECOND

@@ -1,0 +1,51 @@
+"""What is wrong with a request is said all at once, each with its path."""
+
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from betimes.core.checking import checked
+from betimes.core.errors import Invalid
+
+
+class Cat(msgspec.Struct, tag_field="kind", tag="cat", forbid_unknown_fields=True):
+    lives: Annotated[int, msgspec.Meta(ge=1, le=9)]
+
+
+class Dog(msgspec.Struct, tag_field="kind", tag="dog"):
+    name: str
+
+
+class House(msgspec.Struct, forbid_unknown_fields=True):
+    street: Annotated[str, msgspec.Meta(max_length=5)]
+    pets: list[Cat | Dog] = []
+    rooms: dict[str, Annotated[int, msgspec.Meta(ge=1)]] = {}
+    best: Cat | None = None
+
+
+def wrong(value: Any) -> list[str]:
+    with pytest.raises(Invalid) as refusal:
+        checked(value, House)
+    return sorted(path for path, _ in refusal.value.problems)
+
+
+def test_what_fits_is_converted() -> None:
+    assert checked({"street": "Elm", "pets": [{"kind": "cat", "lives": 9}]}, House) == House("Elm", [Cat(9)])
+
+
+@pytest.mark.parametrize(
+    ("value", "paths"),
+    [
+        ({}, ["street"]),
+        ({"street": "too long", "colour": 1}, ["colour", "street"]),
+        ({"street": "Elm", "pets": [{"kind": "cat", "lives": 0}, {"kind": "dog"}]}, ["pets[0].lives", "pets[1].name"]),
+        ({"street": "Elm", "pets": [{"kind": "eel"}]}, ["pets[0].kind"]),
+        ({"street": "Elm", "pets": [{"kind": "cat", "lives": 1, "tail": 2}]}, ["pets[0].tail"]),
+        ({"street": "Elm", "rooms": {"hall": 0, "loft": "x", "attic": 1}}, ["rooms.hall", "rooms.loft"]),
+        ({"street": "Elm", "best": {"kind": "cat", "lives": 10}}, ["best.lives"]),
+        ([], [""]),
+    ],
+)
+def test_every_problem_is_named_by_its_path(value: Any, paths: list[str]) -> None:
+    assert wrong(value) == paths
