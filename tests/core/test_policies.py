@@ -180,3 +180,17 @@ def test_a_bad_item_of_such_a_list_is_named() -> None:
     with pytest.raises(PolicyInvalid) as refusal:
         PolicyBook({"steps": Steps}).effective({"steps": [1, 200, "x"]})
     assert [path for path, _ in refusal.value.problems] == ["steps.entries[1]", "steps.entries[2]"]
+
+
+class Table(msgspec.Struct, frozen=True):
+    weights: dict[str, int] = msgspec.field(default_factory=lambda: {"a": 1, "b": 2})
+
+
+def test_an_override_of_one_entry_of_a_table_leaves_the_other_defaults() -> None:
+    assert PolicyBook({"table": Table}).effective({"table": {"weights": {"b": 3, "c": 4}}})[Table].weights == {
+        "a": 1, "b": 3, "c": 4,
+    }  # fmt: skip
+
+
+def test_a_stored_policy_is_what_it_was_whatever_the_defaults_are_now() -> None:
+    assert PolicyBook({"table": Table}).saved('{"table":{"weights":{"a":9}}}')[Table].weights == {"a": 9}

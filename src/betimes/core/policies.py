@@ -51,21 +51,30 @@ class PolicyBook:
                     f"the sections {names[kind]!r} and {name!r} are both {kind.__name__}; a rule asks for its section "
                     "by type, so give each a struct of its own"
                 )
+        self._defaults = {name: _default_body(kind) for name, kind in self._sections.items()}
 
     def effective(self, *layers: Body) -> Policy:
-        """The policy of the layers, later ones over earlier ones, or `PolicyInvalid` naming every bad path."""
-        merged: dict[str, Any] = {}
-        found: list[tuple[str, str]] = []
+        """The policy of the layers, later ones over earlier ones and all over the defaults.
+
+        Raises `PolicyInvalid` naming every bad path.
+        """
+        found = [("policy", problem) for layer in layers if (problem := _no_mapping(layer))]
+        merged: Body = self._defaults
         for layer in layers:
-            if problem := _no_mapping(layer):
-                found.append(("policy", problem))
-            else:
+            if isinstance(layer, Mapping):
                 merged = merge(merged, self._spelt_out(layer))
+        return self._policy(merged, found)
+
+    def saved(self, body: str) -> Policy:
+        """The policy a stored body describes, as it was when segments were decided under it."""
+        return self._policy(msgspec.json.decode(body), [])
+
+    def _policy(self, body: Body, found: list[tuple[str, str]]) -> Policy:
         found += [(name, f"no such section; known are {', '.join(sorted(self._sections)) or 'none'}")
-                     for name in sorted(map(str, merged.keys() - self._sections.keys()))]  # fmt: skip
+                  for name in sorted(map(str, body.keys() - self._sections.keys()))]  # fmt: skip
         sections: dict[str, msgspec.Struct] = {}
         for name, kind in self._sections.items():
-            value = merged.get(name, {})
+            value = body.get(name, {})
             if problem := _no_mapping(value):
                 found.append((name, problem))
                 continue
@@ -83,10 +92,6 @@ class PolicyBook:
         fields = {name: getattr(self._sections.get(name), "listed", None) for name in lists}
         return {**layer, **{name: {field: lists[name]} for name, field in fields.items() if field}}
 
-    def saved(self, body: str) -> Policy:
-        """The policy a stored body describes, as it was when segments were decided under it."""
-        return self.effective(msgspec.json.decode(body))
-
 
 def merge(base: Body, over: Body) -> dict[str, Any]:
     """`over` laid on `base`, mappings merged key by key, everything else replaced."""
@@ -95,6 +100,14 @@ def merge(base: Body, over: Body) -> dict[str, Any]:
         below = merged.get(name)
         merged[name] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     return merged
+
+
+def _default_body(kind: type[msgspec.Struct]) -> Body:
+    """What a section says when nothing is overridden; a table's entries stay when some of them are."""
+    if any(field.required for field in msgspec.structs.fields(kind)):
+        return {}
+    body: Body = msgspec.to_builtins(kind())
+    return body
 
 
 def _no_mapping(value: Any) -> str:
