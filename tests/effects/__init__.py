@@ -1,0 +1,1 @@
+"""What is called outside, against real servers on loopback."""
