@@ -6,8 +6,9 @@
     index(state)                       -> Index                   by what it can be listed and claimed
 
 No function here may read a clock, the environment or a random number: `now` is given, ids derive from the view
-and the command, jitter is a hash. `needs(stream, command, policy)` names the other streams a decision reads, before
-any state is seen. A state of `None` is a stream that does not exist yet, or exists no more (its version goes on).
+and the command, jitter is a hash. `needs(stream, command, policy)` names the other streams a decision locks and reads,
+before any state is seen; `reads(stream)` names those it only looks at, which are not locked. A state of `None` is a
+stream that does not exist yet, or exists no more (its version goes on).
 """
 
 from __future__ import annotations
@@ -135,6 +136,10 @@ def _no_needs(stream: StreamId, command: Command, policy: Policy) -> tuple[Strea
     return ()
 
 
+def _no_reads(stream: StreamId) -> tuple[StreamId, ...]:
+    return ()
+
+
 class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     """One kind of stream: its types, and the pure functions that are its behaviour."""
 
@@ -151,6 +156,8 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     alarm: Callable[[State], Instant | None] = _no_alarm
     index: Callable[[State], Index] = _no_index
     needs: Callable[[StreamId, Any, Policy], tuple[StreamId, ...]] = _no_needs
+    reads: Callable[[StreamId], tuple[StreamId, ...]] = _no_reads
+    """Streams of the tenant that decisions look at as they were last committed, without a lock: what many share."""
     stops: tuple[type[msgspec.Struct], ...] = ()
     """Commands that stop the stream, so that an alarm already due does not ring before them."""
     repeated: Callable[[Any, Recorded], Command] | None = None

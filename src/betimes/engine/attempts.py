@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from itertools import count
 from typing import TypeAlias
 
@@ -26,7 +26,7 @@ from betimes.engine.kinds import Kinds
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import NOT_CACHED, Ask, Changes, DueIndex, Store, Tx
-from betimes.engine.workspace import Workspace, streams_of
+from betimes.engine.workspace import Workspace, reads_of, streams_of
 
 Result: TypeAlias = Recorded | BetimesError | None
 """What became of a job: recorded, failed, or `None`: held, to be done in a later batch."""
@@ -87,7 +87,7 @@ class Attempts:
                 waits.update(job.streams)
         keys = [job.key for job in jobs if job.key]
         sends = [job.send for job in jobs if job.send]
-        return Ask(locks, self._policy_reads(jobs, locks), keys, sends, waits)
+        return Ask(locks, self._reads(jobs, locks), keys, sends, waits)
 
     def _needed(self, job: Job) -> tuple[StreamId, ...]:
         """The streams a job will need, as far as the policy last seen tells; noted on the job with that policy."""
@@ -101,10 +101,17 @@ class Attempts:
             return ()
         return job.streams
 
-    def _policy_reads(self, jobs: Sequence[Job], locks: dict[StreamId, int]) -> dict[StreamId, int]:
+    def _reads(self, jobs: Sequence[Job], locks: dict[StreamId, int]) -> dict[StreamId, int]:
+        """What is looked at without a lock: policies, and whatever the jobs' deciders share with others."""
         tenants = {job.stream.tenant for job in jobs if job.stream}
         wanted = [DEPLOYMENT, *map(tenant_stream, sorted(tenants))] if tenants else []
+        wanted += sorted({name for job in jobs for name in self._looked_at(job)})
         return {stream: self._cache.version(stream) for stream in wanted if stream not in locks}
+
+    def _looked_at(self, job: Job) -> tuple[StreamId, ...]:
+        with suppress(BetimesError):  # its caller is told when the job is taken
+            return reads_of(self._kinds, job.stream) if job.stream else ()
+        return ()
 
     @asynccontextmanager
     async def _pick(self, due: Due, jobs: list[Job]) -> AsyncIterator[Tx]:

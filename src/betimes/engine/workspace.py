@@ -201,6 +201,8 @@ class Workspace:
             if live is None or name in self._blocked:
                 return None
             lives.append(live)
+        if any(self._here(name) is None for name in reads_of(self._kinds, stream)):
+            return None
         return lives
 
     def _sendable(self, send: EffectId) -> bool:
@@ -300,7 +302,7 @@ class Workspace:
 
     def _step(self, turn: Turn, lives: list[Live], command: Command, key: KeyId | None) -> Recorded:
         own = lives[0]
-        others = {live.stream: live.state for live in lives[1:]} if len(lives) > 1 else _NO_OTHERS
+        others = self._others(lives)
         view = View(own.stream, own.state, own.version, others, key.key if key else None)
         decision = _decide(own, view, command, turn)
         if not decision.events:
@@ -312,6 +314,15 @@ class Workspace:
         if own.stream.kind == "tenant":
             self._policies_used.clear()  # whatever comes behind it in the batch goes by the new one
         return recorded
+
+    def _others(self, lives: list[Live]) -> Mapping[StreamId, Any]:
+        """The states a decision may see besides its own: those it holds, and those it only looks at."""
+        own = lives[0]
+        shared = own.decider.reads(own.stream)
+        if len(lives) == 1 and not shared:
+            return _NO_OTHERS
+        looked_at = {name: live.state for name in shared if (live := self._here(name))}
+        return looked_at | {live.stream: live.state for live in lives[1:]}
 
     def _other(self, stream: StreamId, lives: list[Live]) -> Live:
         """A stream the decision also writes: one it asked for, or a new one it makes."""
@@ -348,6 +359,15 @@ def streams_of(kinds: Kinds, job: Job, stream: StreamId, policy: Policy) -> tupl
     if not needed and not woken and not job.also_locks:
         return (stream,)
     return tuple(dict.fromkeys((stream, *needed, *woken, *job.also_locks)))
+
+
+def reads_of(kinds: Kinds, stream: StreamId) -> tuple[StreamId, ...]:
+    """The streams a job looks at without holding them."""
+    decider = kinds.of(stream).decider
+    try:
+        return decider.reads(stream)
+    except Exception as error:
+        raise Fault(f"asking what {stream} looks at failed: {error!r}") from error
 
 
 def _decide(own: Live, view: View[Any], command: Command, turn: Turn) -> Decision:

@@ -41,7 +41,7 @@ class Scenario(Generic[State]):
         self.outcome: Decision | Refusal | None = None
 
     def with_others(self, states: Mapping[StreamId, Any]) -> Self:
-        """States of other streams. A decision sees those its decider's `needs` names, and no others."""
+        """States of other streams. A decision sees those its decider's `needs` and `reads` name, and no others."""
         self.others.update(states)
         return self
 
@@ -96,7 +96,8 @@ class Scenario(Generic[State]):
     def _decided(self, command: Command, key: str | None) -> Decision | Refusal:
         """What the decider says, seeing what it asked for, and what it would make if that is there already."""
         needed = (self.decider.needs(self.stream, asked, self.policy) for asked in (command, Wake()))
-        shown = dict.fromkeys(stream for streams in needed for stream in streams if stream != self.stream)
+        named = (*self.decider.reads(self.stream), *(stream for streams in needed for stream in streams))
+        shown = dict.fromkeys(stream for stream in named if stream != self.stream)
         while True:
             others = {stream: self.others.get(stream) for stream in shown}
             view = View(self.stream, self.state, self.version, others, key)
