@@ -17,15 +17,10 @@ import msgspec
 
 from betimes.core.deciders import Call, Effect, Send
 from betimes.core.instants import Instant
-from betimes.core.streams import ID_CHARS_MAX, StreamId
+from betimes.core.streams import StreamId
+from betimes.domains.names import HandlerName, Id, Url
 from betimes.domains.notifications.model import NOTIFICATIONS, Notify, Priority, inbox_stream
 from betimes.domains.runs.model import TRIGGERS, RequestRun, account_stream, agreed_request
-
-Id = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=ID_CHARS_MAX, pattern=r"^[A-Za-z0-9_+][A-Za-z0-9._~:@+|=-]*$")
-]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
-Url = Annotated[str, msgspec.Meta(min_length=8, max_length=2_000, pattern=r"^https?://")]
 
 
 class _Target(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True): ...
@@ -67,7 +62,7 @@ class CommandTarget(_Target, tag="command", frozen=True):
 
 
 class HandlerTarget(_Target, tag="handler", frozen=True):
-    name: Name
+    name: HandlerName
 
 
 class WebhookTarget(_Target, tag="webhook", frozen=True):
@@ -96,7 +91,8 @@ def caused(tenant: str, target: Target, cause: Cause) -> Effect:
     match target:
         case TriggerTarget(trigger_type, account_id):
             account = account_stream(tenant, account_id or cause.subject)
-            asked = RequestRun(trigger_type, scheduled_at=cause.at, payload=cause.payload, asked=True)
+            run_id = cause.report_to.id if cause.report_to else None
+            asked = RequestRun(trigger_type, scheduled_at=cause.at, payload=cause.payload, run_id=run_id)
             return Send(account, asked, cause.key, TRIGGERS, agreed_request(account.id, trigger_type))
         case NotificationTarget():
             inbox = inbox_stream(tenant, target.user_id or cause.subject)

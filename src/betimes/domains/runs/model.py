@@ -62,16 +62,32 @@ class RequestRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     budget_remaining: int | None = None
     action_saturation_score: Decimal | None = None
     tenant_tier: str | None = None
-    asked: bool = False
-    """Whether a schedule or a sensor asks; the run's stream then knows whom to tell."""
+    correlation: str = ""
+    run_id: str | None = None
+    """The run that a schedule or a sensor has asked for; its stream knows whom to tell."""
+    strict: bool = False
+    """Refuse a type that is not registered, instead of recording that it was skipped."""
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The reply to a trigger, beside its verdict."""
+
+    status: Literal["allowed", "deferred", "joined", "skipped"]
+    run_id: str | None = None
+    """Of the run it leads to, now or when what it joined is admitted."""
+    shadow: Verdict | None = None
+    """In shadow mode: the verdict that was not enforced."""
+    first: Verdict | None = None
+    """Of a repeated key: the verdict it had when it was new, without its trace."""
+    first_segment: str = ""
 
 
 class RepeatRequest(msgspec.Struct, frozen=True, tag=True):
     """A trigger whose key was seen before."""
 
     trigger_type: str
-    first_segment: str
     first: Verdict | None
+    first_segment: str
 
 
 class ReportActions(msgspec.Struct, frozen=True, tag=True):
@@ -99,6 +115,7 @@ class Due(msgspec.Struct, frozen=True, omit_defaults=True):
     shadow: bool = False
     """Judged and recorded when its time comes, and starts nothing."""
     asked: bool = False
+    """Whether a schedule or a sensor asked for the run."""
     slot_at: Instant | None = None
     """The tenant's slot it was promised."""
     budget_remaining: int | None = None
@@ -140,7 +157,7 @@ class TriggerJoined(msgspec.Struct, frozen=True, tag=True):
 class RunSkipped(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """On the account: this trigger leads to no run."""
 
-    key: str | None
+    key: str
     trigger_type: str
     reason: str
     at: Instant
@@ -148,10 +165,11 @@ class RunSkipped(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class WouldRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """On the account: in shadow mode, what the retry of a would-be deferral led to; an admission counts."""
+    """On the account: in shadow mode, a would-be deferral was judged again; an admission counts, nothing starts."""
 
     key: str
     trigger_type: str
+    reason: str
     charged: bool
     at: Instant
     retry_key: str | None = None
@@ -210,6 +228,8 @@ class SlotTaken(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
     trigger_type: str
     at: Instant
+    capped: bool = True
+    """Whether the type has a cap for the tenant, so that its window must be kept."""
 
 
 class SlotPromised(msgspec.Struct, frozen=True, tag=True):
@@ -325,6 +345,8 @@ class RunEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
     status: Literal["succeeded", "failed", "abandoned"]
     at: Instant
+    version: int
+    """Of the segment this is in."""
     result: Any = None
     error: str = ""
 

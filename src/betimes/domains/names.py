@@ -1,0 +1,15 @@
+"""Names that people choose, as every domain accepts them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from betimes.core.streams import ID_CHARS_MAX
+
+Id = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=ID_CHARS_MAX, pattern=r"^[A-Za-z0-9_+][A-Za-z0-9._~:@+|=-]*$")
+]
+HandlerName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+Url = Annotated[str, msgspec.Meta(min_length=8, max_length=2_000, pattern=r"^https?://")]

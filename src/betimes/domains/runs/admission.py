@@ -1,0 +1,207 @@
+"""May this run start: the account's decisions.
+
+A trigger and the retry of one that waited go the same way: judged by one table against the state before it, then
+allowed, postponed or skipped. What waits is judged one at a time, each in a segment of its own: the rarest type first
+(longest debounce), then the oldest, and always ahead of a command that arrives at the same instant.
+
+A trigger of a type with trailing debounce is held until its burst is over. That is not its retry: the judgement at the
+end is its first, and may postpone it once like any other. Whatever else of its type comes until then joins it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec.structs import replace
+
+from betimes.core.deciders import Decider, Decision, Event, Refusal, Settled, View, Wake
+from betimes.core.instants import SECOND, Instant
+from betimes.core.policies import Policy
+from betimes.core.segments import Recorded
+from betimes.core.streams import StreamId
+from betimes.core.verdicts import Step, Verdict
+from betimes.domains.runs.account import alarm, fold, index
+from betimes.domains.runs.asking import Asking, asking_of
+from betimes.domains.runs.consequences import deferred_hooks
+from betimes.domains.runs.gate import ADMISSION, GATE, RULE_NAMES
+from betimes.domains.runs.model import (
+    AccountCommands,
+    AccountEvents,
+    AccountState,
+    ActionsReported,
+    Due,
+    Outcome,
+    RepeatRequest,
+    ReportActions,
+    RequestRepeated,
+    RequestRun,
+    RunDeferred,
+    TriggerJoined,
+    quota_stream,
+    run_id_of,
+    run_stream,
+)
+from betimes.domains.runs.outcomes import WAITING_MAX, allowed, asked_hooks, judged, refused, skipped
+from betimes.domains.runs.policy import Entry, RunsPolicy, shares_quota
+
+KEPT_MAX = 100
+"""Payloads that the run after a burst sees at most; the newest are kept."""
+
+
+def decide(
+    view: View[AccountState], command: AccountCommands | Wake | Settled, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    match command:
+        case RequestRun():
+            return _request(view, command, policy, now)
+        case Wake():
+            return _wake(view, policy, now)
+        case RepeatRequest(trigger_type, first, first_segment):
+            return _repeat(trigger_type, first, first_segment)
+        case ReportActions(count, at):
+            return Decision((ActionsReported(count, at),))
+        case Settled():
+            return Decision()
+
+
+def needs(stream: StreamId, command: AccountCommands | Wake | Settled, policy: Policy) -> tuple[StreamId, ...]:
+    shared = (quota_stream(stream.tenant),) if shares_quota(policy[RunsPolicy]) else ()
+    if isinstance(command, RequestRun) and command.run_id:
+        return (*shared, run_stream(stream.tenant, command.run_id))
+    return shared
+
+
+def repeated(command: RequestRun, first: Recorded) -> RepeatRequest:
+    """A key that comes again is recorded, with what it led to when it was new."""
+    bare = replace(first.verdict, trace=()) if first.verdict else None
+    return RepeatRequest(command.trigger_type, bare, first.segment_id)
+
+
+# -- what arrives
+
+
+def _request(view: View[AccountState], command: RequestRun, policy: Policy, now: Instant) -> Decision | Refusal:
+    if view.key is None:
+        return Refusal("KEY_REQUIRED", f"a trigger of {view.stream} needs an idempotency key")
+    due = _arrived(view, view.key, command, now)
+    entry = policy[RunsPolicy].registry.get(command.trigger_type)
+    if entry is None:
+        if command.strict:
+            return Refusal(
+                "UNKNOWN_TRIGGER_TYPE", f"{command.trigger_type!r} is not in the registry; register it first"
+            )
+        return _unknown(view, due, now)
+    asking = asking_of(view, due, "new", entry, policy, now)
+    if entry.debounce_mode == "trailing":
+        waiting = next((other for other in asking.account.waiting if other.trigger_type == due.trigger_type), None)
+        return _join(asking, waiting) if waiting else _hold(asking)
+    return judged(asking)
+
+
+def _arrived(view: View[AccountState], key: str, command: RequestRun, now: Instant) -> Due:
+    return Due(
+        key, command.trigger_type, now, now, "", (view.version + 1,), command.scheduled_at or now,
+        asked=command.run_id is not None, budget_remaining=command.budget_remaining,
+        action_saturation_score=command.action_saturation_score, tenant_tier=command.tenant_tier,
+        correlation=command.correlation,
+    )  # fmt: skip
+
+
+def _unknown(view: View[AccountState], due: Due, now: Instant) -> Decision:
+    tenant = view.stream.tenant
+    run = run_stream(tenant, run_id_of(tenant, due.key))
+    return skipped(due, run, view.others.get(run), Verdict("NEVER", ("UNKNOWN_TRIGGER_TYPE",), ADMISSION.name), now)
+
+
+def _repeat(trigger_type: str, first: Verdict | None, first_segment: str) -> Decision:
+    return Decision(
+        (RequestRepeated(trigger_type, first_segment),),
+        verdict=Verdict("NEVER", ("DUPLICATE_IDEMPOTENCY_KEY",), ADMISSION.name),
+        reply=Outcome("skipped", first=first, first_segment=first_segment),
+    )
+
+
+# -- bursts
+
+
+def _hold(asking: Asking) -> Decision:
+    """The first of a burst: wait until no more come."""
+    now, until_at = asking.now, asking.now + asking.entry.debounce_seconds * SECOND
+    if len(asking.account.waiting) >= WAITING_MAX:
+        return refused(asking, Verdict("NEVER", ("RETRY_EXHAUSTED",), ADMISSION.name, would_pass_at=until_at))
+    due = replace(asking.due, until_at=until_at, reason="DEBOUNCED", held=True, shadow=asking.shadow)
+    return _waiting(asking, RunDeferred(due, now), due, _debounced(asking, until_at), "deferred")
+
+
+def _join(asking: Asking, waiting: Due) -> Decision:
+    """One more of a burst: it shares the run of the first, which may have to wait a little longer."""
+    due, entry = asking.due, asking.entry
+    older = due.newest_at < waiting.newest_at
+    if entry.debounce_keep == "all":
+        segments = (*waiting.segments, *due.segments)[-KEPT_MAX:]
+    else:
+        segments = waiting.segments if older else due.segments
+    joined = replace(
+        waiting,
+        segments=segments,
+        newest_at=max(waiting.newest_at, due.newest_at),
+        until_at=_pushed_out(waiting, entry, asking.now) if waiting.held else waiting.until_at,
+    )
+    event = TriggerJoined(due.key, waiting.key, joined, asking.now)
+    return _waiting(asking, event, joined, _debounced(asking, joined.until_at, waiting.reason), "joined")
+
+
+def _pushed_out(waiting: Due, entry: Entry, now: Instant) -> Instant:
+    until_at = now + entry.debounce_seconds * SECOND
+    if entry.debounce_max_wait_seconds is None:
+        return until_at
+    return min(until_at, waiting.first_at + entry.debounce_max_wait_seconds * SECOND)
+
+
+def _debounced(asking: Asking, until_at: Instant, reason: str = "DEBOUNCED") -> Verdict:
+    step = Step(RULE_NAMES.index("debounce"), "DEBOUNCED", (0, asking.entry.debounce_seconds))
+    return Verdict("LATER", (reason,), ADMISSION.name, until=until_at, would_pass_at=until_at, trace=(step,))
+
+
+def _waiting(
+    asking: Asking, event: Event, due: Due, verdict: Verdict, status: Literal["deferred", "joined"]
+) -> Decision:
+    """A trigger that is part of a burst; in shadow mode its own run starts all the same."""
+    if asking.shadow:
+        return allowed(asking, verdict, charged=False, and_then=(event,), promised_at=due.until_at)
+    run_id = run_id_of(asking.stream.tenant, due.key)
+    hooks = deferred_hooks(asking.stream, due, asking.policy, asking.now) if status == "deferred" else ()
+    return Decision(
+        (event,), effects=(*asked_hooks(asking), *hooks), verdict=verdict, reply=Outcome(status, run_id),
+        promised_at=due.until_at,
+    )  # fmt: skip
+
+
+# -- what has waited
+
+
+def _wake(view: View[AccountState], policy: Policy, now: Instant) -> Decision:
+    registry = policy[RunsPolicy].registry
+    due = _first_due(view.state, registry, now)
+    if due is None:
+        return Decision()
+    entry = registry.get(due.trigger_type)
+    if entry is None:
+        return _unknown(view, due, now)
+    return judged(asking_of(view, due, "held" if due.held else "deferred", entry, policy, now))
+
+
+def _first_due(account: AccountState | None, registry: dict[str, Entry], now: Instant) -> Due | None:
+    """Of those due, the rarest type, then the oldest."""
+
+    def place(due: Due) -> tuple[int, Instant, str]:
+        entry = registry.get(due.trigger_type)
+        return (-entry.debounce_seconds if entry else 0, due.first_at, due.key)
+
+    return min((due for due in (account.waiting if account else ()) if due.until_at <= now), key=place, default=None)
+
+
+ACCOUNT: Decider[AccountState] = Decider(
+    kind="account", state=AccountState, commands=AccountCommands, events=AccountEvents, replies=Outcome,
+    decide=decide, fold=fold, alarm=alarm, index=index, needs=needs, repeated=repeated, tables=(ADMISSION, GATE),
+)  # fmt: skip

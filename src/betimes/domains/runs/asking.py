@@ -1,0 +1,116 @@
+"""One trigger at the gate, and everything it is judged by."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from betimes.core.deciders import View
+from betimes.core.instants import Instant, epoch_up
+from betimes.core.policies import Policy
+from betimes.core.streams import StreamId
+from betimes.domains.runs.gate import DecisionCostGateInput
+from betimes.domains.runs.model import (
+    AccountState,
+    Due,
+    QuotaState,
+    RunState,
+    quota_stream,
+    retry_key_of,
+    run_id_of,
+    run_stream,
+)
+from betimes.domains.runs.policy import Entry, Limits, RunsPolicy, limits_of
+from betimes.domains.runs.slots import without_one
+
+Stage: TypeAlias = Literal["new", "held", "deferred"]
+"""Just arrived; at the end of its burst; at its one retry."""
+
+
+class Asking(msgspec.Struct, frozen=True):
+    """One trigger at the gate, and everything it is judged by."""
+
+    stream: StreamId
+    due: Due
+    stage: Stage
+    account: AccountState
+    quota: QuotaState
+    run: StreamId
+    run_before: RunState | None
+    """The run, if it was asked for, or was once admitted under the same key."""
+    entry: Entry
+    limits: Limits
+    policy: Policy
+    now: Instant
+
+    @property
+    def shadow(self) -> bool:
+        return self.due.shadow if self.stage != "new" else "shadow" in (self.entry.mode, self.policy[RunsPolicy].mode)
+
+    @property
+    def retry_key(self) -> str | None:
+        """Under which name a retry is known."""
+        return retry_key_of(self.due.key, epoch_up(self.due.until_at)) if self.stage == "deferred" else None
+
+
+def asking_of(
+    view: View[AccountState],
+    due: Due,
+    stage: Stage,
+    entry: Entry,
+    policy: Policy,
+    now: Instant,
+) -> Asking:
+    tenant = view.stream.tenant
+    quota: QuotaState = view.others.get(quota_stream(tenant)) or QuotaState()
+    limits = limits_of(policy[RunsPolicy], entry, due.tenant_tier)
+    run = run_stream(tenant, run_id_of(tenant, due.key))
+    before = view.others.get(run)
+    account = view.state or AccountState()
+    return Asking(view.stream, due, stage, account, quota, run, before, entry, limits, policy, now)
+
+
+def case_of(asking: Asking) -> DecisionCostGateInput:
+    account, quota, limits, due, now = asking.account, asking.quota, asking.limits, asking.due, asking.now
+    remaining, resets = _budget(asking)
+    promised = quota.promised_by_type.get(due.trigger_type, ())
+    trailing = asking.entry.debounce_mode == "trailing"
+    saturation = due.action_saturation_score
+    return DecisionCostGateInput(
+        tenant_id=asking.stream.tenant,
+        account_id=asking.stream.id,
+        trigger_type=due.trigger_type,
+        now=now,
+        recency_last_run_at=account.last_allowed_at,
+        cooldown_s=asking.entry.cooldown_seconds,
+        recency_last_of_type_at=account.last_allowed_at_by_type.get(due.trigger_type),
+        debounce_s=0 if trailing else asking.entry.debounce_seconds,
+        budget_remaining=remaining,
+        budget_resets=resets,
+        account_runs=account.allowed_by_type.get(due.trigger_type, ()),
+        account_cap=limits.account_cap,
+        tenant_runs=quota.taken_by_type.get(due.trigger_type, ()),
+        tenant_promised=promised if due.slot_at is None else without_one(promised, epoch_up(due.slot_at)),
+        tenant_cap=limits.tenant_cap,
+        action_saturation_score=_saturation(asking) if saturation is None else saturation,
+        saturation_resets=saturation is None,
+        tenant_tier=due.tenant_tier,
+    )
+
+
+def _budget(asking: Asking) -> tuple[int | None, bool]:
+    """The smallest of what is left, and whether a new day brings more."""
+    limits, now, given = asking.limits, asking.now, asking.due.budget_remaining
+    left = [] if given is None else [given]
+    if limits.account_budget is not None:
+        left.append(limits.account_budget - asking.account.allowed_today.on(now))
+    if limits.tenant_budget is not None:
+        left.append(limits.tenant_budget - asking.quota.allowed_today.on(now))
+    return min(left, default=None), given is None or given > 0
+
+
+def _saturation(asking: Asking) -> Decimal | None:
+    cap = asking.limits.action_cap
+    return None if cap is None else Decimal(asking.account.actions_today.on(asking.now)) / Decimal(cap)
