@@ -1,0 +1,1 @@
+"""Scores: their arithmetic, rules, services and sweeps."""

@@ -1,0 +1,148 @@
+"""Pauses, stages, creation and adjustments as scenarios. Ids are those of the seed."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from betimes.core.deciders import Settled
+from betimes.domains.scores.amounts import POINT
+from betimes.domains.scores.model import (
+    AdjustScore,
+    CreateScore,
+    Decayed,
+    GameOver,
+    Rescheduled,
+    ScoreAdjusted,
+    SetStatus,
+    StatusChanged,
+)
+from tests.scores.scene import SWEEP, T0, hours, left, nobody, score
+
+# -- pauses
+
+
+@pytest.mark.parametrize("status", ["boss_fight", "game_over", "won"])
+def test_paused_scores_do_not_decay(status: str) -> None:
+    """AC-FR009-001, AC-T5.2, AC-T7.1, AC-T7.2, AC-T9.5"""
+    scenario = score(status=status).at(hours(1000)).when(SWEEP).then_nothing().then_verdict("NEVER", "PAUSED")
+    assert scenario.state
+    assert scenario.state.due_at is None
+
+
+@pytest.mark.parametrize("reason", ["boss_pass", "boss_fail"])
+def test_after_a_boss_fight_grace_starts_fresh_and_nothing_is_caught_up(reason: str) -> None:
+    """AC-FR009-002, AC-FR009-003, AC-T7.3, AC-T7.4"""
+    scenario = score().at(hours(10)).when(SetStatus("boss_fight")).at(hours(500)).when(SetStatus("active", reason))
+    assert scenario.state
+    assert scenario.state.interacted_at == hours(500)
+    scenario.at(hours(524)).when(SWEEP).then_nothing()
+    assert left(scenario) == 50
+    assert left(scenario.at(hours(525)).when(SWEEP)) == Decimal("49.2")
+
+
+def test_a_pause_first_settles_what_is_owed() -> None:
+    scenario = score().at(hours(26)).when(SetStatus("boss_fight"))
+    assert left(scenario) == Decimal("48.4")
+
+
+def test_a_pause_may_time_out_at_its_own_instant_however_late_the_alarm() -> None:
+    scenario = score().at(hours(1)).when(SetStatus("boss_fight", timeout_s=3600)).then_alarm(hours(2))
+    scenario.at(hours(10)).when(SWEEP)
+    assert scenario.state
+    assert (scenario.state.status, scenario.state.interacted_at) == ("active", hours(2))
+    scenario.then_alarm(None)
+    assert left(scenario.at(hours(27)).when(SWEEP)) == Decimal("49.2")
+
+
+def test_a_time_out_wakes_the_score() -> None:
+    scenario = score().at(hours(1)).when(SetStatus("boss_fight", timeout_s=3600)).wakes()
+    scenario.then(StatusChanged("active", 1, 50 * POINT, "timeout", hours(2), due_at=hours(26) + 4_500))
+
+
+def test_only_a_pause_can_time_out() -> None:
+    score().when(SetStatus("active", timeout_s=60)).then_refused("NOT_A_PAUSE")
+
+
+def test_a_change_of_chapter_first_applies_what_is_owed_at_the_old_rate() -> None:
+    scenario = score().at(hours(26)).when(SetStatus("active", chapter=2))
+    assert left(scenario) == Decimal("48.4")
+    scenario.at(hours(36)).when(SWEEP).then_nothing()
+    assert left(scenario.at(hours(46)).when(SWEEP)) == Decimal("42.4")
+
+
+def test_a_score_at_0_cannot_be_made_active() -> None:
+    scenario = score(3).at(hours(40)).when(SWEEP)
+    scenario.when(SetStatus("active")).then_refused("AT_FLOOR")
+    scenario.when(SetStatus("boss_fight", timeout_s=60)).then_refused("AT_FLOOR")
+    scenario.when(AdjustScore("second chance", score=10 * POINT)).when(SetStatus("active"))
+    assert scenario.state
+    assert (scenario.state.status, scenario.state.score) == ("active", 10 * POINT)
+
+
+def test_statuses_and_stages_the_policy_does_not_know_are_refused() -> None:
+    score().when(SetStatus("asleep")).then_refused("UNKNOWN_STATUS")
+    score().when(SetStatus("active", chapter=9)).then_refused("UNKNOWN_STAGE")
+
+
+# -- creation and adjustment
+
+
+def test_a_score_is_made_once_and_not_at_the_floor() -> None:
+    score().when(CreateScore()).then_refused("ALREADY_EXISTS")
+    fresh = nobody()
+    fresh.when(CreateScore(score=0)).then_refused("AT_FLOOR")
+    fresh.when(CreateScore(created_at=T0 + 1)).then_refused("IN_THE_FUTURE")
+    fresh.when(CreateScore(interacted_at=T0 + 1)).then_refused("IN_THE_FUTURE")
+    fresh.when(CreateScore(applied_at=T0 + 1)).then_refused("IN_THE_FUTURE")
+    fresh.when(CreateScore(status="asleep")).then_refused("UNKNOWN_STATUS")
+    fresh.when(CreateScore(chapter=9)).then_refused("UNKNOWN_STAGE")
+    fresh.when(CreateScore(score=0, status="game_over")).then_alarm(None)
+
+
+def test_nothing_but_an_interaction_makes_a_score() -> None:
+    fresh = nobody()
+    for command in (SWEEP, SetStatus("active"), AdjustScore("why", delta=1)):
+        fresh.when(command).then_refused("NOT_FOUND")
+    fresh.when(Settled("score:subject:1:0", "handler:tell", "done")).then_nothing()
+
+
+def test_an_adjustment_is_held_within_its_bounds() -> None:
+    scenario = score(90).when(AdjustScore("gift", delta=20 * POINT))
+    scenario.then(ScoreAdjusted(90 * POINT, 100 * POINT, "gift", hours(24) + 4_500))
+    scenario.when(AdjustScore("reset", score=50 * POINT))
+    assert left(scenario) == 50
+    scenario.when(AdjustScore("both", score=1, delta=1)).then_refused("NOT_ONE_AMOUNT")
+    scenario.when(AdjustScore("neither")).then_refused("NOT_ONE_AMOUNT")
+
+
+def test_an_adjustment_settles_first_and_0_is_game_over() -> None:
+    scenario = score().at(hours(26)).when(AdjustScore("found out", delta=-60 * POINT))
+    decayed, adjusted, *crossed, over = scenario.decision.events
+    assert isinstance(decayed, Decayed)
+    assert adjusted == ScoreAdjusted(48_400_000, 0, "found out")
+    assert len(crossed) == 2
+    assert over == GameOver("adjust", "game_over")
+    scenario.when(AdjustScore("again", score=0)).then(ScoreAdjusted(0, 0, "again"))
+
+
+# -- changed policies
+
+
+def test_a_score_that_is_not_due_any_more_is_put_back() -> None:
+    scenario = score(chapter=1)
+    longer = nobody(stages=[{"name": 1, "grace_hours": 48, "rate": 1, "daily_cap": 5}])
+    scenario.policy = longer.policy
+    scenario.at(hours(30)).when(SWEEP).then(Rescheduled(hours(48) + 3_600)).then_verdict("LATER", "GRACE")
+    assert scenario.decision.reply == "skipped"
+
+
+def test_a_score_whose_stage_is_gone_fails_until_it_is_moved() -> None:
+    scenario = score(chapter=5)
+    scenario.policy = nobody(stages=[{"name": "calm", "grace_hours": 1, "rate": 1, "daily_cap": 5}]).policy
+    with pytest.raises(ValueError, match="no stage 5"):
+        scenario.at(hours(200)).when(SWEEP)
+    scenario.when(SetStatus("active", chapter="calm"))
+    assert scenario.state
+    assert scenario.state.chapter == "calm"
