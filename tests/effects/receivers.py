@@ -82,7 +82,7 @@ async def receiver(
 
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", handle)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    runner = web.AppRunner(application, shutdown_timeout=0.1, access_log=None)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port, ssl_context=tls).start()

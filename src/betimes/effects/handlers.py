@@ -1,9 +1,9 @@
 """Python handlers by name: what calls to `handler:<name>` run in this process.
 
 An async handler is awaited. Any other runs in a thread of a bounded pool, so that it may block; it cannot be broken
-off: when its lease is lost or the engine closes, nobody waits for it any more, and it ends by itself. A handler is given
-the call's payload, and a `HandlerContext` if it needs two arguments. What it returns is the call's result, what it
-raises is its error; `betimes.GiveUp` says that trying again is no use.
+off: when its lease is lost or the engine closes, nobody waits for it any more, and it ends by itself. A handler is
+given the call's payload, and a `HandlerContext` if it needs two arguments. What it returns is the call's result, what
+it raises is its error; `betimes.GiveUp` says that trying again is no use.
 """
 
 from __future__ import annotations
