@@ -1,0 +1,51 @@
+"""What is wrong with a definition, beyond what its types say: every problem, with its path."""
+
+from __future__ import annotations
+
+from betimes.core.canonical import encode
+from betimes.domains.automation.calendar import check_cron
+from betimes.domains.automation.model import DEFINITION_CHARS_MAX, ScheduleDefinition
+from betimes.domains.automation.zones import zone
+from betimes.domains.targets import NotificationTarget, Target, TriggerTarget
+
+Problem = tuple[str, str]
+
+
+def schedule_problems(schedule_id: str, definition: ScheduleDefinition) -> tuple[Problem, ...]:
+    found = [*id_problems("schedule_id", schedule_id)]
+    for path, check, value in (("cron", check_cron, definition.cron), ("timezone", zone, definition.timezone)):
+        try:
+            check(value)
+        except ValueError as error:
+            found.append((path, str(error)))
+    starts_at, ends_at = definition.starts_at, definition.ends_at
+    if starts_at is not None and ends_at is not None and ends_at <= starts_at:
+        found.append(("ends_at", "must be later than starts_at"))
+    return (*found, *target_problems("target", definition.target), *size_problems(definition))
+
+
+def id_problems(path: str, id: str) -> tuple[Problem, ...]:
+    """Names of ticks and runs are put together with colons, so an id has none."""
+    return ((path, "must not contain ':'"),) if ":" in id else ()
+
+
+def target_problems(path: str, target: Target) -> tuple[Problem, ...]:
+    """Neither a schedule nor a sensor has an account or a person of its own."""
+    match target:
+        case TriggerTarget(account_id=None):
+            return ((f"{path}.account_id", "is required"),)
+        case NotificationTarget(user_id=None):
+            return ((f"{path}.user_id", "is required"),)
+        case _:
+            return ()
+
+
+def size_problems(definition: object) -> tuple[Problem, ...]:
+    length = len(encode(definition))
+    if length <= DEFINITION_CHARS_MAX:
+        return ()
+    return (("", f"the definition is {length:,} characters long; at most {DEFINITION_CHARS_MAX:,} fit"),)
+
+
+def sentence(problems: tuple[Problem, ...]) -> str:
+    return "; ".join(f"{path}: {message}" if path else message for path, message in problems)

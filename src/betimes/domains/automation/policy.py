@@ -1,0 +1,24 @@
+"""What schedules and sensors go by, beyond what their own definitions say."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+Seconds = Annotated[int, msgspec.Meta(ge=1, le=604_800)]
+
+
+class AutomationPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    backoff_min_s: Seconds = 1
+    """What a poll sensor waits, beyond its interval, after its first error in a row; it doubles with each."""
+    backoff_max_s: Seconds = 3_600
+    """The longest pause of a poll sensor that fails."""
+    secret_overlap_s: Seconds = 86_400
+    """How long a sensor's old secret is still good after a new one was made."""
+    evaluator_attempts_max: Annotated[int, msgspec.Meta(ge=1, le=100)] = 8
+    """How often the evaluation of a message is tried before it is a dead letter."""
+
+    def __post_init__(self) -> None:
+        if self.backoff_min_s > self.backoff_max_s:
+            raise ValueError("backoff_min_s is longer than backoff_max_s; the pause only grows")
