@@ -10,7 +10,7 @@ from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.domains.endings import RunFinished
 from betimes.domains.hooks import Hooks, envelope, hooked
-from betimes.domains.runs.model import Due, HandlerKind, RunState
+from betimes.domains.runs.model import Due, HandlerKind, RunState, run_id_of
 from betimes.domains.runs.policy import Handler, PythonHandler, RunsPolicy, WebhookHandler
 
 
@@ -28,7 +28,7 @@ def handler_call(account: StreamId, due: Due, run: StreamId, handler: Handler | 
     """The one call of the handler. Payloads are added when it is made; they are in the account's segments."""
     if handler is None:
         return []
-    detail = {**decision_detail(account, due, due.key), "run_id": run.id}
+    detail = decision_detail(account, due, due.key)
     if isinstance(handler, PythonHandler):
         executor, payload = f"handler:{handler.name}", detail
     else:
@@ -46,6 +46,7 @@ def decision_detail(account: StreamId, due: Due, key: str) -> dict[str, Any]:
         "scheduled_at": render(due.newest_at),
         "idempotency_key": key,
         "correlation_id": due.correlation or None,
+        "run_id": run_id_of(account.tenant, due.key),
     }
 
 

@@ -1,0 +1,147 @@
+"""The cost gate by itself, and the slots of a tenant against a slow but plain calculation."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from betimes.core.canonical import encode
+from betimes.core.windows import Window
+from betimes.domains.runs.gate import GATE, DecisionCostGateInput, DecisionCostGateOutput, evaluate, would_pass_at
+from betimes.domains.runs.slots import first_free_at, with_one, without_one
+from tests.runs.scenes import NINE, SECOND
+
+SPAN = 20
+seconds = st.integers(0, 60)
+cases = st.builds(
+    DecisionCostGateInput,
+    tenant_id=st.just("t"),
+    account_id=st.just("a"),
+    trigger_type=st.just("T"),
+    now=st.integers(NINE, NINE + 7200 * SECOND),
+    recency_last_run_at=st.none() | st.integers(NINE - 7200 * SECOND, NINE),
+    cooldown_s=st.integers(0, 7200),
+    budget_remaining=st.none() | st.integers(-1, 3),
+    budget_resets=st.booleans(),
+    account_runs=st.lists(st.integers(0, 3599), max_size=4, unique=True).map(
+        lambda list: tuple((NINE // SECOND - s, 1) for s in sorted(list, reverse=True))
+    ),
+    account_cap=st.none() | st.integers(1, 4),
+    tenant_runs=st.lists(st.integers(0, 3599), max_size=4, unique=True).map(
+        lambda list: tuple((NINE // SECOND - s, 1) for s in sorted(list, reverse=True))
+    ),
+    tenant_cap=st.none() | st.integers(1, 4),
+    action_saturation_score=st.none() | st.decimals(0, 2, places=2),
+    saturation_resets=st.booleans(),
+)
+
+
+def case(**fields: object) -> DecisionCostGateInput:
+    return DecisionCostGateInput(tenant_id="t", account_id="a", trigger_type="T", now=NINE, **fields)  # type: ignore[arg-type]
+
+
+def test_absent_inputs_never_block() -> None:
+    assert evaluate(case()) == DecisionCostGateOutput("ALLOW", "WITHIN_LIMITS", NINE)
+
+
+def test_a_deferral_names_the_epoch_rounded_up_and_the_seconds_to_it() -> None:
+    out = evaluate(case(recency_last_run_at=NINE - 100 * SECOND + 1, cooldown_s=300))
+    assert out == DecisionCostGateOutput("DEFER", "COOLDOWN", NINE, NINE // SECOND + 201, 201)
+
+
+def test_the_first_match_wins_in_the_order_of_the_rules() -> None:
+    everything = {
+        "budget_remaining": 0, "recency_last_run_at": NINE, "cooldown_s": 1, "account_runs": ((NINE // SECOND, 1),),
+        "account_cap": 1, "tenant_runs": ((NINE // SECOND, 1),), "tenant_cap": 1, "action_saturation_score": Decimal(1),
+    }  # fmt: skip
+    removed: list[tuple[str, str]] = [
+        ("budget_remaining", "BUDGET_EXHAUSTED"), ("cooldown_s", "COOLDOWN"), ("account_cap", "ACCOUNT_HOURLY_CAP"),
+        ("tenant_cap", "TENANT_HOURLY_CAP"), ("action_saturation_score", "MARGINAL_VALUE_LOW"),
+    ]  # fmt: skip
+    for name, reason in removed:
+        assert evaluate(case(**everything)).reason == reason
+        del everything[name]
+    assert evaluate(case(**everything)).result == "ALLOW"
+
+
+@given(cases)
+def test_the_same_input_gives_the_same_bytes(one: DecisionCostGateInput) -> None:
+    again = DecisionCostGateInput(**{name: getattr(one, name) for name in one.__struct_fields__})
+    assert encode(evaluate(one)) == encode(evaluate(again))
+
+
+@given(cases)
+@settings(max_examples=500)
+def test_a_deferral_passes_every_time_limit_at_its_instant_and_not_before(one: DecisionCostGateInput) -> None:
+    verdict = GATE.judge(one)
+    if verdict.answer != "LATER" or verdict.until is None:
+        return
+
+    def later(at: int) -> str:
+        fields = {name: getattr(one, name) for name in one.__struct_fields__}
+        return evaluate(DecisionCostGateInput(**{**fields, "now": at, "action_saturation_score": None})).result
+
+    assert later(verdict.until) == "ALLOW"
+    assert later(verdict.until - 1) == "DEFER"
+
+
+@given(cases)
+@settings(max_examples=500)
+def test_what_is_said_to_pass_at_an_instant_passes_then(one: DecisionCostGateInput) -> None:
+    verdict = GATE.judge(one)
+    at = would_pass_at(one, verdict)
+    if at is None:
+        return
+    fields = {name: getattr(one, name) for name in one.__struct_fields__}
+    fresh = {"now": at}
+    if one.budget_remaining is not None and one.budget_remaining <= 0:
+        fresh["budget_remaining"] = None  # type: ignore[assignment]
+    if one.action_saturation_score is not None and one.action_saturation_score >= 1:
+        fresh["action_saturation_score"] = None  # type: ignore[assignment]
+    assert evaluate(DecisionCostGateInput(**{**fields, **fresh})).result == "ALLOW"
+
+
+# -- slots
+
+
+def window(seconds: list[int]) -> Window:
+    counts: Window = ()
+    for second in seconds:
+        counts = with_one(counts, second)
+    return counts
+
+
+def plainly(taken: list[int], promised: list[int], from_s: int, cap: int) -> int:
+    """The first second at which one more leaves no window of `SPAN` seconds over its cap."""
+    for candidate in range(from_s, 10_000):
+        events = sorted([*taken, *promised, candidate])
+        if all(
+            sum(end - SPAN < other <= end for other in events) <= cap for end in events if 0 <= end - candidate < SPAN
+        ):
+            return candidate
+    raise AssertionError("no slot")
+
+
+@given(st.lists(st.integers(0, 40), max_size=12), st.lists(st.integers(30, 90), max_size=8), seconds, st.integers(1, 4))
+@settings(max_examples=600)
+def test_the_first_free_slot_is_the_first_that_takes_nobodys(
+    taken: list[int], promised: list[int], from_s: int, cap: int
+) -> None:
+    found = first_free_at(window(taken), window(promised), from_s * SECOND, cap, SPAN)
+    assert found == plainly(taken, promised, from_s, cap) * SECOND
+
+
+@given(st.lists(st.integers(0, 40), max_size=12), st.integers(0, 60 * SECOND), st.integers(1, 4))
+def test_between_two_seconds_a_slot_is_free_only_if_it_is_by_both(taken: list[int], from_at: int, cap: int) -> None:
+    found = first_free_at(window(taken), (), from_at, cap, SPAN)
+    assert found >= from_at
+    if found == from_at:
+        inside = [s for s in taken if from_at // SECOND - SPAN < s <= -(-from_at // SECOND)]
+        assert len(inside) < cap
+
+
+def test_what_was_promised_and_given_back_leaves_no_trace() -> None:
+    assert without_one(with_one(((5, 1),), 7), 7) == ((5, 1),)
+    assert without_one(with_one(((5, 1),), 5), 5) == ((5, 1),)
