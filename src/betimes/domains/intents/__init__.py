@@ -1,0 +1,1 @@
+"""Intents: stored wishes that are checked, claimed and fired."""

@@ -1,0 +1,102 @@
+"""Conditions that can be asked: what each needs to know, and whether it holds.
+
+An expression is compiled once and kept. Structured fields are compared exactly, as decimals, and need no extra.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from betimes.domains.intents.cel import CannotTell, Program, program
+from betimes.domains.intents.expressions import NAMES, parsed
+from betimes.domains.intents.model import Condition, Definition, Operator
+
+Values: TypeAlias = Mapping[str, Decimal]
+"""By name: `inactive_hours`, `total_value`, `any_holding_change`, and `price:TICKER`."""
+PRICE = "price:"
+_COMPARE: dict[Operator, Callable[[Decimal, Decimal], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
+}  # fmt: skip
+
+
+class Askable(Protocol):
+    """A condition with the names of the values it needs."""
+
+    @property
+    def needs(self) -> tuple[str, ...]: ...
+
+    def holds(self, values: Values) -> bool:
+        """Whether it is true of these values; `CannotTell` if they do not do."""
+
+
+class Expression:
+    """A condition in the language of `expressions`."""
+
+    __slots__ = ("_names", "_program", "_tickers", "needs")
+
+    def __init__(self, text: str) -> None:
+        found = parsed(text)
+        self._names, self._tickers = found.names, found.tickers
+        self._program: Program = program(found.cel, NAMES)
+        self.needs = (*found.names, *(PRICE + ticker for ticker in found.tickers))
+
+    def holds(self, values: Values) -> bool:
+        _demand(self.needs, values)
+        names = {name: float(values[name]) for name in self._names}
+        return self._program.holds(names, {ticker: float(values[PRICE + ticker]) for ticker in self._tickers})
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """A condition of structured fields."""
+
+    name: str
+    operator: Operator
+    value: Decimal
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def holds(self, values: Values) -> bool:
+        _demand(self.needs, values)
+        return _COMPARE[self.operator](values[self.name], self.value)
+
+
+def _demand(needs: tuple[str, ...], values: Values) -> None:
+    missing = [name for name in needs if name not in values]
+    if missing:
+        raise CannotTell(f"nothing is known of {', '.join(missing)}")
+
+
+@lru_cache(maxsize=4_096)
+def expression(text: str) -> Expression:
+    """The compiled expression, `BadExpression` if it makes no sense, `MissingExtra` if it cannot be compiled here."""
+    return Expression(text)
+
+
+def askable(definition: Definition) -> Askable | None:
+    """The condition of a condition-based intent; `None` for one that goes by the clock."""
+    condition = definition.condition
+    if not definition.is_condition_based or condition is None:
+        return None
+    if condition.expression is not None:
+        return expression(condition.expression)
+    return structured(definition.trigger_type, condition)
+
+
+def structured(trigger_type: str, condition: Condition) -> Comparison | None:
+    """The comparison that the structured fields make for this type, if they are complete."""
+    if trigger_type == "silence":
+        if condition.threshold_hours is None:
+            return None
+        return Comparison("inactive_hours", condition.operator or ">=", condition.threshold_hours)
+    name = condition.metric if trigger_type == "portfolio" else condition.ticker and PRICE + condition.ticker
+    if not name or condition.operator is None or condition.value is None:
+        return None
+    return Comparison(name, condition.operator, condition.value)

@@ -1,0 +1,213 @@
+"""What happens to an intent: it is defined, changed, claimed, fired, and wakes when its claim or its time is over.
+
+A definition that breaks rules is no refusal but an answer: `Defined` with every problem, and nothing is written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from betimes.core.deciders import Decider, Decision, Event, Refusal, Settled, View, Wake
+from betimes.core.errors import Invalid
+from betimes.core.instants import Instant
+from betimes.core.policies import Policy
+from betimes.core.streams import StreamId, checked_stream
+from betimes.domains.intents.claims import CLAIM_RULES, claim, release, renew
+from betimes.domains.intents.drafts import body_of, definition_of, draft_from, patched, sent_fields
+from betimes.domains.intents.firing import FIRE_RULES, claim_expired, expired, fire, uncounting
+from betimes.domains.intents.folding import alarm, fold, index
+from betimes.domains.intents.model import (
+    ChangeIntent,
+    ClaimIntent,
+    Defined,
+    DefineIntent,
+    Definition,
+    DeleteIntent,
+    DisableIntent,
+    EnableIntent,
+    FireIntent,
+    IntentCommands,
+    IntentCounted,
+    IntentDefined,
+    IntentDeleted,
+    IntentDisabled,
+    IntentEnabled,
+    IntentEvents,
+    IntentState,
+    IntentUncounted,
+    OwnerState,
+    ReleaseClaim,
+    RenewClaim,
+    Replies,
+    owner_stream,
+)
+from betimes.domains.intents.owners import OWNER
+from betimes.domains.intents.policy import IntentsPolicy
+from betimes.domains.intents.timing import first_check
+from betimes.domains.intents.validation import Case, problems_of, warnings_of
+
+
+def decide(
+    view: View[IntentState], command: IntentCommands | Wake | Settled, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    if isinstance(command, DefineIntent):
+        return _define(view, command, policy[IntentsPolicy], now)
+    intent = view.state
+    if intent is None:
+        return Refusal("NOT_FOUND", f"there is no intent {view.stream.id!r}")
+    match command:
+        case ClaimIntent():
+            return claim(view, intent, command, policy[IntentsPolicy], now)
+        case FireIntent():
+            return fire(view, intent, command, policy[IntentsPolicy], now)
+        case RenewClaim():
+            return renew(view, intent, command, policy[IntentsPolicy], now)
+        case ReleaseClaim():
+            return release(view, intent, command, now)
+        case Wake():
+            return _wake(view, intent, policy[IntentsPolicy])
+        case ChangeIntent():
+            return _change(view, intent, command, policy[IntentsPolicy], now)
+        case EnableIntent(user_id):
+            return _change(view, intent, ChangeIntent({"enabled": True}, user_id), policy[IntentsPolicy], now)
+        case DisableIntent():
+            return _disable(view, intent, now)
+        case DeleteIntent(expected):
+            return _mismatch(view, intent, expected) or _delete(view, intent, now)
+        case Settled():
+            return Refusal("NOT_A_COMMAND", "an intent calls nobody")
+
+
+def _wake(view: View[IntentState], intent: IntentState, policy: IntentsPolicy) -> Decision:
+    """Whichever came first: the end of the claim or of the intent."""
+    ends_at = intent.definition.expires_at if intent.enabled else None
+    if intent.claim and (ends_at is None or intent.claim.expires_at <= ends_at):
+        return claim_expired(view, intent, policy)
+    return expired(view, intent)
+
+
+# -- definitions
+
+
+def _define(view: View[IntentState], command: DefineIntent, policy: IntentsPolicy, now: Instant) -> Decision | Refusal:
+    before = view.state
+    if before and command.only_new:
+        return Refusal(
+            "VERSION_MISMATCH", f"there is an intent {view.stream.id!r} already, at version {before.version}"
+        )
+    if before and not command.replaces:
+        return Refusal(
+            "ALREADY_EXISTS", f"there is an intent {view.stream.id!r} already; replace it, or take another id"
+        )
+    return _mismatch(view, before, command.expected) or _written(view, sent_fields(command.body), policy, now)
+
+
+def _change(view: View[IntentState], intent: IntentState, command: ChangeIntent, policy: IntentsPolicy,
+            now: Instant) -> Decision | Refusal:  # fmt: skip
+    if command.user_id != intent.definition.user_id:
+        return Refusal("OWNER_MOVED", f"{view.stream.id!r} is no longer {command.user_id!r}'s; read it again")
+    mismatch = _mismatch(view, intent, command.expected)
+    if mismatch:
+        return mismatch
+    body = body_of(view.stream.id, intent.definition, intent.enabled)
+    return _written(view, sent_fields(patched(body, command.patch)), policy, now)
+
+
+def _mismatch(view: View[IntentState], intent: IntentState | None, expected: int | None) -> Refusal | None:
+    version = intent.version if intent else 0
+    if expected is None or expected == version:
+        return None
+    return Refusal("VERSION_MISMATCH", f"{view.stream.id!r} is at version {version}, not {expected}; read it again")
+
+
+def _written(view: View[IntentState], fields: dict[str, Any], policy: IntentsPolicy, now: Instant) -> Decision:
+    """The definition put in place, or every problem it has."""
+    draft, misshapen = draft_from(fields)
+    before, owner = view.state, owner_stream(view.stream.tenant, draft.user_id)
+    state: OwnerState = view.others.get(owner) or OwnerState()
+    found = problems_of(Case(draft, view.stream, before, state, policy, now), misshapen)
+    warnings = warnings_of(draft)
+    if found:
+        return Decision(reply=Defined(problems=tuple(found), warnings=warnings))
+    definition = definition_of(draft)
+    event = _event(view, definition, draft.enabled, now)
+    if event is None:
+        assert before is not None
+        return Decision(reply=Defined(before.version, warnings=warnings))
+    also = _counting(view, state, draft.enabled, event.version)
+    reply = Defined(event.version, created=before is None, warnings=warnings)
+    return Decision((event,), also={owner: also} if also else {}, reply=reply)
+
+
+def _event(
+    view: View[IntentState], definition: Definition, enabled: bool, now: Instant
+) -> IntentDefined | IntentEnabled | IntentDisabled | None:
+    """What changes, said as shortly as possible; `None` if nothing does."""
+    before = view.state
+    if before is None:  # the stream's version has counted every change of any intent that had this id
+        return IntentDefined(
+            definition, view.version + 1, now, enabled, first_check(definition, now) if enabled else None
+        )
+    version = before.version + 1
+    if definition == before.definition:
+        if enabled == before.enabled:
+            return None
+        return IntentEnabled(version, now, first_check(definition, now)) if enabled else IntentDisabled(version, now)
+    restarts = enabled and (not before.enabled or _planned_otherwise(before.definition, definition))
+    check_at = first_check(definition, now) if restarts else before.next_check_at if enabled else None
+    return IntentDefined(definition, version, now, enabled, check_at, restarts)
+
+
+def _planned_otherwise(before: Definition, after: Definition) -> bool:
+    planned = ("trigger_type", "schedule", "condition")
+    return any(getattr(before, name) != getattr(after, name) for name in planned)
+
+
+def _counting(view: View[IntentState], owner: OwnerState, enabled: bool, version: int) -> tuple[Event, ...]:
+    """What the owner's limit must know."""
+    was_enabled = view.state is not None and view.state.enabled
+    if enabled and not was_enabled:
+        return (IntentCounted(view.stream.id, version),)
+    if not enabled and view.stream.id in owner.enabled:
+        return (IntentUncounted(view.stream.id),)
+    return ()
+
+
+def _disable(view: View[IntentState], intent: IntentState, now: Instant) -> Decision:
+    if not intent.enabled:
+        return Decision(reply=Defined(intent.version))
+    events = (IntentDisabled(intent.version + 1, now),)
+    effects = uncounting(view, events, intent.definition.user_id)
+    return Decision(events, effects=effects, reply=Defined(intent.version + 1))
+
+
+def _delete(view: View[IntentState], intent: IntentState, now: Instant) -> Decision:
+    gone = IntentDisabled(intent.version + 1, now)
+    return Decision((IntentDeleted(now),), effects=uncounting(view, (gone,), intent.definition.user_id))
+
+
+def needs(stream: StreamId, command: Any, policy: Policy) -> tuple[StreamId, ...]:
+    """The limit of whoever the intent belongs to, for commands that may enable it."""
+    match command:
+        case DefineIntent(body):
+            user_id = body.get("user_id")
+        case ChangeIntent(user_id=user_id) | EnableIntent(user_id):
+            pass
+        case _:
+            return ()
+    try:
+        return (checked_stream(stream.tenant, "owner", user_id),)  # type: ignore[arg-type]
+    except (Invalid, TypeError):
+        return ()  # what is wrong with it is told by the decision
+
+
+INTENT: Decider[IntentState] = Decider(
+    kind="intent", state=IntentState, commands=IntentCommands, events=IntentEvents, replies=Replies, decide=decide,
+    fold=fold, alarm=alarm, index=index, needs=needs, stops=(DisableIntent, DeleteIntent),
+    tables=(CLAIM_RULES, FIRE_RULES),
+)  # fmt: skip
+
+DECIDERS: tuple[Decider[Any], ...] = (INTENT, OWNER)
+SECTIONS: dict[str, type[msgspec.Struct]] = {"intents": IntentsPolicy}

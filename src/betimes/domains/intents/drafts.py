@@ -1,0 +1,107 @@
+"""Definitions as their authors write them: made from what was sent, patched, and turned into what is kept.
+
+Fields that are read-only may be sent back and are ignored; `null` is the same as leaving a field out. A draft whose
+shape is wrong in places is still made from the rest, so that everything else that is wrong can be named with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from betimes.core.checking import problems
+from betimes.core.instants import render
+from betimes.domains.intents.model import Definition, Draft, Problem, Schedule
+from betimes.domains.intents.timing import read_instant
+
+READ_ONLY = frozenset({
+    "version", "created_at", "updated_at", "warnings", "segment_id", "next_check", "last_checked", "last_executed",
+    "execution_count", "last_status", "last_error", "last_condition_fire", "in_cooldown", "cooldown_remaining_hours",
+    "claimed_at", "claim", "was_disabled_reason",
+})  # fmt: skip
+_NESTED = ("schedule", "condition", "gate")
+_STAND_INS: dict[str, Any] = {
+    "user_id": "_", "trigger_type": "interval", "action_type": "notify", "action_context": "_",
+}  # fmt: skip
+
+
+def sent_fields(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What an author decides, without what is read-only and what is null."""
+    kept = {name: value for name, value in body.items() if name not in READ_ONLY and value is not None}
+    for name in _NESTED:
+        if isinstance(kept.get(name), Mapping):
+            kept[name] = {inner: value for inner, value in kept[name].items() if value is not None}
+    return kept
+
+
+def draft_from(fields: dict[str, Any]) -> tuple[Draft, list[Problem]]:
+    """The draft, and what is wrong with its shape; whatever that is about is left out or stood in for."""
+    try:
+        return msgspec.convert(fields, Draft), []
+    except (msgspec.ValidationError, ValueError):
+        found = [Problem(path, message) for path, message in problems("", fields, Draft)]
+    sound = fields
+    for problem in found:
+        sound = _without(sound, problem.path.split(".")) or {}
+    return msgspec.convert({**_STAND_INS, **sound}, Draft), found
+
+
+def _without(value: Any, path: list[str]) -> Any:
+    if not isinstance(value, Mapping) or not path or path[0] not in value:
+        return value
+    if len(path) == 1 or path[0] not in _NESTED:
+        return {name: kept for name, kept in value.items() if name != path[0]}
+    inner = _without(value[path[0]], path[1:])
+    if path[0] == "gate":  # it has a field it cannot do without
+        return {name: kept for name, kept in value.items() if name != "gate"}
+    return {**value, path[0]: inner}
+
+
+def patched(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON merge patch: mappings are merged, `null` removes, anything else replaces."""
+    merged = dict(body)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, Mapping):
+            below = merged.get(name)
+            merged[name] = patched(below if isinstance(below, Mapping) else {}, value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def body_of(intent_id: str, definition: Definition, enabled: bool) -> dict[str, Any]:
+    """The definition as its author could have written it."""
+    body: dict[str, Any] = msgspec.to_builtins(definition)
+    if definition.expires_at is not None:
+        body["expires_at"] = render(definition.expires_at)
+    if definition.schedule.trigger_at is not None:
+        body["schedule"]["trigger_at"] = render(definition.schedule.trigger_at)
+    return {**body, "intent_id": intent_id, "enabled": enabled}
+
+
+def definition_of(draft: Draft) -> Definition:
+    """What is kept of a draft in which nothing is wrong."""
+    schedule = draft.schedule
+    return Definition(
+        user_id=draft.user_id,
+        trigger_type=draft.trigger_type,
+        expires_at=None if draft.expires_at is None else read_instant(draft.expires_at, schedule.timezone),
+        max_executions=draft.max_executions,
+        metadata=draft.metadata,
+        schedule=Schedule(
+            cron=schedule.cron,
+            interval_minutes=schedule.interval_minutes,
+            trigger_at=None if schedule.trigger_at is None else read_instant(schedule.trigger_at, schedule.timezone),
+            check_interval_minutes=schedule.check_interval_minutes,
+            timezone=schedule.timezone,
+        ),
+        condition=draft.condition,
+        action_type=draft.action_type,
+        action_context=draft.action_context,
+        action_priority=draft.action_priority,
+        gate=draft.gate,
+    )

@@ -1,0 +1,290 @@
+"""The language of conditions: read, checked for sense, and rewritten into CEL.
+
+    NVDA < 130
+    any_holding_change > 5% or total_value < 10000
+    not (inactive_hours <= 48) and price("BRK-B") / NVDA >= 2.5
+
+Names are `inactive_hours`, `total_value`, `any_holding_change`, a ticker in capitals, or `price("…")` for a ticker of
+any spelling. There are numbers, percentages, `+ - * /`, `< <= > >= == !=`, `and`, `or`, `not` and parentheses, and
+nothing else: no functions, strings, lists or attributes. Whatever is wrong is a `BadExpression` that says where,
+counted in characters from 1. Reading is linear in the length, and length and depth are bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+from betimes.core.errors import Invalid
+
+CHARS_MAX = 500
+DEPTH_MAX = 8
+RECKONINGS_MAX = 8
+WHOLE_DIGITS_MAX, DECIMALS_MAX = 15, 6
+NAMES = ("inactive_hours", "total_value", "any_holding_change")
+TICKER = re.compile(r"[A-Za-z0-9.^=_/-]{1,20}", re.ASCII)
+_PLAIN_TICKER = re.compile(r"[A-Z][A-Z0-9]{0,9}(\.[A-Z0-9]{1,4})?", re.ASCII)
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r\n]+)
+      | (?P<number>\d+(?:\.\d*)?|\.\d+)
+      | (?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9]+)*)
+      | (?P<text>"[^"\n]*"|'[^'\n]*')
+      | (?P<mark><=|>=|==|!=|&&|\|\||[-<>+*/()%!])""",
+    re.VERBOSE | re.ASCII,
+)
+_WORDS = {"and": "&&", "or": "||", "not": "!"}
+_GOING_ON = "and, or, or the end"
+_COMPARING = ("<", "<=", ">", ">=", "==", "!=")
+_HINTS = {
+    "=": "write == to compare",
+    ",": "write numbers without separators",
+    "$": "write amounts without a currency",
+    '"': "this text has no end",
+    "'": "this text has no end",
+}
+
+Sort: TypeAlias = Literal["truth", "amount", "share", "bare"]
+"""What a part is: true or false, an amount, a percentage, or a number that may be either."""
+
+
+class BadExpression(Invalid):
+    """The expression cannot be understood; `position` counts characters from 1."""
+
+    def __init__(self, position: int, message: str) -> None:
+        told = f"position {position}: {message}"
+        super().__init__(told, (("condition.expression", told),))
+        self.position = position
+
+
+class Parsed(NamedTuple):
+    """An expression that makes sense, as CEL, and what it looks at."""
+
+    cel: str
+    names: tuple[str, ...]
+    tickers: tuple[str, ...]
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    at: int
+
+
+class _Part(NamedTuple):
+    cel: str
+    sort: Sort
+    at: int
+
+
+_Inner: TypeAlias = Callable[[str], _Part]
+
+
+def parsed(text: str) -> Parsed:
+    """The expression in CEL, or `BadExpression`."""
+    if len(text) > CHARS_MAX:
+        raise BadExpression(CHARS_MAX + 1, f"an expression has at most {CHARS_MAX} characters")
+    return _Parser(text).parsed()
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    place = 0
+    while place < len(text):
+        match = _TOKEN.match(text, place)
+        if match is None:
+            hint = _HINTS.get(text[place])
+            raise BadExpression(place + 1, f"unexpected {_shown(text[place])}" + (f": {hint}" if hint else ""))
+        kind, found = match.lastgroup or "", match[0]
+        if kind == "name" and found.lower() in _WORDS:
+            yield _Token("mark", _WORDS[found.lower()], place + 1)
+        elif kind != "space":
+            yield _Token(kind, found, place + 1)
+        place = match.end()
+    yield _Token("end", "", len(text) + 1)
+
+
+def _shown(text: str) -> str:
+    return repr(text) if text.isprintable() else ascii(text)
+
+
+class _Parser:
+    """One descent per precedence, loosest first; CEL has the same ones, so only written parentheses are needed."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = list(_tokens(text))
+        self._place = 0
+        self._depth = 0
+        self._reckonings = 0
+        self._names: dict[str, None] = {}
+        self._tickers: dict[str, None] = {}
+
+    def parsed(self) -> Parsed:
+        whole = self._either("a condition")
+        if self._next.kind != "end":
+            raise self._unexpected(_GOING_ON)
+        self._demand_truth(whole)
+        if not self._names and not self._tickers:
+            raise BadExpression(whole.at, f"nothing in it can change: name a ticker or one of {', '.join(NAMES)}")
+        return Parsed(whole.cel, tuple(self._names), tuple(self._tickers))
+
+    # -- tokens
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._place]
+
+    def _take(self, *marks: str) -> _Token | None:
+        token = self._next
+        if token.kind != "mark" or token.text not in marks:
+            return None
+        self._place += 1
+        return token
+
+    def _unexpected(self, wanted: str) -> BadExpression:
+        token = self._next
+        if wanted == _GOING_ON and token.kind == "mark" and token.text in _COMPARING:
+            return BadExpression(token.at, "comparisons cannot be chained: join two with and")
+        found = "" if token.kind == "end" else f", found {_shown(token.text)}"
+        return BadExpression(token.at, f"expected {wanted}{found}")
+
+    def _deeper(self, at: int) -> None:
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            raise BadExpression(at, f"nested more than {DEPTH_MAX} deep")
+
+    # -- truths
+
+    def _either(self, wanted: str) -> _Part:
+        return self._joined("||", self._both, wanted)
+
+    def _both(self, wanted: str) -> _Part:
+        return self._joined("&&", self._denied, wanted)
+
+    def _joined(self, mark: str, inner: _Inner, wanted: str) -> _Part:
+        left = inner(wanted)
+        while self._take(mark):
+            right = inner("a condition")
+            self._demand_truth(left)
+            self._demand_truth(right)
+            left = _Part(f"{left.cel} {mark} {right.cel}", "truth", left.at)
+        return left
+
+    def _denied(self, wanted: str) -> _Part:
+        token = self._take("!")
+        if token is None:
+            return self._compared(wanted)
+        self._deeper(token.at)
+        inner = self._denied("a condition")
+        self._depth -= 1
+        self._demand_truth(inner)
+        return _Part(f"!({inner.cel})", "truth", token.at)
+
+    def _compared(self, wanted: str) -> _Part:
+        left = self._sum(wanted)
+        token = self._take(*_COMPARING)
+        if token is None:
+            return left
+        right = self._sum("a number")
+        self._demand_number(left)
+        self._demand_number(right)
+        self._demand_alike(left, right, token.at)
+        return _Part(f"{left.cel} {token.text} {right.cel}", "truth", left.at)
+
+    # -- numbers
+
+    def _sum(self, wanted: str) -> _Part:
+        return self._reckoned(("+", "-"), self._product, wanted)
+
+    def _product(self, wanted: str) -> _Part:
+        return self._reckoned(("*", "/"), self._signed, wanted)
+
+    def _reckoned(self, marks: tuple[str, str], inner: _Inner, wanted: str) -> _Part:
+        left = inner(wanted)
+        while token := self._take(*marks):
+            self._reckonings += 1
+            if self._reckonings > RECKONINGS_MAX:
+                raise BadExpression(token.at, f"more than {RECKONINGS_MAX} of + - * /")
+            right = inner("a number")
+            self._demand_number(left)
+            self._demand_number(right)
+            self._demand_alike(left, right, token.at)
+            sort = right.sort if left.sort == "bare" else left.sort
+            left = _Part(f"{left.cel} {token.text} {right.cel}", sort, left.at)
+        return left
+
+    def _signed(self, wanted: str) -> _Part:
+        token = self._take("-")
+        if token is None:
+            return self._single(wanted)
+        self._deeper(token.at)
+        inner = self._signed("a number")
+        self._depth -= 1
+        self._demand_number(inner)
+        return _Part(f"-({inner.cel})", inner.sort, token.at)
+
+    def _single(self, wanted: str) -> _Part:
+        token = self._next
+        if opening := self._take("("):
+            self._deeper(opening.at)
+            inner = self._either("a condition or a number")
+            self._depth -= 1
+            if not self._take(")"):
+                raise self._unexpected("a closing parenthesis")
+            return _Part(f"({inner.cel})", inner.sort, opening.at)
+        if token.kind == "number":
+            self._place += 1
+            sort: Sort = "share" if self._take("%") else "bare"
+            return _Part(_literal(token), sort, token.at)
+        if token.kind == "name":
+            self._place += 1
+            return self._named(token)
+        raise self._unexpected(wanted)
+
+    def _named(self, token: _Token) -> _Part:
+        if token.text in NAMES:
+            self._names[token.text] = None
+            return _Part(token.text, "share" if token.text == "any_holding_change" else "amount", token.at)
+        if token.text == "price":
+            return self._priced(token)
+        if not _PLAIN_TICKER.fullmatch(token.text):
+            capital = " (a ticker is written in capitals)" if _PLAIN_TICKER.fullmatch(token.text.upper()) else ""
+            raise BadExpression(token.at, f"unknown name {_shown(token.text)}{capital}")
+        return self._price(token.text, token.at)
+
+    def _priced(self, token: _Token) -> _Part:
+        if not self._take("("):
+            raise self._unexpected('("TICKER") after price')
+        quoted = self._next
+        if quoted.kind != "text" or not TICKER.fullmatch(quoted.text[1:-1]):
+            raise self._unexpected("a ticker in quotation marks")
+        self._place += 1
+        if not self._take(")"):
+            raise self._unexpected("a closing parenthesis")
+        return self._price(quoted.text[1:-1], token.at)
+
+    def _price(self, ticker: str, at: int) -> _Part:
+        self._tickers[ticker] = None
+        return _Part(f'price["{ticker}"]', "amount", at)
+
+    # -- sense
+
+    def _demand_truth(self, part: _Part) -> None:
+        if part.sort != "truth":
+            raise BadExpression(part.at, "this is a number where a condition is expected: compare it with something")
+
+    def _demand_number(self, part: _Part) -> None:
+        if part.sort == "truth":
+            raise BadExpression(part.at, "this is a condition where a number is expected")
+
+    def _demand_alike(self, left: _Part, right: _Part, at: int) -> None:
+        if {left.sort, right.sort} == {"amount", "share"}:
+            raise BadExpression(at, "a percentage goes with any_holding_change only, and that with nothing else")
+
+
+def _literal(token: _Token) -> str:
+    whole, _, decimals = token.text.partition(".")
+    if len(whole) > WHOLE_DIGITS_MAX or len(decimals) > DECIMALS_MAX:
+        raise BadExpression(
+            token.at, f"a number has at most {WHOLE_DIGITS_MAX} digits before the point and {DECIMALS_MAX} after it"
+        )
+    return f"{whole or '0'}.{decimals or '0'}"

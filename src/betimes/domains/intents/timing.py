@@ -1,0 +1,121 @@
+"""When an intent is looked at: crons and zones, intervals, and the pauses after failures.
+
+All calendar arithmetic of the domain is here. It is done when something is decided; events carry what came of it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from whenever import PlainDateTime
+
+from betimes.core.errors import Invalid
+from betimes.core.instants import MINUTE, Instant, parse
+from betimes.domains.intents.model import Definition
+from betimes.domains.intents.policy import IntentsPolicy
+
+CHECK_MINUTES = 5
+CHECK_MINUTES_PORTFOLIO = 15
+DAY_S = 86_400
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST_AT = parse("9000-01-01T00:00:00Z")
+
+
+@lru_cache(maxsize=1_024)
+def zone(name: str) -> ZoneInfo | None:
+    """The IANA zone of this name, if there is one."""
+    if name == "localtime":
+        return None
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def read_instant(text: str, zone_name: str) -> Instant:
+    """The instant of an ISO 8601 text; without an offset it is a time in the zone. `Invalid` if it is neither."""
+    try:
+        local = PlainDateTime.parse_iso(text)
+    except ValueError:
+        at = parse(text)
+    else:
+        at = local.assume_tz(zone_name, disambiguation="compatible").to_instant().timestamp(unit="microsecond")
+    if not 0 <= at <= _LATEST_AT:
+        raise Invalid(f"{text!r} is too long ago or too far away")
+    return at
+
+
+def cron_times(cron: str) -> tuple[int, int]:
+    """Fires on a day on which it fires, and the least seconds between two; `Invalid` if it is no cron."""
+    try:
+        fields = CronSim(cron, _EPOCH)
+    except CronSimError as error:
+        raise Invalid(str(error)) from error
+    times = sorted(h * 3_600 + m * 60 + s for h in fields.hours for m in fields.minutes for s in fields.seconds)
+    around = [*times[1:], times[0] + DAY_S]
+    return len(times), min(later - earlier for earlier, later in zip(times, around, strict=True))
+
+
+def next_cron(cron: str, zone_name: str, after: Instant) -> Instant | None:
+    """The first fire strictly after an instant, if there ever is one."""
+    local = (_EPOCH + timedelta(microseconds=after)).astimezone(zone(zone_name))
+    try:
+        fire = next(CronSim(cron, local))
+    except (StopIteration, CronSimError, OverflowError):
+        return None
+    return (fire - _EPOCH) // timedelta(microseconds=1)
+
+
+def check_minutes(definition: Definition) -> int:
+    explicit = definition.schedule.check_interval_minutes
+    if explicit is not None:
+        return explicit
+    return CHECK_MINUTES_PORTFOLIO if definition.trigger_type == "portfolio" else CHECK_MINUTES
+
+
+def check_interval(definition: Definition) -> int:
+    """In microseconds: the pause before a check that led to nothing is made again."""
+    return check_minutes(definition) * MINUTE
+
+
+def first_check(definition: Definition, now: Instant) -> Instant | None:
+    """When an intent that was just made, changed or enabled is looked at: a condition at once."""
+    if definition.is_condition_based:
+        return now
+    if definition.trigger_type == "once":
+        return definition.schedule.trigger_at
+    return check_after_success(definition, now)
+
+
+def check_after_success(definition: Definition, now: Instant) -> Instant | None:
+    schedule = definition.schedule
+    match definition.trigger_type:
+        case "cron":
+            return next_cron(schedule.cron or "", schedule.timezone, now)
+        case "interval":
+            return now + (schedule.interval_minutes or 0) * MINUTE
+        case "once":
+            return None
+        case _:
+            return now + check_interval(definition)
+
+
+def check_after_failure(failure_count: int, policy: IntentsPolicy, now: Instant) -> Instant:
+    """`failure_count` failures in a row, this one included."""
+    doubled = policy.retry_minutes << min(failure_count - 1, 20)
+    return now + min(doubled, policy.retry_minutes_max) * MINUTE
+
+
+def next_checks(definition: Definition, now: Instant, count: int) -> list[Instant]:
+    """When it would be looked at, if every check succeeds."""
+    checks: list[Instant] = []
+    at = first_check(definition, now)
+    while at is not None and len(checks) < count:
+        if definition.expires_at is not None and at >= definition.expires_at:
+            break
+        checks.append(at)
+        at = check_after_success(definition, at)
+    return checks
