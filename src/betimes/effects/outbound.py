@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import socket
 import ssl
 from collections.abc import Mapping
@@ -196,6 +197,8 @@ def _cause(error: Exception) -> str:
         return f"its certificate is not valid ({getattr(reason, 'verify_message', '') or type(reason).__name__})"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "its name has no address"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+    if isinstance(error, aiohttp.ClientConnectorSSLError | ssl.SSLError):
+        return "TLS failed"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
     return type(error).__name__
