@@ -13,6 +13,7 @@ from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, tenant_stream
 from betimes.engine.jobs import Submission
 from betimes.engine.store import LedgerQuery
 from betimes.testing.sample import Knock
+from betimes.testing.sample.policy import GatePolicy
 from tests.engine.worlds import GATE, world
 from tests.stores.backends import Backend
 
@@ -66,3 +67,11 @@ async def test_a_command_behind_a_change_of_policy_goes_by_the_new_one(backend: 
         _, behind = await asyncio.gather(change, w.knock("bob"))
         assert behind.verdict
         assert behind.verdict.reasons == ("COOLDOWN",)
+
+
+async def test_what_is_in_force_can_be_asked_for(backend: Backend, tmp_path: Path) -> None:
+    async with world(backend, tmp_path, policy={"cooldown_s": 7}) as w:
+        await w.submit(SetPolicy({"gates": {"per_hour": 3}}), tenant_stream("acme"))
+        in_force = (await w.other.policy_of("acme"))[GatePolicy]
+        assert (in_force.cooldown_s, in_force.per_hour) == (7, 3)
+        assert (await w.other.policy_of("other"))[GatePolicy].per_hour == 12

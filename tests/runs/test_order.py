@@ -11,6 +11,7 @@ from betimes.core.verdicts import Step, Verdict
 from betimes.domains.runs.admission import repeated
 from betimes.domains.runs.model import (
     Due,
+    First,
     Outcome,
     RepeatRequest,
     ReportActions,
@@ -41,10 +42,10 @@ def test_a_fresh_trigger_is_allowed_and_its_run_is_made_in_the_same_turn() -> No
 
 def test_a_key_seen_before_is_skipped_with_the_first_verdict_attached_and_changes_nothing() -> None:
     first = Verdict("LATER", ("COOLDOWN",), "runs", until=NINE, trace=(Step(0),))
-    recorded = Recorded(StreamId("tenant", "account", "acct"), 3, NINE, "p", first)
+    recorded = Recorded(StreamId("tenant", "account", "acct"), 3, NINE, "p", first, Outcome("deferred", "run_1"))
     command = repeated(signal(), recorded)
-    bare = Verdict("LATER", ("COOLDOWN",), "runs", until=NINE)
-    assert command == RepeatRequest("SIGNAL_ARRIVED", bare, "account:acct:3")
+    bare = First("account:acct:3", NINE, "p", Verdict("LATER", ("COOLDOWN",), "runs", until=NINE))
+    assert command == RepeatRequest("SIGNAL_ARRIVED", bare)
     scenario = account().when(signal(), key="k1")
     before = scenario.state
     scenario.when(command).then(RequestRepeated("SIGNAL_ARRIVED", "account:acct:3"))

@@ -21,11 +21,11 @@ import msgspec
 from betimes.core.deciders import Command, Decider
 from betimes.core.errors import Invalid, Overloaded
 from betimes.core.instants import Instant, seconds
-from betimes.core.policies import Body, PolicyBook
+from betimes.core.policies import Body, Policy, PolicyBook
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.domains.tenant.decide import tenant_decider
-from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy
+from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, tenant_stream
 from betimes.engine.alarms import Alarms
 from betimes.engine.attempts import Attempts, Due
 from betimes.engine.calls import Calls, Executor
@@ -77,7 +77,8 @@ class Engine:
         self.settings = settings
         self._policy = policy
         self._report = report
-        attempts = Attempts(store, self.kinds, PoliciesInForce(self.book), settings, name)
+        self._policies = PoliciesInForce(self.book)
+        attempts = Attempts(store, self.kinds, self._policies, settings, name)
         self._lane = Lane(store, attempts, self.kinds, settings, report)
         self._alarms = Alarms(store, self._lane, self.kinds.names, settings, report)
         self._calls = Calls(store, self._lane, executors or {}, settings, report)
@@ -178,6 +179,16 @@ class Engine:
         self._check_open()
         if len(self._lane) >= self.settings.queue_max:
             raise Overloaded(f"{len(self._lane):,} commands are waiting, which is the bound; try again in a moment")
+
+    async def policy_of(self, tenant: str) -> Policy:
+        """What is in force for a tenant now: for dry runs and lists; a decision goes by what its own batch reads."""
+        own = tenant_stream(tenant)
+        rows = await self.store.load([DEPLOYMENT, own])
+        states = [
+            self.kinds.of(stream).state(stream, row.schema, row.state) if (row := rows.get(stream)) else None
+            for stream in (DEPLOYMENT, own)
+        ]
+        return self._policies.effective(tenant, *states)
 
     # -- passes
 

@@ -30,6 +30,7 @@ from betimes.domains.runs.model import (
     AccountState,
     ActionsReported,
     Due,
+    First,
     Outcome,
     RepeatRequest,
     ReportActions,
@@ -56,8 +57,8 @@ def decide(
             return _request(view, command, policy, now)
         case Wake():
             return _wake(view, policy, now)
-        case RepeatRequest(trigger_type, first, first_segment):
-            return _repeat(trigger_type, first, first_segment)
+        case RepeatRequest(trigger_type, first):
+            return _repeat(trigger_type, first)
         case ReportActions(count, at):
             return Decision((ActionsReported(count, at),))
         case Settled():
@@ -74,7 +75,8 @@ def needs(stream: StreamId, command: AccountCommands | Wake | Settled, policy: P
 def repeated(command: RequestRun, first: Recorded) -> RepeatRequest:
     """A key that comes again is recorded, with what it led to when it was new."""
     bare = replace(first.verdict, trace=()) if first.verdict else None
-    return RepeatRequest(command.trigger_type, bare, first.segment_id)
+    run_id = first.reply.run_id if first.reply and first.reply.status == "allowed" else None
+    return RepeatRequest(command.trigger_type, First(first.segment_id, first.at, first.policy, bare, run_id))
 
 
 # -- what arrives
@@ -113,11 +115,11 @@ def _unknown(view: View[AccountState], due: Due, now: Instant) -> Decision:
     return skipped(due, run, view.others.get(run), Verdict("NEVER", ("UNKNOWN_TRIGGER_TYPE",), ADMISSION.name), now)
 
 
-def _repeat(trigger_type: str, first: Verdict | None, first_segment: str) -> Decision:
+def _repeat(trigger_type: str, first: First) -> Decision:
     return Decision(
-        (RequestRepeated(trigger_type, first_segment),),
+        (RequestRepeated(trigger_type, first.segment),),
         verdict=Verdict("NEVER", ("DUPLICATE_IDEMPOTENCY_KEY",), ADMISSION.name),
-        reply=Outcome("skipped", first=first, first_segment=first_segment),
+        reply=Outcome("skipped", first=first),
     )
 
 

@@ -77,17 +77,25 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of the run it leads to, now or when what it joined is admitted."""
     shadow: Verdict | None = None
     """In shadow mode: the verdict that was not enforced."""
-    first: Verdict | None = None
-    """Of a repeated key: the verdict it had when it was new, without its trace."""
-    first_segment: str = ""
+    first: First | None = None
+    """Of a repeated key: what it led to when it was new."""
+
+
+class First(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a key led to when it was new; its trace is in its own segment."""
+
+    segment: str
+    at: Instant
+    policy: str
+    verdict: Verdict | None = None
+    run_id: str | None = None
 
 
 class RepeatRequest(msgspec.Struct, frozen=True, tag=True):
     """A trigger whose key was seen before."""
 
     trigger_type: str
-    first: Verdict | None
-    first_segment: str
+    first: First
 
 
 class ReportActions(msgspec.Struct, frozen=True, tag=True):

@@ -1,0 +1,81 @@
+"""Run handlers: a run is durably started before its handler is called, and never called again.
+
+An executor wrapped by `RunStarter` first tells the run's stream that it starts. Only the process whose word the run
+took calls the handler; whoever comes second, or after the run was abandoned, is refused and calls nothing. The payloads
+of the triggers that led to the run are read from the ledger and handed over with the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.core.deciders import EffectCall
+from betimes.core.errors import Invalid, Refused
+from betimes.core.streams import StreamId
+from betimes.domains.runs.model import RunState, StartRun, account_stream
+from betimes.engine.calls import Executor, GiveUp
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.engine.store import Store
+
+
+class RunStarter:
+    """Wraps executors for an engine that is made with them; `engine` is set as soon as there is one."""
+
+    def __init__(self, worker: str) -> None:
+        self.engine: Engine | None = None
+        self._worker = worker
+
+    def wrap(self, executors: Mapping[str, Executor]) -> dict[str, Executor]:
+        return {name: self._starting(executor) for name, executor in executors.items()}
+
+    def _starting(self, executor: Executor) -> Executor:
+        async def execute(call: EffectCall) -> Any:
+            if call.at_most_once and call.report_to and call.report_to.kind == "run":
+                call = await self._started(call, call.report_to)
+            return await executor(call)
+
+        return execute
+
+    async def _started(self, call: EffectCall, run: StreamId) -> EffectCall:
+        if self.engine is None:
+            raise Invalid("a RunStarter needs its engine: set `starter.engine` once the engine is made")
+        command = StartRun(call.id.handle, self._worker)
+        try:
+            started = await self.engine.submit(Submission(stream=run, command=command, actor=self._worker))
+        except Refused as refusal:
+            raise GiveUp(str(refusal)) from refusal
+        payloads = await payloads_of(self.engine.store, run.tenant, started.reply)
+        return replace(call, payload=_with_payloads(call.payload, payloads))
+
+
+def _with_payloads(payload: Any, payloads: list[Any]) -> Any:
+    """A handler's payload is the detail itself; a webhook's has it in the envelope it sends."""
+    if "body" in payload:
+        body = payload["body"]
+        return {**payload, "body": {**body, "detail": {**body["detail"], "payloads": payloads}}}
+    return {**payload, "payloads": payloads}
+
+
+class _Trigger(msgspec.Struct):
+    """The part of a trigger's command that its run sees."""
+
+    payload: dict[str, Any] = {}
+
+
+_triggers = msgspec.json.Decoder(_Trigger)
+
+
+async def payloads_of(store: Store, tenant: str, run: RunState) -> list[Any]:
+    """The payloads of the triggers that led to a run, in the order they came; those that were pruned are left out."""
+    account = account_stream(tenant, run.account_id)
+    payloads: list[Any] = []
+    for version in run.segments:
+        _, segments = await store.history(account, version - 1, 1)
+        payloads += [_triggers.decode(segment.command).payload for segment in segments
+                     if segment.version == version and segment.command]  # fmt: skip
+    return payloads
