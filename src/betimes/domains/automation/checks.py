@@ -5,6 +5,7 @@ from __future__ import annotations
 from betimes.core.canonical import encode
 from betimes.domains.automation.calendar import check_cron
 from betimes.domains.automation.model import DEFINITION_CHARS_MAX, ScheduleDefinition
+from betimes.domains.automation.sensor_model import SensorDefinition
 from betimes.domains.automation.zones import zone
 from betimes.domains.targets import NotificationTarget, Target, TriggerTarget
 
@@ -49,3 +50,12 @@ def size_problems(definition: object) -> tuple[Problem, ...]:
 
 def sentence(problems: tuple[Problem, ...]) -> str:
     return "; ".join(f"{path}: {message}" if path else message for path, message in problems)
+
+
+def sensor_problems(sensor_id: str, definition: SensorDefinition) -> tuple[Problem, ...]:
+    found = [*id_problems("sensor_id", sensor_id), *target_problems("target", definition.target)]
+    if definition.sensor_type == "poll" and definition.evaluator is None:
+        found.append(("evaluator", "is required for a poll sensor"))
+    if definition.sensor_type == "poll" and definition.auth != "key":
+        found.append(("auth", "is for push sensors"))
+    return (*found, *size_problems(definition))

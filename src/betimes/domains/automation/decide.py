@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from betimes.core.deciders import Decider
 from betimes.domains.automation.backfills import BACKFILL
 from betimes.domains.automation.schedules import SCHEDULE
+from betimes.domains.automation.sensors import SENSOR
 
-DECIDERS = (SCHEDULE, BACKFILL)
+DECIDERS: tuple[Decider[Any], ...] = (SCHEDULE, BACKFILL, SENSOR)
