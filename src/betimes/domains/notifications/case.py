@@ -1,0 +1,174 @@
+"""One notification before the rules: everything they may look at, computed once and only when asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from betimes.core.instants import SECOND, Instant, earliest
+from betimes.core.jitter import spread
+from betimes.core.streams import StreamId
+from betimes.domains.notifications import scoring, windows
+from betimes.domains.notifications.digests import next_window
+from betimes.domains.notifications.model import InboxState, Incident, Item
+from betimes.domains.notifications.policy import CRITICAL_TYPE, DAY_S, NotificationsPolicy
+from betimes.domains.notifications.quiet import quiet_until
+from betimes.domains.notifications.texts import distance
+
+RANK = {"LOW": 0, None: 1, "MEDIUM": 1, "HIGH": 2, "CRITICAL": 3}
+"""An absent priority counts as MEDIUM, never as LOW."""
+HIGH = RANK["HIGH"]
+_QUIET_MOVES_MAX = 8
+
+
+class Case:
+    """An item, the inbox it would reach, what is in force, and when."""
+
+    def __init__(
+        self,
+        stream: StreamId,
+        inbox: InboxState,
+        shared: Incident | None,
+        item: Item,
+        policy: NotificationsPolicy,
+        now: Instant,
+    ) -> None:
+        self.stream = stream
+        self.inbox = inbox
+        self.shared = shared
+        """The whole tenant's incident."""
+        self.item = item
+        self.policy = policy
+        self.now = now
+
+    def again(self, item: Item, now: Instant) -> Case:
+        """The same at another instant, as things stand."""
+        return Case(self.stream, self.inbox, self.shared, item, self.policy, now)
+
+    # -- who and what
+
+    @property
+    def is_critical(self) -> bool:
+        return self.item.priority == "CRITICAL" or self.item.event_type == CRITICAL_TYPE
+
+    @property
+    def rank(self) -> int:
+        return 3 if self.is_critical else RANK[self.item.priority]
+
+    @property
+    def zone(self) -> str:
+        return self.inbox.preferences.timezone
+
+    @cached_property
+    def incident(self) -> Incident | None:
+        """The one that lasts longest, the person's or the tenant's."""
+        running = [one for one in (self.inbox.incident, self.shared) if one and one.ends_at > self.now]
+        return max(running, key=lambda one: one.ends_at, default=None)
+
+    # -- duplicates
+
+    @cached_property
+    def matches(self) -> tuple[tuple[int, int | None, Instant], ...]:
+        """Accepted items with the same or nearly the same text: the item, the distance (`None`: exact), and when."""
+        item, since = self.item, self.now - self.policy.dedup.window_s * SECOND
+        found = [(seen.item, None, seen.at) for seen in self.inbox.seen
+                 if seen.exact == item.exact and seen.at > since and seen.item != item.version]  # fmt: skip
+        if item.near is None or not self.policy.dedup.near:
+            return tuple(found)
+        near, most = item.near, self.policy.dedup.distance_max
+        return tuple(found) + tuple(
+            (one.item, distance(near, one.near), one.at)
+            for one in self.inbox.prints
+            if (near ^ one.near).bit_count() <= most and one.at > since and one.item != item.version
+        )
+
+    @cached_property
+    def superseded(self) -> tuple[Item, ...]:
+        """Waiting items of lower priority with this text, whose place it takes."""
+        if not self.matches or "dedup" in self.policy.shadowed:
+            return ()
+        alike = {item for item, _, _ in self.matches}
+        return tuple(one for one in self.inbox.waiting if one.version in alike and RANK[one.priority] < self.rank)
+
+    @cached_property
+    def duplicates(self) -> tuple[tuple[int, int | None, Instant], ...]:
+        """What it is a duplicate of and cannot take the place of; exact matches first."""
+        if not self.matches:
+            return ()
+        beaten = {one.version for one in self.superseded}
+        return tuple(match for match in self.matches if match[0] not in beaten)
+
+    # -- time
+
+    def jittered(self, boundary: Instant) -> Instant:
+        """An instant that many share, spread."""
+        return boundary + spread(self.policy.jitter_s * SECOND, self.stream.tenant, self.stream.id, boundary)
+
+    @cached_property
+    def quiet_until(self) -> Instant | None:
+        return quiet_until(self.inbox.preferences.quiet_hours, self.zone, self.now)
+
+    def outside_quiet(self, at: Instant) -> Instant:
+        """This instant, or if it is quiet then, the end of that, spread."""
+        hours = self.inbox.preferences.quiet_hours
+        for _ in range(_QUIET_MOVES_MAX if hours else 0):
+            end = quiet_until(hours, self.zone, at)
+            if end is None:
+                return at
+            at = self.jittered(end)
+        return at
+
+    @property
+    def digest_crons(self) -> tuple[str, ...]:
+        own = self.inbox.preferences.digest_windows
+        return self.policy.digest_windows if own is None else own
+
+    def next_digest(self, after: Instant) -> Instant | None:
+        """When the next digest is released."""
+        opens = next_window(self.digest_crons, self.zone, after)
+        return None if opens is None else self.outside_quiet(self.jittered(opens))
+
+    # -- channels
+
+    @cached_property
+    def open_channels(self) -> tuple[str, ...]:
+        """Those listed that the person did not opt out of."""
+        closed = self.inbox.preferences.opt_out.channels
+        return tuple(name for name in self.item.channels if name not in closed) if closed else self.item.channels
+
+    def channel_free_at(self, name: str) -> Instant:
+        channel = self.policy.channels.get(name)
+        if channel is None or channel.cap_24h is None:
+            return self.now
+        return windows.free_at(self.inbox.used.get(name, ()), self.now, DAY_S, channel.cap_24h)
+
+    def has_room(self, name: str) -> bool:
+        return self.channel_free_at(name) <= self.now
+
+    @cached_property
+    def first_room_at(self) -> Instant | None:
+        return earliest(*map(self.channel_free_at, self.open_channels))
+
+    # -- digests and scores
+
+    @property
+    def digest_eligible(self) -> bool:
+        kind = self.policy.event_types.get(self.item.event_type)
+        return kind is not None and kind.digest and self.rank < HIGH
+
+    def score_with(self, recent: int) -> scoring.Score:
+        policy, kind = self.policy, self.policy.event_types.get(self.item.event_type)
+        ai = policy.ai_for(self.item.event_type) if self.item.ai is None else self.item.ai
+        hint = policy.hints.exact[self.item.priority]
+        return scoring.score(policy.weights.exact, hint, ai, kind.base if kind else 0, recent, policy.recency_count)
+
+    @cached_property
+    def recent(self) -> int:
+        return windows.count(self.inbox.delivered, self.now, 3_600)
+
+    @cached_property
+    def scored(self) -> scoring.Score:
+        return self.score_with(self.recent)
+
+    @property
+    def was_scored(self) -> bool:
+        return "scored" in self.__dict__

@@ -1,0 +1,203 @@
+"""An inbox decides: does this person hear this NOW, LATER or NEVER?
+
+The rules are in `rules.py`; here a command becomes a case, and what a person or an administrator sets is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from betimes.core.deciders import Decider, Decision, Refusal, Send, Settled, View, Wake
+from betimes.core.errors import Invalid
+from betimes.core.instants import MINUTE, SECOND, Instant
+from betimes.core.policies import Policy
+from betimes.core.streams import StreamId
+from betimes.domains.endings import TargetSettled
+from betimes.domains.notifications import incidents
+from betimes.domains.notifications.case import Case
+from betimes.domains.notifications.delivering import settled
+from betimes.domains.notifications.drafting import Draft
+from betimes.domains.notifications.feed import FEED
+from betimes.domains.notifications.folding import alarm, fold, index
+from betimes.domains.notifications.judging import judged
+from betimes.domains.notifications.model import (
+    Ban,
+    BanPerson,
+    CloseIncident,
+    InboxCommands,
+    InboxEvents,
+    InboxState,
+    Incident,
+    IncidentClosed,
+    Item,
+    Notify,
+    OpenIncident,
+    PersonBanned,
+    PersonUnbanned,
+    PreferencesSet,
+    SetPreferences,
+    Suppressed,
+    UnbanPerson,
+    incident_stream,
+)
+from betimes.domains.notifications.policy import NotificationsPolicy
+from betimes.domains.notifications.preferences import preference_problems
+from betimes.domains.notifications.rules import RULES
+from betimes.domains.notifications.texts import exact_hash, fingerprint, masked, normalised
+from betimes.domains.notifications.waiting import carry_out, wake
+
+_REOPENING_SLACK = MINUTE
+"""A fan-out says the same to many; the tenant's incident is not made longer for less."""
+
+
+def decide(
+    view: View[InboxState], command: InboxCommands | Wake | Settled, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    inbox = view.state or InboxState()
+    draft = Draft(view, policy, now)
+    match command:
+        case Notify():
+            return _notify(view, inbox, command, draft)
+        case Wake():
+            return wake(draft, inbox, shared_incident(view))
+        case Settled():
+            return settled(draft, inbox, command)
+        case SetPreferences():
+            return _set_preferences(inbox, command, draft.policy, now)
+        case BanPerson(reason):
+            return (
+                Decision() if inbox.ban and inbox.ban.reason == reason else Decision((PersonBanned(Ban(now, reason)),))
+            )
+        case UnbanPerson():
+            return Decision((PersonUnbanned(),)) if inbox.ban else Decision()
+        case OpenIncident() | CloseIncident():
+            return _incident(view, inbox, command, now)
+
+
+def _notify(view: View[InboxState], inbox: InboxState, command: Notify, draft: Draft) -> Decision:
+    item = item_of(view, command, draft.policy, draft.now)
+    if problems := command_problems(command, draft.policy):
+        return _unfit(draft, item, problems)
+    judgement = judged(Case(view.stream, inbox, shared_incident(view), item, draft.policy, draft.now))
+    if command.event_type == "SYSTEM" and command.metadata and judgement.fate.reason != "EXPIRED":
+        _heed(view, inbox, command, draft)
+    return carry_out(draft, inbox, judgement, is_new=True)
+
+
+def item_of(view: View[InboxState], command: Notify, policy: NotificationsPolicy, now: Instant) -> Item:
+    """The notification as rules see it, identified by the caller's key or by its text."""
+    title, message = normalised(command.title), normalised(command.message)
+    key, dedup, near = command.dedupe_key, policy.dedup, None
+    if key is None:
+        exact = exact_hash(view.stream.id, command.event_type, command.source, title, message)
+    else:
+        exact = exact_hash(key)
+    if dedup.near and (key is None or dedup.near_with_key):
+        text = f"{title} {message}"
+        near = fingerprint(masked(text) if dedup.mask_numbers else text, dedup.words_min)
+    version = view.version + 1
+    return Item(
+        version, view.key or f"{view.stream.id}:{version}", command.event_type, command.channels, now, exact, near,
+        command.priority_hint, command.expires_at, command.ai_score, command.ai_source, command.report_to,
+    )  # fmt: skip
+
+
+def command_problems(command: Notify, policy: NotificationsPolicy) -> tuple[tuple[str, str], ...]:
+    """What the policy in force does not know."""
+    found = []
+    if command.event_type not in policy.event_types:
+        found.append(("event_type", f"no such type: {command.event_type!r}; known are {_listed(policy.event_types)}"))
+    for place, name in enumerate(command.channels):
+        if name not in policy.channels:
+            found.append((f"channels[{place}]", f"no such channel: {name!r}; known are {_listed(policy.channels)}"))
+    if not command.channels:
+        found.append(("channels", "at least one"))
+    return tuple(found)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _unfit(draft: Draft, item: Item, problems: tuple[tuple[str, str], ...]) -> Decision:
+    """A caller is told at once. Whoever only hears of it by report is told that way, and it is recorded."""
+    message = "; ".join(f"{path}: {text}" for path, text in problems)
+    if item.report_to is None:
+        raise Invalid(message, problems)
+    draft.events.append(Suppressed(item.version, item.event_id, ("INVALID",)))
+    draft.effects.append(Send(item.report_to, TargetSettled("failed", message[:500])))
+    return draft.decision()
+
+
+# -- incidents
+
+
+def shared_incident(view: View[InboxState]) -> Incident | None:
+    """The whole tenant's, as it was last committed."""
+    state = view.others.get(incident_stream(view.stream.tenant))
+    return state.incident if state else None
+
+
+def _heed(view: View[InboxState], inbox: InboxState, command: Notify, draft: Draft) -> None:
+    """A SYSTEM event opens an incident or ends it, for the person or for everybody, whatever becomes of itself."""
+    shared = command.metadata.get("scope") == "global"
+    to = incident_stream(view.stream.tenant)
+    if command.metadata.get("recovery") is True:
+        if shared:
+            draft.effects.append(Send(to, CloseIncident(at=draft.now)))
+        elif inbox.incident:
+            draft.events.append(IncidentClosed(draft.now, recovered=True))
+    elif command.metadata.get("incident") is True:
+        opening = OpenIncident(draft.policy.incident_ttl_s, command.title, draft.now)
+        if not shared:
+            event = incidents.opened(inbox.incident, None, opening, _incident_id(view), draft.now)
+            draft.events += [event] if event else []
+        elif not _lasts(shared_incident(view), draft.now + opening.ttl_s * SECOND):
+            draft.effects.append(Send(to, opening))
+
+
+def _lasts(incident: Incident | None, until_at: Instant) -> bool:
+    return incident is not None and incident.ends_at + _REOPENING_SLACK >= until_at
+
+
+def _incident_id(view: View[InboxState]) -> str:
+    return f"user:{view.version + 1}:{view.stream.id}"
+
+
+def _incident(
+    view: View[InboxState], inbox: InboxState, command: OpenIncident | CloseIncident, now: Instant
+) -> Decision | Refusal:
+    current = inbox.incident
+    if isinstance(command, OpenIncident):
+        event = incidents.opened(current, inbox.incident_closed_at, command, _incident_id(view), now)
+        return Decision((event,), reply=event.incident) if event else Decision(reply=current)
+    if current is None or command.id not in (None, current.id):
+        return Refusal("NO_SUCH_INCIDENT", f"there is no open incident {command.id!r}")
+    return Decision((IncidentClosed(now, recovered=True),))
+
+
+# -- preferences
+
+
+def _set_preferences(
+    inbox: InboxState, command: SetPreferences, policy: NotificationsPolicy, now: Instant
+) -> Decision | Refusal:
+    if command.if_version not in (None, inbox.preferences_version):
+        return Refusal(
+            "VERSION_MISMATCH", f"the preferences are at version {inbox.preferences_version}; read them again"
+        )
+    if problems := preference_problems(command.preferences, policy):
+        raise Invalid("; ".join(f"{path}: {text}" for path, text in problems), problems)
+    return Decision((PreferencesSet(command.preferences, inbox.preferences_version + 1, now),))
+
+
+def reads(stream: StreamId) -> tuple[StreamId, ...]:
+    return (incident_stream(stream.tenant),)
+
+
+INBOX: Decider[InboxState] = Decider(
+    kind="inbox", state=InboxState, commands=InboxCommands, events=InboxEvents, decide=decide, fold=fold, alarm=alarm,
+    index=index, reads=reads, stops=(BanPerson,), tables=(RULES,),
+)  # fmt: skip
+
+DECIDERS = (INBOX, FEED, incidents.INCIDENT)

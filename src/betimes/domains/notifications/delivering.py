@@ -1,0 +1,39 @@
+"""What follows when a call to a channel has ended: delivered, on to the next channel, or failed for good."""
+
+from __future__ import annotations
+
+from betimes.core.deciders import Decision, Settled
+from betimes.domains.endings import TargetSettled
+from betimes.domains.notifications.drafting import Draft
+from betimes.domains.notifications.model import ChannelFailed, Delivered, Delivery, InboxState, Rerouted
+
+_ERROR_CHARS = 200
+
+
+def settled(draft: Draft, inbox: InboxState, end: Settled) -> Decision:
+    segment, _, place_text = end.effect.rpartition(":")
+    version, place = int(segment.rpartition(":")[2]), int(place_text)
+    delivery = next((one for one in inbox.delivering if one.version == version), None)
+    channel = end.executor.partition(":")[2]
+    if end.status == "done":
+        draft.events.append(Delivered(channel, draft.now, version, place, end.attempts))
+        if delivery and not delivery.delivered:
+            draft.report(delivery.refs, TargetSettled("delivered"))
+        return draft.decision()
+    error = end.error[:_ERROR_CHARS]
+    draft.events.append(ChannelFailed(channel, draft.now, version, place, end.attempts, error))
+    if delivery and not delivery.delivered and [call for call in delivery.pending if call[0] != place] == []:
+        _go_on(draft, delivery, channel, error)
+    return draft.decision()
+
+
+def _go_on(draft: Draft, delivery: Delivery, channel: str, error: str) -> None:
+    """Nothing else of it is under way: the next channel, if there is one."""
+    if not delivery.rest:
+        draft.fail(delivery.refs, channel, error)
+        return
+    following, *rest = delivery.rest
+    again = draft.launch(delivery.refs, (following,), tuple(rest), digest=delivery.digest)
+    items = tuple(ref.item for ref in delivery.refs)
+    draft.events.append(Rerouted(items, following, draft.now, again))
+    draft.arrived(delivery.refs, (following,))

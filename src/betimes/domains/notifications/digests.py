@@ -1,0 +1,37 @@
+"""Digest windows: crons of five fields in a person's zone, and when the next one opens."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from betimes.core.instants import MINUTE, SECOND, Instant
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIELDS = 5
+_SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def next_window(crons: tuple[str, ...], zone: str, after: Instant) -> Instant | None:
+    """The first opening after this instant; `None` without crons. Windows open at whole minutes."""
+    return _next_window(crons, zone, after // MINUTE) if crons else None
+
+
+@lru_cache(maxsize=1 << 14)
+def _next_window(crons: tuple[str, ...], zone: str, minute: int) -> Instant | None:
+    local = (_EPOCH + timedelta(minutes=minute)).astimezone(ZoneInfo(zone))
+    openings = [then for cron in crons if (then := next(CronSim(cron, local), None))]
+    return min((int(then.timestamp()) * SECOND for then in openings), default=None)
+
+
+def problem_of(cron: str) -> str:
+    """What is wrong with a cron, if anything is."""
+    if len(cron.split()) != _FIELDS:
+        return "a digest window is a cron of five fields: minute hour day month weekday"
+    try:
+        return "" if next(CronSim(cron, _SOME_DAY), None) else "no such day ever comes"
+    except CronSimError as error:
+        return f"{error}"

@@ -1,0 +1,170 @@
+"""The pipeline P0 to P8: small rules in order, the first that matches wins.
+
+Each rule looks at a `Case` and returns what it saw and, if it matches, the answer with its reason. `STAGES` says which
+step of the pipeline a rule belongs to; the table in the documentation is printed from here.
+"""
+
+from __future__ import annotations
+
+from betimes.core.instants import SECOND, Instant, render
+from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
+from betimes.domains.notifications import windows
+from betimes.domains.notifications.case import HIGH, Case
+from betimes.domains.notifications.local import next_day, next_hour, shown
+
+
+def _expiry(case: Case) -> Finding:
+    expires_at = case.item.expires_at
+    if expires_at is None:
+        return Finding()
+    return Finding((render(expires_at),), Hit("NEVER", "EXPIRED") if expires_at < case.now else None)
+
+
+def _ban(case: Case) -> Finding:
+    ban = case.inbox.ban
+    return Finding((ban.reason,), Hit("NEVER", "ACCOUNT_BANNED")) if ban else Finding()
+
+
+def _critical(case: Case) -> Finding:
+    seen = (case.item.priority, case.item.event_type)
+    return Finding(seen, Hit("NOW", "CRITICAL_OVERRIDE") if case.is_critical else None)
+
+
+def _dedup(case: Case) -> Finding:
+    if not case.duplicates:
+        return Finding()
+    item, distance, _ = case.duplicates[0]
+    return Finding((item, distance), Hit("NEVER", "DEDUP_EXACT" if distance is None else "DEDUP_NEAR"))
+
+
+def _opt_out(case: Case) -> Finding:
+    out = case.inbox.preferences.opt_out
+    if out.all:
+        return Finding(("everything",), Hit("NEVER", "USER_OPT_OUT"))
+    if case.item.event_type in out.event_types:
+        return Finding((case.item.event_type,), Hit("NEVER", "USER_OPT_OUT"))
+    if not case.open_channels:
+        return Finding((", ".join(case.item.channels),), Hit("NEVER", "USER_OPT_OUT"))
+    return Finding()
+
+
+def _incident(case: Case) -> Finding:
+    if case.incident is None:
+        return Finding()
+    stopped = case.item.event_type == "PROMO" or case.item.priority == "LOW"
+    return Finding((render(case.incident.ends_at),), Hit("NEVER", "INCIDENT_SUPPRESSION") if stopped else None)
+
+
+def _forced(case: Case) -> Finding:
+    count, most = case.item.defer_count, case.policy.max_deferrals
+    if not count:
+        return Finding()
+    return Finding((count, most), Hit("NOW", "FORCED_DELIVERY") if count >= most and case.rank >= HIGH else None)
+
+
+def _fatigue_24h(case: Case) -> Finding:
+    cap = case.policy.fatigue.day
+    count = windows.count(case.inbox.delivered, case.now, cap.span_s)
+    if count < cap.cap:
+        return Finding((count, cap.cap))
+    if case.item.priority == "LOW" or (case.item.event_type == "PROMO" and case.rank < HIGH):
+        return Finding((count, cap.cap), Hit("NEVER", "FATIGUE_CAP_24H"))
+    boundary = next_day(case.zone, case.now, case.policy.fatigue.day_resumes_minute)
+    return Finding((count, cap.cap), Hit("LATER", "FATIGUE_CAP_24H", case.outside_quiet(case.jittered(boundary))))
+
+
+def _fatigue_1h(case: Case) -> Finding:
+    cap = case.policy.fatigue.hour
+    count = windows.count(case.inbox.delivered, case.now, cap.span_s)
+    if count < cap.cap:
+        return Finding((count, cap.cap))
+    until = case.outside_quiet(case.jittered(next_hour(case.zone, case.now)))
+    return Finding((count, cap.cap), Hit("LATER", "FATIGUE_CAP_1H", until))
+
+
+def _fatigue_5m(case: Case) -> Finding:
+    cap = case.policy.fatigue.burst
+    count = windows.count(case.inbox.delivered, case.now, cap.span_s)
+    if count < cap.cap:
+        return Finding((count, cap.cap))
+    until = case.outside_quiet(case.now + case.policy.fatigue.burst_pause_s * SECOND)
+    return Finding((count, cap.cap), Hit("LATER", "FATIGUE_CAP_5M", until))
+
+
+def _quiet_hours(case: Case) -> Finding:
+    end = case.quiet_until
+    if end is None:
+        return Finding()
+    return Finding((shown(case.zone, end), case.zone), Hit("LATER", "QUIET_HOURS", case.outside_quiet(case.now)))
+
+
+def cooldown_ends_at(case: Case) -> Instant | None:
+    kind = case.policy.event_types.get(case.item.event_type)
+    last_at = case.inbox.last_by_type.get(case.item.event_type)
+    return last_at + kind.cooldown_s * SECOND if kind and kind.cooldown_s and last_at is not None else None
+
+
+def _cooldown(case: Case) -> Finding:
+    ends_at = cooldown_ends_at(case)
+    if ends_at is None:
+        return Finding()
+    hit = Hit("LATER", "COOLDOWN_ACTIVE", case.outside_quiet(ends_at)) if ends_at > case.now else None
+    return Finding((case.item.event_type, render(ends_at)), hit)
+
+
+def _channel_cap(case: Case) -> Finding:
+    room_at = case.first_room_at
+    if room_at is None or room_at <= case.now:
+        return Finding((", ".join(case.open_channels),))
+    return Finding((", ".join(case.open_channels),), Hit("LATER", "CHANNEL_CAP", case.outside_quiet(room_at)))
+
+
+def _digest(case: Case) -> Finding:
+    if not case.digest_eligible:
+        return Finding()
+    until = case.next_digest(case.now)
+    return Finding((case.item.event_type,), Hit("LATER", "DIGEST_ELIGIBLE", until) if until is not None else None)
+
+
+def _score(case: Case) -> Finding:
+    if case.digest_eligible and not case.digest_crons:
+        return Finding()  # without a window, what a digest would gather is delivered singly
+    score, limits = case.scored, case.policy.thresholds_for(case.item.event_type)
+    seen = (str(score.shown()), str(limits.never_below), str(limits.now_from))
+    if not score.reaches(limits.never):
+        return Finding(seen, Hit("NEVER", "SCORE_BELOW_THRESHOLD"))
+    if not score.reaches(limits.now):
+        until = case.outside_quiet(case.now + case.policy.score_defer_s * SECOND)
+        return Finding(seen, Hit("LATER", "SCORE_DEFER", until))
+    return Finding(seen)
+
+
+RULES: RuleTable[Case] = RuleTable(
+    "notifications",
+    (
+        Rule("expiry", _expiry, ("expires_at",), "it expired at {expires_at}"),
+        Rule("ban", _ban, ("reason",), "the account is banned: {reason}"),
+        Rule("critical", _critical, ("priority", "event_type"), "it is critical ({priority} {event_type})"),
+        Rule("dedup", _dedup, ("original", "distance"),
+             "the text of segment {original} says the same (distance {distance})"),
+        Rule("opt_out", _opt_out, ("out_of",), "the person opted out of {out_of}"),
+        Rule("incident", _incident, ("ends_at",), "an incident lasts until {ends_at}"),
+        Rule("forced", _forced, ("deferrals", "max_deferrals"), "it was put off {deferrals} times, which is enough"),
+        Rule("fatigue_24h", _fatigue_24h, ("count", "cap"), "{count} of {cap} were delivered in 24 hours"),
+        Rule("fatigue_1h", _fatigue_1h, ("count", "cap"), "{count} of {cap} were delivered in an hour"),
+        Rule("fatigue_5m", _fatigue_5m, ("count", "cap"), "{count} of {cap} were delivered in 5 minutes"),
+        Rule("quiet_hours", _quiet_hours, ("end", "zone"), "quiet until {end} in {zone}"),
+        Rule("cooldown", _cooldown, ("event_type", "ends_at"), "{event_type} rests until {ends_at}"),
+        Rule("channel_cap", _channel_cap, ("channels",), "the caps of {channels} are reached"),
+        Rule("digest", _digest, ("event_type",), "{event_type} is gathered in a digest"),
+        Rule("score", _score, ("score", "never_below", "now_from"),
+             "it scores {score}; below {never_below} is never, from {now_from} on is now"),
+    ),
+    otherwise=Hit("NOW", "DEFAULT_PASS"),
+)  # fmt: skip
+
+STAGES = {
+    "expiry": "P0", "ban": "–", "critical": "P1", "dedup": "P2", "opt_out": "P3", "incident": "–", "forced": "–",
+    "fatigue_24h": "P4", "fatigue_1h": "P4", "fatigue_5m": "P4", "quiet_hours": "P5", "cooldown": "P5",
+    "channel_cap": "P6", "digest": "P6", "score": "P7",
+}  # fmt: skip

@@ -1,0 +1,65 @@
+"""The composite score, exactly: 0.65 is a threshold, and floats miss it.
+
+Weights, values and thresholds have at most four decimals and are held as whole ten-thousandths. Recency is a fraction
+of a policy's count, so everything is compared over that common denominator; nothing is rounded before it is compared.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Decimal, InvalidOperation
+
+import msgspec
+
+ONE = 10_000
+DECIMALS = Decimal("0.000001")
+
+
+class Score(msgspec.Struct, frozen=True, gc=False):
+    """A sum of products of ten-thousandths, over `count`."""
+
+    total: int
+    count: int
+
+    def reaches(self, threshold: int) -> bool:
+        return self.total >= threshold * ONE * self.count
+
+    def shown(self) -> Decimal:
+        """At most six decimals, cut off: what is below a threshold never reads as having reached it."""
+        exact = Decimal(self.total) / (ONE * ONE * self.count)
+        return exact.quantize(DECIMALS, ROUND_DOWN).normalize() + 0
+
+
+class Factors(msgspec.Struct, frozen=True, gc=False):
+    """Four ten-thousandths: weights, or the values they weigh."""
+
+    hint: int
+    ai: int
+    type: int
+    recency: int
+
+
+def score(weights: Factors, hint: int, ai: int, kind: int, recent: int, count: int) -> Score:
+    """`recent` deliveries of `count` in the last hour leave a recency of `1 - recent / count`, at least 0."""
+    weighed = weights.hint * hint + weights.ai * ai + weights.type * kind
+    return Score(weighed * count + weights.recency * ONE * (count - min(recent, count)), count)
+
+
+def ten_thousandths(value: Decimal) -> int:
+    """A number from 0 to 1 with at most four decimals, or `ValueError`."""
+    scaled = value * ONE
+    if not 0 <= value <= 1 or scaled != int(scaled):
+        raise ValueError(f"{value} is not a number from 0 to 1 with at most 4 decimals")
+    return int(scaled)
+
+
+def rounded(value: float | Decimal) -> int | None:
+    """What a provider answered, in ten-thousandths; `None` if that is no number from 0 to 1."""
+    try:
+        exact = Decimal(str(value))
+        return int((exact * ONE).quantize(Decimal(1), ROUND_HALF_EVEN)) if 0 <= exact <= 1 else None
+    except InvalidOperation:
+        return None
+
+
+def unscaled(value: int) -> Decimal:
+    return (Decimal(value) / ONE).normalize() + 0

@@ -1,0 +1,65 @@
+"""Texts as they are compared: normalised, hashed exactly, and fingerprinted nearly (SimHash).
+
+Two texts that differ only in case, width or white space are the same text. Texts that share almost all of their word
+shingles have fingerprints that differ in few of 64 bits; how few say what, `docs/notifications.md` has measured.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64encode
+from functools import lru_cache
+from hashlib import blake2b, sha256
+from itertools import pairwise
+from unicodedata import normalize
+
+BITS = 64
+SHINGLE_WORDS = 2
+EXACT_CHARS = 22
+"""Of the SHA-256 in base 64: 132 bits, for at most 500 hashes of one person."""
+_LANE_BITS = 16
+_TOKENS_MAX = (1 << (_LANE_BITS - 1)) - 1
+_WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
+_BIAS = sum(1 << (_LANE_BITS * lane) for lane in range(BITS))
+_DIGITS = bytes(ord("1") if byte & 0x80 else ord("0") for byte in range(256))
+
+
+def normalised(text: str) -> str:
+    """Unicode NFKC, casefolded, white space collapsed."""
+    return " ".join(normalize("NFKC", text).casefold().split())
+
+
+def masked(text: str) -> str:
+    """The text with every number written as `#`, so that reports of one kind with other figures are alike."""
+    return _NUMBER.sub("#", text)
+
+
+def exact_hash(*parts: str) -> str:
+    """The identity of these parts, each delimited."""
+    sized = "".join(f"{len(part)}:{part}" for part in parts)
+    return urlsafe_b64encode(sha256(sized.encode("utf-8", "surrogatepass")).digest())[:EXACT_CHARS].decode()
+
+
+def fingerprint(text: str, words_min: int) -> int | None:
+    """The SimHash of a normalised text's word shingles; `None` if it has fewer words than that."""
+    words = _WORD.findall(text) if "#" not in text else text.split()
+    if len(words) < max(words_min, SHINGLE_WORDS):
+        return None
+    shingles = [f"{first} {second}" for first, second in pairwise(words)][:_TOKENS_MAX]
+    total = sum(map(_lanes, shingles))
+    # A lane holds how many shingles have its bit; adding the complement of half carries into the lane's top bit.
+    votes = total + _BIAS * ((1 << (_LANE_BITS - 1)) - 1 - len(shingles) // 2)
+    return int(votes.to_bytes(BITS * _LANE_BITS // 8)[::2].translate(_DIGITS), 2)
+
+
+def distance(one: int, other: int) -> int:
+    """In how many bits two fingerprints differ."""
+    return (one ^ other).bit_count()
+
+
+@lru_cache(maxsize=1 << 16)
+def _lanes(shingle: str) -> int:
+    """The shingle's 64 hashed bits, each in a lane of its own, so that lanes can be added all at once."""
+    bits = int.from_bytes(blake2b(shingle.encode("utf-8", "surrogatepass"), digest_size=BITS // 8).digest())
+    return sum(1 << (_LANE_BITS * place) for place in range(BITS) if bits >> place & 1)
