@@ -14,7 +14,7 @@ stream that does not exist yet, or exists no more (its version goes on).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -138,6 +138,10 @@ def _no_needs(stream: StreamId, command: Command, policy: Policy) -> tuple[Strea
 
 def _no_reads(stream: StreamId) -> tuple[StreamId, ...]:
     return ()
+
+
+NO_NEEDS: Final = _no_needs
+NO_READS: Final = _no_reads
 
 
 class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):

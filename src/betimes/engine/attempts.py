@@ -23,9 +23,10 @@ from betimes.domains.tenant.model import DEPLOYMENT, tenant_stream
 from betimes.engine.cache import StateCache
 from betimes.engine.jobs import Job
 from betimes.engine.kinds import Kinds
+from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import NOT_CACHED, Ask, Changes, DueIndex, Store, Tx
+from betimes.engine.store import NOT_CACHED, Ask, Changes, DueIndex, Row, Store, Tx
 from betimes.engine.workspace import Workspace, reads_of, streams_of
 
 Result: TypeAlias = Recorded | BetimesError | None
@@ -41,6 +42,8 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     make: Callable[[StreamId], Job]
     until_at: Instant | None = None
     tenant: str | None = None
+    plainly: Plainly | None = None
+    """How to decide streams for which no job is needed."""
 
 
 class Attempts:
@@ -69,8 +72,22 @@ class Attempts:
 
     async def attempt_due(self, due: Due, jobs: list[Job]) -> list[Result]:
         """The same for streams that are due; `jobs` is filled with the job of each."""
-        results = await self._commit(self._pick(due, jobs), jobs)
-        return await self.attempt(jobs) if results is None else results
+        picked: list[tuple[StreamId, Row]] = []
+        try:
+            results = await self._commit(self._pick(due, picked, jobs), jobs, due, picked)
+        except BaseException:
+            self._as_jobs(due, picked, jobs)
+            raise
+        if results is None:
+            self._as_jobs(due, picked, jobs)
+            return await self.attempt(jobs)
+        return results
+
+    def _as_jobs(self, due: Due, picked: list[tuple[StreamId, Row]], jobs: list[Job]) -> None:
+        """What was decided plainly was not written: every stream becomes a job."""
+        if due.plainly:
+            due.plainly.done.clear()
+            jobs[:] = [due.make(stream) for stream, _ in picked]
 
     def forget(self, stream: StreamId) -> None:
         self._cache.drop(stream)
@@ -103,10 +120,13 @@ class Attempts:
 
     def _reads(self, jobs: Sequence[Job], locks: dict[StreamId, int]) -> dict[StreamId, int]:
         """What is looked at without a lock: policies, and whatever the jobs' deciders share with others."""
-        tenants = {job.stream.tenant for job in jobs if job.stream}
-        wanted = [DEPLOYMENT, *map(tenant_stream, sorted(tenants))] if tenants else []
+        wanted = [*self._policies_of({job.stream.tenant for job in jobs if job.stream})]
         wanted += sorted({name for job in jobs for name in self._looked_at(job)})
         return {stream: self._cache.version(stream) for stream in wanted if stream not in locks}
+
+    def _policies_of(self, tenants: set[str]) -> dict[StreamId, int]:
+        wanted = [DEPLOYMENT, *map(tenant_stream, sorted(tenants))] if tenants else []
+        return {stream: self._cache.version(stream) for stream in wanted}
 
     def _looked_at(self, job: Job) -> tuple[StreamId, ...]:
         with suppress(BetimesError):  # its caller is told when the job is taken
@@ -114,26 +134,39 @@ class Attempts:
         return ()
 
     @asynccontextmanager
-    async def _pick(self, due: Due, jobs: list[Job]) -> AsyncIterator[Tx]:
+    async def _pick(self, due: Due, picked: list[tuple[StreamId, Row]], jobs: list[Job]) -> AsyncIterator[Tx]:
         limit = min(due.limit, self._settings.batch_max)
         begin = self._store.begin_due(due.by, due.kinds, limit, until_at=due.until_at, tenant=due.tenant)
         async with begin as tx:
-            jobs += [due.make(stream) for stream in tx.rows]
-            if jobs:
-                ask = self._ask(jobs)
+            picked += tx.rows.items()
+            if due.plainly is None:
+                jobs += [due.make(stream) for stream, _ in picked]
+            if picked:
+                ask = self._ask(jobs) if jobs else Ask(reads=self._policies_of({stream.tenant for stream, _ in picked}))
                 more = {stream: version for stream, version in ask.locks.items() if stream not in tx.rows}
                 await tx.extend(Ask(more, ask.reads, ask.keys))
             yield tx
 
+    def _decide_plainly(self, workspace: Workspace, tx: Tx, due: Due, picked: list[tuple[StreamId, Row]]) -> list[Job]:
+        """Decide what is plain; the jobs of what is not."""
+        assert due.plainly is not None
+        left = due.plainly.decide(workspace, picked, tx.now, self._kinds, self._settings, self._turn_id)
+        return [due.make(stream) for stream in left]
+
     # -- deciding and committing
 
-    async def _commit(self, begin: AbstractAsyncContextManager[Tx], jobs: list[Job]) -> list[Result] | None:
+    async def _commit(
+        self, begin: AbstractAsyncContextManager[Tx], jobs: list[Job], due: Due | None = None,
+        picked: list[tuple[StreamId, Row]] | None = None,
+    ) -> list[Result] | None:  # fmt: skip
         """Decide and commit; `None` if the commit was cut off and did not arrive, so that it can be done again."""
         results: list[Result] = []
         workspace: Workspace | None = None
         try:
             async with begin as tx:
                 workspace = self._workspace(tx)
+                if due and due.plainly and picked:
+                    jobs += self._decide_plainly(workspace, tx, due, picked)
                 if more := workspace.still_needed(jobs):
                     await tx.extend(Ask({stream: self._cache.version(stream) for stream in more}))
                 results = [self._take(workspace, job) for job in jobs]
@@ -157,9 +190,12 @@ class Attempts:
     def _workspace(self, tx: Tx) -> Workspace:
         return Workspace(tx, kinds=self._kinds, cache=self._cache, policies=self._policies, settings=self._settings)
 
+    def _turn_id(self) -> str:
+        return f"{self._name}-{next(self._turns):x}"
+
     def _take(self, workspace: Workspace, job: Job) -> Result:
         try:
-            return workspace.take(job, f"{self._name}-{next(self._turns):x}")
+            return workspace.take(job, self._turn_id())
         except BetimesError as error:
             workspace.give_up(job, error)
             return error

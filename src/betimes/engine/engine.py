@@ -19,7 +19,7 @@ from typing import Any, Self
 import msgspec
 
 from betimes.core.deciders import Command, Decider
-from betimes.core.errors import Invalid, Overloaded
+from betimes.core.errors import BetimesError, Invalid, Overloaded
 from betimes.core.instants import Instant, seconds
 from betimes.core.policies import Body, Policy, PolicyBook
 from betimes.core.segments import Recorded
@@ -32,6 +32,7 @@ from betimes.engine.calls import Calls, Executor
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.kinds import Kinds
 from betimes.engine.lane import Lane
+from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.reports import Report, Reporter, guarded, log_report
 from betimes.engine.settings import EngineSettings
@@ -161,15 +162,26 @@ class Engine:
         tenant: str | None = None,
         until_at: Instant | None = None,
         actor: str = "",
+        failed: Callable[[StreamId, BetimesError], None] | None = None,
     ) -> list[Recorded]:
-        """Decide a command for up to `limit` streams whose `due_at` has come; held ones are left to their holders."""
+        """Decide a command for up to `limit` streams whose `due_at` has come; held ones are left to their holders.
+
+        `failed` is told of each stream that could not be decided; it stays due.
+        """
         self._check_room()
 
         def make(stream: StreamId) -> Job:
             return Job(stream, command(stream), actor=actor)
 
-        due = Due(by="due", kinds=kinds, limit=limit, make=make, until_at=until_at, tenant=tenant)
-        return [result for _, result in await self._lane.take_due(due) if isinstance(result, Recorded)]
+        plainly = Plainly(command, actor) if self.kinds.are_alone(kinds) else None
+        due = Due(by="due", kinds=kinds, limit=limit, make=make, until_at=until_at, tenant=tenant, plainly=plainly)
+        results = await self._lane.take_due(due)
+        for job, result in results:
+            if failed and job.stream and isinstance(result, BetimesError):
+                failed(job.stream, result)
+        return [
+            *(plainly.done if plainly else ()), *(result for _, result in results if isinstance(result, Recorded)),
+        ]  # fmt: skip
 
     def _check_open(self) -> None:
         if self._closing or not self._tasks:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from betimes.core.deciders import Checkpoint, Command, Decider, Event, Settled, Wake
+from betimes.core.deciders import NO_NEEDS, NO_READS, Checkpoint, Command, Decider, Event, Settled, Wake
 from betimes.core.errors import Invalid, MalformedRow, NewerVersion, UnknownKind
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId, checked_stream
@@ -89,6 +89,11 @@ class Kinds:
         except KeyError:
             known = ", ".join(self.names) or "none"
             raise UnknownKind(f"no decider for the kind {stream.kind!r} of {stream}; known are {known}") from None
+
+    def are_alone(self, names: Iterable[str]) -> bool:
+        """Whether decisions of these kinds see no stream but their own."""
+        deciders = [kind.decider for name in names if (kind := self._kinds.get(name))]
+        return all(decider.needs is NO_NEEDS and decider.reads is NO_READS for decider in deciders)
 
     def table(self, name: str) -> RuleTable[Any] | None:
         tables = (table for kind in self._kinds.values() for table in kind.decider.tables)

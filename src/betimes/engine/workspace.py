@@ -43,7 +43,7 @@ from betimes.engine.jobs import NEWS_PLACE, WAKE, Ended, Job, Sent
 from betimes.engine.kinds import Kinds
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, Tx
+from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, StreamWrite, Tx
 from betimes.engine.writing import ENTRY_CHARS, Live, Turn, write
 
 HELD: Final = None
@@ -73,6 +73,8 @@ class Workspace:
         self._blocked_sources: set[StreamId] = set()
         self._used: dict[KeyId, tuple[str, Recorded]] = {}
         self.changes = Changes()
+        self.written: list[StreamWrite] = []
+        """Rows of streams that were decided outside the working set."""
         self._policies_used: dict[str, Policy] = {}
         self._policies_named: dict[str, Policy] = {}
 
@@ -81,7 +83,7 @@ class Workspace:
         more: set[StreamId] = set()
         for tenant, guessed in {job.stream.tenant: job.policy for job in jobs if job.stream}.items():
             with suppress(BetimesError):  # whoever asked is told when the job is taken
-                policy = self._policy(tenant)
+                policy = self.policy(tenant)
                 if policy is not None and policy is not guessed:
                     more.update(self._needed_under(policy, tenant, jobs))
         return more - self._tx.rows.keys() - self._tx.unchanged if more else more
@@ -163,6 +165,7 @@ class Workspace:
         """Put one row per stream that moved into the changes; whether there is anything to commit."""
         changes = self.changes
         changes.streams = [live.row() for live in self._lives.values() if live.version != live.base]
+        changes.streams += self.written
         if changes.segments:
             unsaved = (policy for policy in self._policies_named.values() if not self._policies.is_saved(policy))
             changes.policies = {policy.fingerprint: policy.body for policy in unsaved}
@@ -173,13 +176,14 @@ class Workspace:
     def _policy_for(self, stream: StreamId) -> Policy | None:
         """The policy in force. If that does not fit the code any more, a better one can still be put in its place."""
         try:
-            return self._policy(stream.tenant)
+            return self.policy(stream.tenant)
         except PolicyInvalid:
             if stream.kind != DEPLOYMENT.kind:
                 raise
             return self._policies.repairing()
 
-    def _policy(self, tenant: str) -> Policy | None:
+    def policy(self, tenant: str) -> Policy | None:
+        """What is in force for a tenant as this batch sees it; `None` if that is not here."""
         known = self._policies_used.get(tenant)
         if known is None:
             deployment, own = self._here(DEPLOYMENT), self._here(tenant_stream(tenant))
