@@ -105,7 +105,7 @@ def test_nothing_but_an_interaction_makes_a_score() -> None:
     fresh = nobody()
     for command in (SWEEP, SetStatus("active"), AdjustScore("why", delta=1)):
         fresh.when(command).then_refused("NOT_FOUND")
-    fresh.when(Settled("score:subject:1:0", "handler:tell", "done")).then_nothing()
+    score().when(Settled("score:subject:1:0", "handler:tell", "done")).then_nothing()
 
 
 def test_an_adjustment_is_held_within_its_bounds() -> None:

@@ -44,7 +44,6 @@ from betimes.domains.scores.rules import (
     due_of,
     rescheduled,
     settled,
-    taken,
 )
 
 TIMEOUT = "timeout"
@@ -54,36 +53,53 @@ def decide(
     view: View[ScoreState], command: Commands | Wake | Settled, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     state, scores = view.state, policy[ScoresPolicy]
+    if state is None:
+        return _begin(view, command, policy, now)
     match command:
-        case CreateScore():
-            return _create(view, command, scores, now)
+        case SweepScore(at):
+            return _sweep(view, state, policy, scores, now if at is None or at > now else at)
         case Interact():
             return _interact(view, command, policy, now)
-        case Settled():
-            return Decision()
-        case _ if state is None:
-            return Refusal("NOT_FOUND", f"there is no score of {view.stream.id!r}; create it, or send an interaction")
-        case SweepScore(at):
-            return _sweep(view, state, policy, now if at is None or at > now else at)
         case SetStatus():
             return _set_status(view, state, command, policy, now)
         case AdjustScore():
             return _adjust(view, state, command, policy, now)
+        case CreateScore():
+            return Refusal("ALREADY_EXISTS", f"{view.stream.id!r} has a score already")
         case Wake():
             return _time_out(state, scores)
+        case Settled():
+            return Decision()
+
+
+def _begin(
+    view: View[ScoreState], command: Commands | Wake | Settled, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    """For a user who has no score yet."""
+    match command:
+        case CreateScore():
+            return _create(view, command, policy[ScoresPolicy], now)
+        case Interact():
+            return _interact(view, command, policy, now)
+        case _:
+            return Refusal("NOT_FOUND", f"there is no score of {view.stream.id!r}; create it, or send an interaction")
 
 
 # -- sweeping
 
 
-def _sweep(view: View[ScoreState], state: ScoreState, policy: Policy, until_at: Instant) -> Decision:
-    scores = policy[ScoresPolicy]
-    case = case_of(state, scores, until_at)
-    verdict = RULES.judge(case)
-    if verdict.answer != "NOW":
-        return _nothing_to_take(state, scores, verdict)
-    paid = taken(state, scores, case.owed)
-    return Decision(paid.events, effects=_hooks(view, policy, paid.events, until_at), reply=_swept(paid.events))
+def _sweep(
+    view: View[ScoreState], state: ScoreState, policy: Policy, scores: ScoresPolicy, until_at: Instant
+) -> Decision:
+    paid = settled(state, scores, until_at)
+    decay, events = paid.decay, paid.events
+    if decay is None:
+        return _nothing_to_take(state, scores, RULES.judge(case_of(state, scores, until_at)))
+    if len(events) == 1:
+        return Decision(events, reply="capped" if decay.forgiven else "decayed")
+    over = isinstance(events[-1], GameOver)
+    reply: Swept = "game_over" if over else "capped" if decay.forgiven else "decayed"
+    return Decision(events, effects=_hooks(view, policy, events, until_at), reply=reply)
 
 
 def _nothing_to_take(state: ScoreState, policy: ScoresPolicy, verdict: Verdict) -> Decision:
@@ -93,19 +109,10 @@ def _nothing_to_take(state: ScoreState, policy: ScoresPolicy, verdict: Verdict) 
     return Decision(moved, verdict=verdict, reply="skipped")
 
 
-def _swept(events: tuple[Event, ...]) -> Swept:
-    first, last = events[0], events[-1]
-    if isinstance(last, GameOver):
-        return "game_over"
-    return "capped" if isinstance(first, Decayed) and first.forgiven else "decayed"
-
-
 # -- what people do
 
 
 def _create(view: View[ScoreState], asked: CreateScore, policy: ScoresPolicy, now: Instant) -> Decision | Refusal:
-    if view.state is not None:
-        return Refusal("ALREADY_EXISTS", f"{view.stream.id!r} has a score already")
     late = max(asked.created_at or 0, asked.interacted_at or 0, asked.applied_at or 0)
     created = _created(asked, policy, now)
     if late > now:

@@ -125,6 +125,14 @@ class ScoresPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
         return tuple(sorted(((micro(t.score), t.name) for t in self.thresholds), reverse=True))
 
     @cached_property
+    def level_max(self) -> Micro:
+        return max((level for level, _ in self.levels), default=0)
+
+    @cached_property
+    def level_min(self) -> Micro:
+        return min((level for level, _ in self.levels), default=0)
+
+    @cached_property
     def paused(self) -> frozenset[str]:
         return frozenset(self.paused_statuses)
 

@@ -73,10 +73,15 @@ def due_of(state: ScoreState, policy: ScoresPolicy) -> Instant | None:
     """When a score next wants a sweep: when there is something to take, and not too soon after the last."""
     if state.status in policy.paused:
         return None
-    loss_at = next_loss_at(terms_of(state, policy), state.base_at, state.applied_at)
-    if loss_at is None or state.applied_at is None:
+    return _due_after(terms_of(state, policy), state.base_at, state.applied_at, policy)
+
+
+def _due_after(terms: Terms, base_at: Instant, applied_at: Instant | None, policy: ScoresPolicy) -> Instant | None:
+    loss_at = next_loss_at(terms, base_at, applied_at)
+    if loss_at is None or applied_at is None:
         return loss_at
-    return max(loss_at, state.applied_at + policy.sweep_interval_us)
+    rested_at = applied_at + policy.sweep_interval_us
+    return loss_at if loss_at > rested_at else rested_at
 
 
 def rescheduled(state: ScoreState, policy: ScoresPolicy) -> ScoreState:
@@ -92,27 +97,30 @@ class Paid(msgspec.Struct, frozen=True, gc=False):
 
 
 def settled(state: ScoreState, policy: ScoresPolicy, until_at: Instant) -> Paid:
-    """Take what is owed up to an instant, if the rules say so."""
+    """Take what is owed up to an instant. Something is taken exactly when the rules say NOW."""
     if state.status in policy.paused:
         return Paid(state)
-    return taken(state, policy, case_of(state, policy, until_at).owed)
-
-
-def taken(state: ScoreState, policy: ScoresPolicy, debt: Owed) -> Paid:
-    """Take what is owed by a score that is not paused."""
+    terms = terms_of(state, policy)
+    debt = owed(terms, state.base_at, state.applied_at, until_at, state.score)
     if not debt.amount:
         return Paid(state)
-    after = replace(state, score=state.score - debt.amount, applied_at=debt.to_at)
-    after = replace(after, due_at=due_of(after, policy) if after.score else None)
+    left = state.score - debt.amount
+    due_at = _due_after(terms, state.base_at, debt.to_at, policy) if left else None
     decay = Decayed(
-        debt.amount, after.score, debt.from_at, debt.to_at, debt.grace_ends_at, state.chapter,
-        policy.terms[state.chapter].rate, after.due_at, debt.forgiven,
+        debt.amount, left, debt.from_at, debt.to_at, debt.grace_ends_at, state.chapter, terms.rate, due_at,
+        debt.forgiven,
     )  # fmt: skip
-    crossed = crossings(state.score, after.score, policy)
-    if after.score:
-        return Paid(after, (decay, *crossed), decay)
-    over = GameOver("decay", policy.game_over_status)
-    return Paid(replace(after, status=over.status), (decay, *crossed, over), decay)
+    after = ScoreState(
+        left, state.chapter, state.status if left else policy.game_over_status, state.created_at, state.interacted_at,
+        debt.to_at, due_at,
+    )  # fmt: skip
+    if left > policy.level_max or state.score <= policy.level_min:
+        crossed: tuple[ThresholdCrossed, ...] = ()
+    else:
+        crossed = crossings(state.score, left, policy)
+    if left:
+        return Paid(after, (decay, *crossed) if crossed else (decay,), decay)
+    return Paid(after, (decay, *crossed, GameOver("decay", policy.game_over_status)), decay)
 
 
 def crossings(before: Micro, after: Micro, policy: ScoresPolicy) -> tuple[ThresholdCrossed, ...]:
