@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -169,6 +170,16 @@ async def test_a_host_can_be_allowed_by_name() -> None:
             await post(client, f"http://other.internal:{here.port}/")
         with pytest.raises(ForbiddenAddress):
             await post(client, here.url)
+    assert len(here.requests) == 1
+
+
+async def test_names_are_looked_up_in_threads_of_their_own() -> None:
+    nobodys = ThreadPoolExecutor(1)
+    nobodys.shutdown()
+    asyncio.get_running_loop().set_default_executor(nobodys)
+    settings = WebhookSettings(allow_http=True, allow_hosts=("localhost",))
+    async with receiver() as here, webhooks(settings) as client:
+        await post(client, f"http://localhost:{here.port}/")
     assert len(here.requests) == 1
 
 

@@ -20,6 +20,8 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -38,6 +40,7 @@ from betimes.effects.failures import (
 from betimes.effects.settings import Resolve, WebhookSettings
 
 URL_CHARS_MAX = 2_000
+LOOKUPS_MAX = 16
 
 
 class Outbound:
@@ -46,8 +49,9 @@ class Outbound:
     def __init__(self, settings: WebhookSettings, resolve: Resolve | None, tls: ssl.SSLContext | None) -> None:
         self._settings = settings
         self._rules = AddressRules(settings.allow_networks, settings.allow_hosts)
+        self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="betimes-names")
         self._session = aiohttp.ClientSession(
-            connector=self._connector(_Judged(resolve or looked_up, self._rules), tls),
+            connector=self._connector(_Judged(resolve or looking_up(self._threads), self._rules), tls),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,
@@ -67,6 +71,7 @@ class Outbound:
 
     async def close(self) -> None:
         await self._session.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> bytes:
         """The body of a 2xx answer, or a `WebhookFailed`."""
@@ -141,10 +146,15 @@ class _Judged(AbstractResolver):
         """It holds nothing."""
 
 
-async def looked_up(host: str, port: int) -> list[str]:
-    """The addresses the operating system knows for a name."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+def looking_up(threads: ThreadPoolExecutor) -> Resolve:
+    """Asks the operating system, in threads set aside for it: a slow name server must not hold up other work."""
+
+    async def look_up(host: str, port: int) -> list[str]:
+        ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(threads, ask)
+        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+    return look_up
 
 
 def _judge(rules: AddressRules, host: str, addresses: list[str]) -> None:
