@@ -12,7 +12,8 @@ from betimes.core.streams import StreamId
 from betimes.domains.hooks import Hooks
 from betimes.domains.runs.account import fold_quota
 from betimes.domains.runs.admission import ACCOUNT
-from betimes.domains.runs.model import AccountState, RequestRun, quota_stream, run_id_of, run_stream
+from betimes.domains.runs.counters import quota_stream
+from betimes.domains.runs.model import AccountState, RequestRun, run_id_of, run_stream
 from betimes.domains.runs.policy import RunsPolicy
 from betimes.testing.scenarios import Scenario, given
 

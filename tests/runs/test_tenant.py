@@ -8,15 +8,8 @@ from betimes.core.instants import Instant
 from betimes.core.policies import PolicyBook
 from betimes.core.streams import StreamId
 from betimes.domains.runs.admission import needs
-from betimes.domains.runs.model import (
-    AccountState,
-    QuotaState,
-    RequestRun,
-    RunState,
-    SlotPromised,
-    SlotReturned,
-    SlotTaken,
-)
+from betimes.domains.runs.counters import QuotaState, SlotPromised, SlotReturned, SlotTaken
+from betimes.domains.runs.model import AccountState, RequestRun, RunState
 from betimes.testing.scenarios import Scenario
 from tests.runs.scenes import HOUR, MINUTE, NINE, QUOTA, SECOND, SECTIONS, account, entry, share_quota, signal
 

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, Refused
 from betimes.core.streams import StreamId
-from betimes.domains.runs.model import RunState, StartRun, account_stream
+from betimes.domains.runs.model import StartRun
 from betimes.engine.calls import Executor, GiveUp
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.engine.store import Store
+from betimes.services.payloads import payloads_of
 
 
 class RunStarter:
@@ -59,23 +58,3 @@ def _with_payloads(payload: Any, payloads: list[Any]) -> Any:
         body = payload["body"]
         return {**payload, "body": {**body, "detail": {**body["detail"], "payloads": payloads}}}
     return {**payload, "payloads": payloads}
-
-
-class _Trigger(msgspec.Struct):
-    """The part of a trigger's command that its run sees."""
-
-    payload: dict[str, Any] = {}
-
-
-_triggers = msgspec.json.Decoder(_Trigger)
-
-
-async def payloads_of(store: Store, tenant: str, run: RunState) -> list[Any]:
-    """The payloads of the triggers that led to a run, in the order they came; those that were pruned are left out."""
-    account = account_stream(tenant, run.account_id)
-    payloads: list[Any] = []
-    for version in run.segments:
-        _, segments = await store.history(account, version - 1, 1)
-        payloads += [_triggers.decode(segment.command).payload for segment in segments
-                     if segment.version == version and segment.command]  # fmt: skip
-    return payloads

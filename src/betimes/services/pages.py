@@ -31,7 +31,7 @@ def place_of(cursor: str | None, filters: Any) -> Any:
         under, place = msgspec.json.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, msgspec.MsgspecError):
         raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),)) from None
-    if under != msgspec.to_builtins(filters):
+    if under != msgspec.json.decode(msgspec.json.encode(filters)):
         message = "the cursor belongs to a list with other filters; start without"
         raise Invalid(message, (("query.cursor", message),))
     return place

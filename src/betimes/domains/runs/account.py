@@ -8,21 +8,17 @@ from betimes.core import windows
 from betimes.core.deciders import Decider, Index, Refusal
 from betimes.core.instants import Instant, epoch_down, epoch_up
 from betimes.core.windows import Window
+from betimes.domains.runs.counters import QuotaEvents, QuotaState, SlotPromised, SlotReturned, SlotTaken
 from betimes.domains.runs.model import (
     HOUR_S,
     AccountEvents,
     AccountState,
     ActionsReported,
     Due,
-    QuotaEvents,
-    QuotaState,
     RequestRepeated,
     RunAllowed,
     RunDeferred,
     RunSkipped,
-    SlotPromised,
-    SlotReturned,
-    SlotTaken,
     TriggerJoined,
     WouldRun,
 )

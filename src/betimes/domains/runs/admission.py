@@ -23,6 +23,7 @@ from betimes.core.verdicts import Step, Verdict
 from betimes.domains.runs.account import alarm, fold, index
 from betimes.domains.runs.asking import Asking, asking_of
 from betimes.domains.runs.consequences import deferred_hooks
+from betimes.domains.runs.counters import quota_stream
 from betimes.domains.runs.gate import ADMISSION, GATE, RULE_NAMES
 from betimes.domains.runs.model import (
     AccountCommands,
@@ -38,7 +39,6 @@ from betimes.domains.runs.model import (
     RequestRun,
     RunDeferred,
     TriggerJoined,
-    quota_stream,
     run_id_of,
     run_stream,
 )

@@ -11,17 +11,9 @@ from betimes.core.deciders import View
 from betimes.core.instants import Instant, epoch_up
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
+from betimes.domains.runs.counters import QuotaState, quota_stream
 from betimes.domains.runs.gate import DecisionCostGateInput
-from betimes.domains.runs.model import (
-    AccountState,
-    Due,
-    QuotaState,
-    RunState,
-    quota_stream,
-    retry_key_of,
-    run_id_of,
-    run_stream,
-)
+from betimes.domains.runs.model import AccountState, Due, RunState, retry_key_of, run_id_of, run_stream
 from betimes.domains.runs.policy import Entry, Limits, RunsPolicy, limits_of
 from betimes.domains.runs.slots import without_one
 

@@ -47,7 +47,7 @@ def decide(
         case ClaimRun(worker, lease_s):
             return _claim(view, run, worker, lease_s, now)
         case RenewRun(claim_token, lease_s):
-            return _lost(view, run, claim_token) or Decision((LeaseRenewed(now + lease_s * SECOND),))
+            return _lost(view, run, claim_token) or _renew(run, now + lease_s * SECOND)
         case CompleteRun(claim_token, status, result, error):
             return _lost(view, run, claim_token) or _ended(view, run, status, now, result, error)
         case Wake():
@@ -72,6 +72,11 @@ def _claim(view: View[RunState], run: RunState, worker: str, lease_s: int, now: 
         return Refusal("NOT_CLAIMABLE", f"the run {view.stream.id} is {run.status}, for {run.handler}")
     started = RunStarted(now, worker, claim_token=run.claim_token + 1, lease_expires_at=now + lease_s * SECOND)
     return Decision((started,), reply=fold(run, started))
+
+
+def _renew(run: RunState, lease_expires_at: Instant) -> Decision:
+    renewed = LeaseRenewed(lease_expires_at)
+    return Decision((renewed,), reply=fold(run, renewed))
 
 
 def _lost(view: View[RunState], run: RunState, claim_token: int) -> Refusal | None:

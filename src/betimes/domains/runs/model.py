@@ -1,7 +1,6 @@
-"""The three streams of runs: commands, events, states.
+"""Accounts and runs: commands, events, states.
 
-`account` admits: what was allowed lately and what waits. `run` is one run: its life and its lease. `quota` holds what
-the accounts of a tenant share; it is written by accounts alone. States hold what rules read; payloads stay in the
+`account` admits: what was allowed lately and what waits. `run` is one run: its life and its lease. States hold what rules read; payloads stay in the
 segments of the triggers that brought them, and a run names those segments.
 """
 
@@ -13,11 +12,12 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from betimes.core.instants import DAY, Instant
+from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.core.windows import Window
 from betimes.domains.endings import TargetSettled
+from betimes.domains.runs.counters import DayCount
 
 HOUR_S = 3_600
 TRIGGERS = "triggers"
@@ -30,10 +30,6 @@ def account_stream(tenant: str, account_id: str) -> StreamId:
 
 def run_stream(tenant: str, run_id: str) -> StreamId:
     return StreamId(tenant, "run", run_id)
-
-
-def quota_stream(tenant: str) -> StreamId:
-    return StreamId(tenant, "quota", "runs")
 
 
 def agreed_request(account_id: str, trigger_type: str) -> str:
@@ -195,23 +191,6 @@ class ActionsReported(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class DayCount(msgspec.Struct, frozen=True, array_like=True):
-    """A count that starts again every UTC day."""
-
-    day: int = 0
-    count: int = 0
-
-    def on(self, now: Instant) -> int:
-        return self.count if self.day == now // DAY else 0
-
-    def plus(self, count: int, at: Instant) -> DayCount:
-        """What is reported late, for a day that is over, counts for nothing."""
-        day = at // DAY
-        if day < self.day:
-            return self
-        return DayCount(day, (self.count if day == self.day else 0) + count)
-
-
 class AccountState(msgspec.Struct, frozen=True, omit_defaults=True):
     last_allowed_at: Instant | None = None
     last_deferred_at: Instant | None = None
@@ -227,42 +206,6 @@ AccountCommands: TypeAlias = RequestRun | RepeatRequest | ReportActions
 AccountEvents: TypeAlias = (
     RunAllowed | RunDeferred | TriggerJoined | RunSkipped | WouldRun | RequestRepeated | ActionsReported
 )
-
-# -- quota
-
-
-class SlotTaken(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """A run of this type was allowed somewhere in the tenant."""
-
-    trigger_type: str
-    at: Instant
-    capped: bool = True
-    """Whether the type has a cap for the tenant, so that its window must be kept."""
-
-
-class SlotPromised(msgspec.Struct, frozen=True, tag=True):
-    """A trigger of this type will be judged again at this instant, and a slot is kept for it."""
-
-    trigger_type: str
-    slot_at: Instant
-    at: Instant
-
-
-class SlotReturned(msgspec.Struct, frozen=True, tag=True):
-    """The trigger the slot was kept for has been judged."""
-
-    trigger_type: str
-    slot_at: Instant
-    at: Instant
-
-
-class QuotaState(msgspec.Struct, frozen=True, omit_defaults=True):
-    taken_by_type: dict[str, Window] = {}
-    promised_by_type: dict[str, Window] = {}
-    allowed_today: DayCount = DayCount()
-
-
-QuotaEvents: TypeAlias = SlotTaken | SlotPromised | SlotReturned
 
 # -- run
 

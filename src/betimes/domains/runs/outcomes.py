@@ -14,22 +14,18 @@ from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.domains.runs.asking import Asking, case_of
 from betimes.domains.runs.consequences import decision_hooks, deferred_hooks, handler_call, handler_kind, refusal_news
+from betimes.domains.runs.counters import QuotaEvents, SlotPromised, SlotReturned, SlotTaken, quota_stream
 from betimes.domains.runs.gate import ADMISSION, DecisionCostGateInput, tenant_binds, would_pass_at
 from betimes.domains.runs.model import (
     Due,
     Outcome,
-    QuotaEvents,
     RunAdmitted,
     RunAllowed,
     RunDeferred,
     RunRefused,
     RunSkipped,
     RunState,
-    SlotPromised,
-    SlotReturned,
-    SlotTaken,
     WouldRun,
-    quota_stream,
 )
 from betimes.domains.runs.policy import RunsPolicy, shares_quota
 

@@ -21,6 +21,8 @@ def tenant_decider(book: PolicyBook) -> Decider[TenantState]:
             return Decision()
         if view.stream.id != view.stream.tenant:
             return Refusal("WRONG_STREAM", f"the policy of a tenant is in force in {tenant_stream(view.stream.tenant)}")
+        if command.expected_version not in (None, view.version):
+            return Refusal("VERSION_MISMATCH", f"the policy is at version {view.version}; read it again")
         deployment = view.others.get(DEPLOYMENT)
         try:
             book.effective(deployment.policy if deployment else {}, command.policy)

@@ -16,10 +16,12 @@ def tenant_stream(tenant: str) -> StreamId:
     return StreamId(tenant, "tenant", tenant)
 
 
-class SetPolicy(msgspec.Struct, frozen=True, tag=True):
+class SetPolicy(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Replace the tenant's overrides (of the tenant `*`: the deployment's policy)."""
 
     policy: dict[str, Any]
+    expected_version: int | None = None
+    """Refused unless the stream is at this version; without it, the last one wins."""
 
 
 class PolicySet(msgspec.Struct, frozen=True, tag=True):

@@ -1,0 +1,70 @@
+"""The registry: the trigger types in force for a tenant, a view of its policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from betimes.core.errors import Invalid, Refused, VersionMismatch
+from betimes.domains.runs.policy import Entry, RunsPolicy
+from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
+from betimes.services.caller import Service
+from betimes.services.runs_views import RegistryEntry, RegistryView
+
+
+class Registry(Service):
+    """The trigger types of a tenant."""
+
+    async def registry(self) -> RegistryView:
+        """The trigger types in force for the tenant; its version is that of the tenant's policy."""
+        policy = await self.engine.policy_of(self.caller.tenant)
+        entries = [_entry_view(name, entry) for name, entry in sorted(policy[RunsPolicy].registry.items())]
+        return RegistryView(await self._policy_version(), entries)
+
+    async def put_registry(self, entries: list[RegistryEntry], *, version: int | None = None) -> RegistryView:
+        """Replace the tenant's own entries; a built-in type left out is back at its default."""
+        names = [entry.trigger_type for entry in entries]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise Invalid(f"{', '.join(twice)} is there twice", tuple(("entries", f"{name} twice") for name in twice))
+        own = tenant_stream(self.caller.tenant)
+        at = await self._policy_version()
+        state: TenantState | None = await self.state(own)
+        overrides = dict(state.policy) if state else {}
+        registry = {entry.trigger_type: _body(entry) for entry in entries}
+        overrides["runs"] = {**overrides.get("runs", {}), "registry": registry}
+        deployment: TenantState | None = await self.state(DEPLOYMENT)
+        try:
+            self.engine.book.effective(deployment.policy if deployment else {}, overrides)
+        except Invalid as error:
+            problems = tuple((_entry_path(path, names), message) for path, message in error.problems)
+            raise Invalid(str(error), problems) from None
+        try:
+            await self.submit(own, SetPolicy(overrides, expected_version=at if version is None else version))
+        except Refused as refusal:
+            raise VersionMismatch(str(refusal)) from None
+        return await self.registry()
+
+    async def _policy_version(self) -> int:
+        own = tenant_stream(self.caller.tenant)
+        row = (await self.engine.store.load([own])).get(own)
+        return row.version if row else 0
+
+
+def _entry_view(name: str, entry: Entry) -> RegistryEntry:
+    return RegistryEntry(trigger_type=name, **{field: getattr(entry, field) for field in entry.__struct_fields__})
+
+
+def _body(entry: RegistryEntry) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.to_builtins(entry)
+    del body["trigger_type"]
+    return body
+
+
+def _entry_path(path: str, names: list[str]) -> str:
+    """`runs.registry.SIGNAL_ARRIVED.mode` is `entries[0].mode` to whoever sent a list."""
+    for place, name in enumerate(names):
+        prefix = f"runs.registry.{name}"
+        if path == prefix or path.startswith(prefix + "."):
+            return f"entries[{place}]{path[len(prefix) :]}"
+    return path

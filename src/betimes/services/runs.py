@@ -1,0 +1,275 @@
+"""Runs as people work with them: what became of a trigger, the runs themselves, and claims on them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from betimes.core.errors import NotFound, Refused
+from betimes.core.instants import Instant
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import KeyId, StreamId, parse_effect_handle, segment_handle
+from betimes.domains.runs.model import (
+    TRIGGERS,
+    ClaimRun,
+    CompleteRun,
+    Outcome,
+    RenewRun,
+    RequestRun,
+    RunAllowed,
+    RunEnded,
+    RunSkipped,
+    RunState,
+    WouldRun,
+    run_id_of,
+    run_stream,
+)
+from betimes.engine.store import PAGE_MAX, EffectQuery, LedgerQuery, StreamQuery
+from betimes.services.moments import moment
+from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.payloads import payloads_of
+from betimes.services.registry import Registry
+from betimes.services.runs_views import (
+    ClaimManyRequest,
+    ClaimRequest,
+    CompleteRequest,
+    RenewRequest,
+    RunClaim,
+    RunView,
+    TriggerStatus,
+    TriggerVerdict,
+)
+from betimes.services.triggers import Triggers
+
+_ENDINGS = (RunAllowed, RunSkipped, WouldRun)
+PAGES_MAX = 20
+"""Pages of the ledger that one list looks through; what is left is behind its cursor."""
+
+
+class Runs(Triggers, Registry):
+    """May this account's expensive decision run now, and what became of it?"""
+
+    # -- what became of a trigger
+
+    async def trigger_status(self, key: str) -> TriggerStatus:
+        """The request, its verdict, that of its retry, and its run; kept as long as the key."""
+        seen = await self.engine.store.seen(KeyId(self.caller.tenant, TRIGGERS, key))
+        if seen is None:
+            raise NotFound(f"there is no trigger {key!r}; it was never sent, or its key was forgotten")
+        segment = seen.segment
+        kind = self.engine.kinds.of(segment.stream)
+        recorded = kind.recorded(segment)
+        request, outcome = kind.command(segment.command or "", segment.handle), recorded.reply
+        assert isinstance(request, RequestRun)
+        assert isinstance(outcome, Outcome)
+        retry, run_id = None, outcome.run_id if outcome.status == "allowed" else None
+        if outcome.status in ("deferred", "joined"):
+            retry, run_id = await self._retry(segment, request.trigger_type, outcome.run_id or "", key)
+        return TriggerStatus(
+            account_id=segment.stream.id,
+            trigger_type=request.trigger_type,
+            idempotency_key=key,
+            scheduled_at=moment(request.scheduled_at),
+            payload=request.payload,
+            budget_remaining=request.budget_remaining,
+            action_saturation_score=request.action_saturation_score,
+            tenant_tier=request.tenant_tier,
+            correlation_id=request.correlation or segment.correlation or None,
+            status=outcome.status,
+            verdict=self.verdict_view(recorded, request.trigger_type, key, trace=True),
+            retry=retry,
+            run_id=run_id,
+        )
+
+    async def _retry(
+        self, first: Segment, trigger_type: str, run_id: str, key: str
+    ) -> tuple[TriggerVerdict | None, str | None]:
+        """The judgement that ended the waiting of what this trigger leads to, if it has come."""
+        async for segment in self._later(first):
+            if not segment.command or not segment.command.startswith('{"type":"Wake"'):
+                continue
+            kind = self.engine.kinds.of(segment.stream)
+            for event in kind.events(segment):
+                if isinstance(event, _ENDINGS) and run_id_of(self.caller.tenant, event.key) == run_id:
+                    recorded = _with_outcome(kind.recorded(segment), event, run_id)
+                    view = self.verdict_view(recorded, trigger_type, key, trace=True)
+                    return view, run_id if isinstance(event, RunAllowed) else None
+        return None, None
+
+    async def _later(self, first: Segment) -> AsyncIterator[Segment]:
+        """The account's later segments, as far as a list may look."""
+        version = first.version
+        for _ in range(PAGES_MAX):
+            _, page = await self.engine.store.history(first.stream, version, PAGE_MAX)
+            for segment in page:
+                yield segment
+            if len(page) < PAGE_MAX:
+                return
+            version = page[-1].version
+
+    # -- runs
+
+    async def run(self, run_id: str) -> RunView:
+        stream = self.stream("run", run_id)
+        row = (await self.engine.store.load([stream])).get(stream)
+        state = row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+        if row is None or not isinstance(state, RunState) or state.allowed_at is None:
+            raise NotFound(f"there is no run {run_id!r}")
+        return await self._view(stream, state, row.version)
+
+    async def runs(
+        self,
+        *,
+        account_id: str | None = None,
+        status: str | None = None,
+        trigger_type: str | None = None,
+        handler: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[RunView]:
+        """Runs the gate admitted, newest first."""
+        checked_limit(limit)
+        filters = ("runs", account_id, status, trigger_type, handler)
+        place = place_of(cursor, filters) or 0
+        wanted = {"status": status, "trigger_type": trigger_type, "handler": handler}
+        items: list[RunView] = []
+        for _ in range(PAGES_MAX):
+            page = await self.engine.store.ledger(self._admissions(account_id, place))
+            for segment in page:
+                place = segment.seq
+                items += await self._admitted(segment, wanted)
+                if len(items) >= limit:
+                    return Page(items, cursor_of(filters, place))
+            if len(page) < PAGE_MAX:
+                return Page(items)
+        return Page(items, cursor_of(filters, place))
+
+    def _admissions(self, account_id: str | None, before: int) -> LedgerQuery:
+        """The accounts' segments, newest first: each admission is one of them."""
+        return LedgerQuery(
+            after=before, backwards=True, tenant=self.caller.tenant, kind="account", id=account_id, limit=PAGE_MAX
+        )
+
+    async def _admitted(self, segment: Segment, wanted: dict[str, str | None]) -> list[RunView]:
+        if '"type":"RunAllowed"' not in segment.events:
+            return []
+        events = self.engine.kinds.of(segment.stream).events(segment)
+        streams = [run_stream(self.caller.tenant, event.run_id) for event in events if isinstance(event, RunAllowed)]
+        rows = await self.engine.store.load(streams)
+        views = []
+        for stream in streams:
+            row = rows.get(stream)
+            state = row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+            if row and state and all(value is None or getattr(state, name) == value for name, value in wanted.items()):
+                views.append(await self._view(stream, state, row.version))
+        return views
+
+    async def _view(self, stream: StreamId, run: RunState, version: int) -> RunView:
+        return RunView(
+            run_id=stream.id,
+            account_id=run.account_id,
+            trigger_type=run.trigger_type,
+            idempotency_key=run.key,
+            run_key=run.run_key,
+            status=run.status,
+            handler=run.handler,
+            payloads=await payloads_of(self.engine.store, stream.tenant, run),
+            allowed_at=moment(run.allowed_at),
+            started_at=moment(run.started_at),
+            finished_at=moment(run.finished_at),
+            worker=run.worker or None,
+            lease_expires_at=moment(await self._lease_end(stream, run)),
+            result=await self._result(stream, run),
+            error=run.error or None,
+            correlation_id=run.correlation or None,
+            segment_id=segment_handle(stream, version),
+        )
+
+    async def _lease_end(self, stream: StreamId, run: RunState) -> Instant | None:
+        """A worker's lease is in the run; a handler's is that of its call."""
+        if run.status != "started" or not run.effect:
+            return run.lease_expires_at
+        effect = parse_effect_handle(stream.tenant, run.effect)
+        rows = await self.engine.store.effects(EffectQuery(source=effect.source, version=effect.version))
+        return next((row.next_attempt_at for row in rows if row.id == effect), None)
+
+    async def _result(self, stream: StreamId, run: RunState) -> Any:
+        if not run.ended_version:
+            return None
+        _, page = await self.engine.store.history(stream, run.ended_version - 1, 1)
+        events = self.engine.kinds.of(stream).events(page[0]) if page else ()
+        return next((event.result for event in events if isinstance(event, RunEnded)), None)
+
+    # -- claims
+
+    async def claim(self, run_id: str, request: ClaimRequest) -> RunClaim:
+        """Take one run that waits for a worker; 409 ALREADY_CLAIMED or NOT_CLAIMABLE as `Refused`."""
+        stream = self.stream("run", run_id)
+        return await self._claimed(await self._told(stream, ClaimRun(self._worker(request.worker), request.lease_s)))
+
+    async def claim_many(self, request: ClaimManyRequest, *, limit: int = 10) -> list[RunClaim]:
+        """Take up to `limit` runs that wait for a worker, the oldest first; those others are taking are left alone."""
+        checked_limit(limit)
+        worker = self._worker(request.worker)
+        if request.account_id or request.trigger_type:
+            return await self._claim_some(request, ClaimRun(worker, request.lease_s), limit)
+        taken = await self.engine.submit_due(
+            ("run",), lambda _: ClaimRun(worker, request.lease_s), limit,
+            tenant=self.caller.tenant, actor=self.caller.actor,
+        )  # fmt: skip
+        return [await self._claimed(recorded) for recorded in taken]
+
+    async def _claim_some(self, wanted: ClaimManyRequest, command: ClaimRun, limit: int) -> list[RunClaim]:
+        """With filters, the runs that wait are looked through in the order they came and claimed one by one."""
+        claims: list[RunClaim] = []
+        now = await self.engine.store.now()
+        query = StreamQuery(tenant=self.caller.tenant, kind="run", due_before=now, owner=wanted.account_id, limit=200)
+        for _ in range(PAGES_MAX):
+            page = await self.engine.store.streams(query)
+            for row in page:
+                run = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+                if wanted.trigger_type in (None, run.trigger_type):
+                    with suppress(Refused):  # somebody else was faster
+                        claims.append(await self._claimed(await self._told(row.stream, command)))
+                if len(claims) >= limit:
+                    return claims
+            if len(page) < query.limit:
+                break
+            query = msgspec.structs.replace(query, after=page[-1].stream, after_due_at=page[-1].due_at)
+        return claims
+
+    async def renew(self, run_id: str, request: RenewRequest) -> RunClaim:
+        stream = self.stream("run", run_id)
+        return await self._claimed(await self._told(stream, RenewRun(request.claim_token, request.lease_s)))
+
+    async def complete(self, run_id: str, request: CompleteRequest) -> RunView:
+        stream = self.stream("run", run_id)
+        command = CompleteRun(request.claim_token, request.status, request.result, request.error_message or "")
+        recorded = await self._told(stream, command)
+        return await self._view(stream, recorded.reply, recorded.version)
+
+    def _worker(self, name: str | None) -> str:
+        return name or self.caller.actor or "worker"
+
+    async def _told(self, stream: StreamId, command: Any) -> Recorded:
+        try:
+            return await self.submit(stream, command)
+        except Refused as refusal:
+            if refusal.reason == "NOT_FOUND":
+                raise NotFound(str(refusal)) from None
+            raise
+
+    async def _claimed(self, recorded: Recorded) -> RunClaim:
+        run: RunState = recorded.reply
+        assert run.started_at is not None
+        assert run.lease_expires_at is not None
+        view = await self._view(recorded.stream, run, recorded.version)
+        return RunClaim(run.claim_token, moment(run.started_at), moment(run.lease_expires_at), view)
+
+
+def _with_outcome(recorded: Recorded, event: RunAllowed | RunSkipped | WouldRun, run_id: str) -> Recorded:
+    outcome = Outcome("allowed", run_id) if isinstance(event, RunAllowed) else Outcome("skipped")
+    return msgspec.structs.replace(recorded, reply=outcome)

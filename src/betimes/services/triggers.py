@@ -1,0 +1,235 @@
+"""Triggers as people send them, dry runs, and what an account remembers."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any
+
+from msgspec.structs import replace
+
+from betimes.core import windows
+from betimes.core.checking import checked
+from betimes.core.deciders import View
+from betimes.core.errors import Invalid, Refused
+from betimes.core.instants import DAY, SECOND, Instant, epoch_down, epoch_up
+from betimes.core.policies import Policy
+from betimes.core.segments import Recorded
+from betimes.core.streams import StreamId
+from betimes.core.verdicts import Verdict
+from betimes.domains.runs.asking import asking_of, case_of
+from betimes.domains.runs.counters import quota_stream
+from betimes.domains.runs.gate import ADMISSION, RESULTS, would_pass_at
+from betimes.domains.runs.model import (
+    HOUR_S,
+    TRIGGERS,
+    AccountState,
+    Due,
+    First,
+    Outcome,
+    ReportActions,
+    RequestRun,
+    account_stream,
+    agreed_request,
+)
+from betimes.domains.runs.policy import Entry, Limits, RunsPolicy, limits_of
+from betimes.domains.runs.sentences import sentence
+from betimes.services.caller import Service
+from betimes.services.moments import instant, moment
+from betimes.services.runs_views import (
+    ActionsRequest,
+    ActionsView,
+    BudgetView,
+    DeferredView,
+    EvaluateRequest,
+    RunStateView,
+    ShadowVerdict,
+    TriggerRequest,
+    TriggerVerdict,
+)
+from betimes.services.verdicts import trace_of
+
+KEY_BUCKET_MIN_S = 60
+
+
+def trigger_request(body: Any, tenant: str) -> TriggerRequest:
+    """The trigger a request body asks for: our own form, or the envelope of a RUN_DECISION event."""
+    if isinstance(body, dict) and "detail-type" in body:
+        if body["detail-type"] != "RUN_DECISION":
+            raise Invalid("detail-type must be RUN_DECISION", (("detail-type", "must be RUN_DECISION"),))
+        request = checked(body.get("detail"), TriggerRequest, "detail")
+    else:
+        request = checked(body, TriggerRequest)
+    if request.tenant_id is not None and request.tenant_id != tenant:
+        raise Invalid("tenant_id is not the caller's tenant", (("tenant_id", "not your tenant"),))
+    return request
+
+
+class Triggers(Service):
+    """Triggers and the accounts they are for."""
+
+    # -- triggers
+
+    async def trigger(self, request: TriggerRequest, *, trace: bool = True) -> TriggerVerdict:
+        """Ask for a run; the verdict is durable. A type that is not registered is refused."""
+        correlation = request.correlation_id or self.caller.correlation
+        command = RequestRun(
+            request.trigger_type,
+            instant(request.scheduled_at),
+            request.payload,
+            request.budget_remaining,
+            request.action_saturation_score,
+            request.tenant_tier,
+            correlation,
+            strict=True,
+        )
+        recorded = await self.submit(
+            account_stream(self.caller.tenant, request.account_id),
+            command,
+            key=request.idempotency_key,
+            collection=TRIGGERS,
+            request=agreed_request(request.account_id, request.trigger_type),
+        )
+        return self.verdict_view(recorded, request.trigger_type, request.idempotency_key, trace=trace)
+
+    def verdict_view(
+        self, recorded: Recorded, trigger_type: str, key: str | None, *, trace: bool, dry: bool = False
+    ) -> TriggerVerdict:
+        verdict, outcome, account_id = recorded.verdict, recorded.reply, recorded.stream.id
+        assert verdict is not None
+        assert isinstance(outcome, Outcome)
+        until = verdict.until
+        return TriggerVerdict(
+            result=RESULTS[verdict.answer],
+            reason=verdict.reasons[0],
+            explanation=sentence(account_id, verdict, recorded.at),
+            evaluated_at=moment(recorded.at),
+            defer_until=moment(until),
+            defer_until_epoch=None if until is None else epoch_up(until),
+            retry_after_seconds=None if until is None else epoch_up(until - recorded.at),
+            would_pass_at=moment(verdict.would_pass_at),
+            account_id=account_id,
+            trigger_type=trigger_type,
+            idempotency_key=key,
+            run_id=outcome.run_id if outcome.status == "allowed" else None,
+            first=self._first(outcome.first, recorded.stream, trigger_type, key) if outcome.first else None,
+            is_replay=outcome.first is not None,
+            shadow=_shadow(outcome.shadow),
+            policy=recorded.policy,
+            segment_id=None if dry else recorded.segment_id,
+            trace=trace_of(self.engine.kinds, verdict) if trace else None,
+        )
+
+    def _first(self, first: First, stream: StreamId, trigger_type: str, key: str | None) -> TriggerVerdict:
+        version = int(first.segment.rpartition(":")[2])
+        outcome = Outcome("allowed" if first.run_id else "skipped", first.run_id)
+        recorded = Recorded(stream, version, first.at, first.policy, first.verdict, outcome)
+        return self.verdict_view(recorded, trigger_type, key, trace=False)
+
+    async def evaluate(self, request: EvaluateRequest, *, trace: bool = True) -> TriggerVerdict:
+        """What a fresh trigger would be told, now or as of another instant; nothing is recorded."""
+        tenant = self.caller.tenant
+        stream = account_stream(tenant, request.account_id)
+        account, quota, policy = await self._account_and_policy(stream)
+        now = instant(request.at) if request.at else await self.engine.store.now()
+        entry = policy[RunsPolicy].registry.get(request.trigger_type)
+        if entry is None:
+            raise Refused("UNKNOWN_TRIGGER_TYPE", f"{request.trigger_type!r} is not in the registry; register it first")
+        due = Due(
+            "", request.trigger_type, now, now, "", (), now, budget_remaining=request.budget_remaining,
+            action_saturation_score=request.action_saturation_score, tenant_tier=request.tenant_tier,
+        )  # fmt: skip
+        view = View(stream, account, 0, {quota_stream(tenant): quota})
+        case = case_of(asking_of(view, due, "new", entry, policy, now))
+        if request.recency_last_run_epoch is not None:
+            case = replace(case, recency_last_run_at=request.recency_last_run_epoch * SECOND)
+        verdict = ADMISSION.judge(case)
+        if entry.debounce_mode == "trailing":
+            until = now + entry.debounce_seconds * SECOND
+            verdict = Verdict("LATER", ("DEBOUNCED",), ADMISSION.name, until=until, would_pass_at=until)
+        else:
+            verdict = replace(verdict, would_pass_at=would_pass_at(case, verdict))
+        recorded = Recorded(stream, 0, now, policy.fingerprint, verdict, Outcome("skipped"))
+        return self.verdict_view(recorded, request.trigger_type, None, trace=trace, dry=True)
+
+    async def idempotency_key(self, account_id: str, trigger_type: str, at: Instant) -> str:
+        """A key for callers who have none of their own: one per account, type and debounce window."""
+        policy = await self.engine.policy_of(self.caller.tenant)
+        entry = policy[RunsPolicy].registry.get(trigger_type)
+        if entry is None:
+            raise Refused("UNKNOWN_TRIGGER_TYPE", f"{trigger_type!r} is not in the registry; register it first")
+        if entry.debounce_mode == "trailing":
+            raise Invalid(f"{trigger_type} waits bursts out, so each of its triggers needs a key of its own; give one")
+        bucket = epoch_down(at) // max(KEY_BUCKET_MIN_S, entry.debounce_seconds)
+        return sha256(f"{self.caller.tenant}|{account_id}|{trigger_type}|{bucket}".encode()).hexdigest()
+
+    # -- accounts
+
+    async def run_state(self, account_id: str) -> RunStateView:
+        """An account's counters and what waits; one never seen is empty."""
+        stream = self.stream("account", account_id)
+        account, _, policy = await self._account_and_policy(stream)
+        now = await self.engine.store.now()
+        limits = _general_limits(policy)
+        used, budget = account.allowed_today.on(now), limits.account_budget
+        return RunStateView(
+            account_id=account_id,
+            last_allowed_at_epoch=_epoch(account.last_allowed_at),
+            last_deferred_at_epoch=_epoch(account.last_deferred_at),
+            last_trigger_at_by_type={name: epoch_down(at) for name, at in account.last_allowed_at_by_type.items()},
+            run_count_this_hour=sum(windows.count(window, now, HOUR_S) for window in account.allowed_by_type.values()),
+            cooldown_until=moment(_cooldown_until(account, policy[RunsPolicy], now)),
+            budget=BudgetView(budget, used, None if budget is None else max(0, budget - used), moment(_tomorrow(now))),
+            action_saturation_score=_saturation(account.actions_today.on(now), limits.action_cap),
+            deferred=[_deferred_view(due) for due in sorted(account.waiting, key=lambda due: (due.until_at, due.key))],
+            updated_at=moment(account.updated_at),
+        )
+
+    async def report_actions(self, account_id: str, request: ActionsRequest) -> ActionsView:
+        """Count actions taken for the account, against the day's cap."""
+        stream = self.stream("account", account_id)
+        now = await self.engine.store.now()
+        at = instant(request.timestamp) if request.timestamp else now
+        if at > now:
+            raise Invalid("timestamp is in the future", (("timestamp", "must not be in the future"),))
+        await self.submit(stream, ReportActions(request.count, at))
+        account, _, policy = await self._account_and_policy(stream)
+        count, cap = account.actions_today.on(now), _general_limits(policy).action_cap
+        return ActionsView(account_id, count, cap, _saturation(count, cap), moment(_tomorrow(now)))
+
+    async def _account_and_policy(self, stream: StreamId) -> tuple[AccountState, Any, Policy]:
+        account = await self.state(stream) or AccountState()
+        quota = await self.state(quota_stream(stream.tenant))
+        return account, quota, await self.engine.policy_of(stream.tenant)
+
+
+def _shadow(verdict: Verdict | None) -> ShadowVerdict | None:
+    return None if verdict is None else ShadowVerdict(RESULTS[verdict.answer], verdict.reasons, moment(verdict.until))
+
+
+def _general_limits(policy: Policy) -> Limits:
+    """The limits of an account whatever the trigger type."""
+    return limits_of(policy[RunsPolicy], Entry(debounce_seconds=0, cooldown_seconds=0), None)
+
+
+def _epoch(at: Instant | None) -> int | None:
+    return None if at is None else epoch_down(at)
+
+
+def _tomorrow(now: Instant) -> Instant:
+    return (now // DAY + 1) * DAY
+
+
+def _cooldown_until(account: AccountState, policy: RunsPolicy, now: Instant) -> Instant | None:
+    """When the last cooldown that any type has ends, if one still runs."""
+    longest_s = max((entry.cooldown_seconds for entry in policy.registry.values()), default=0)
+    ends_at = None if account.last_allowed_at is None else account.last_allowed_at + longest_s * SECOND
+    return ends_at if ends_at is not None and ends_at > now else None
+
+
+def _saturation(count: int, cap: int | None) -> Decimal | None:
+    return None if cap is None else (Decimal(count) / Decimal(cap)).quantize(Decimal("0.000001")).normalize()
+
+
+def _deferred_view(due: Due) -> DeferredView:
+    return DeferredView(due.key, due.trigger_type, due.reason, moment(due.until_at), epoch_up(due.until_at))
