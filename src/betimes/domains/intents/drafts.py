@@ -13,8 +13,8 @@ import msgspec
 
 from betimes.core.checking import problems
 from betimes.core.instants import render
-from betimes.domains.intents.model import Definition, Draft, Problem, Schedule
-from betimes.domains.intents.timing import read_instant
+from betimes.domains.intents.model import Definition, Draft, Gate, Problem, Schedule
+from betimes.domains.intents.timing import read_instant, usual_check_minutes
 
 READ_ONLY = frozenset({
     "version", "created_at", "updated_at", "warnings", "segment_id", "next_check", "last_checked", "last_executed",
@@ -84,8 +84,9 @@ def body_of(intent_id: str, definition: Definition, enabled: bool) -> dict[str, 
 
 
 def definition_of(draft: Draft) -> Definition:
-    """What is kept of a draft in which nothing is wrong."""
-    schedule = draft.schedule
+    """What is kept of a draft in which nothing is wrong; a default that was spelt out is still the default."""
+    schedule, gate = draft.schedule, draft.gate
+    explicit = schedule.check_interval_minutes
     return Definition(
         user_id=draft.user_id,
         trigger_type=draft.trigger_type,
@@ -96,12 +97,12 @@ def definition_of(draft: Draft) -> Definition:
             cron=schedule.cron,
             interval_minutes=schedule.interval_minutes,
             trigger_at=None if schedule.trigger_at is None else read_instant(schedule.trigger_at, schedule.timezone),
-            check_interval_minutes=schedule.check_interval_minutes,
+            check_interval_minutes=None if explicit == usual_check_minutes(draft.trigger_type) else explicit,
             timezone=schedule.timezone,
         ),
         condition=draft.condition,
         action_type=draft.action_type,
         action_context=draft.action_context,
         action_priority=draft.action_priority,
-        gate=draft.gate,
+        gate=Gate(gate.trigger_type) if gate and gate.account_id == draft.user_id else gate,
     )

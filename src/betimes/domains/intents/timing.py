@@ -69,11 +69,13 @@ def next_cron(cron: str, zone_name: str, after: Instant) -> Instant | None:
     return (fire - _EPOCH) // timedelta(microseconds=1)
 
 
+def usual_check_minutes(trigger_type: str) -> int:
+    return CHECK_MINUTES_PORTFOLIO if trigger_type == "portfolio" else CHECK_MINUTES
+
+
 def check_minutes(definition: Definition) -> int:
     explicit = definition.schedule.check_interval_minutes
-    if explicit is not None:
-        return explicit
-    return CHECK_MINUTES_PORTFOLIO if definition.trigger_type == "portfolio" else CHECK_MINUTES
+    return usual_check_minutes(definition.trigger_type) if explicit is None else explicit
 
 
 def check_interval(definition: Definition) -> int:

@@ -1,0 +1,352 @@
+"""Intents: definitions, what is pending, claims, fires and what was executed.
+
+What is wrong with a definition is raised as `Invalid` with every problem; what cannot be done as things stand as
+`Refused` with its reason (`ALREADY_CLAIMED`, `NOT_DUE`, `DISABLED`, `CLAIM_LOST`, `ALREADY_EXISTS`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from betimes.core.canonical import fingerprint
+from betimes.core.checking import checked
+from betimes.core.deciders import Command, Decision, View
+from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
+from betimes.core.segments import Recorded
+from betimes.core.streams import StreamId
+from betimes.domains.intents.decide import decide
+from betimes.domains.intents.drafts import definition_of, draft_from, sent_fields
+from betimes.domains.intents.folding import TYPES
+from betimes.domains.intents.model import (
+    INTENTS,
+    ChangeIntent,
+    Claimed,
+    ClaimIntent,
+    Defined,
+    DefineIntent,
+    DeleteIntent,
+    DisableIntent,
+    Draft,
+    EnableIntent,
+    Fired,
+    FireIntent,
+    IntentState,
+    Problem,
+    ReleaseClaim,
+    RenewClaim,
+    owner_stream,
+)
+from betimes.domains.intents.timing import next_checks
+from betimes.engine.store import StreamQuery
+from betimes.services.caller import Service
+from betimes.services.intents_lists import executions, listed, pending, statuses
+from betimes.services.intents_views import (
+    CheckView,
+    ClaimManyRequest,
+    ClaimRequest,
+    ClaimsView,
+    ClaimView,
+    ExecutionView,
+    FireRequest,
+    FireView,
+    IntentView,
+    IntentWritten,
+    ProblemView,
+    ReleaseRequest,
+    RenewRequest,
+    claim_view,
+    fire_view,
+    intent_fields,
+    intent_view,
+)
+from betimes.services.moments import moment
+from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+
+Request = TypeVar("Request", bound=msgspec.Struct)
+Body = Mapping[str, Any] | Draft
+OWNER_TRIES_MAX = 5
+CLAIM_ROUNDS_MAX = 3
+CHECKS_SHOWN = 5
+_NO_CLAIM, _NO_CLAIMS = ClaimRequest(), ClaimManyRequest()
+_log = logging.getLogger("betimes.intents")
+
+
+class Intents(Service):
+    """Intents for one caller."""
+
+    # -- definitions
+
+    async def create(self, body: Body, *, key: str | None = None) -> IntentWritten:
+        """Make an intent; without an id it gets one, the same for the same key."""
+        fields = _fields(body)
+        intent_id = fields.get("intent_id")
+        stream = self._stream(intent_id if isinstance(intent_id, str) else self._new_id(key))
+        command = DefineIntent({name: value for name, value in fields.items() if name != "version"})
+        return await self._written(stream, command, key=key, request=fingerprint(fields))
+
+    async def put(
+        self, intent_id: str, body: Body, *, if_match: int | None = None, only_new: bool = False
+    ) -> IntentWritten:
+        """Make or replace an intent."""
+        fields = _fields(body)
+        command = DefineIntent(fields, replaces=True, expected=_expected(fields, if_match), only_new=only_new)
+        return await self._written(self._stream(intent_id), command)
+
+    async def patch(
+        self, intent_id: str, patch: Mapping[str, Any], *, if_match: int | None = None, key: str | None = None
+    ) -> IntentWritten:
+        """Lay a JSON merge patch over an intent."""
+        fields = _fields(patch)
+        expected, stream = _expected(fields, if_match), self._stream(intent_id)
+        changed = {name: value for name, value in fields.items() if name != "version"}
+        return await self._of_its_owner(
+            stream, lambda user_id: ChangeIntent(changed, user_id, expected), key=key, request=fingerprint(fields)
+        )
+
+    async def enable(self, intent_id: str) -> IntentWritten:
+        return await self._of_its_owner(self._stream(intent_id), EnableIntent)
+
+    async def disable(self, intent_id: str) -> IntentWritten:
+        return await self._written(self._stream(intent_id), DisableIntent())
+
+    async def delete(self, intent_id: str, *, if_match: int | None = None) -> None:
+        await self._submit(self._stream(intent_id), DeleteIntent(if_match))
+
+    async def get(self, intent_id: str) -> IntentView:
+        state = await self._state(self._stream(intent_id))
+        return intent_view(intent_id, state, await self.engine.store.now())
+
+    async def list(
+        self, *, user_id: str | None = None, trigger_type: str | None = None, enabled: bool | None = None,
+        limit: int = 50, cursor: str | None = None,
+    ) -> Page[IntentView]:  # fmt: skip
+        """Intents in order of their ids."""
+        _check_type(trigger_type)
+        filters = ("intents", self.caller.tenant, user_id, trigger_type, enabled)
+        after, limit = place_of(cursor, filters), checked_limit(limit)
+        among = statuses(trigger_type, enabled)
+        found = await listed(self.engine, self.caller.tenant, user_id, among, after, limit + 1)
+        now = await self.engine.store.now()
+        more = cursor_of(filters, found[limit - 1][0]) if len(found) > limit else None
+        return Page([intent_view(id, state, now) for id, state in found[:limit]], more)
+
+    async def check(self, body: Body) -> CheckView:
+        """What making this intent would say, and when it would be looked at; nothing is recorded."""
+        fields, now = _fields(body), await self.engine.store.now()
+        intent_id = fields.get("intent_id")
+        stream = self._stream(intent_id if isinstance(intent_id, str) else self._new_id(None))
+        user_id = fields.get("user_id")
+        owner = owner_stream(self.caller.tenant, user_id) if isinstance(user_id, str) else None
+        taken, limits = await self.state(stream), await self.state(owner) if owner else None
+        view: View[IntentState] = View(stream, None, 0, {owner: limits} if owner else {})
+        decision = decide(view, DefineIntent(fields), await self.engine.policy_of(self.caller.tenant), now)
+        assert isinstance(decision, Decision)
+        problems = [*decision.reply.problems]
+        if taken is not None:
+            problems.append(Problem("intent_id", f"there is an intent {stream.id!r} already"))
+        draft = None if problems else draft_from(sent_fields(fields))[0]
+        checks = next_checks(definition_of(draft), now, CHECKS_SHOWN) if draft else []
+        warnings = _shown(decision.reply.warnings)
+        return CheckView(not problems, _shown(problems), warnings, [moment(at) for at in checks])
+
+    # -- what is to be done
+
+    async def pending(
+        self, *, user_id: str | None = None, in_cooldown: bool | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[IntentView]:
+        """Due and unclaimed, by their next check, cooling ones too, flagged. It changes nothing."""
+        filters = ("pending", self.caller.tenant, user_id, in_cooldown)
+        place, limit, now = place_of(cursor, filters), checked_limit(limit), await self.engine.store.now()
+        after = None if place is None else (int(place[0]), str(place[1]))
+        found = await pending(self.engine, self.caller.tenant, user_id, in_cooldown, after, limit + 1, now)
+        more = cursor_of(filters, found[limit - 1][0]) if len(found) > limit else None
+        return Page([intent_view(id, state, now) for (_, id), state in found[:limit]], more)
+
+    async def claim(
+        self, intent_id: str, request: ClaimRequest | Mapping[str, Any] = _NO_CLAIM, *, key: str | None = None
+    ) -> ClaimView:
+        """Reserve a due intent; `Refused` as ALREADY_CLAIMED, NOT_DUE or DISABLED."""
+        asked, stream = _checked(request, ClaimRequest), self._stream(intent_id)
+        recorded = await self._submit(stream, ClaimIntent(self._worker(asked.worker), asked.lease_s), key=key)
+        return claim_view(intent_id, await self._state(stream), recorded.reply)
+
+    async def claim_many(
+        self, request: ClaimManyRequest | Mapping[str, Any] = _NO_CLAIMS, *, limit: int = 10
+    ) -> ClaimsView:
+        """Claim up to so many due intents that are not cooling, the longest due first."""
+        asked, limit = _checked(request, ClaimManyRequest), checked_limit(limit)
+        _check_type(asked.trigger_type)
+        command = ClaimIntent(self._worker(asked.worker), asked.lease_s, among_many=True)
+        if asked.user_id is None and asked.trigger_type is None:
+            taken: Sequence[Recorded] = await self.engine.submit_due(
+                ("intent",), lambda stream: command, limit, tenant=self.caller.tenant, actor=self.caller.actor
+            )
+        else:
+            taken = await self._claim_filtered(asked, command, limit)
+        granted = {recorded.stream: recorded.reply for recorded in taken if isinstance(recorded.reply, Claimed)}
+        rows = await self.engine.store.load(list(granted))
+        kind = self.engine.kinds.of(self._stream("any"))
+        states = {stream: kind.state(stream, row.schema, row.state) for stream, row in rows.items()}
+        return ClaimsView([claim_view(stream.id, states[stream], reply)
+                           for stream, reply in granted.items() if states.get(stream)])  # fmt: skip
+
+    async def _claim_filtered(self, asked: ClaimManyRequest, command: ClaimIntent, limit: int) -> Sequence[Recorded]:
+        """The index finds those that fit; whoever is taken meanwhile is made up for by another look, a few times."""
+        taken: tuple[Recorded, ...] = ()
+        for _ in range(CLAIM_ROUNDS_MAX):
+            wanted = limit - len(taken)
+            streams = await self._due_among(asked, wanted)
+            answers = await asyncio.gather(
+                *(self.submit(stream, command) for stream in streams), return_exceptions=True
+            )
+            for answer in answers:
+                if isinstance(answer, Recorded):
+                    taken += (answer,) if isinstance(answer.reply, Claimed) else ()
+                elif not isinstance(answer, Refused):
+                    raise answer
+            if len(taken) >= limit or len(streams) < wanted:
+                break
+        return taken
+
+    async def _due_among(self, asked: ClaimManyRequest, limit: int) -> Sequence[StreamId]:
+        now = await self.engine.store.now()
+        rows = [
+            row
+            for status in (statuses(asked.trigger_type, True) if asked.trigger_type else [None])
+            for row in await self.engine.store.streams(
+                StreamQuery(tenant=self.caller.tenant, kind="intent", owner=asked.user_id, status=status,
+                            due_before=now, limit=limit)
+            )
+        ]  # fmt: skip
+        rows.sort(key=lambda row: (row.due_at or 0, row.stream))
+        return [row.stream for row in rows[:limit]]
+
+    async def renew(self, intent_id: str, request: RenewRequest | Mapping[str, Any]) -> ClaimView:
+        asked, stream = _checked(request, RenewRequest), self._stream(intent_id)
+        recorded = await self._submit(stream, RenewClaim(asked.claim_token, asked.lease_s))
+        return claim_view(intent_id, await self._state(stream), recorded.reply)
+
+    async def release(self, intent_id: str, request: ReleaseRequest | Mapping[str, Any]) -> None:
+        asked = _checked(request, ReleaseRequest)
+        await self._submit(self._stream(intent_id), ReleaseClaim(asked.claim_token))
+
+    async def fire(
+        self, intent_id: str, request: FireRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> FireView:
+        """Report what became of a check; `Refused` as CLAIM_LOST or DISABLED."""
+        asked = _checked(request, FireRequest)
+        told = {name: getattr(asked, name) for name in FireRequest.__struct_fields__}
+        recorded = await self._submit(self._stream(intent_id), FireIntent(**told), key=key)
+        view = fire_view(recorded)
+        if isinstance(recorded.reply, Fired) and view.cooldown_active and not recorded.replayed:
+            _log.info("[intents.fire] intent_id=%s cooldown_active=true remaining_hours=%s", intent_id,
+                      view.cooldown_remaining_hours)  # fmt: skip
+        return view
+
+    async def history(self, intent_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[ExecutionView]:
+        """Executions, newest first; also of an intent that was deleted."""
+        stream, limit = self._stream(intent_id), checked_limit(limit)
+        if not await self.engine.store.load([stream]):
+            raise NotFound(f"there is no intent {intent_id!r}")
+        filters = ("history", self.caller.tenant, intent_id)
+        found = await executions(self.engine, stream, place_of(cursor, filters) or 0, limit + 1)
+        more = cursor_of(filters, found[limit - 1][0]) if len(found) > limit else None
+        return Page([view for _, view in found[:limit]], more)
+
+    # -- how it is done
+
+    def _stream(self, intent_id: str) -> StreamId:
+        return self.stream("intent", intent_id)
+
+    def _new_id(self, key: str | None) -> str:
+        name = uuid4().hex if key is None else sha256(f"{self.caller.tenant}|{key}".encode()).hexdigest()[:32]
+        return f"int_{name}"
+
+    def _worker(self, worker: str | None) -> str:
+        return worker or self.caller.actor or "worker"
+
+    async def _state(self, stream: StreamId) -> IntentState:
+        state: IntentState | None = await self.state(stream)
+        if state is None:
+            raise NotFound(f"there is no intent {stream.id!r}")
+        return state
+
+    async def _submit(
+        self, stream: StreamId, command: Command, *, key: str | None = None, request: str = ""
+    ) -> Recorded:
+        try:
+            return await self.submit(stream, command, key=key, collection=INTENTS, request=request)
+        except Refused as refused:
+            if refused.reason == "NOT_FOUND":
+                raise NotFound(str(refused)) from None
+            if refused.reason == "VERSION_MISMATCH":
+                raise VersionMismatch(str(refused)) from None
+            raise
+
+    async def _of_its_owner(self, stream: StreamId, command: Any, **keyed: Any) -> IntentWritten:
+        """Commands that may enable an intent name its owner, who is read first and may have changed meanwhile."""
+        for _ in range(OWNER_TRIES_MAX):
+            user_id = (await self._state(stream)).definition.user_id
+            try:
+                return await self._written(stream, command(user_id), **keyed)
+            except Refused as refused:
+                if refused.reason != "OWNER_MOVED":
+                    raise
+        raise VersionMismatch(f"{stream.id!r} changes hands faster than it can be read; try again")
+
+    async def _written(self, stream: StreamId, command: Command, **keyed: Any) -> IntentWritten:
+        recorded = await self._submit(stream, command, **keyed)
+        reply = recorded.reply
+        assert isinstance(reply, Defined)
+        if reply.problems:
+            raise _invalid(reply.problems)
+        state, now = await self._state(stream), await self.engine.store.now()
+        return IntentWritten(
+            **intent_fields(stream.id, state, now),
+            warnings=_shown(reply.warnings),
+            segment_id=recorded.segment_id,
+            created=reply.created,
+        )
+
+
+def _fields(body: Body) -> dict[str, Any]:
+    """What was sent, as JSON would have it."""
+    fields: dict[str, Any] = msgspec.to_builtins(body)
+    return fields
+
+
+def _expected(fields: dict[str, Any], if_match: int | None) -> int | None:
+    """The version a change is conditional on, from the header or the body."""
+    given = fields.pop("version", None)
+    if given is not None and type(given) is not int:
+        raise Invalid("version is a whole number", (("version", "must be a whole number"),))
+    if given is not None and if_match is not None and given != if_match:
+        raise Invalid("If-Match and version differ", (("version", "differs from If-Match"),))
+    return if_match if given is None else given
+
+
+def _checked(request: Any, kind: type[Request]) -> Request:
+    return checked(msgspec.to_builtins(request), kind)
+
+
+def _check_type(trigger_type: str | None) -> None:
+    if trigger_type is not None and trigger_type not in TYPES:
+        message = f"no such type; known are {', '.join(TYPES)}"
+        raise Invalid(message, (("trigger_type", message),))
+
+
+def _shown(problems: Any) -> list[ProblemView]:
+    return [ProblemView(problem.path, problem.message) for problem in problems]
+
+
+def _invalid(problems: tuple[Problem, ...]) -> Invalid:
+    count = f"{len(problems)} fields are" if len(problems) > 1 else "1 field is"
+    listed_up = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
+    return Invalid(f"{count} wrong: {listed_up}", tuple((problem.path, problem.message) for problem in problems))
