@@ -53,7 +53,14 @@ def _new_row(write: StreamWrite) -> tuple[object, ...]:
 
 
 def _update_streams(connection: Connection, moved: Sequence[tuple[StreamWrite, Place]]) -> int:
+    swept = [both for both in moved if _is_only_rescheduled(*both)]
+    if swept:
+        moved = [both for both in moved if not _is_only_rescheduled(*both)]
     updated = connection.change_rows(
+        "reschedule_streams",
+        [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state, w.due_at) for w, at in swept],
+    )
+    updated += connection.change_rows(
         "update_streams",
         [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state) for w, at in moved],
     )
@@ -70,6 +77,14 @@ def _update_streams(connection: Connection, moved: Sequence[tuple[StreamWrite, P
         ],
     )
     return updated
+
+
+def _is_only_rescheduled(write: StreamWrite, at: Place) -> bool:
+    """Whether the index of what is due is the only one to change: what a sweep does to every row it takes."""
+    return (
+        write.due_at != at.due_at and write.status == at.status and write.owner == at.owner
+        and write.alarm_at == at.alarm_at and at.snooze_until is None
+    )  # fmt: skip
 
 
 def _conflict(

@@ -15,6 +15,12 @@ UPDATE OR ROLLBACK stream SET version = w.column3, schema = w.column4, at = w.co
 FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1 AND stream.version = w.column2;
 
+-- reschedule_streams: The same for streams of which the index of what is due changes too, and no other.
+UPDATE OR ROLLBACK stream SET version = w.column3, schema = w.column4, at = w.column5, digest = w.column6, state = w.column7,
+    due_at = w.column8
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?)) AS w
+WHERE stream.n = w.column1 AND stream.version = w.column2;
+
 -- move_alarms: New alarms of streams already updated; any snooze ends.
 UPDATE OR ROLLBACK stream SET alarm_at = w.column2, snooze_until = NULL
 FROM (VALUES /* rows */ (?, ?)) AS w
