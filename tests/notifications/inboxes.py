@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from betimes.core.instants import HOUR, Instant, parse
 from betimes.core.streams import StreamId
 from betimes.domains.hooks import Hooks
@@ -22,7 +24,7 @@ from betimes.domains.notifications.policy import NotificationsPolicy
 from betimes.domains.notifications.quiet import QuietHours
 from betimes.testing.scenarios import Scenario, given
 
-SECTIONS = {"notifications": NotificationsPolicy, "hooks": Hooks}
+SECTIONS: dict[str, type[msgspec.Struct]] = {"notifications": NotificationsPolicy, "hooks": Hooks}
 ANN = StreamId("acme", "inbox", "ann")
 GLOBAL = incident_stream("acme")
 NINE = parse("2026-01-05T09:00:00Z")

@@ -1,0 +1,150 @@
+"""Quiet hours on instants, through every transition of every zone in a year, against a scan of the wall clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
+
+import pytest
+
+from betimes.core.instants import HOUR, MINUTE, SECOND, Instant, parse, render
+from betimes.core.jitter import spread
+from betimes.domains.notifications.local import local_day, next_day, next_hour, wall
+from betimes.domains.notifications.quiet import QuietHours, problems_of, quiet_until
+from tests.notifications.inboxes import NIGHT
+
+YEAR = (parse("2026-01-01T00:00:00Z"), parse("2027-01-01T00:00:00Z"))
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment(at: Instant) -> datetime:
+    return EPOCH + timedelta(microseconds=at)
+
+
+def shown(zone: ZoneInfo, at: Instant) -> datetime:
+    """What the wall shows, by the standard library."""
+    return moment(at).astimezone(zone).replace(tzinfo=None)
+
+
+def transitions(zone: ZoneInfo) -> list[Instant]:
+    """To the minute, found by looking every six hours and halving."""
+    found, at = [], YEAR[0]
+    while at < YEAR[1]:
+        then = at + 6 * HOUR
+        low, high = at, then
+        if moment(low).astimezone(zone).utcoffset() != moment(high).astimezone(zone).utcoffset():
+            while high - low > MINUTE:
+                middle = (low + high) // 2 // MINUTE * MINUTE
+                same = moment(low).astimezone(zone).utcoffset() == moment(middle).astimezone(zone).utcoffset()
+                low, high = (middle, high) if same else (low, middle)
+            found.append(high)
+        at = then
+    return found
+
+
+@cache
+def zones() -> dict[str, list[Instant]]:
+    return {name: found for name in sorted(available_timezones()) if (found := transitions(ZoneInfo(name)))}
+
+
+def first_shown(zone: ZoneInfo, wanted: datetime, around: Instant) -> Instant:
+    """The first minute at which the wall shows this or later."""
+    at = around - 40 * HOUR
+    while shown(zone, at) < wanted:
+        step = (wanted - shown(zone, at)) // 2
+        at += max(MINUTE, int(step.total_seconds()) // 60 * MINUTE) if step > timedelta(hours=4) else MINUTE
+    return at
+
+
+def scanned(zone: ZoneInfo, window: QuietHours, around: Instant) -> list[tuple[Instant, Instant]]:
+    today = shown(zone, around).replace(hour=0, minute=0, second=0, microsecond=0)
+    days = [today + timedelta(days=offset) for offset in (-1, 0)]
+    crosses = timedelta(days=window.end < window.start)
+    return [
+        (
+            first_shown(zone, day + timedelta(minutes=window.start), around),
+            first_shown(zone, day + crosses + timedelta(minutes=window.end), around),
+        )
+        for day in days
+        if day.weekday() in window.days
+    ]
+
+
+WINDOWS = (NIGHT, QuietHours(2 * 60 + 30, 3 * 60 + 15), QuietHours(60 + 30, 2 * 60 + 30))
+
+
+def test_there_are_transitions_to_test() -> None:
+    assert len(zones()) > 100
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=["night", "into the gap", "out of the fold"])
+def test_quiet_hours_over_every_zone_transition_of_a_year(window: QuietHours) -> None:
+    alike: dict[tuple[tuple[Instant, ...], tuple[object, ...]], str] = {}
+    for name, found in zones().items():  # zones that change alike are tried once
+        offsets = tuple(moment(at).astimezone(ZoneInfo(name)).utcoffset() for at in found)
+        alike.setdefault((tuple(found), offsets), name)
+    for (instants, _), name in alike.items():
+        zone = ZoneInfo(name)
+        for transition in instants:
+            inside = scanned(zone, window, transition + 2 * HOUR)
+            for at in range(transition - 6 * HOUR, transition + 6 * HOUR, 15 * MINUTE):
+                if local_day(name, at) != local_day(name, transition + 2 * HOUR):
+                    continue
+                expected = max((end for start, end in inside if start <= at < end), default=None)
+                assert quiet_until((window,), name, at) == expected, f"{name} at {render(at)}"
+
+
+def test_a_time_that_does_not_exist_is_the_next_instant_that_does() -> None:
+    day = local_day("Europe/Berlin", parse("2026-03-29T12:00:00Z"))
+    assert render(wall("Europe/Berlin", day, 2 * 60 + 30)) == "2026-03-29T01:00:00Z"
+    samoa = local_day("Pacific/Apia", parse("2011-12-29T12:00:00Z")) + 1
+    assert render(wall("Pacific/Apia", samoa, 12 * 60)) == "2011-12-30T10:00:00Z", "a day that was left out"
+
+
+def test_a_time_that_exists_twice_is_the_first() -> None:
+    day = local_day("Europe/Berlin", parse("2026-10-25T12:00:00Z"))
+    assert render(wall("Europe/Berlin", day, 2 * 60 + 30)) == "2026-10-25T00:30:00Z"
+
+
+def test_windows_that_adjoin_are_one_quiet() -> None:
+    both = (QuietHours(20 * 60, 22 * 60), NIGHT)
+    assert quiet_until(both, "UTC", parse("2026-01-05T20:30:00Z")) == parse("2026-01-06T07:00:00Z")
+
+
+def test_the_start_is_quiet_and_the_end_is_not() -> None:
+    start, end = parse("2026-01-05T22:00:00Z"), parse("2026-01-06T07:00:00Z")
+    assert [quiet_until((NIGHT,), "UTC", at) for at in (start - 1, start, end - 1, end)] == [None, end, end, None]
+
+
+@pytest.mark.parametrize(
+    ("windows", "path"),
+    [
+        ((QuietHours(60, 60),), "quiet_hours[0]"),
+        ((NIGHT, QuietHours(0, 1440)), "quiet_hours[1]"),
+        ((QuietHours(0, 60, ()),), "quiet_hours[0].days"),
+        ((QuietHours(0, 60, (7,)),), "quiet_hours[0].days"),
+        ((QuietHours(0, 720), QuietHours(720, 0)), "quiet_hours"),
+    ],
+)
+def test_windows_that_cannot_work_are_refused(windows: tuple[QuietHours, ...], path: str) -> None:
+    assert [where for where, _ in problems_of(windows)] == [path]
+
+
+def test_a_minute_a_week_is_enough() -> None:
+    assert problems_of((QuietHours(0, 1439), QuietHours(1439, 0, (0, 1, 2, 3, 4, 5)))) == []
+
+
+def test_the_next_hour_and_the_next_day_are_those_of_the_wall() -> None:
+    assert render(next_hour("Australia/Lord_Howe", parse("2026-04-04T14:45:00Z"))) == "2026-04-04T15:30:00Z"
+    assert render(next_hour("UTC", parse("2026-01-05T09:00:00Z"))) == "2026-01-05T10:00:00Z"
+    assert render(next_day("America/New_York", parse("2026-03-07T20:00:00Z"), 480)) == "2026-03-08T12:00:00Z"
+
+
+def test_a_million_people_whose_quiet_hours_end_together_wake_evenly_over_five_minutes() -> None:
+    seconds = [0] * 300
+    boundary = parse("2026-01-06T07:00:00Z")
+    for number in range(1_000_000):
+        seconds[spread(300 * SECOND, "acme", f"user-{number}", boundary) // SECOND] += 1
+    mean = 1_000_000 / 300
+    assert max(abs(count - mean) for count in seconds) < 6 * mean**0.5

@@ -1,0 +1,63 @@
+"""Exact hashes, fingerprints, and the lanes they are computed in."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from betimes.domains.notifications.texts import distance, exact_hash, fingerprint, masked, normalised
+
+WORDS = st.lists(st.text("abcdefgh", min_size=1, max_size=4), min_size=2, max_size=300)
+
+
+def bit_by_bit(words: list[str]) -> int:
+    hashes = [
+        int.from_bytes(blake2b(f"{one} {other}".encode(), digest_size=8).digest()) for one, other in pairwise(words)
+    ]
+    votes = (sum(one >> place & 1 for one in hashes) for place in range(64))
+    return sum(1 << place for place, count in enumerate(votes) if 2 * count > len(hashes))
+
+
+@settings(max_examples=100, deadline=None)
+@given(WORDS)
+def test_lanes_count_as_bits_would(words: list[str]) -> None:
+    assert fingerprint(" ".join(words), 2) == bit_by_bit(words)
+
+
+def test_fewer_words_than_asked_for_have_no_fingerprint() -> None:
+    assert fingerprint("one two three", 4) is None
+    assert fingerprint("one two three four", 4) is not None
+
+
+def test_the_empty_text_has_none() -> None:
+    assert fingerprint("", 2) is None
+
+
+def test_texts_are_compared_without_case_width_and_white_space() -> None:
+    assert normalised(" Straße\u00a0\n ﬁne  ＡＢＣ ") == "strasse fine abc"
+
+
+def test_parts_cannot_be_shifted_into_one_another() -> None:
+    assert exact_hash("ab", "c") != exact_hash("a", "bc")
+    assert len(exact_hash("")) == 22
+
+
+def test_numbers_are_masked_whole() -> None:
+    assert masked("cpu at 4.2 % since 09:15, 3 of 12 hosts") == "cpu at # % since #, # of # hosts"
+
+
+def test_masked_texts_that_differ_in_figures_have_one_fingerprint() -> None:
+    texts = [normalised(f"Disk of host {n} is {n * 3}.{n} % full since 09:1{n}") for n in (1, 2)]
+    plain, hidden = [fingerprint(text, 4) for text in texts], [fingerprint(masked(text), 4) for text in texts]
+    assert hidden[0] == hidden[1] is not None
+    assert plain[0] is not None
+    assert plain[1] is not None
+    assert distance(plain[0], plain[1]) > 3
+
+
+def test_surrogates_are_no_trouble() -> None:
+    assert fingerprint(normalised("\ud800 a b c d"), 4) is not None
+    assert exact_hash("\ud800")
