@@ -1,7 +1,7 @@
 """Accounts and runs: commands, events, states.
 
-`account` admits: what was allowed lately and what waits. `run` is one run: its life and its lease. States hold what rules read; payloads stay in the
-segments of the triggers that brought them, and a run names those segments.
+`account` admits: what was allowed lately and what waits. `run` is one run: its life and its lease. States hold what
+rules read; payloads stay in the segments of the triggers that brought them, and a run names those segments.
 """
 
 from __future__ import annotations
