@@ -1,0 +1,329 @@
+"""Schedules, ticks, backfills, sensors and evaluations as people send and see them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from betimes.domains.automation.model import (
+    CATCHUP_TICKS_MAX,
+    BackfillState,
+    Dst,
+    Outcome,
+    ScheduleDefinition,
+    ScheduleState,
+    Selection,
+    SkipReason,
+    TickCause,
+)
+from betimes.domains.automation.sensor_model import (
+    RUN_REQUESTS_MAX,
+    Auth,
+    EvaluationCause,
+    Evaluator,
+    SensorDefinition,
+    SensorState,
+)
+from betimes.domains.names import Id
+from betimes.domains.runs.model import RunState
+from betimes.domains.targets import Target
+from betimes.services.moments import Moment, instant, moment
+
+SCHEDULE_READ_ONLY = frozenset(
+    {"status", "next_tick_at", "last_scheduled_for", "changed_at", "last_error", "version", "created_at", "updated_at",
+     "warnings", "segment_id"}
+)  # fmt: skip
+SENSOR_READ_ONLY = frozenset(
+    {"status", "state_version", "cursor", "next_evaluation_at", "last_evaluated_at", "consecutive_errors", "last_error",
+     "version", "created_at", "updated_at", "warnings", "segment_id", "secret", "push_url"}
+)  # fmt: skip
+
+
+class Warned(msgspec.Struct, frozen=True):
+    """Something that is allowed and may not be meant."""
+
+    path: str
+    message: str
+
+
+# -- schedules
+
+
+class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A definition as it is sent; what is left out has its default."""
+
+    cron: Annotated[str, msgspec.Meta(max_length=1_000)]
+    target: Target
+    schedule_id: Id | None = None
+    timezone: Annotated[str, msgspec.Meta(max_length=100)] = "UTC"
+    asset_selection: Selection = ()
+    partition_selection: Selection | None = None
+    payload: dict[str, Any] = {}
+    max_catchup_ticks: Annotated[int, msgspec.Meta(ge=1, le=CATCHUP_TICKS_MAX)] = 1
+    catchup_window_minutes: Annotated[int, msgspec.Meta(ge=1, le=525_600)] = 1_440
+    catchup_keep: Literal["newest", "oldest"] = "newest"
+    jitter_seconds: Annotated[int, msgspec.Meta(ge=0, le=3_600)] = 0
+    overlap: Literal["allow", "skip"] = "allow"
+    dst: Dst = Dst()
+    enabled: bool = True
+    starts_at: Moment | None = None
+    ends_at: Moment | None = None
+
+    def definition(self) -> ScheduleDefinition:
+        fields = {name: getattr(self, name) for name in ScheduleDefinition.__struct_fields__}
+        fields.update(starts_at=instant(self.starts_at), ends_at=instant(self.ends_at))
+        return ScheduleDefinition(**fields)
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    schedule_id: str
+    cron: str
+    timezone: str
+    target: Target
+    asset_selection: tuple[str, ...]
+    partition_selection: tuple[str, ...] | None
+    payload: dict[str, Any]
+    max_catchup_ticks: int
+    catchup_window_minutes: int
+    catchup_keep: Literal["newest", "oldest"]
+    jitter_seconds: int
+    overlap: Literal["allow", "skip"]
+    dst: Dst
+    enabled: bool
+    starts_at: datetime | None
+    ends_at: datetime | None
+    status: Literal["active", "paused", "ended", "error"]
+    next_tick_at: datetime | None
+    last_scheduled_for: datetime | None
+    changed_at: datetime
+    last_error: str | None
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    warnings: list[Warned] = []
+    segment_id: str | None = None
+
+
+def schedule_view(
+    schedule_id: str, state: ScheduleState, *, warnings: list[Warned] | None = None, segment_id: str | None = None
+) -> ScheduleView:
+    definition = state.definition
+    fields = {name: getattr(definition, name) for name in ScheduleDefinition.__struct_fields__}
+    fields.update(starts_at=moment(definition.starts_at), ends_at=moment(definition.ends_at))
+    return ScheduleView(
+        **fields, schedule_id=schedule_id, status=state.status,
+        next_tick_at=moment(state.next.tick_at) if state.next else None,
+        last_scheduled_for=moment(state.last_scheduled_for), changed_at=moment(state.changed_at),
+        last_error=state.last_error or None, version=state.version, created_at=moment(state.created_at),
+        updated_at=moment(state.updated_at), warnings=warnings or [], segment_id=segment_id,
+    )  # fmt: skip
+
+
+class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+    cron: str
+    timezone: str = "UTC"
+    dst: Dst = Dst()
+    from_: Moment | None = None
+    count: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+
+
+class PreviewTick(msgspec.Struct, frozen=True):
+    scheduled_for: datetime
+    local: str
+    """The time on the wall, with its offset."""
+
+
+class Preview(msgspec.Struct, frozen=True):
+    items: list[PreviewTick]
+
+
+# -- runs, as their askers see them
+
+
+class RunVerdict(msgspec.Struct, frozen=True):
+    result: Literal["ALLOW", "SKIP"]
+    reason: str
+
+
+class RunBrief(msgspec.Struct, frozen=True):
+    """What became of a run, and what the gate said of it, if it met the gate."""
+
+    status: str
+    verdict: RunVerdict | None
+
+
+def run_brief(state: RunState | None) -> RunBrief | None:
+    if state is None:
+        return None
+    status = state.ending or ("done" if state.target == "command" else state.status)
+    if state.status == "skipped":
+        return RunBrief(status, RunVerdict("SKIP", state.reason))
+    return RunBrief(status, RunVerdict("ALLOW", "WITHIN_LIMITS") if state.allowed_at is not None else None)
+
+
+# -- ticks
+
+
+class Tick(msgspec.Struct, frozen=True, kw_only=True):
+    """One tick, or one range of skipped ones."""
+
+    tick_id: str | None
+    schedule_id: str
+    status: Literal["fired", "skipped", "failed"]
+    cause: TickCause
+    scheduled_for: datetime
+    fired_at: datetime | None = None
+    lag_ms: int | None = None
+    run_key: str | None = None
+    run_id: str | None = None
+    definition_version: int
+    asset_selection: tuple[str, ...] = ()
+    partition_selection: tuple[str, ...] | None = None
+    tzdata_version: str | None = None
+    reason: SkipReason | None = None
+    count: int | None = None
+    first: datetime | None = None
+    last: datetime | None = None
+    run: RunBrief | None = None
+    error: str | None = None
+    segment_id: str
+
+
+# -- backfills
+
+
+class BackfillRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+    from_: Moment
+    to: Moment
+    max_concurrency: Annotated[int, msgspec.Meta(ge=1, le=100)] = 4
+
+
+class BackfillView(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    backfill_id: str
+    schedule_id: str
+    from_: datetime
+    to: datetime
+    max_concurrency: int
+    status: Literal["running", "paused", "cancelled", "completed"]
+    total: int
+    done: int
+    existing: int
+    failed: int
+    created_at: datetime
+    finished_at: datetime | None
+    segment_id: str | None = None
+
+
+def backfill_view(backfill_id: str, state: BackfillState, segment_id: str | None = None) -> BackfillView:
+    return BackfillView(
+        backfill_id=backfill_id, schedule_id=state.schedule_id, from_=moment(state.from_at), to=moment(state.to_at),
+        max_concurrency=state.max_concurrency, status=state.status, total=state.total, done=state.done,
+        existing=state.existing, failed=state.failed, created_at=moment(state.created_at),
+        finished_at=moment(state.finished_at), segment_id=segment_id,
+    )  # fmt: skip
+
+
+# -- sensors
+
+
+class SensorRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    sensor_type: Literal["push", "poll"]
+    target: Target
+    sensor_id: Id | None = None
+    payload: dict[str, Any] = {}
+    asset_selection: Selection = ()
+    partition_selection: Selection | None = None
+    enabled: bool = True
+    auth: Auth = "key"
+    evaluator: Evaluator | None = None
+    interval_seconds: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = 30
+    timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=300)] = 10
+    max_run_requests: Annotated[int, msgspec.Meta(ge=1, le=RUN_REQUESTS_MAX)] = RUN_REQUESTS_MAX
+    max_errors: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
+
+    def definition(self) -> SensorDefinition:
+        return SensorDefinition(**{name: getattr(self, name) for name in SensorDefinition.__struct_fields__})
+
+
+class SensorView(msgspec.Struct, frozen=True, kw_only=True):
+    sensor_id: str
+    sensor_type: Literal["push", "poll"]
+    target: Target
+    payload: dict[str, Any]
+    asset_selection: tuple[str, ...]
+    partition_selection: tuple[str, ...] | None
+    enabled: bool
+    auth: Auth
+    evaluator: Evaluator | None
+    interval_seconds: int
+    timeout_seconds: int
+    max_run_requests: int
+    max_errors: int
+    status: Literal["active", "paused", "error"]
+    state_version: int
+    cursor: Any
+    next_evaluation_at: datetime | None
+    last_evaluated_at: datetime | None
+    consecutive_errors: int
+    last_error: str | None
+    secret: str | None = None
+    push_url: str | None = None
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    warnings: list[Warned] = []
+    segment_id: str | None = None
+
+
+def sensor_view(sensor_id: str, state: SensorState, segment_id: str | None = None) -> SensorView:
+    fields = {name: getattr(state.definition, name) for name in SensorDefinition.__struct_fields__}
+    return SensorView(
+        **fields, sensor_id=sensor_id, status=state.status, state_version=state.state_version, cursor=state.cursor,
+        next_evaluation_at=moment(state.next_at), last_evaluated_at=moment(state.last_evaluated_at),
+        consecutive_errors=state.consecutive_errors, last_error=state.last_error or None, version=state.version,
+        created_at=moment(state.created_at), updated_at=moment(state.updated_at), segment_id=segment_id,
+    )  # fmt: skip
+
+
+class SecretView(msgspec.Struct, frozen=True):
+    """Shown once."""
+
+    secret: str
+    push_url: str
+    segment_id: str
+
+
+# -- evaluations
+
+EvaluationViewStatus: TypeAlias = Literal["pending", "triggered", "no_change", "error", "skipped_stale_cursor"]
+
+
+class RunRequestView(msgspec.Struct, frozen=True):
+    run_key: str
+    run_id: str
+    target: Target
+    asset_selection: tuple[str, ...]
+    partition_selection: tuple[str, ...] | None
+    payload: dict[str, Any]
+    outcome: Outcome
+    run: RunBrief | None = None
+
+
+class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
+    evaluation_id: str
+    sensor_id: str
+    cause: EvaluationCause
+    message_id: str | None = None
+    status: EvaluationViewStatus
+    evaluated_at: datetime
+    duration_ms: int = 0
+    expected_state_version: int | None = None
+    state_version: int | None = None
+    cursor_before: Any = None
+    cursor: Any = None
+    error: str | None = None
+    run_requests: list[RunRequestView] = []
+    is_replay: bool = False
+    segment_id: str | None

@@ -1,0 +1,321 @@
+"""Schedules as people work with them: definitions, ticks, previews, ticks by hand, backfills."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.core.deciders import Command
+from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
+from betimes.core.instants import Instant
+from betimes.core.segments import Segment
+from betimes.core.streams import StreamId
+from betimes.domains.automation.backfills import occurrences
+from betimes.domains.automation.calendar import calendar_of
+from betimes.domains.automation.checks import cron_problems, schedule_problems
+from betimes.domains.automation.model import (
+    BACKFILL_TICKS_MAX,
+    BackfillState,
+    CancelBackfill,
+    DefineSchedule,
+    DeleteSchedule,
+    DisableSchedule,
+    EnableSchedule,
+    PauseBackfill,
+    ResumeBackfill,
+    RunRequested,
+    ScheduleDefinition,
+    ScheduleEvents,
+    ScheduleState,
+    ScheduleTicked,
+    ShelveSchedule,
+    SnapshotTaken,
+    StartBackfill,
+    TicksSkipped,
+    TriggerSchedule,
+    backfill_stream,
+    tick_id_of,
+)
+from betimes.domains.automation.zones import zone
+from betimes.domains.targets import SweepTarget
+from betimes.engine.store import StreamQuery
+from betimes.services.automation_views import (
+    SCHEDULE_READ_ONLY,
+    BackfillRequest,
+    BackfillView,
+    Preview,
+    PreviewRequest,
+    PreviewTick,
+    ScheduleRequest,
+    ScheduleView,
+    Tick,
+    Warned,
+    backfill_view,
+    schedule_view,
+)
+from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, patched, request_of
+from betimes.services.moments import instant, moment
+from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+
+Ticks: TypeAlias = list[Tick]
+_events = msgspec.json.Decoder(list[ScheduleEvents])
+_FROM_MAX = instant(moment(0).replace(year=9_000))
+
+
+def schedule_request(body: Mapping[str, Any]) -> ScheduleRequest:
+    """The definition in a body that came over a wire."""
+    return request_of(body, ScheduleRequest, SCHEDULE_READ_ONLY)
+
+
+def hourly_sweep() -> ScheduleRequest:
+    """The built-in schedule that decays every score that is due, every hour."""
+    return ScheduleRequest(schedule_id="hourly-sweep", cron="0 * * * *", target=SweepTarget())
+
+
+class Schedules(Definitions):
+    """The schedules of a tenant."""
+
+    # -- definitions
+
+    async def create(self, request: ScheduleRequest, *, key: str | None = None) -> ScheduleView:
+        schedule_id = request.schedule_id or generated_id("sch", key)
+        return await self._define(schedule_id, request.definition(), 0, key)
+
+    async def put(
+        self, schedule_id: str, request: ScheduleRequest, *, if_match: int | None = None, only_create: bool = False
+    ) -> ScheduleView:
+        """Create or replace; `only_create` refuses to replace."""
+        if request.schedule_id not in (None, schedule_id):
+            raise Invalid("schedule_id is not the one in the path", (("schedule_id", "not the one in the path"),))
+        try:
+            return await self._define(schedule_id, request.definition(), 0 if only_create else if_match)
+        except Refused as refused:
+            if refused.reason == "ALREADY_EXISTS" and only_create:
+                raise VersionMismatch(str(refused)) from None
+            raise
+
+    async def patch(self, schedule_id: str, patch: Mapping[str, Any], *, if_match: int | None = None) -> ScheduleView:
+        """Change some fields; without a version it is laid over whatever is there."""
+        for _ in range(PATCH_TRIES):
+            view = await self.get(schedule_id)
+            if if_match not in (None, view.version):
+                raise VersionMismatch(f"the schedule {schedule_id!r} is at version {view.version}; read it again")
+            body = patched(view, {k: v for k, v in patch.items() if k not in SCHEDULE_READ_ONLY}, _FIELDS)
+            request = schedule_request(body)
+            try:
+                return await self.put(schedule_id, request, if_match=view.version)
+            except VersionMismatch:
+                if if_match is not None:
+                    raise
+        raise VersionMismatch(f"the schedule {schedule_id!r} was changed again and again meanwhile; try once more")
+
+    async def get(self, schedule_id: str) -> ScheduleView:
+        return schedule_view(schedule_id, await self.found(self.stream("schedule", schedule_id)))
+
+    async def list(
+        self, *, status: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[ScheduleView]:
+        """In order of their ids."""
+        filters = ["schedules", self.caller.tenant, status]
+        after = place_of(cursor, filters)
+        query = StreamQuery(
+            tenant=self.caller.tenant, kind="schedule", status=status, limit=checked_limit(limit) + 1,
+            after=self.stream("schedule", after) if after else None,
+        )  # fmt: skip
+        rows = await self.engine.store.streams(query)
+        kinds = self.engine.kinds
+        items = [
+            schedule_view(row.stream.id, kinds.of(row.stream).state(row.stream, row.schema, row.state))
+            for row in rows[:limit]
+        ]
+        return Page(items, cursor_of(filters, items[-1].schedule_id) if len(rows) > limit else None)
+
+    async def delete(self, schedule_id: str, *, if_match: int | None = None) -> None:
+        await self.change(self.stream("schedule", schedule_id), DeleteSchedule(if_match))
+
+    async def enable(self, schedule_id: str, *, if_match: int | None = None) -> ScheduleView:
+        return await self._changed(self.stream("schedule", schedule_id), EnableSchedule(if_match))
+
+    async def disable(self, schedule_id: str, *, if_match: int | None = None) -> ScheduleView:
+        return await self._changed(self.stream("schedule", schedule_id), DisableSchedule(if_match))
+
+    async def _define(
+        self, schedule_id: str, definition: ScheduleDefinition, if_version: int | None, key: str | None = None
+    ) -> ScheduleView:
+        named(schedule_problems(schedule_id, definition))
+        kind = DefineSchedule if definition.enabled else ShelveSchedule
+        return await self._changed(self.stream("schedule", schedule_id), kind(definition, if_version), key)
+
+    async def _changed(self, stream: StreamId, command: Command, key: str | None = None) -> ScheduleView:
+        recorded = await self.change(stream, command, key=key)
+        state = await self.found(stream)
+        return schedule_view(stream.id, state, warnings=_warnings(state), segment_id=recorded.segment_id)
+
+    # -- time
+
+    async def preview(self, request: PreviewRequest) -> Preview:
+        """The next ticks of an expression, without saving it."""
+        start = instant(request.from_) if request.from_ else await self.engine.store.now()
+        if start > _FROM_MAX:
+            named((("from", "is too far away"),))
+        named(cron_problems(request.cron, request.timezone))
+        calendar = calendar_of(request.cron, request.timezone, request.dst.gap, request.dst.overlap)
+        zoned = zone(request.timezone)
+        ticks = islice(calendar.after(start - 1), request.count)
+        return Preview([PreviewTick(moment(at), moment(at).astimezone(zoned).isoformat()) for at in ticks])
+
+    async def trigger(self, schedule_id: str, payload: dict[str, Any] | None = None, *, key: str | None = None) -> Tick:
+        """Tick now, in any status."""
+        stream = self.stream("schedule", schedule_id)
+        recorded = await self.change(stream, TriggerSchedule(payload), key=key)
+        segment = await self.segment(stream, recorded.reply.segment)
+        ticks = [] if segment is None else [tick for _, tick in _ticks(segment) if tick.cause == "manual"]
+        if not ticks:
+            raise NotFound(f"the tick {recorded.segment_id} was pruned")
+        return (await self._with_runs(ticks))[0]
+
+    async def ticks(
+        self, schedule_id: str, *, status: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[Tick]:
+        """What was fired, skipped or failed, newest first."""
+        stream = self.stream("schedule", schedule_id)
+        if not await self.engine.store.load([stream]):
+            raise NotFound(f"there is no schedule {schedule_id!r}")
+        filters = ["ticks", self.caller.tenant, schedule_id, status]
+        found, place = await self.rows_back(
+            stream, place_of(cursor, filters), checked_limit(limit), _ticks,
+            lambda tick: status in (None, tick.status),
+        )  # fmt: skip
+        return Page(await self._with_runs(found), cursor_of(filters, place) if place else None)
+
+    async def _with_runs(self, ticks: Ticks) -> Ticks:
+        runs = await self.runs([tick.run_id for tick in ticks if tick.run_id])
+        return [replace(tick, run=runs.get(tick.run_id)) if tick.run_id else tick for tick in ticks]
+
+    # -- backfills
+
+    async def backfill(self, schedule_id: str, request: BackfillRequest, *, key: str | None = None) -> BackfillView:
+        """Fire the ticks of a range that were never fired."""
+        from_at, to_at = instant(request.from_), instant(request.to)
+        now = await self.engine.store.now()
+        named(tuple(problem for problem, wrong in (
+            (("to", "must be later than from"), to_at <= from_at), (("to", "must not be in the future"), to_at > now),
+        ) if wrong))  # fmt: skip
+        stream = backfill_stream(self.caller.tenant, generated_id("bf", key))
+        for _ in range(PATCH_TRIES):
+            schedule: ScheduleState = await self.found(self.stream("schedule", schedule_id))
+            total = await asyncio.to_thread(_count, schedule.definition, from_at, to_at)
+            command = StartBackfill(schedule_id, from_at, to_at, request.max_concurrency, total, schedule.version)
+            try:
+                recorded = await self.change(stream, command, key=key)
+            except VersionMismatch:
+                continue
+            return backfill_view(stream.id, await self.found(stream), recorded.segment_id)
+        raise VersionMismatch(f"the schedule {schedule_id!r} was changed again and again meanwhile; try once more")
+
+    async def backfills(self, schedule_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[BackfillView]:
+        filters = ["backfills", self.caller.tenant, schedule_id]
+        after = place_of(cursor, filters)
+        query = StreamQuery(
+            tenant=self.caller.tenant, kind="backfill", owner=schedule_id, limit=checked_limit(limit) + 1,
+            after=self.stream("backfill", after) if after else None,
+        )  # fmt: skip
+        rows = await self.engine.store.streams(query)
+        kinds = self.engine.kinds
+        items = [
+            backfill_view(row.stream.id, kinds.of(row.stream).state(row.stream, row.schema, row.state))
+            for row in rows[:limit]
+        ]
+        return Page(items, cursor_of(filters, items[-1].backfill_id) if len(rows) > limit else None)
+
+    async def get_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
+        return backfill_view(backfill_id, await self._found_backfill(schedule_id, backfill_id))
+
+    async def pause_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
+        return await self._change_backfill(schedule_id, backfill_id, PauseBackfill())
+
+    async def resume_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
+        return await self._change_backfill(schedule_id, backfill_id, ResumeBackfill())
+
+    async def cancel_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
+        return await self._change_backfill(schedule_id, backfill_id, CancelBackfill())
+
+    async def _change_backfill(self, schedule_id: str, backfill_id: str, command: Command) -> BackfillView:
+        await self._found_backfill(schedule_id, backfill_id)
+        recorded = await self.change(self.stream("backfill", backfill_id), command)
+        return backfill_view(backfill_id, await self._found_backfill(schedule_id, backfill_id), recorded.segment_id)
+
+    async def _found_backfill(self, schedule_id: str, backfill_id: str) -> BackfillState:
+        state: BackfillState = await self.found(self.stream("backfill", backfill_id))
+        if state.schedule_id != schedule_id:
+            raise NotFound(f"there is no backfill {backfill_id!r} of the schedule {schedule_id!r}")
+        return state
+
+
+_FIELDS = tuple(name for name in ScheduleRequest.__struct_fields__ if name != "schedule_id")
+
+
+def _warnings(state: ScheduleState) -> list[Warned]:
+    definition = state.definition
+    *_, day, _month, weekday = definition.cron.split()
+    found = []
+    if definition.enabled and state.next is None:
+        found.append(Warned("cron", "it does not occur any more"))
+    if not day.startswith("*") and not weekday.startswith("*"):
+        found.append(Warned("cron", "it occurs when either the day of the month or the day of the week matches"))
+    return found
+
+
+def _count(definition: ScheduleDefinition, from_at: Instant, to_at: Instant) -> int:
+    total = sum(1 for _ in islice(occurrences(definition, from_at, to_at), BACKFILL_TICKS_MAX + 1))
+    if total > BACKFILL_TICKS_MAX:
+        raise Invalid(
+            f"the range has more than {BACKFILL_TICKS_MAX:,} ticks; take a shorter one",
+            (("to", f"more than {BACKFILL_TICKS_MAX:,} ticks"),),
+        )
+    return total
+
+
+def _ticks(segment: Segment) -> Iterator[tuple[int, Tick]]:
+    """The ticks a segment records, in its order, each with its place."""
+    snapshot = SnapshotTaken(0, "")
+    try:
+        events = _events.decode(segment.events)
+    except msgspec.ValidationError:
+        return  # a checkpoint stands for what was pruned
+    for place, event in enumerate(events, start=1):
+        match event:
+            case SnapshotTaken():
+                snapshot = event
+            case TicksSkipped():
+                yield place, _skipped(segment, event)
+            case ScheduleTicked():
+                after = events[place] if place < len(events) else None
+                yield place, _ticked(segment, event, snapshot, after if isinstance(after, RunRequested) else None)
+            case _:
+                continue
+
+
+def _skipped(segment: Segment, event: TicksSkipped) -> Tick:
+    return Tick(
+        tick_id=None, schedule_id=segment.stream.id, status="skipped", cause="cron", scheduled_for=moment(event.first),
+        definition_version=event.definition_version, reason=event.reason, count=event.count,
+        first=moment(event.first), last=moment(event.last), segment_id=segment.handle,
+    )  # fmt: skip
+
+
+def _ticked(segment: Segment, event: ScheduleTicked, snapshot: SnapshotTaken, run: RunRequested | None) -> Tick:
+    schedule_id, manual = segment.stream.id, event.cause == "manual"
+    return Tick(
+        tick_id=tick_id_of(schedule_id, event.scheduled_for, manual), schedule_id=schedule_id,
+        status="failed" if event.error else "fired", cause=event.cause, scheduled_for=moment(event.scheduled_for),
+        fired_at=moment(event.fired_at), lag_ms=event.lag_ms, run_key=run.run_key if run else None,
+        run_id=run.run_id if run else None, definition_version=snapshot.definition_version,
+        asset_selection=snapshot.asset_selection, partition_selection=snapshot.partition_selection,
+        tzdata_version=snapshot.tzdata_version, error=event.error or None, segment_id=segment.handle,
+    )  # fmt: skip

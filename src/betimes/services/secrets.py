@@ -1,0 +1,19 @@
+"""Secrets of push sensors: made here, kept only as far as verifying needs them."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from hashlib import sha256
+from secrets import token_bytes, token_urlsafe
+
+from betimes.domains.automation.sensor_model import Auth
+
+
+def fresh_secret(auth: Auth) -> str:
+    """A new secret: a key to sign with, or a token to put into an address."""
+    return token_urlsafe(32) if auth == "token" else "whsec_" + b64encode(token_bytes(24)).decode()
+
+
+def kept_secret(auth: Auth, secret: str) -> str:
+    """What is stored: a signature can be verified with its key alone, a token with its digest."""
+    return sha256(secret.encode()).hexdigest() if auth == "token" else secret

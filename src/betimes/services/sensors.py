@@ -1,0 +1,326 @@
+"""Sensors as people work with them: definitions, messages, evaluations by hand, secrets.
+
+An evaluation by hand calls the evaluator in this process (`evaluate=`, see `betimes.effects.evaluators`) and then says
+what came of it against the state it began with. A message that is not authenticated by an API key is checked here
+against the sensor's own secret; an unknown sensor is answered like a bad signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Any, TypeAlias
+from urllib.parse import urlencode
+from uuid import uuid4
+
+from msgspec.structs import replace
+
+from betimes.core.deciders import Command
+from betimes.core.errors import Invalid, MissingExtra, NotFound, Refused, VersionMismatch
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import EffectId, StreamId
+from betimes.domains.automation.checks import sensor_problems
+from betimes.domains.automation.evaluations import answered
+from betimes.domains.automation.messages import parsed
+from betimes.domains.automation.sensor_model import (
+    EVALUATIONS,
+    DefineSensor,
+    DeleteSensor,
+    DisableSensor,
+    EnableSensor,
+    Evaluated,
+    Evaluation,
+    Evaluator,
+    Message,
+    ReceiveMessage,
+    ResetCursor,
+    RotateSecret,
+    SensorDefinition,
+    SensorState,
+    ShelveSensor,
+    message_key,
+)
+from betimes.engine.engine import Engine
+from betimes.engine.store import EffectQuery, StreamQuery
+from betimes.services.automation_views import (
+    SENSOR_READ_ONLY,
+    EvaluationView,
+    SecretView,
+    SensorRequest,
+    SensorView,
+    sensor_view,
+)
+from betimes.services.caller import Caller
+from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, patched, request_of
+from betimes.services.evaluation_views import dry_view, rows_of, view_in
+from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.secrets import fresh_secret, kept_secret
+
+Evaluate: TypeAlias = Callable[[str, Evaluator, Mapping[str, Any], int], Awaitable[Any]]
+"""Calls an evaluator for a tenant with a body, within so many seconds."""
+OUTCOME_PAGES = 5
+_FIELDS = tuple(name for name in SensorRequest.__struct_fields__ if name != "sensor_id")
+
+
+def sensor_request(body: Mapping[str, Any]) -> SensorRequest:
+    """The definition in a body that came over a wire."""
+    return request_of(body, SensorRequest, SENSOR_READ_ONLY)
+
+
+class Sensors(Definitions):
+    """The sensors of a tenant."""
+
+    def __init__(self, engine: Engine, caller: Caller, *, evaluate: Evaluate | None = None) -> None:
+        super().__init__(engine, caller)
+        self._evaluate = evaluate
+
+    # -- definitions
+
+    async def create(self, request: SensorRequest, *, key: str | None = None) -> SensorView:
+        return await self._define(request.sensor_id or generated_id("sen", key), request.definition(), 0, key)
+
+    async def put(
+        self, sensor_id: str, request: SensorRequest, *, if_match: int | None = None, only_create: bool = False
+    ) -> SensorView:
+        if request.sensor_id not in (None, sensor_id):
+            raise Invalid("sensor_id is not the one in the path", (("sensor_id", "not the one in the path"),))
+        try:
+            return await self._define(sensor_id, request.definition(), 0 if only_create else if_match)
+        except Refused as refused:
+            if refused.reason == "ALREADY_EXISTS" and only_create:
+                raise VersionMismatch(str(refused)) from None
+            raise
+
+    async def patch(self, sensor_id: str, patch: Mapping[str, Any], *, if_match: int | None = None) -> SensorView:
+        for _ in range(PATCH_TRIES):
+            view = await self.get(sensor_id)
+            if if_match not in (None, view.version):
+                raise VersionMismatch(f"the sensor {sensor_id!r} is at version {view.version}; read it again")
+            body = patched(view, {k: v for k, v in patch.items() if k not in SENSOR_READ_ONLY}, _FIELDS)
+            try:
+                return await self.put(sensor_id, sensor_request(body), if_match=view.version)
+            except VersionMismatch:
+                if if_match is not None:
+                    raise
+        raise VersionMismatch(f"the sensor {sensor_id!r} was changed again and again meanwhile; try once more")
+
+    async def get(self, sensor_id: str) -> SensorView:
+        return sensor_view(sensor_id, await self.found(self.stream("sensor", sensor_id)))
+
+    async def list(
+        self, *, status: str | None = None, sensor_type: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[SensorView]:
+        """In order of their ids."""
+        filters = ["sensors", self.caller.tenant, status, sensor_type]
+        after = place_of(cursor, filters)
+        query = StreamQuery(
+            tenant=self.caller.tenant, kind="sensor", status=status, owner=sensor_type,
+            limit=checked_limit(limit) + 1, after=self.stream("sensor", after) if after else None,
+        )  # fmt: skip
+        rows = await self.engine.store.streams(query)
+        kinds = self.engine.kinds
+        items = [
+            sensor_view(row.stream.id, kinds.of(row.stream).state(row.stream, row.schema, row.state))
+            for row in rows[:limit]
+        ]
+        return Page(items, cursor_of(filters, items[-1].sensor_id) if len(rows) > limit else None)
+
+    async def delete(self, sensor_id: str, *, if_match: int | None = None) -> None:
+        await self.change(self.stream("sensor", sensor_id), DeleteSensor(if_match))
+
+    async def enable(self, sensor_id: str, *, if_match: int | None = None) -> SensorView:
+        return await self._changed(self.stream("sensor", sensor_id), EnableSensor(if_match))
+
+    async def disable(self, sensor_id: str, *, if_match: int | None = None) -> SensorView:
+        return await self._changed(self.stream("sensor", sensor_id), DisableSensor(if_match))
+
+    async def reset_cursor(self, sensor_id: str, cursor: Any = None) -> SensorView:
+        return await self._changed(self.stream("sensor", sensor_id), ResetCursor(cursor))
+
+    async def rotate_secret(self, sensor_id: str) -> SecretView:
+        """A new secret, shown once; the old one lives on for a while."""
+        stream = self.stream("sensor", sensor_id)
+        state: SensorState = await self.found(stream)
+        if state.definition.auth == "key":
+            raise Refused("NO_SECRET", f"the sensor {sensor_id!r} is authenticated by API keys; it has no secret")
+        secret = fresh_secret(state.definition.auth)
+        recorded = await self.change(stream, RotateSecret(kept_secret(state.definition.auth, secret)))
+        return SecretView(secret, self._push_url(sensor_id, state.definition, secret), recorded.segment_id)
+
+    async def _define(
+        self, sensor_id: str, definition: SensorDefinition, if_version: int | None, key: str | None = None
+    ) -> SensorView:
+        named(sensor_problems(sensor_id, definition))
+        stream = self.stream("sensor", sensor_id)
+        before: SensorState | None = await self.state(stream)
+        secret = None
+        if definition.auth != "key" and (before is None or before.definition.auth != definition.auth):
+            secret = fresh_secret(definition.auth)
+        kind = DefineSensor if definition.enabled else ShelveSensor
+        kept = kept_secret(definition.auth, secret) if secret else ""
+        request = f"{sensor_id}|{sha256(repr(definition).encode()).hexdigest()}"
+        view, replayed = await self._made(stream, kind(definition, if_version, kept), key, request)
+        if secret is None or replayed:
+            return view
+        return replace(view, secret=secret, push_url=self._push_url(sensor_id, definition, secret))
+
+    async def _made(self, stream: StreamId, command: Command, key: str | None, request: str) -> tuple[SensorView, bool]:
+        recorded = await self.change(stream, command, key=key, request=request)
+        return sensor_view(stream.id, await self.found(stream), recorded.segment_id), recorded.replayed
+
+    async def _changed(self, stream: StreamId, command: Command) -> SensorView:
+        recorded = await self.change(stream, command)
+        return sensor_view(stream.id, await self.found(stream), recorded.segment_id)
+
+    def _push_url(self, sensor_id: str, definition: SensorDefinition, secret: str) -> str:
+        """Where to push to, below the address of the service."""
+        query = {"tenant": self.caller.tenant} | ({"token": secret} if definition.auth == "token" else {})
+        return f"/v1/sensors/{sensor_id}/messages?{urlencode(query)}"
+
+    # -- messages
+
+    async def receive(self, sensor_id: str, headers: Mapping[str, str], body: bytes) -> EvaluationView:
+        """A message from somebody whose API key was checked."""
+        return await self.message(sensor_id, parsed(headers, body))
+
+    async def receive_from_outside(
+        self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, token: str | None = None
+    ) -> EvaluationView:
+        """A message that brings the sensor's own proof: a signature in its headers, or a token."""
+        state: SensorState | None = await self.state(self.stream("sensor", sensor_id))
+        now = await self.engine.store.now()
+        known = state.secrets if state else ()
+        secrets = [one.secret for one in known if one.until_at is None or one.until_at > now]
+        auth = state.definition.auth if state else "key"
+        if auth == "token" and token is not None:
+            given = kept_secret("token", token)
+            if any(compare_digest(given, secret) for secret in secrets):
+                return await self.message(sensor_id, parsed(headers, body))
+        if auth == "signature" and any(_is_signed(secret, headers, body) for secret in secrets):
+            low = {name.lower(): value for name, value in headers.items()}
+            return await self.message(sensor_id, parsed(headers, body, low.get("webhook-id")))
+        raise Refused("UNAUTHENTICATED", "the message is not authenticated: no such sensor, or its proof is wrong")
+
+    async def message(self, sensor_id: str, message: Message) -> EvaluationView:
+        """Take a message once; a repeat of its id is answered with the first outcome."""
+        stream = self.stream("sensor", sensor_id)
+        key = message_key(sensor_id, message.message_id)
+        try:
+            recorded = await self.submit(
+                stream, ReceiveMessage(message), key=key, collection=EVALUATIONS, request=sensor_id
+            )
+        except Refused as refused:
+            if refused.reason == "NOT_FOUND":
+                raise NotFound(str(refused)) from None
+            raise
+        return await self._recorded(stream, recorded)
+
+    # -- evaluations
+
+    async def evaluate(self, sensor_id: str, *, dry_run: bool = False, key: str | None = None) -> EvaluationView:
+        """Ask the evaluator now, in any status; a dry run records nothing."""
+        stream = self.stream("sensor", sensor_id)
+        state: SensorState = await self.found(stream)
+        definition = state.definition
+        if definition.sensor_type != "poll" or definition.evaluator is None:
+            raise Refused("NOT_A_POLL_SENSOR", f"the sensor {sensor_id!r} is told of messages; it does not poll")
+        started_at = await self.engine.store.now()
+        evaluation, error = await self._asked(sensor_id, state)
+        ended_at = await self.engine.store.now()
+        duration_ms = (ended_at - started_at) // 1_000
+        evaluation_id = f"sensor_eval:{sensor_id}:manual:{key or uuid4().hex}"
+        if dry_run:
+            return dry_view(self.caller.tenant, sensor_id, state, evaluation, error, (ended_at, duration_ms))
+        command = Evaluated(evaluation_id, state.state_version, evaluation, error, duration_ms)
+        recorded = await self.submit(
+            stream, command, key=evaluation_id, collection=EVALUATIONS, request=f"{sensor_id}|manual"
+        )
+        return await self._recorded(stream, recorded)
+
+    async def _asked(self, sensor_id: str, state: SensorState) -> tuple[Evaluation | None, str]:
+        evaluator = state.definition.evaluator
+        if self._evaluate is None or evaluator is None:
+            raise Refused("EVALUATOR_NOT_HERE", f"this process has no evaluators; {sensor_id!r} is polled by another")
+        body = {"sensor_id": sensor_id, "cursor": state.cursor, "state_version": state.state_version}
+        try:
+            result = await self._evaluate(self.caller.tenant, evaluator, body, state.definition.timeout_seconds)
+        except Refused:
+            raise
+        except Exception as error:  # noqa: BLE001 — whatever an evaluator raises is recorded
+            return None, repr(error)[:2_000]
+        return answered(result, state.definition)
+
+    async def evaluations(
+        self, sensor_id: str, *, status: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[EvaluationView]:
+        """Newest first. A message is there once: pending until it is evaluated, and then with its outcome."""
+        stream = self.stream("sensor", sensor_id)
+        if not await self.engine.store.load([stream]):
+            raise NotFound(f"there is no sensor {sensor_id!r}")
+        filters = ["evaluations", self.caller.tenant, sensor_id, status]
+        found, place = await self.rows_back(
+            stream, place_of(cursor, filters), checked_limit(limit), rows_of,
+            lambda view: status in (None, view.status),
+        )  # fmt: skip
+        items = [shown for view in found if (shown := await self._completed(stream, view))]
+        return Page(items, cursor_of(filters, place) if place else None)
+
+    async def _recorded(self, stream: StreamId, recorded: Recorded) -> EvaluationView:
+        segment = await self.segment(stream, recorded.reply.segment)
+        view = view_in(segment) if segment else None
+        if segment is None or view is None:
+            raise NotFound(f"the evaluation {recorded.segment_id} was pruned")
+        if view.status == "pending" and recorded.replayed:
+            view = await self._outcome(stream, segment) or view
+        return replace(await self._with_runs(view), is_replay=recorded.replayed)
+
+    async def _outcome(self, stream: StreamId, received: Segment) -> EvaluationView | None:
+        """What became of a message that was evaluated later, if that was not long after."""
+        after = received.version
+        for _ in range(OUTCOME_PAGES):
+            _, segments = await self.engine.store.history(stream, after, 200)
+            for segment in segments:
+                view = view_in(segment)
+                if view and view.evaluation_id == EffectId(*stream, received.version, 0).handle:
+                    return await self._named(stream, view)
+            if len(segments) < 200:
+                return None
+            after = segments[-1].version
+        return None
+
+    async def _completed(self, stream: StreamId, view: EvaluationView) -> EvaluationView | None:
+        """The view with its runs and its message; nothing for a message whose outcome is listed for itself."""
+        if view.status == "pending" and not await self._is_pending(stream, view):
+            return None
+        return await self._with_runs(await self._named(stream, view))
+
+    async def _is_pending(self, stream: StreamId, view: EvaluationView) -> bool:
+        version = int(view.evaluation_id.rsplit(":", 2)[1])
+        effects = await self.engine.store.effects(EffectQuery(source=stream, version=version, limit=1))
+        return bool(effects) and effects[0].status in ("pending", "leased")
+
+    async def _named(self, stream: StreamId, view: EvaluationView) -> EvaluationView:
+        """The view with the id of its message, which is in the segment that accepted it."""
+        if view.cause != "message" or view.message_id is not None:
+            return view
+        version = int(view.evaluation_id.rsplit(":", 2)[1])
+        received = await self.segment(stream, version)
+        accepted = view_in(received) if received else None
+        return replace(view, message_id=accepted.message_id) if accepted else view
+
+    async def _with_runs(self, view: EvaluationView) -> EvaluationView:
+        runs = await self.runs([request.run_id for request in view.run_requests])
+        return replace(view, run_requests=[replace(r, run=runs.get(r.run_id)) for r in view.run_requests])
+
+
+def _is_signed(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+    try:
+        from standardwebhooks import Webhook, WebhookVerificationError
+    except ModuleNotFoundError as error:
+        raise MissingExtra("signed messages need standardwebhooks: pip install 'betimes[server]'") from error
+    try:
+        Webhook(secret).verify(body, {name.lower(): value for name, value in headers.items()})
+    except (WebhookVerificationError, ValueError):
+        return False
+    return True
