@@ -1,0 +1,162 @@
+"""What the built-in worker does about an intent that is due: ask the gate, and notify or call a handler.
+
+The action's id is `intent:{id}:{check}`, with the check that is owed. It stays while failures are tried again and when
+another worker takes over, so a notification that was asked for twice is a replay of the first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+import msgspec
+
+from betimes.core.instants import Instant, render
+from betimes.core.streams import ID_CHARS_MAX, StreamId
+from betimes.domains.intents.model import ActionPriority, Definition, IntentState
+from betimes.domains.intents.policy import IntentsPolicy
+from betimes.domains.notifications.model import NOTIFICATIONS, Notify, Priority, inbox_stream
+from betimes.domains.runs.model import TRIGGERS, RequestRun, account_stream, agreed_request
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.services.intent_sources import called
+
+TITLE_CHARS_MAX, MESSAGE_CHARS_MAX, PREVIEW_CHARS_MAX = 120, 1_000, 500
+HANDLED = ("check_in", "briefing", "analysis")
+_PRIORITIES: dict[ActionPriority, Priority] = {
+    "low": "LOW", "normal": "MEDIUM", "high": "HIGH", "critical": "CRITICAL",
+}  # fmt: skip
+_GATE_ANSWERS = {"NOW": "ALLOW", "LATER": "DEFER", "NEVER": "SKIP"}
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """What a handler is given."""
+
+    action_id: str
+    """The same for every attempt at this check: a key for whatever the handler does elsewhere."""
+    tenant: str
+    intent_id: str
+    user_id: str
+    action_type: str
+    action_context: str
+    action_priority: str
+    trigger_data: dict[str, Any]
+    metadata: dict[str, Any]
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an action, as a fire reports it."""
+
+    message_id: str | None = None
+    message_preview: str | None = None
+    generation_ms: int | None = None
+    delivery_ms: int | None = None
+    outcome: dict[str, Any] | None = None
+
+
+Handler: TypeAlias = Callable[[Action], Any]
+
+
+def action_id_of(intent_id: str, check_at: Instant) -> str:
+    name = f"intent:{intent_id}:{render(check_at)}"
+    return name if len(name) <= ID_CHARS_MAX - len(":gate") else "intent:" + sha256(name.encode()).hexdigest()
+
+
+def action_of(stream: StreamId, intent: IntentState, trigger_data: dict[str, Any]) -> Action:
+    definition = intent.definition
+    return Action(
+        action_id=action_id_of(stream.id, intent.occasion_at or 0),
+        tenant=stream.tenant,
+        intent_id=stream.id,
+        user_id=definition.user_id,
+        action_type=definition.action_type,
+        action_context=definition.action_context,
+        action_priority=definition.action_priority,
+        trigger_data=trigger_data,
+        metadata=definition.metadata,
+    )
+
+
+class Acting:
+    """The ways a worker can act, on one engine."""
+
+    def __init__(self, engine: Engine, handlers: Mapping[str, Handler], actor: str) -> None:
+        self._engine = engine
+        self._handlers = {name.removeprefix("handler:"): handler for name, handler in handlers.items()}
+        self._actor = actor
+
+    async def gate(self, definition: Definition, action: Action) -> dict[str, Any] | None:
+        """What the run gate says, if the intent asks it."""
+        gate = definition.gate
+        if gate is None:
+            return None
+        account = account_stream(action.tenant, gate.account_id or definition.user_id)
+        recorded = await self._engine.submit(
+            Submission(
+                stream=account,
+                command=RequestRun(gate.trigger_type, payload={"intent_id": action.intent_id}),
+                key=f"{action.action_id}:gate",
+                collection=TRIGGERS,
+                request=agreed_request(account.id, gate.trigger_type),
+                actor=self._actor,
+            )
+        )
+        verdict = recorded.verdict
+        result = _GATE_ANSWERS[verdict.answer] if verdict else "SKIP"
+        until = render(verdict.until) if verdict and verdict.until is not None else None
+        reasons = list(verdict.reasons) if verdict else ["NO_VERDICT"]
+        return {"result": result, "reasons": reasons, "defer_until": until, "segment_id": recorded.segment_id}
+
+    async def act(self, action: Action) -> Done:
+        """Call the handler of that name, if the action has one; else notify."""
+        handler = self._handlers.get(action.action_type) if action.action_type in HANDLED else None
+        return await self._notify(action) if handler is None else await _handle(handler, action)
+
+    async def _notify(self, action: Action) -> Done:
+        begun_s = time.perf_counter()
+        policy = (await self._engine.policy_of(action.tenant))[IntentsPolicy]
+        inbox = inbox_stream(action.tenant, action.user_id)
+        recorded = await self._engine.submit(
+            Submission(
+                stream=inbox, command=notification(action, policy), key=action.action_id, collection=NOTIFICATIONS,
+                request=inbox.id, actor=self._actor,
+            )
+        )  # fmt: skip
+        verdict = recorded.verdict
+        outcome = {"outcome": verdict.answer, "reasons": list(verdict.reasons)} if verdict else None
+        return Done(
+            message_id=action.action_id,
+            message_preview=action.action_context[:PREVIEW_CHARS_MAX],
+            delivery_ms=elapsed_ms(begun_s),
+            outcome=outcome,
+        )
+
+
+def notification(action: Action, policy: IntentsPolicy) -> Notify:
+    first_line = action.action_context.strip().splitlines()[0] if action.action_context.strip() else action.action_type
+    return Notify(
+        event_type="REMINDER" if action.action_type == "reminder" else "MESSAGE",
+        title=_cut(first_line, TITLE_CHARS_MAX),
+        message=_cut(action.action_context, MESSAGE_CHARS_MAX),
+        source="intents",
+        channels=policy.channels,
+        priority_hint=_PRIORITIES[action.action_priority],  # type: ignore[index]
+        metadata={"intent_id": action.intent_id, "action_type": action.action_type},
+    )
+
+
+async def _handle(handler: Handler, action: Action) -> Done:
+    begun_s = time.perf_counter()
+    result = await called(handler, action)
+    preview = result[:PREVIEW_CHARS_MAX] if isinstance(result, str) else None
+    return Done(message_id=action.action_id, message_preview=preview, generation_ms=elapsed_ms(begun_s))
+
+
+def _cut(text: str, chars_max: int) -> str:
+    return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
+
+
+def elapsed_ms(begun_s: float) -> int:
+    return round((time.perf_counter() - begun_s) * 1_000)

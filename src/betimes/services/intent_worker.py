@@ -1,0 +1,248 @@
+"""The built-in worker: it claims due intents, evaluates their conditions, asks the gate, acts, and fires.
+
+    worker = IntentWorker(engine, name="worker-1", sources={"price": price}, handlers={"briefing": brief})
+    await worker.once()            # one bounded pass, for a tick
+    await worker.run()             # until cancelled
+
+Any number of workers may run, in any number of processes. While one works its claim is renewed; if the claim is lost
+all the same, because the process was stopped for longer, the work is dropped and nothing is reported. A worker that
+dies leaves claims that run out. Whatever a source or a handler raises is a failed execution.
+
+A handler may be called twice for one check, when its worker dies or loses its claim after the call and before the
+report; its `action_id` is the same both times. A notification is not sent twice: its event id is the action's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from msgspec.structs import replace
+
+from betimes.core.errors import BetimesError, Refused
+from betimes.core.instants import SECOND
+from betimes.core.streams import StreamId
+from betimes.domains.intents.conditions import askable
+from betimes.domains.intents.model import (
+    Claimed,
+    ClaimIntent,
+    FireIntent,
+    IntentState,
+    ReleaseClaim,
+    RenewClaim,
+)
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.engine.reports import Report, Reporter, guarded, log_report
+from betimes.services.intent_acting import Acting, Handler, action_of, elapsed_ms
+from betimes.services.intent_sources import Source, Sources
+
+ERROR_CHARS_MAX = 2_000
+CLAIMS_MAX = 200
+
+
+class _Held:
+    """An intent this worker has claimed, and the loop's time before which the claim cannot end."""
+
+    def __init__(self, stream: StreamId, intent: IntentState, claim: Claimed, asked_s: float) -> None:
+        self.stream = stream
+        self.intent = intent
+        self.token = claim.claim_token
+        self.claimed_at = claim.claimed_at
+        self.lease_s = (claim.expires_at - claim.claimed_at) // SECOND
+        self.ends_s = asked_s + self.lease_s
+
+    def renewed(self, asked_s: float) -> None:
+        self.ends_s = asked_s + self.lease_s
+
+    def demand_alive(self) -> None:
+        """Before anything happens outside: a process that slept must not believe what it knew before."""
+        if asyncio.get_running_loop().time() >= self.ends_s:
+            raise _Over
+
+
+class _Over(Exception):
+    """The claim may have ended; nothing is to be done or reported."""
+
+
+class IntentWorker:
+    """Works off due intents of one tenant, or of all."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        name: str,
+        sources: Mapping[str, Source] | None = None,
+        handlers: Mapping[str, Handler] | None = None,
+        tenant: str | None = None,
+        at_once: int = 16,
+        lease_s: int | None = None,
+        source_timeout_s: float = 10.0,
+        poll_s: float = 1.0,
+        report: Reporter = log_report,
+    ) -> None:
+        self._engine = engine
+        self._name = name
+        self._sources = Sources(engine, sources or {}, source_timeout_s)
+        self._acting = Acting(engine, handlers or {}, name)
+        self._tenant = tenant
+        self._at_once = at_once
+        self._lease_s = lease_s
+        self._poll_s = poll_s
+        self._report = guarded(report)
+
+    async def once(self, limit: int = CLAIMS_MAX) -> Counter[str]:
+        """Claim what is due, up to a limit, and see it to its end: how many ended in which way."""
+        ends: Counter[str] = Counter()
+        while limit > 0 and (claimed := await self._claim(min(limit, self._at_once))):
+            limit -= len(claimed)
+            ends.update(await asyncio.gather(*(self._work(held) for held in claimed)))
+        return ends
+
+    async def run(self) -> None:
+        """Work until cancelled; what is under way then is given back."""
+        running: set[asyncio.Task[str]] = set()
+        try:
+            while True:
+                free = self._at_once - len(running)
+                claimed = await self._claim_or_report(free) if free else []
+                running |= {asyncio.create_task(self._work(held)) for held in claimed}
+                if (running and len(claimed) < free) or not free:
+                    _, running = await asyncio.wait(running, timeout=self._poll_s, return_when=asyncio.FIRST_COMPLETED)
+                elif not claimed:
+                    await asyncio.sleep(await self._rest_s())
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _claim_or_report(self, limit: int) -> list[_Held]:
+        try:
+            return await self._claim(limit)
+        except BetimesError as error:
+            self._report(Report("intents_not_claimed", self._name, error))
+            return []
+
+    async def _rest_s(self) -> float:
+        """Until the next intent is due, as far as is known here, but no longer than the poll."""
+        try:
+            now, due_at = await self._engine.store.now(), await self._engine.store.next_due("due", ["intent"])
+        except BetimesError:
+            return self._poll_s
+        return self._poll_s if due_at is None else min(max((due_at - now) / SECOND, 0.01), self._poll_s)
+
+    # -- claims
+
+    async def _claim(self, limit: int) -> list[_Held]:
+        command = ClaimIntent(self._name, self._lease_s, among_many=True)
+        asked_s = asyncio.get_running_loop().time()
+        recorded = await self._engine.submit_due(
+            ("intent",), lambda stream: command, min(limit, CLAIMS_MAX), tenant=self._tenant, actor=self._name
+        )
+        granted = {entry.stream: entry.reply for entry in recorded if isinstance(entry.reply, Claimed)}
+        rows = await self._engine.store.load(list(granted)) if granted else {}
+        claimed = []
+        for stream, reply in granted.items():
+            row = rows.get(stream)
+            state: IntentState | None = row and self._engine.kinds.of(stream).state(stream, row.schema, row.state)
+            if state is not None and state.claim is not None and state.claim.token == reply.claim_token:
+                claimed.append(_Held(stream, state, reply, asked_s))
+        return claimed
+
+    async def _work(self, held: _Held) -> str:
+        """One claimed intent, to its report; how it ended."""
+        work = asyncio.create_task(self._carried_out(held))
+        renewing = asyncio.create_task(self._renew(held))
+        try:
+            await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            return await self._fire(held.stream, work.result()) if work.done() else "claim_lost"
+        except _Over:
+            return "claim_lost"
+        except asyncio.CancelledError:
+            await self._release(held)
+            raise
+        finally:
+            work.cancel()
+            renewing.cancel()
+            await asyncio.gather(work, renewing, return_exceptions=True)
+
+    async def _renew(self, held: _Held) -> None:
+        """Ends when the claim is lost."""
+        while True:
+            await asyncio.sleep(held.lease_s / 3)
+            asked_s = asyncio.get_running_loop().time()
+            try:
+                await self._submit(held.stream, RenewClaim(held.token, held.lease_s))
+                held.renewed(asked_s)
+            except Refused:
+                return
+            except BetimesError as error:
+                self._report(Report("claim_not_renewed", str(held.stream), error))
+
+    async def _release(self, held: _Held) -> None:
+        try:
+            await self._submit(held.stream, ReleaseClaim(held.token))
+        except BetimesError as error:
+            self._report(Report("claim_not_released", str(held.stream), error))
+
+    async def _fire(self, stream: StreamId, report: FireIntent) -> str:
+        try:
+            recorded = await self._submit(stream, report)
+        except Refused:
+            return "claim_lost"
+        except BetimesError as error:
+            self._report(Report("fire_failed", str(stream), error))
+            return "unreported"
+        return str(recorded.reply.status)
+
+    async def _submit(self, stream: StreamId, command: Any) -> Any:
+        return await self._engine.submit(Submission(stream=stream, command=command, actor=self._name))
+
+    # -- one intent
+
+    async def _carried_out(self, held: _Held) -> FireIntent:
+        try:
+            return await self._outcome(held)
+        except _Over:
+            raise
+        except Exception as error:  # noqa: BLE001 — whatever a source or a handler raises is a failed execution
+            told = str(error) if isinstance(error, BetimesError) else repr(error)
+            return FireIntent(status="failed", claim_token=held.token, error_message=_storable(told))
+
+    async def _outcome(self, held: _Held) -> FireIntent:
+        begun_s = time.perf_counter()
+        stream, intent = held.stream, held.intent
+        condition = askable(intent.definition)
+        needs = condition.needs if condition else ()
+        values = await self._sources.values(needs, stream.tenant, intent, held.claimed_at)
+        seen = {name: _shown(value) for name, value in values.items()}
+        holds = condition is None or condition.holds(values)
+        report = FireIntent(status="condition_not_met", claim_token=held.token, trigger_data=seen,
+                            evaluation_ms=elapsed_ms(begun_s))  # fmt: skip
+        if not holds:
+            return report
+        action = action_of(stream, intent, seen)
+        held.demand_alive()
+        gate_result = await self._acting.gate(intent.definition, action)
+        if gate_result is not None and gate_result["result"] != "ALLOW":
+            return replace(report, status="gate_blocked", gate_result=gate_result)
+        held.demand_alive()
+        done = await self._acting.act(action)
+        return replace(
+            report, status="success", gate_result=gate_result, message_id=done.message_id,
+            trigger_data=seen if done.outcome is None else {**seen, "notification": done.outcome},
+            message_preview=done.message_preview, generation_ms=done.generation_ms, delivery_ms=done.delivery_ms,
+        )  # fmt: skip
+
+
+def _shown(value: Decimal) -> float | int:
+    return int(value) if value == value.to_integral_value() else float(round(value, 6))
+
+
+def _storable(text: str) -> str:
+    return text[:ERROR_CHARS_MAX].replace("\0", "\ufffd").encode("utf-8", "replace").decode()

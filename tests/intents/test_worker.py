@@ -1,0 +1,362 @@
+"""The built-in worker on every store: conditions, sources, the gate, notifications, handlers, and lost claims."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from betimes.core.deciders import Decider, Decision
+from betimes.core.errors import Invalid
+from betimes.core.instants import Instant
+from betimes.core.streams import StreamId
+from betimes.core.verdicts import Verdict
+from betimes.domains.intents.decide import DECIDERS
+from betimes.domains.notifications.model import Notify
+from betimes.domains.runs.model import RequestRun
+from betimes.effects.http_source import HttpSource, SourceAnswer
+from betimes.engine.jobs import Submission
+from betimes.services.intent_acting import Action, action_id_of
+from betimes.services.intent_worker import IntentWorker
+from tests.intents.stories import HOUR, NINE, body
+from tests.intents.worlds import IntentWorld, intent_world
+from tests.stores.backends import Backend
+
+# The least of an inbox, an account and a score.
+
+
+class Notified(msgspec.Struct, frozen=True, tag=True):
+    asked: Notify
+    key: str
+
+
+class Inbox(msgspec.Struct, frozen=True):
+    received: tuple[Notified, ...] = ()
+
+
+class Asked(msgspec.Struct, frozen=True, tag=True):
+    trigger_type: str
+
+
+class Account(msgspec.Struct, frozen=True):
+    asked: int = 0
+
+
+class Interact(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class Score(msgspec.Struct, frozen=True, tag=True):
+    last_interaction_at: Instant
+
+
+def asked_at_the_gate(view: Any, command: RequestRun, policy: Any, now: Instant) -> Decision:
+    answers: Any = {"ALLOWED": ("NOW", "CLEAR"), "DEFERRED": ("LATER", "COOLDOWN"), "SKIPPED": ("NEVER", "BUDGET")}
+    answer, reason = answers[command.trigger_type]
+    return Decision(
+        (Asked(command.trigger_type),), verdict=Verdict(answer, (reason,), until=now if answer == "LATER" else None)
+    )
+
+
+INBOX: Decider[Inbox] = Decider(
+    kind="inbox", state=Inbox, commands=Notify, events=Notified,
+    decide=lambda view, command, policy, now: Decision(
+        (Notified(command, view.key or ""),), verdict=Verdict("NOW", ("DEFAULT_PASS",))
+    ),
+    fold=lambda state, event: Inbox((*(state.received if state else ()), event)),
+)  # fmt: skip
+ACCOUNT: Decider[Account] = Decider(
+    kind="account", state=Account, commands=RequestRun, events=Asked, decide=asked_at_the_gate,
+    fold=lambda state, event: Account((state.asked if state else 0) + 1),
+)  # fmt: skip
+SCORE: Decider[Score] = Decider(
+    kind="score", state=Score, commands=Interact, events=Score,
+    decide=lambda view, command, policy, now: Decision((Score(now),)), fold=lambda state, event: event,
+)  # fmt: skip
+
+
+@asynccontextmanager
+async def working(backend: Backend, folder: Path, **policy: Any) -> AsyncIterator[IntentWorld]:
+    async with intent_world(backend, folder, deciders=(*DECIDERS, INBOX, ACCOUNT, SCORE), **policy) as world:
+        yield world
+
+
+def worker(world: IntentWorld, **settings: Any) -> IntentWorker:
+    return IntentWorker(world.inner.engine, **{"name": "built-in", **settings})
+
+
+async def inbox(world: IntentWorld, user_id: str = "ann") -> tuple[Notified, ...]:
+    state: Inbox | None = await world.inner.state(StreamId("acme", "inbox", user_id))
+    return state.received if state else ()
+
+
+async def test_a_condition_that_holds_is_told_once_and_then_cools(backend: Backend, tmp_path: Path) -> None:
+    prices = {"NVDA": 131.0}
+    async with working(backend, tmp_path, channels=["email"]) as world:
+        await world.intents.create(
+            body(intent_id="nvda", condition={"expression": "NVDA < 130"}, action_priority="high")
+        )
+        worker_ = worker(world, sources={"price": prices.__getitem__})
+        assert await worker_.once() == {"condition_not_met": 1}
+        world.hours_pass(0.1)
+        prices["NVDA"] = 128.4
+        check_at = (await world.intents.get("nvda")).next_check
+        assert check_at
+        assert await worker_.once() == {"success": 1}
+        world.hours_pass(23.9)
+        assert await worker_.once() == {}
+        world.hours_pass(0.1)
+        assert await worker_.once() == {"success": 1}
+        told = await inbox(world)
+        assert len(told) == 2
+        assert told[0].asked == Notify(
+            "MESSAGE", "Tell me.", "Tell me.", "intents", ("email",), "HIGH",
+            metadata={"intent_id": "nvda", "action_type": "notify"},
+        )  # fmt: skip
+        assert told[0].key == f"intent:nvda:{check_at.isoformat().replace('+00:00', 'Z')}"
+        newest = (await world.intents.history("nvda")).items[0]
+        assert newest.trigger_data == {
+            "price:NVDA": 128.4, "notification": {"outcome": "NOW", "reasons": ["DEFAULT_PASS"]},
+        }  # fmt: skip
+        assert newest.message_id == told[1].key
+        assert newest.worker == "built-in"
+        assert newest.evaluation_ms is not None
+
+
+@pytest.mark.parametrize(
+    ("action_type", "event_type"),
+    [("notify", "MESSAGE"), ("reminder", "REMINDER"), ("check_in", "MESSAGE"), ("briefing", "MESSAGE"),
+     ("analysis", "MESSAGE")],
+)  # fmt: skip
+async def test_each_action_has_its_default(action_type: str, event_type: str, backend: Backend, tmp_path: Path) -> None:
+    async with working(backend, tmp_path) as world:
+        context = "A first line\n" + "x" * 2_000
+        await world.intents.create(body("interval", action_type=action_type, action_context=context))
+        world.hours_pass(0.5)
+        assert await worker(world).once() == {"success": 1}
+        [told] = await inbox(world)
+        assert (told.asked.event_type, told.asked.title, len(told.asked.message)) == (event_type, "A first line", 1_000)
+        assert told.asked.priority_hint == "MEDIUM"
+
+
+async def test_a_handler_of_that_name_is_called_instead(backend: Backend, tmp_path: Path) -> None:
+    seen: list[Action] = []
+
+    def brief(action: Action) -> str:
+        seen.append(action)
+        return "Good morning."
+
+    async def check_in(action: Action) -> None:
+        raise RuntimeError("not now")
+
+    async with working(backend, tmp_path) as world:
+        await world.intents.create(body("interval", intent_id="b", action_type="briefing", metadata={"a": 1}))
+        await world.intents.create(body("interval", intent_id="c", action_type="check_in"))
+        world.hours_pass(0.5)
+        handlers = {"briefing": brief, "handler:check_in": check_in, "notify": brief}
+        assert await worker(world, handlers=handlers).once() == {"success": 1, "failed": 1}
+        [action] = seen
+        assert (action.intent_id, action.user_id, action.metadata, action.tenant) == ("b", "ann", {"a": 1}, "acme")
+        assert action.action_id == action_id_of("b", NINE + HOUR // 2)
+        assert await inbox(world) == ()
+        [execution] = (await world.intents.history("b")).items
+        assert execution.message_preview == "Good morning."
+        failed = await world.intents.get("c")
+        assert (failed.last_status, failed.last_error) == ("failed", "RuntimeError('not now')")
+
+
+async def test_the_gate_is_asked_first(backend: Backend, tmp_path: Path) -> None:
+    async with working(backend, tmp_path) as world:
+        for kind in ("ALLOWED", "DEFERRED", "SKIPPED"):
+            gate = {"trigger_type": kind, "account_id": "acct"} if kind == "ALLOWED" else {"trigger_type": kind}
+            await world.intents.create(body("interval", intent_id=kind, gate=gate))
+        world.hours_pass(0.5)
+        assert await worker(world).once() == {"success": 1, "gate_blocked": 2}
+        [allowed] = (await world.intents.history("ALLOWED")).items
+        [deferred] = (await world.intents.history("DEFERRED")).items
+        [skipped] = (await world.intents.history("SKIPPED")).items
+        assert allowed.gate_result
+        assert allowed.gate_result["segment_id"] == "account:acct:1"
+        assert deferred.gate_result
+        assert (deferred.gate_result["result"], deferred.gate_result["reasons"]) == ("DEFER", ["COOLDOWN"])
+        assert skipped.gate_result
+        assert skipped.gate_result["result"] == "SKIP"
+        assert len(await inbox(world)) == 1
+        assert (await world.intents.get("SKIPPED")).next_check
+
+
+async def test_silence_is_fed_by_scores_without_any_set_up(backend: Backend, tmp_path: Path) -> None:
+    async with working(backend, tmp_path) as world:
+        score = StreamId("acme", "score", "ann")
+        await world.inner.engine.submit(Submission(stream=score, command=Interact()))
+        await world.intents.create(body("silence", intent_id="s"))
+        world.hours_pass(47)
+        await world.inner.engine.submit(Submission(stream=score, command=Interact()))
+        world.hours_pass(47)
+        assert await worker(world).once() == {"condition_not_met": 1}
+        world.hours_pass(1)
+        assert await worker(world).once() == {"success": 1}
+        [execution, _] = (await world.intents.history("s")).items
+        assert execution.trigger_data
+        assert execution.trigger_data["inactive_hours"] == 48
+
+
+async def test_somebody_never_heard_of_is_silent_since_the_intent_was_made(backend: Backend, tmp_path: Path) -> None:
+    async with working(backend, tmp_path) as world:
+        await world.intents.create(body("silence", intent_id="s"))
+        assert await worker(world).once() == {"condition_not_met": 1}
+        world.hours_pass(48)
+        assert await worker(world).once() == {"success": 1}
+
+
+async def test_portfolios_give_their_value_and_their_largest_move(backend: Backend, tmp_path: Path) -> None:
+    async def portfolio(user_id: str) -> dict[str, Any]:
+        return {"total_value": 9_999.5, "holdings": {"NVDA": 1.5, "AMD": "-6.25"}}
+
+    async with working(backend, tmp_path) as world:
+        both = "any_holding_change > 6% and total_value < 10000"
+        await world.intents.create(body("portfolio", intent_id="p", condition={"expression": both}))
+        assert await worker(world, sources={"portfolio": portfolio}).once() == {"success": 1}
+        [execution] = (await world.intents.history("p")).items
+        assert execution.trigger_data
+        assert execution.trigger_data["any_holding_change"] == 6.25
+
+
+@pytest.mark.parametrize("given", [None, "much", float("nan"), True, [1], {"price": 1}])
+async def test_what_is_no_number_is_a_failure_that_says_so(given: Any, tmp_path: Path, backend: Backend) -> None:
+    async with working(backend, tmp_path) as world:
+        await world.intents.create(body(intent_id="nvda"))
+        assert await worker(world, sources={"price": lambda ticker: given}).once() == {"failed": 1}
+        assert "no number" in ((await world.intents.get("nvda")).last_error or "")
+
+
+async def test_a_missing_slow_or_broken_source_is_a_failure_that_says_which(backend: Backend, tmp_path: Path) -> None:
+    async def slow(ticker: str) -> int:
+        await asyncio.Event().wait()
+        return 1
+
+    def broken(ticker: str) -> int:
+        raise OSError("no line")
+
+    async with working(backend, tmp_path) as world:
+        for name, sources, wanted in (
+            ("missing", {}, "no source `price`"),
+            ("slow", {"price": slow}, "took longer"),
+            ("broken", {"price": broken}, "no line"),
+        ):
+            await world.intents.create(body(intent_id=name))
+            assert await worker(world, sources=sources, source_timeout_s=0.01).once() == {"failed": 1}
+            assert wanted in ((await world.intents.get(name)).last_error or "")
+        with pytest.raises(Invalid, match="no such source: weather"):
+            worker(world, sources={"weather": broken})
+
+
+async def test_after_a_crash_the_second_workers_notification_is_a_replay(backend: Backend, tmp_path: Path) -> None:
+    async with working(backend, tmp_path) as world:
+        await world.intents.create(body("interval", intent_id="tick"))
+        world.hours_pass(0.5)
+        first = worker(world)
+        [held] = await first._claim(1)
+        await first._outcome(held)
+        world.hours_pass(0.5)
+        assert await worker(world, name="second").once() == {"success": 1}
+        assert len(await inbox(world)) == 1
+        assert await first._fire(held.stream, await first._carried_out(held)) == "claim_lost"
+        assert len(await inbox(world)) == 1
+        statuses = [(item.status, item.worker) for item in (await world.intents.history("tick")).items]
+        assert statuses == [("success", "second"), ("failed", "built-in")]
+
+
+async def test_a_worker_that_slept_past_its_claim_does_nothing(backend: Backend, tmp_path: Path) -> None:
+    async with working(backend, tmp_path) as world:
+        await world.intents.create(body("interval", intent_id="tick"))
+        world.hours_pass(0.5)
+        sleeper = worker(world)
+        [held] = await sleeper._claim(1)
+        held.ends_s = 0.0
+        assert await sleeper._work(held) == "claim_lost"
+        assert await inbox(world) == ()
+        assert (await world.intents.history("tick")).items == []
+
+
+async def test_a_running_worker_works_until_it_is_cancelled_and_gives_back_what_it_holds(
+    backend: Backend, tmp_path: Path
+) -> None:
+    reached = asyncio.Event()
+
+    async def brief(action: Action) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    async with working(backend, tmp_path) as world:
+        await world.intents.create(body(intent_id="nvda"))
+        await world.intents.create(body("interval", intent_id="b", action_type="briefing"))
+        world.hours_pass(0.5)
+        running = asyncio.create_task(
+            worker(world, sources={"price": lambda ticker: 1}, handlers={"briefing": brief}, poll_s=0.01).run()
+        )
+        await asyncio.wait_for(reached.wait(), 10)
+        while not (await world.intents.history("nvda")).items:  # noqa: ASYNC110 — a database signals nobody
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        left = await world.intents.get("b")
+        assert (left.claim, left.last_status) == (None, None)
+        assert len(await inbox(world)) == 1
+
+
+# -- sources over HTTP
+
+
+@asynccontextmanager
+async def quotes() -> AsyncIterator[str]:
+    async def quote(request: web.Request) -> web.StreamResponse:
+        ticker = request.match_info["ticker"]
+        if ticker == "AWAY":
+            return web.Response(status=302, headers={"Location": "/NVDA"})
+        if ticker == "LONG":
+            return web.Response(body=b"[" + b"1," * 200_000 + b"1]")
+        if ticker == "TEXT":
+            return web.Response(text="soon")
+        return web.json_response({"data": {"last": 128.4, "ticker": ticker}})
+
+    app = web.Application()
+    app.router.add_get("/{ticker}", quote)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_source_over_http_gives_a_field_of_the_answer(tmp_path: Path) -> None:
+    async with quotes() as port:
+        async with HttpSource(f"http://127.0.0.1:{port}/{{subject}}", field="data.last") as price:
+            assert await price("NVDA") == 128.4
+            for ticker, wanted in (("AWAY", "answered 302"), ("LONG", "more than"), ("TEXT", "no JSON")):
+                with pytest.raises(SourceAnswer, match=wanted):
+                    await price(ticker)
+        async with HttpSource(f"http://127.0.0.1:{port}/{{subject}}", field="data.ticker") as name:
+            assert await name("../x?y=1") == "../x?y=1"
+        async with HttpSource(f"http://127.0.0.1:{port}/{{subject}}", field="data.nothing") as nothing:
+            with pytest.raises(SourceAnswer, match="no field"):
+                await nothing("NVDA")
+    for wrong in ("http://host/", "ftp://host/{subject}"):
+        with pytest.raises(Invalid):
+            HttpSource(wrong)
+
+
+def test_long_ids_still_give_an_action_id_that_fits() -> None:
+    long = action_id_of("x" * 200, NINE)
+    assert len(long) < 200
+    assert long == action_id_of("x" * 200, NINE) != action_id_of("x" * 200, NINE + 1)
+    assert action_id_of("nvda", NINE) == "intent:nvda:2026-01-05T09:00:00Z"
