@@ -18,7 +18,7 @@ from benchmarks.places import PLACES
 
 SUITES = dict(suites.SUITES)
 for found in iter_modules(domains.__path__, "benchmarks.domains."):
-    SUITES.update(import_module(found.name).SUITES)
+    SUITES.update(getattr(import_module(found.name), "SUITES", {}))
 
 
 def main() -> None:

@@ -49,7 +49,7 @@ async def through_engine(engine: Engine, source: Iterator[tuple[str, str]], subm
     async def submit(gate: str, key: str) -> None:
         await engine.submit(Submission(stream=StreamId(TENANT, "gate", gate), command=Knock("visitor"), key=key))
 
-    return await _submitting(submit, source, submitters, total)
+    return await submitting(submit, source, submitters, total)
 
 
 async def through_loop(loop: Loop, source: Iterator[tuple[str, str]], submitters: int, total: int) -> Measured:
@@ -77,12 +77,12 @@ async def through_loop(loop: Loop, source: Iterator[tuple[str, str]], submitters
 
     serving = asyncio.create_task(serve())
     try:
-        return await _submitting(submit, source, submitters, total)
+        return await submitting(submit, source, submitters, total)
     finally:
         serving.cancel()
 
 
-async def _submitting(
+async def submitting(
     submit: Callable[[str, str], Awaitable[None]], source: Iterator[tuple[str, str]], submitters: int, total: int
 ) -> Measured:
     waits: list[float] = []

@@ -1,0 +1,162 @@
+"""Runs: full verdicts a second, next to what people write by hand and next to a debounce elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any, NamedTuple
+
+import apsw
+import asyncpg
+
+from benchmarks.measuring import STRIDE, Measured, middle, paired_ratio, submitting
+from benchmarks.places import PLACES, TENANT, Place
+from betimes.domains.hooks import Hooks
+from betimes.domains.runs.decide import DECIDERS
+from betimes.domains.runs.policy import RunsPolicy
+from betimes.engine.engine import Engine
+from betimes.services.caller import Caller
+from betimes.services.runs import Runs
+from betimes.services.runs_views import TriggerRequest
+
+ACCOUNTS = 10_000
+SUBMITTERS = 64
+ROUNDS = 3
+LIMITS = {"debounce_seconds": 60, "cooldown_seconds": 300, "max_per_account_per_hour": 12,
+          "max_per_tenant_per_hour": 100_000}  # fmt: skip
+POLICY = {"runs": {"registry": {"SIGNAL_ARRIVED": LIMITS}, "tenant_daily_run_budget": 1_000_000_000}}
+_names = count(1)
+
+Submit = Callable[[str, str], Awaitable[None]]
+
+
+def triggers(prefix: str) -> Iterator[tuple[str, str]]:
+    """Endless (account, key) pairs, each key new."""
+    return ((f"a{n * STRIDE % ACCOUNTS}", f"{prefix}-{n}") for n in count())
+
+
+@asynccontextmanager
+async def by_betimes(place: Place) -> AsyncIterator[Submit]:
+    sections = {"runs": RunsPolicy, "hooks": Hooks}
+    name = f"bench-runs{next(_names)}"
+    async with Engine(place.store(), DECIDERS, name=name, sections=sections, policy=POLICY) as engine:  # type: ignore[arg-type]
+        runs = Runs(engine, Caller(TENANT))
+
+        async def submit(account: str, key: str) -> None:
+            request = TriggerRequest(account_id=account, trigger_type="SIGNAL_ARRIVED", idempotency_key=key)
+            await runs.trigger(request, trace=False)
+
+        yield submit
+
+
+class ByHand:
+    """Moving windows of `limits` in memory, which a restart forgets, and one durable row with the verdict."""
+
+    def __init__(self, insert: Callable[[str, str, str], Awaitable[None]]) -> None:
+        from limits import RateLimitItemPerDay, RateLimitItemPerHour, RateLimitItemPerSecond
+        from limits.aio.storage import MemoryStorage
+        from limits.aio.strategies import MovingWindowRateLimiter
+
+        self._insert = insert
+        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._rules = (
+            ("DEBOUNCED", RateLimitItemPerSecond(1, LIMITS["debounce_seconds"]), "type"),
+            ("BUDGET_EXHAUSTED", RateLimitItemPerDay(1_000_000_000), "tenant"),
+            ("COOLDOWN", RateLimitItemPerSecond(1, LIMITS["cooldown_seconds"]), "account"),
+            ("ACCOUNT_HOURLY_CAP", RateLimitItemPerHour(LIMITS["max_per_account_per_hour"]), "type"),
+            ("TENANT_HOURLY_CAP", RateLimitItemPerHour(LIMITS["max_per_tenant_per_hour"]), "tenant-type"),
+        )
+
+    async def submit(self, account: str, key: str) -> None:
+        await self._insert(key, account, await self._verdict(account))
+
+    async def _verdict(self, account: str) -> str:
+        names = {"type": f"{account}/SIGNAL_ARRIVED", "account": account, "tenant": TENANT, "tenant-type": "SIGNAL"}
+        for reason, rule, scope in self._rules:
+            if not await self._limiter.test(rule, names[scope]):
+                return reason
+        for _, rule, scope in self._rules:
+            await self._limiter.hit(rule, names[scope])
+        return "ALLOW"
+
+
+TABLE = "CREATE TABLE verdict_by_hand (key TEXT PRIMARY KEY, account TEXT NOT NULL, verdict TEXT NOT NULL)"
+ROW = "INSERT INTO verdict_by_hand VALUES ({}) ON CONFLICT DO NOTHING"
+
+
+@asynccontextmanager
+async def by_hand(place: Place) -> AsyncIterator[Submit]:
+    if place.kind == "sqlite":
+        connection = apsw.Connection(place.path)
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(TABLE)
+
+        async def insert(*row: str) -> None:
+            connection.execute(ROW.format("?, ?, ?"), row)
+
+        yield ByHand(insert).submit
+        connection.close()
+        return
+    settings = {"search_path": place.schema}
+    async with asyncpg.create_pool(place.path, min_size=8, max_size=8, server_settings=settings) as pool:
+        await pool.execute(TABLE)
+
+        async def store(*row: str) -> None:
+            await pool.execute(ROW.format("$1, $2, $3"), *row)
+
+        yield ByHand(store).submit
+
+
+async def by_dbos(place: Place, total: int) -> float:
+    """Debounces a second in DBOS, in a process of its own, on a database of the same kind."""
+    with tempfile.TemporaryDirectory(prefix="betimes-bench-dbos-") as folder:
+        url = f"sqlite:///{folder}/dbos.db" if place.kind == "sqlite" else place.path
+        threads = 1 if place.kind == "sqlite" else 16
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "benchmarks.peers.dbos_debounce", url, str(total), str(threads),
+            stdout=PIPE, stderr=DEVNULL,
+        )  # fmt: skip
+        said, _ = await process.communicate()
+    return float(json.loads(said.splitlines()[-1])["per_s"])
+
+
+async def verdicts(kind: str, scale: float) -> list[dict[str, Any]]:
+    """Full verdicts with a durable reason: betimes, `limits` plus one insert, and a debounce in DBOS."""
+    total = int(9_600 * scale) // SUBMITTERS * SUBMITTERS
+    async with PLACES[kind]() as place, by_betimes(place) as ours_submit, by_hand(place) as theirs_submit:
+        ours, theirs, elsewhere = [], [], []
+        sources = triggers("ours"), triggers("theirs")
+        await submitting(ours_submit, sources[0], SUBMITTERS, SUBMITTERS * 10)
+        await submitting(theirs_submit, sources[1], SUBMITTERS, SUBMITTERS * 10)
+        for _ in range(ROUNDS):
+            ours.append(await submitting(ours_submit, sources[0], SUBMITTERS, total))
+            theirs.append(await submitting(theirs_submit, sources[1], SUBMITTERS, total // 4))
+            elsewhere.append(await by_dbos(place, int(800 * scale)))
+    return [_row(kind, ours, theirs, elsewhere)]
+
+
+class _Rate(NamedTuple):
+    per_s: float
+
+
+def _row(kind: str, ours: list[Measured], theirs: list[Measured], elsewhere: list[float]) -> dict[str, Any]:
+    dbos = [_Rate(per_s) for per_s in elsewhere]
+    return {
+        "store": kind,
+        "verdicts_per_s": middle(ours).per_s,
+        "p50_ms": middle(ours).p50_ms,
+        "p99_ms": middle(ours).p99_ms,
+        "limits_and_insert_per_s": middle(theirs).per_s,
+        "over_limits": paired_ratio(ours, theirs, lambda run: run.per_s),
+        "dbos_debounces_per_s": sorted(elsewhere)[len(elsewhere) // 2],
+        "over_dbos": sorted(run.per_s / peer.per_s for run, peer in zip(ours, dbos, strict=True))[len(ours) // 2],
+    }
+
+
+SUITES = {"verdicts": verdicts}
