@@ -30,6 +30,19 @@ def test_the_kernel_example_prints_what_the_readme_shows() -> None:
     assert "demo/person/ann at version 3: its digest does not fit its content" in printed
 
 
+@pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
+def test_every_example_runs(example: str) -> None:
+    assert printed_by(example)
+
+
+def test_the_runs_example_prints_what_its_page_shows() -> None:
+    printed = printed_by("runs.py")
+    page = (ROOT / "docs" / "runs.md").read_text()
+    shown = [line.strip() for line in page.splitlines() if line.startswith("    09:")]
+    assert len(shown) == 2
+    assert all(line in printed for line in shown)
+
+
 def python_in(page: str, containing: str) -> str:
     """The one block of Python on the page that contains the text."""
     blocks = [part.split("```")[0] for part in (ROOT / page).read_text().split("```python\n")[1:]]
@@ -68,7 +81,3 @@ def test_the_example_imports_only_what_is_public() -> None:
     for node in ast.walk(ast.parse((ROOT / "examples" / "kernel.py").read_text())):
         if isinstance(node, ast.ImportFrom) and (module := node.module or "").startswith("betimes"):
             assert module == "betimes" or module.startswith(("betimes.stores.", "betimes.testing.")), module
-
-
-def test_every_example_is_tested() -> None:
-    assert [path.name for path in (ROOT / "examples").glob("*.py")] == ["kernel.py"]
