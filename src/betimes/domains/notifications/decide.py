@@ -104,14 +104,19 @@ def item_of(view: View[InboxState], command: Notify, policy: NotificationsPolicy
 
 def command_problems(command: Notify, policy: NotificationsPolicy) -> tuple[tuple[str, str], ...]:
     """What the policy in force does not know."""
+    found = name_problems(command.event_type, command.channels, policy)
+    return found if command.channels else (*found, ("channels", "at least one"))
+
+
+def name_problems(
+    event_type: str | None, channels: Iterable[str], policy: NotificationsPolicy
+) -> tuple[tuple[str, str], ...]:
     found = []
-    if command.event_type not in policy.event_types:
-        found.append(("event_type", f"no such type: {command.event_type!r}; known are {_listed(policy.event_types)}"))
-    for place, name in enumerate(command.channels):
+    if event_type is not None and event_type not in policy.event_types:
+        found.append(("event_type", f"no such type: {event_type!r:.80}; known are {_listed(policy.event_types)}"))
+    for place, name in enumerate(channels):
         if name not in policy.channels:
-            found.append((f"channels[{place}]", f"no such channel: {name!r}; known are {_listed(policy.channels)}"))
-    if not command.channels:
-        found.append(("channels", "at least one"))
+            found.append((f"channels[{place}]", f"no such channel: {name!r:.80}; known are {_listed(policy.channels)}"))
     return tuple(found)
 
 

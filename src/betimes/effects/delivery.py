@@ -1,0 +1,102 @@
+"""Deliveries: the executors `deliver:<channel>`, which take a notification from its segment to the person.
+
+A call names the segments of the inbox its texts are in. They are read when it is carried out, and so is the person's
+address, so that a delivery that waited goes where the person is now. What has expired meanwhile is not sent. In-app
+messages need no executor: the inbox hands them to the feed itself. Which channel comes next when one fails is decided
+by the inbox, not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from betimes.core.deciders import EffectCall
+from betimes.core.instants import Instant
+from betimes.core.streams import StreamId
+from betimes.domains.notifications.model import InboxState
+from betimes.effects.failures import giving_up
+from betimes.engine.calls import Executor, GiveUp
+from betimes.engine.store import Store
+from betimes.services.notification_texts import Text, texts_of
+
+PREFIX = "deliver:"
+CHANNELS = ("push", "email", "sms")
+MESSAGE_CHARS_MAX = 20_000
+"""Of a digest; what is over it is counted and left out."""
+
+
+class Sender(Protocol):
+    """Whatever can send a message through a channel once, or raise; `effects.channels.Channels` is one."""
+
+    async def send(
+        self,
+        channel: str,
+        address: str | None,
+        title: str,
+        message: str,
+        *,
+        id: str,
+        metadata: Mapping[str, Any],
+        tenant: str,
+    ) -> None: ...
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The payload of a call to a channel."""
+
+    channel: str
+    segments: tuple[int, ...]
+    digest: bool = False
+    expires_at: Instant | None = None
+
+
+_states = msgspec.json.Decoder(InboxState)
+
+
+def delivery_executors(store: Store, sender: Sender, channels: Iterable[str] = CHANNELS) -> dict[str, Executor]:
+    """An executor for each of these channels."""
+
+    async def deliver(call: EffectCall) -> dict[str, Any]:
+        asked = msgspec.convert(call.payload, Asked)
+        if asked.expires_at is not None and asked.expires_at < await store.now():
+            raise GiveUp("it expired before it could be delivered")
+        inbox = call.id.source
+        texts = await texts_of(store, inbox, asked.segments)
+        if not texts:
+            raise GiveUp("its text is not on the ledger any more")
+        title, message, metadata = composed(list(texts.values()), is_digest=asked.digest)
+        address = await _address(store, inbox, asked.channel)
+        with giving_up():
+            await sender.send(
+                asked.channel, address, title, message, id=call.id.handle, metadata=metadata, tenant=inbox.tenant
+            )
+        return {"channel": asked.channel}
+
+    return {PREFIX + channel: deliver for channel in channels}
+
+
+async def _address(store: Store, inbox: StreamId, channel: str) -> str | None:
+    row = (await store.load([inbox])).get(inbox)
+    return _states.decode(row.state).preferences.addresses.get(channel) if row and row.state else None
+
+
+def composed(texts: Sequence[Text], *, is_digest: bool) -> tuple[str, str, dict[str, Any]]:
+    """Title, message and metadata of one notification or of a digest."""
+    if not is_digest:
+        [one] = texts
+        metadata = {**one.metadata, "event_id": one.event_id, "event_type": one.event_type}
+        return one.title, one.message, metadata
+    lines: list[str] = []
+    room = MESSAGE_CHARS_MAX
+    for text in texts:
+        line = f"{text.title}: {text.message}"
+        room -= len(line) + 1
+        if room < 0:
+            lines.append(f"… and {len(texts) - len(lines)} more")
+            break
+        lines.append(line)
+    title = f"{len(texts)} notifications" if len(texts) > 1 else texts[0].title
+    return title, "\n".join(lines), {"digest": [text.event_id for text in texts]}

@@ -1,0 +1,295 @@
+"""A person's side of notifications: preferences, in-app messages, counters, bans; and incidents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from betimes.core.checking import checked
+from betimes.core.errors import NotFound, Refused, VersionMismatch
+from betimes.core.instants import SECOND, Instant
+from betimes.core.policies import merge
+from betimes.core.streams import StreamId
+from betimes.domains.notifications import windows
+from betimes.domains.notifications.case import Case
+from betimes.domains.notifications.model import (
+    BanPerson,
+    CloseIncident,
+    FeedItem,
+    FeedState,
+    InboxState,
+    Incident,
+    IncidentState,
+    Item,
+    MarkRead,
+    OpenIncident,
+    OptOut,
+    Preferences,
+    SetPreferences,
+    UnbanPerson,
+    feed_stream,
+    inbox_stream,
+    incident_stream,
+)
+from betimes.domains.notifications.policy import DAY_S, NotificationsPolicy
+from betimes.domains.notifications.quiet import QuietHours
+from betimes.engine.store import StreamQuery
+from betimes.services.caller import Service
+from betimes.services.moments import instant, moment
+from betimes.services.notification_texts import texts_of
+from betimes.services.notifications_views import (
+    DAYS,
+    BanRequest,
+    BanView,
+    ChannelUse,
+    Cooldown,
+    DigestLine,
+    InboxItem,
+    InboxPage,
+    IncidentRequest,
+    IncidentView,
+    NotificationState,
+    OptOutView,
+    PreferencesRequest,
+    PreferencesView,
+    QuietHoursView,
+    ReadRequest,
+    ReadResult,
+    WaitingView,
+)
+from betimes.services.pages import checked_limit, cursor_of, place_of
+
+_READ_ONLY = ("created_at", "updated_at", "warnings")
+_PATCH_TRIES = 5
+INCIDENTS_MAX = 1_000
+
+
+class Inboxes(Service):
+    """What concerns one person, and who is disturbed by an incident."""
+
+    def _inbox(self, user_id: str) -> StreamId:
+        self.stream("inbox", user_id)
+        return inbox_stream(self.caller.tenant, user_id)
+
+    async def _inbox_state(self, user_id: str) -> InboxState:
+        return await self.state(self._inbox(user_id)) or InboxState()
+
+    # -- preferences
+
+    async def preferences(self, user_id: str) -> PreferencesView:
+        return _preferences_view(await self._inbox_state(user_id))
+
+    async def set_preferences(
+        self, user_id: str, body: Mapping[str, Any] | PreferencesRequest, *, if_match: int | None = None
+    ) -> PreferencesView:
+        """Replace them. Read-only fields sent back are ignored."""
+        if not isinstance(body, PreferencesRequest):
+            body = checked({name: value for name, value in body.items() if name not in _READ_ONLY}, PreferencesRequest)
+        version = body.version if if_match is None else if_match
+        try:
+            await self.submit(self._inbox(user_id), SetPreferences(_preferences_of(body), version))
+        except Refused as refused:
+            if refused.reason == "VERSION_MISMATCH":
+                raise VersionMismatch(str(refused)) from None
+            raise
+        return await self.preferences(user_id)
+
+    async def patch_preferences(
+        self, user_id: str, patch: Mapping[str, Any], *, if_match: int | None = None
+    ) -> PreferencesView:
+        """JSON Merge Patch; `null` restores a default."""
+        wanted = patch.get("version") if if_match is None else if_match
+        for attempt in range(_PATCH_TRIES):
+            current = await self.preferences(user_id)
+            if wanted is not None and wanted != current.version:
+                raise VersionMismatch(f"the preferences are at version {current.version}; read them again")
+            body = _without_nulls(merge(msgspec.to_builtins(current), patch)) | {"version": current.version}
+            try:
+                return await self.set_preferences(user_id, body)
+            except VersionMismatch:
+                if wanted is not None or attempt == _PATCH_TRIES - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    # -- bans
+
+    async def ban(self, user_id: str, request: BanRequest) -> BanView:
+        await self.submit(self._inbox(user_id), BanPerson(request.reason))
+        return BanView(user_id, banned=True, reason=request.reason)
+
+    async def unban(self, user_id: str) -> None:
+        await self.submit(self._inbox(user_id), UnbanPerson())
+
+    # -- in-app messages
+
+    async def inbox(
+        self, user_id: str, *, unread: bool | None = None, limit: int = 50, cursor: str | None = None
+    ) -> InboxPage:
+        """In-app messages, newest first."""
+        checked_limit(limit)
+        filters = ("inbox", user_id, unread)
+        place = place_of(cursor, filters)
+        feed: FeedState = await self.state(feed_stream(self.caller.tenant, user_id)) or FeedState()
+        listed = [item for item in reversed(feed.items) if unread is None or (item.read_at is None) is unread]
+        if place is not None:
+            listed = [item for item in listed if (item.at, item.id) < tuple(place)]
+        page = listed[:limit]
+        following = cursor_of(filters, (page[-1].at, page[-1].id)) if len(listed) > limit else None
+        unread_count = sum(item.read_at is None for item in feed.items)
+        return InboxPage([await self._inbox_item(user_id, item) for item in page], following, unread_count)
+
+    async def _inbox_item(self, user_id: str, item: FeedItem) -> InboxItem:
+        texts = await texts_of(self.engine.store, self._inbox(user_id), item.segments)
+        first = next(iter(texts.values()), None)
+        single = first if first and not item.digest else None
+        lines = [DigestLine(text.event_id, text.event_type, text.title, text.message) for text in texts.values()]
+        return InboxItem(
+            item_id=item.id,
+            event_id=single.event_id if single else None,
+            event_type=single.event_type if single else "DIGEST",
+            title=single.title if single else f"{len(item.segments)} notifications",
+            message=single.message if single else "\n".join(f"{line.title}: {line.message}" for line in lines),
+            metadata=single.metadata if single else {},
+            digest=lines if item.digest else [],
+            delivered_at=moment(item.at),
+            read_at=moment(item.read_at),
+        )
+
+    async def mark_read(self, user_id: str, request: ReadRequest) -> ReadResult:
+        self._inbox(user_id)
+        command = MarkRead(request.item_ids or (), request.all, instant(request.before))
+        recorded = await self.submit(feed_stream(self.caller.tenant, user_id), command)
+        return msgspec.convert(recorded.reply, ReadResult)
+
+    # -- counters
+
+    async def notification_state(self, user_id: str) -> NotificationState:
+        policy = (await self.engine.policy_of(self.caller.tenant))[NotificationsPolicy]
+        inbox, now = await self._inbox_state(user_id), await self.engine.store.now()
+        shared = await self.state(incident_stream(self.caller.tenant))
+        nothing = Item(0, "", "", (), now, "")
+        case = Case(self._inbox(user_id), inbox, shared.incident if shared else None, nothing, policy, now)
+        fatigue = policy.fatigue
+        counts = [windows.count(inbox.delivered, now, cap.span_s) for cap in (fatigue.burst, fatigue.hour, fatigue.day)]
+        gathered = [item.until_at for item in inbox.waiting if item.digest]
+        return NotificationState(
+            user_id=user_id,
+            delivered_5m=counts[0],
+            delivered_1h=counts[1],
+            delivered_24h=counts[2],
+            channels={name: _use(case, name) for name in sorted(policy.channels)},
+            cooldowns=_cooldowns(inbox, policy, now),
+            quiet_until=moment(case.quiet_until),
+            incident=_incident_view(case.incident) if case.incident else None,
+            banned=inbox.ban is not None,
+            next_digest_at=moment(min(gathered, default=None) or case.next_digest(now)),
+            waiting=[
+                WaitingView(one.event_id, one.event_type, one.reasons, moment(one.until_at), one.defer_count)
+                for one in sorted(inbox.waiting, key=lambda one: (one.until_at, one.version))[:200]
+            ],
+        )
+
+    # -- incidents
+
+    async def open_incident(self, request: IncidentRequest) -> tuple[IncidentView, bool]:
+        """The incident, and whether it is a new one; one that is open gets a later end."""
+        stream = self._inbox(request.user_id) if request.user_id else incident_stream(self.caller.tenant)
+        before = _incident_in(await self.state(stream))
+        recorded = await self.submit(stream, OpenIncident(request.ttl_seconds, request.reason))
+        incident = msgspec.convert(msgspec.to_builtins(recorded.reply), Incident)
+        return _incident_view(incident), before is None or before.id != incident.id
+
+    async def incidents(self) -> list[IncidentView]:
+        """Those that are open, the tenant's own first."""
+        store, now, tenant = self.engine.store, await self.engine.store.now(), self.caller.tenant
+        shared = _incident_in(await self.state(incident_stream(tenant)))
+        query = StreamQuery(tenant=tenant, kind="inbox", status="incident", limit=INCIDENTS_MAX)
+        rows = await store.streams(query)
+        kind = self.engine.kinds.of(inbox_stream(tenant, "any"))
+        own = [_incident_in(kind.state(row.stream, row.schema, row.state)) for row in rows]
+        return [_incident_view(one) for one in (shared, *own) if one and one.ends_at > now]
+
+    async def close_incident(self, incident_id: str) -> None:
+        scope, _, rest = incident_id.partition(":")
+        user_id = rest.partition(":")[2]
+        known = (scope == "global" and rest.isdigit()) or (scope == "user" and user_id)
+        stream = self._inbox(user_id) if user_id else incident_stream(self.caller.tenant)
+        try:
+            if not known:
+                raise Refused("NO_SUCH_INCIDENT", f"there is no open incident {incident_id!r}")
+            await self.submit(stream, CloseIncident(incident_id))
+        except Refused as refused:
+            raise NotFound(str(refused)) from None
+
+
+def _incident_in(state: InboxState | IncidentState | None) -> Incident | None:
+    return state.incident if state else None
+
+
+def _incident_view(incident: Incident) -> IncidentView:
+    scope, _, rest = incident.id.partition(":")
+    user_id = rest.partition(":")[2] if scope == "user" else None
+    opened, ends = moment(incident.opened_at), moment(incident.ends_at)
+    return IncidentView(incident.id, "user" if user_id else "global", user_id, incident.reason, opened, ends)
+
+
+def _use(case: Case, name: str) -> ChannelUse:
+    cap = case.policy.channels[name].cap_24h
+    used = windows.count(case.inbox.used.get(name, ()), case.now, DAY_S)
+    return ChannelUse(used, cap, moment(case.channel_free_at(name)) if cap is not None and used >= cap else None)
+
+
+def _cooldowns(inbox: InboxState, policy: NotificationsPolicy, now: Instant) -> list[Cooldown]:
+    ends = {
+        name: at + policy.event_types[name].cooldown_s * SECOND
+        for name, at in inbox.last_by_type.items()
+        if name in policy.event_types
+    }
+    return [Cooldown(name, moment(at)) for name, at in sorted(ends.items()) if at > now]
+
+
+def _preferences_of(request: PreferencesRequest) -> Preferences:
+    hours = tuple(
+        QuietHours(_minute(one.start), _minute(one.end), tuple(sorted({DAYS.index(day) for day in one.days})))
+        for one in request.quiet_hours
+    )
+    out = OptOut(**asdict(request.opt_out))
+    windows_ = request.digest_windows
+    return Preferences(request.timezone, hours, out, windows_, request.digest_channel, request.addresses)
+
+
+def _preferences_view(inbox: InboxState) -> PreferencesView:
+    chosen = inbox.preferences
+    return PreferencesView(
+        timezone=chosen.timezone,
+        quiet_hours=[
+            QuietHoursView(_clock(one.start), _clock(one.end), tuple(DAYS[day] for day in one.days))
+            for one in chosen.quiet_hours
+        ],
+        opt_out=OptOutView(**asdict(chosen.opt_out)),
+        digest_windows=chosen.digest_windows,
+        digest_channel=chosen.digest_channel,
+        addresses=chosen.addresses,
+        version=inbox.preferences_version,
+        created_at=moment(inbox.preferences_created_at),
+        updated_at=moment(inbox.preferences_updated_at),
+    )
+
+
+def _without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_nulls(value) if isinstance(value, Mapping) else value
+        for name, value in body.items()
+        if value is not None
+    }
+
+
+def _minute(clock: str) -> int:
+    return int(clock[:2]) * 60 + int(clock[3:])
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02}:{minute % 60:02}"

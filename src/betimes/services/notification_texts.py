@@ -1,0 +1,45 @@
+"""The texts of notifications: they stay in the segments of the inbox that brought them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from betimes.core.segments import Segment
+from betimes.core.streams import StreamId
+from betimes.domains.notifications.model import Notify
+from betimes.engine.store import Store
+
+
+class Text(msgspec.Struct, frozen=True):
+    """What a person is told."""
+
+    event_id: str
+    event_type: str
+    title: str
+    message: str
+    metadata: dict[str, Any]
+
+
+_notes = msgspec.json.Decoder(Notify)
+
+
+def note_of(segment: Segment) -> Notify | None:
+    """The notification a segment brought, if it brought one."""
+    if segment.command is None or not segment.command.startswith('{"type":"Notify"'):
+        return None
+    return _notes.decode(segment.command)
+
+
+async def texts_of(store: Store, inbox: StreamId, versions: Iterable[int]) -> dict[int, Text]:
+    """The texts in these segments of an inbox; those that were pruned are left out."""
+    texts = {}
+    for version in versions:
+        _, segments = await store.history(inbox, version - 1, 1)
+        note = note_of(segments[0]) if segments and segments[0].version == version else None
+        if note:
+            event_id = segments[0].key.key if segments[0].key else f"{inbox.id}:{version}"
+            texts[version] = Text(event_id, note.event_type, note.title, note.message, note.metadata)
+    return texts

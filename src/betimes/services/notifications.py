@@ -1,0 +1,318 @@
+"""Notifications as people send them: judged and delivered, tried without being recorded, and what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.core.deciders import Decision, View, Wake
+from betimes.core.errors import BetimesError, Invalid, NotFound
+from betimes.core.instants import Instant
+from betimes.core.policies import Policy
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import KeyId, StreamId
+from betimes.domains.notifications.case import Case
+from betimes.domains.notifications.decide import INBOX, command_problems, item_of, name_problems
+from betimes.domains.notifications.model import NOTIFICATIONS, Answer, InboxState, Notify, incident_stream
+from betimes.domains.notifications.policy import NotificationsPolicy
+from betimes.domains.notifications.rules import RULES
+from betimes.domains.notifications.sentences import sentence
+from betimes.engine.engine import Engine
+from betimes.engine.store import LedgerQuery
+from betimes.services.caller import Caller
+from betimes.services.inboxes import Inboxes
+from betimes.services.moments import instant, moment
+from betimes.services.notification_stories import Story, deliveries_of, told
+from betimes.services.notification_texts import note_of
+from betimes.services.notifications_views import (
+    ClassifyRequest,
+    DeliveryView,
+    NotificationRequest,
+    NotificationStatus,
+    NotificationVerdict,
+    NotificationView,
+    ShadowView,
+    Status,
+    are_texts,
+    classify_request,
+    notification_request,
+)
+from betimes.services.verdicts import trace_of
+
+_WAKES_MAX = 64
+_NO_SUCH = "there is no notification {!r}; it was never sent, or its history was pruned"
+
+
+class SaidScore(Protocol):
+    """What a provider said, exactly."""
+
+    @property
+    def ten_thousandths(self) -> int: ...
+    @property
+    def source(self) -> str: ...
+
+
+class Scorer(Protocol):
+    """Whoever scores notifications, or has nothing to say in time; `effects.enrichment.Enrichment` is one."""
+
+    async def score(self, notification: Mapping[str, Any]) -> SaidScore | None: ...
+
+
+class Notifications(Inboxes):
+    """Does this person hear this now, later or never?"""
+
+    def __init__(self, engine: Engine, caller: Caller, enrichment: Scorer | None = None) -> None:
+        super().__init__(engine, caller)
+        self._enrichment = enrichment
+
+    # -- sending
+
+    async def send(
+        self, request: Mapping[str, Any] | NotificationRequest, *, trace: bool = True
+    ) -> NotificationVerdict:
+        """Judge and deliver one; a repeat of its event id is answered from the record."""
+        [answer] = await self.send_many([request], trace=trace)
+        if isinstance(answer, BetimesError):
+            raise answer
+        return answer
+
+    async def send_many(
+        self, requests: Sequence[Mapping[str, Any] | NotificationRequest], *, trace: bool = False
+    ) -> list[NotificationVerdict | BetimesError]:
+        """Each as if it came alone, those to one person in their order; an error stands where an answer would."""
+        asked = [await self._checked(request) for request in requests]
+        fine = [request for request in asked if isinstance(request, NotificationRequest)]
+        commands = await self._enriched(fine)
+        sending = (self._sent(request, command) for request, command in zip(fine, commands, strict=True))
+        sent = iter(await asyncio.gather(*sending, return_exceptions=True))
+        return [one if isinstance(one, BetimesError) else self._told(next(sent), one, trace) for one in asked]
+
+    def _told(
+        self, answer: Recorded | BaseException, request: NotificationRequest, trace: bool
+    ) -> NotificationVerdict | BetimesError:
+        if isinstance(answer, Recorded):
+            return self._verdict_view(answer, request.event_id, trace=trace)
+        if isinstance(answer, BetimesError):
+            return answer
+        raise answer
+
+    async def _checked(self, request: Mapping[str, Any] | NotificationRequest) -> NotificationRequest | BetimesError:
+        """The request, or everything that is wrong with it, by the types and by the policy."""
+        if isinstance(request, NotificationRequest):
+            return replace(request)
+        try:
+            return notification_request(dict(request), self.caller.tenant)
+        except Invalid as error:
+            return await self._with_unknown_names(request, error)
+
+    async def _with_unknown_names(self, body: Mapping[str, Any], error: Invalid) -> Invalid:
+        policy = (await self.engine.policy_of(self.caller.tenant))[NotificationsPolicy]
+        kind, channels = body.get("event_type"), body.get("channels")
+        found = name_problems(kind if isinstance(kind, str) else None, channels if are_texts(channels) else (), policy)
+        named = {path for path, _ in error.problems}
+        more = tuple(problem for problem in found if problem[0] not in named)
+        listed = "; ".join(f"{path}: {message}" for path, message in more)
+        return Invalid(f"{error}; {listed}" if more else str(error), (*error.problems, *more))
+
+    async def _sent(self, request: NotificationRequest, command: Notify) -> Recorded:
+        stream = self._inbox(request.user_id)
+        caller = replace(self.caller, correlation=request.correlation_id or self.caller.correlation)
+        service = Inboxes(self.engine, caller)
+        return await service.submit(
+            stream, command, key=request.event_id, collection=NOTIFICATIONS, request=request.user_id
+        )
+
+    # -- enrichment
+
+    async def _enriched(self, requests: Sequence[NotificationRequest | ClassifyRequest]) -> list[Notify]:
+        """The commands; those for which the score matters with what the provider said."""
+        commands = [_command(request) for request in requests]
+        if self._enrichment is None or not commands:
+            return commands
+        policy = await self.engine.policy_of(self.caller.tenant)
+        shared = incident_stream(self.caller.tenant)
+        streams = [self._inbox(request.user_id) for request in requests]
+        rows = await self.engine.store.load([*dict.fromkeys(streams), shared])
+        now = await self.engine.store.now()
+        states = {stream: self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+                  for stream, row in rows.items()}  # fmt: skip
+        return list(
+            await asyncio.gather(
+                *(
+                    self._scored(command, self._view(stream, states, rows), request, policy, now)
+                    for command, stream, request in zip(commands, streams, requests, strict=True)
+                )
+            )
+        )
+
+    def _view(self, stream: StreamId, states: Mapping[StreamId, Any], rows: Mapping[StreamId, Any]) -> View[InboxState]:
+        shared = incident_stream(stream.tenant)
+        version = rows[stream].version if stream in rows else 0
+        return View(stream, states.get(stream), version, {shared: states.get(shared)})
+
+    async def _scored(
+        self,
+        command: Notify,
+        view: View[InboxState],
+        request: NotificationRequest | ClassifyRequest,
+        policy: Policy,
+        now: Instant,
+    ) -> Notify:
+        """Ask the provider, if a dry judgement comes to the score."""
+        section = policy[NotificationsPolicy]
+        if self._enrichment is None or command_problems(command, section):
+            return command
+        shared = view.others.get(incident_stream(view.stream.tenant))
+        item = item_of(view, command, section, now)
+        case = Case(view.stream, view.state or InboxState(), shared.incident if shared else None, item, section, now)
+        RULES.judge(case, section.shadowed)
+        if not case.was_scored:
+            return command
+        said = await self._enrichment.score(_as_sent(request))
+        return replace(command, ai_score=said.ten_thousandths, ai_source=said.source) if said else command
+
+    # -- trying
+
+    async def classify(
+        self, request: Mapping[str, Any] | ClassifyRequest, *, trace: bool = True
+    ) -> NotificationVerdict:
+        """What it would be told, now or as of another instant; nothing is recorded."""
+        asked = request if isinstance(request, ClassifyRequest) else classify_request(dict(request), self.caller.tenant)
+        [command] = await self._enriched([asked])
+        policy = await self.engine.policy_of(self.caller.tenant)
+        stream, shared = self._inbox(asked.user_id), incident_stream(self.caller.tenant)
+        rows = await self.engine.store.load([stream, shared])
+        states = {name: self.engine.kinds.of(name).state(name, row.schema, row.state) for name, row in rows.items()}
+        now = await self.engine.store.now() if asked.at is None else instant(asked.at)
+        view = _rung(self._view(stream, states, rows), policy, now)
+        decision = INBOX.decide(replace(view, key=asked.event_id), command, policy, now)
+        assert isinstance(decision, Decision)
+        recorded = Recorded(stream, view.version, now, policy.fingerprint, decision.verdict, decision.reply)
+        return self._verdict_view(recorded, asked.event_id, trace=trace, dry=True)
+
+    # -- what became of it
+
+    async def notification(self, event_id: str, *, trace: bool = True) -> NotificationView:
+        first = await self._first(event_id)
+        kind = self.engine.kinds.of(first.stream)
+        story = await told(self.engine.store, kind, first)
+        latest = story.latest or kind.recorded(first)
+        view = self._verdict_view(latest, event_id, trace=trace)
+        note = note_of(first)
+        assert note is not None
+        deliveries = await deliveries_of(self.engine.store, story, first)
+        return NotificationView(
+            **{name: getattr(view, name) for name in view.__struct_fields__},
+            notification=_notification(note, event_id, first.stream.id),
+            status=_status_of(story, deliveries),
+            judgements=story.judgements,
+            deliveries=deliveries,
+        )
+
+    async def statuses(self, event_ids: Sequence[str]) -> list[NotificationStatus | BetimesError]:
+        """The status of each, in order; an error stands where an answer would."""
+        return [await self._status(event_id) for event_id in event_ids]
+
+    async def _status(self, event_id: str) -> NotificationStatus | BetimesError:
+        try:
+            first = await self._first(event_id)
+        except NotFound as error:
+            return error
+        story = await told(self.engine.store, self.engine.kinds.of(first.stream), first)
+        last = story.judgements[-1]
+        return NotificationStatus(
+            event_id, story.status, last.outcome, last.reasons, last.defer_until, _deferrals(story)
+        )
+
+    async def _first(self, event_id: str) -> Segment:
+        """The segment that brought it; by its key, or from the ledger when that has expired."""
+        store, tenant = self.engine.store, self.caller.tenant
+        seen = await store.seen(KeyId(tenant, NOTIFICATIONS, event_id))
+        found = [seen.segment] if seen else await store.ledger(
+            LedgerQuery(tenant=tenant, kind="inbox", key=event_id, limit=1)
+        )  # fmt: skip
+        if not found or note_of(found[0]) is None:
+            raise NotFound(_NO_SUCH.format(event_id))
+        return found[0]
+
+    def _verdict_view(
+        self, recorded: Recorded, event_id: str | None, *, trace: bool, dry: bool = False
+    ) -> NotificationVerdict:
+        verdict = recorded.verdict
+        assert verdict is not None
+        said = msgspec.convert(msgspec.to_builtins(recorded.reply or {}), Answer)
+        shadow = said.shadow
+        return NotificationVerdict(
+            event_id=event_id,
+            user_id=recorded.stream.id,
+            outcome=verdict.answer,
+            reasons=verdict.reasons,
+            explanation=sentence(verdict),
+            evaluated_at=moment(recorded.at),
+            defer_until=moment(verdict.until),
+            would_pass_at=moment(verdict.would_pass_at),
+            score=Decimal(said.score) if said.score is not None else None,
+            ai_score=Decimal(said.ai) if said.ai is not None else None,
+            ai_used=said.ai is not None and "AI_FALLBACK" not in said.flags,
+            flags=said.flags,
+            defer_count=said.defer_count,
+            delivery_channel=said.channel,
+            is_replay=recorded.replayed,
+            shadow=ShadowView(shadow.outcome, shadow.reasons, moment(shadow.until_at)) if shadow else None,
+            policy=recorded.policy,
+            segment_id=None if dry else recorded.segment_id,
+            trace=trace_of(self.engine.kinds, verdict) if trace else None,
+        )
+
+
+def _rung(view: View[InboxState], policy: Policy, now: Instant) -> View[InboxState]:
+    """The inbox after what is due by then, as a command would find it."""
+    for _ in range(_WAKES_MAX):
+        if view.state is None or (INBOX.alarm(view.state) or now + 1) > now:
+            break
+        state = view.state
+        decision = INBOX.decide(view, Wake(), policy, now)
+        assert isinstance(decision, Decision)
+        for event in decision.events:
+            state = INBOX.fold(state, event) or state
+        view = replace(view, state=state, version=view.version + 1)
+    return view
+
+
+def _command(request: NotificationRequest | ClassifyRequest) -> Notify:
+    return Notify(
+        request.event_type, request.title, request.message, request.source, request.channels, request.priority_hint,
+        instant(request.timestamp), instant(request.expires_at), request.dedupe_key, request.metadata,
+    )  # fmt: skip
+
+
+def _as_sent(request: NotificationRequest | ClassifyRequest) -> dict[str, Any]:
+    """The notification as a provider is given it."""
+    body: dict[str, Any] = msgspec.to_builtins(request)
+    return {name: value for name, value in body.items() if name not in ("at", "tenant_id", "correlation_id")}
+
+
+def _notification(note: Notify, event_id: str, user_id: str) -> dict[str, Any]:
+    """As it was sent."""
+    return {
+        "event_id": event_id, "user_id": user_id, "event_type": note.event_type, "title": note.title,
+        "message": note.message, "source": note.source, "channels": list(note.channels),
+        "priority_hint": note.priority_hint, "timestamp": moment(note.happened_at),
+        "expires_at": moment(note.expires_at), "dedupe_key": note.dedupe_key, "metadata": note.metadata,
+    }  # fmt: skip
+
+
+def _status_of(story: Story, deliveries: list[DeliveryView]) -> Status:
+    """A dead letter that was revived may have arrived after the item had failed."""
+    revived = story.status == "failed" and any(one.status == "done" for one in deliveries)
+    return "delivered" if revived else story.status
+
+
+def _deferrals(story: Story) -> int:
+    """How often it was put off before its latest judgement."""
+    return sum(one.outcome == "LATER" for one in story.judgements[:-1])

@@ -1,0 +1,111 @@
+"""A world to send notifications in: two engines on one store, channels that remember, and a service for one tenant."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from betimes.core.instants import Instant
+from betimes.domains.notifications.decide import DECIDERS
+from betimes.effects.delivery import delivery_executors
+from betimes.engine.engine import Engine, TickResult
+from betimes.engine.reports import Report
+from betimes.engine.settings import EngineSettings
+from betimes.services.caller import Caller
+from betimes.services.notifications import Notifications, Scorer
+from betimes.testing.clock import VirtualClock
+from tests.notifications.inboxes import SECTIONS
+from tests.stores.backends import Backend
+
+FAST = EngineSettings(call_retry_min_s=0, call_retry_max_s=0)
+
+
+class Sent(msgspec.Struct, frozen=True):
+    channel: str
+    address: str | None
+    title: str
+    message: str
+    id: str
+    metadata: Mapping[str, Any]
+
+
+class Outside:
+    """What the channels were asked to send; those named in `broken` take nothing."""
+
+    def __init__(self) -> None:
+        self.sent: list[Sent] = []
+        self.tried: list[str] = []
+        self.broken: set[str] = set()
+
+    async def send(
+        self,
+        channel: str,
+        address: str | None,
+        title: str,
+        message: str,
+        *,
+        id: str,
+        metadata: Mapping[str, Any],
+        tenant: str,
+    ) -> None:
+        self.tried.append(channel)
+        if channel in self.broken:
+            raise ConnectionError(f"{channel} is down")
+        self.sent.append(Sent(channel, address, title, message, id, metadata))
+
+
+class People:
+    def __init__(self, engine: Engine, other: Engine, clock: VirtualClock, outside: Outside, scorer: Scorer | None):
+        self.engine = engine
+        self.clock = clock
+        self.outside = outside
+        self.service = Notifications(engine, Caller("acme", "test"), scorer)
+        self.elsewhere = Notifications(other, Caller("acme", "test"))
+        """The same tenant, served by another process."""
+        self.stranger = Notifications(engine, Caller("globex", "test"))
+
+    async def tick(self, at: Instant | None = None) -> TickResult:
+        if at is not None:
+            self.clock.advance_to(at)
+        while not (result := await self.engine.tick()).complete:
+            pass
+        return result
+
+
+@asynccontextmanager
+async def people(
+    backend: Backend, folder: Path, *, scorer: Scorer | None = None, hooks: Any = (), **policy: Any
+) -> AsyncIterator[People]:
+    clock, outside = VirtualClock(), Outside()
+    reports: list[Report] = []
+    async with AsyncExitStack() as stack:
+        pair = await stack.enter_async_context(backend.pair(clock, folder))
+        engines = [
+            await stack.enter_async_context(
+                Engine(
+                    store,
+                    DECIDERS,
+                    name=name,
+                    sections=SECTIONS,
+                    policy={"notifications": policy, "hooks": list(hooks)},
+                    executors=delivery_executors(store, outside),
+                    settings=FAST,
+                    report=reports.append,
+                )
+            )
+            for name, store in (("one", pair.one), ("two", pair.two))
+        ]
+        yield People(engines[0], engines[1], clock, outside, scorer)
+
+
+def request(event_id: str = "e1", user_id: str = "ann", **fields: Any) -> dict[str, Any]:
+    """A HIGH MESSAGE, which goes out when nothing stands against it."""
+    return {
+        "event_id": event_id, "user_id": user_id, "event_type": "MESSAGE", "priority_hint": "HIGH",
+        "title": "Ana replied", "message": f"See you at nine? ({event_id})", "source": "chat",
+        "channels": ["push", "email"],
+    } | fields  # fmt: skip

@@ -1,0 +1,386 @@
+"""Notifications as people send them, on every store."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from betimes.core.errors import BetimesError, Invalid, KeyConflict, NotFound, VersionMismatch
+from betimes.core.instants import HOUR, MINUTE, parse
+from betimes.core.streams import EffectId, StreamId, parse_effect_handle
+from betimes.domains.tenant.model import SetPolicy, tenant_stream
+from betimes.effects.enrichment import Enrichment
+from betimes.engine.jobs import Submission
+from betimes.engine.replay import verify
+from betimes.services.moments import moment
+from betimes.services.notifications_views import BanRequest, IncidentRequest, NotificationVerdict, ReadRequest
+from tests.notifications.inboxes import NINE
+from tests.notifications.people import people, request
+from tests.stores.backends import Backend
+
+NIGHT = {"timezone": "Europe/Berlin", "quiet_hours": [{"start": "22:00", "end": "07:00"}]}
+ONE_AM = parse("2026-01-06T01:10:00Z")
+
+
+async def test_one_is_judged_and_delivered(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        await p.service.set_preferences("ann", {"addresses": {"push": "device-1"}})
+        answer = await p.service.send(request(metadata={"thread": 7}))
+        assert (answer.outcome, answer.reasons, answer.delivery_channel) == ("NOW", ("DEFAULT_PASS",), "push")
+        assert (answer.score, answer.ai_score, answer.ai_used, answer.flags) == (
+            Decimal("0.73"), Decimal("0.5"), False, ("AI_FALLBACK",),
+        )  # fmt: skip
+        await p.tick()
+        [sent] = p.outside.sent
+        assert (sent.channel, sent.address, sent.title) == ("push", "device-1", "Ana replied")
+        assert sent.metadata == {"thread": 7, "event_id": "e1", "event_type": "MESSAGE"}
+        found = await p.service.notification("e1")
+        assert (found.status, found.outcome, found.notification["metadata"]) == ("delivered", "NOW", {"thread": 7})
+        assert [(d.channel, d.status, d.attempts) for d in found.deliveries] == [("push", "done", 1)]
+        assert found.deliveries[0].effect_id == sent.id
+
+
+async def test_the_answer_has_the_fields_of_the_contract(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        p.clock.advance_to(ONE_AM)
+        await p.service.set_preferences("u-3", NIGHT)
+        answer = await p.service.send(request("evt-51", "u-3"), trace=False)
+        body = msgspec.json.decode(msgspec.json.encode(answer))
+        assert list(body) == [
+            "event_id", "user_id", "outcome", "reasons", "explanation", "evaluated_at", "defer_until", "would_pass_at",
+            "score", "ai_score", "ai_used", "flags", "defer_count", "delivery_channel", "is_replay", "shadow", "policy",
+            "segment_id", "trace",
+        ]  # fmt: skip
+        assert (body["outcome"], body["reasons"]) == ("LATER", ["QUIET_HOURS"])
+        assert body["explanation"] == "Quiet until 07:00 in Europe/Berlin."
+        assert body["defer_until"] == body["would_pass_at"]
+        assert "2026-01-06T06:00:00Z" <= body["defer_until"] < "2026-01-06T06:05:00Z"
+        assert (body["segment_id"], body["trace"]) == ("inbox:u-3:2", None)
+
+
+async def test_a_repeat_is_answered_from_the_record(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        first = await p.service.send(request())
+        p.clock.advance_to(NINE + HOUR)
+        again = await p.elsewhere.send(request(title="Something else"))
+        assert again.is_replay
+        assert msgspec.structs.replace(again, is_replay=False) == first
+        await p.tick()
+        assert len(p.outside.sent) == 1
+
+
+async def test_an_event_id_is_one_persons(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        await p.service.send(request())
+        with pytest.raises(KeyConflict):
+            await p.service.send(request(user_id="bob"))
+        assert (await p.stranger.send(request(user_id="bob"))).outcome == "NOW"
+
+
+async def test_every_bad_field_is_named(backend: Backend, tmp_path: Path) -> None:
+    wrong = {
+        "event_id": "", "user_id": "ann", "event_type": "GOSSIP", "title": "x" * 121, "source": "s", "channels":
+        ["push", "pigeon", "push"], "priority_hint": "URGENT", "expires_at": "tomorrow", "metadata": {"x": "y" * 5000},
+        "colour": "red", "tenant_id": "globex",
+    }  # fmt: skip
+    async with people(backend, tmp_path) as p:
+        with pytest.raises(Invalid) as error:
+            await p.service.send(wrong)
+        assert {path for path, _ in error.value.problems} == {
+            "event_id", "title", "message", "priority_hint", "expires_at", "metadata", "colour", "tenant_id",
+            "event_type", "channels", "channels[1]",
+        }  # fmt: skip
+        with pytest.raises(Invalid) as error:
+            await p.service.send(request(event_type="GOSSIP", channels=["pigeon"]))
+        assert {path for path, _ in error.value.problems} == {"event_type", "channels[0]"}
+        assert (await p.service.send(request())).outcome == "NOW", "the id is still free"
+
+
+async def test_a_batch_answers_each_in_order(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        batch = [request(f"e{place}") for place in range(4)] + [request("bad", title=""), request("e0")]
+        answers = await p.service.send_many(batch)
+        told = [a.outcome if isinstance(a, NotificationVerdict) else type(a) for a in answers]
+        assert told == ["NOW", "NOW", "NOW", "LATER", Invalid, "NOW"]
+        assert [a.is_replay for a in answers if isinstance(a, NotificationVerdict)] == [False] * 4 + [True]
+        found = await p.service.statuses(["e3", "nobody", "e0"])
+        assert [s.event_id if not isinstance(s, BetimesError) else type(s) for s in found] == ["e3", NotFound, "e0"]
+
+
+async def test_what_waits_goes_out_when_its_time_has_come(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        p.clock.advance_to(ONE_AM)
+        await p.service.set_preferences("ann", NIGHT)
+        answer = await p.service.send(request())
+        assert (await p.service.notification("e1")).status == "waiting"
+        assert answer.defer_until is not None
+        result = await p.tick(parse("2026-01-06T06:05:00Z"))
+        assert result.fired == {"inbox": 1}
+        [sent] = p.outside.sent
+        assert sent.message == "See you at nine? (e1)", "the text was read from its segment"
+        found = await p.service.notification("e1")
+        assert (found.status, found.reasons) == ("delivered", ("QUIET_HOURS", "DEFAULT_PASS"))
+        assert [(j.outcome, j.reasons) for j in found.judgements] == [
+            ("LATER", ("QUIET_HOURS",)), ("NOW", ("QUIET_HOURS", "DEFAULT_PASS")),
+        ]  # fmt: skip
+        [status] = await p.service.statuses(["e1"])
+        assert not isinstance(status, BetimesError)
+        assert (status.status, status.outcome, status.defer_count) == ("delivered", "NOW", 1)
+
+
+async def test_a_delivery_is_tried_three_times_and_then_a_dead_letter(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        p.outside.broken = {"push"}
+        await p.service.send(request())
+        await p.tick()
+        assert p.outside.tried == ["push"] * 3
+        found = await p.service.notification("e1")
+        assert (found.status, found.outcome) == ("failed", "NOW")
+        [delivery] = found.deliveries
+        assert (delivery.status, delivery.attempts) == ("dead", 3)
+        assert "push is down" in (delivery.last_error or "")
+        p.outside.broken = set()
+        assert await p.engine.store.revive_effect(_effect(delivery.effect_id or ""))
+        await p.tick()
+        assert (await p.service.notification("e1")).status == "delivered"
+
+
+def _effect(handle: str) -> EffectId:
+    return parse_effect_handle("acme", handle)
+
+
+async def test_critical_falls_through_the_channels(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        p.outside.broken = {"push", "email", "sms"}
+        answer = await p.service.send(request(priority_hint="CRITICAL"))
+        assert answer.reasons == ("CRITICAL_OVERRIDE",)
+        await p.tick()
+        assert p.outside.tried == ["push", "email", "sms"]
+        found = await p.service.notification("e1")
+        assert found.status == "delivered"
+        assert [(d.channel, d.status) for d in found.deliveries] == [
+            ("push", "dead"), ("email", "dead"), ("sms", "dead"), ("in_app", "done"),
+        ]  # fmt: skip
+        [item] = (await p.service.inbox("ann")).items
+        assert item.event_id == "e1"
+
+
+async def test_what_has_expired_before_it_could_be_delivered_is_not_sent(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        await p.service.send(request(expires_at="2026-01-05T09:05:00Z"))
+        await p.tick(NINE + 10 * MINUTE)
+        assert p.outside.tried == []
+        assert (await p.service.notification("e1")).status == "failed"
+
+
+async def test_in_app_messages_are_listed_and_marked_read(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        for place in range(3):
+            p.clock.advance_to(NINE + place * HOUR)
+            await p.service.send(request(f"e{place}", channels=["in_app"], metadata={"place": place}))
+        await p.tick()
+        page = await p.service.inbox("ann", limit=2)
+        assert [(item.event_id, item.metadata) for item in page.items] == [("e2", {"place": 2}), ("e1", {"place": 1})]
+        assert (page.unread_count, page.items[0].read_at) == (3, None)
+        rest = await p.service.inbox("ann", limit=2, cursor=page.next_cursor)
+        assert ([item.event_id for item in rest.items], rest.next_cursor) == (["e0"], None)
+        read = await p.service.mark_read("ann", ReadRequest(item_ids=(page.items[0].item_id,)))
+        assert (read.read_count, read.unread_count) == (1, 2)
+        assert [item.event_id for item in (await p.service.inbox("ann", unread=True)).items] == ["e1", "e0"]
+        read = await p.service.mark_read("ann", ReadRequest(all=True))
+        assert (read.read_count, read.unread_count) == (2, 0)
+        assert (await p.service.inbox("nobody")).items == []
+
+
+async def test_a_digest_is_one_message(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path, jitter_s=0) as p:
+        for place in range(3):
+            kind: dict[str, Any] = {"event_type": "DIGEST", "priority_hint": None, "channels": ["email", "in_app"]}
+            await p.service.send(request(f"e{place}", **kind))
+        assert (await p.service.notification_state("ann")).next_digest_at == moment(parse("2026-01-05T18:00:00Z"))
+        await p.tick(parse("2026-01-05T18:00:00Z"))
+        [sent] = p.outside.sent
+        assert (sent.title, sent.message.count("\n"), sent.metadata) == (
+            "3 notifications", 2, {"digest": ["e0", "e1", "e2"]},
+        )  # fmt: skip
+        found = await p.service.notification("e1")
+        assert (found.status, found.reasons) == ("digested", ("DIGEST_ELIGIBLE", "DIGEST_RELEASED"))
+
+
+async def test_a_digest_in_the_feed_has_its_lines(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path, jitter_s=0) as p:
+        await p.service.set_preferences("ann", {"digest_channel": "in_app"})
+        for place in range(2):
+            await p.service.send(request(f"e{place}", event_type="DIGEST", priority_hint=None))
+        await p.tick(parse("2026-01-05T18:00:00Z"))
+        [item] = (await p.service.inbox("ann")).items
+        assert (item.event_id, item.title, [line.event_id for line in item.digest]) == (
+            None, "2 notifications", ["e0", "e1"],
+        )  # fmt: skip
+        assert (await p.service.notification("e1")).status == "digested"
+
+
+# -- enrichment
+
+
+async def test_the_provider_is_asked_only_when_the_score_is_reached(backend: Backend, tmp_path: Path) -> None:
+    asked = []
+
+    async def provider(notification: Any) -> float:
+        asked.append(notification["event_id"])
+        return 0.91234
+
+    async with people(backend, tmp_path, scorer=Enrichment(provider, name="model-3")) as p:
+        answer = await p.service.send(request("e1"))
+        assert (answer.ai_score, answer.ai_used, answer.flags) == (Decimal("0.9123"), True, ())
+        await p.service.send(request("e2", priority_hint="CRITICAL"))
+        await p.service.send(request("e3", expires_at="2026-01-05T08:00:00Z"))
+        await p.service.send(request("e4"))
+        assert (await p.service.classify(request("e5", user_id="bob"))).ai_used
+        assert asked == ["e1", "e4", "e5"]
+
+
+async def test_a_provider_that_fails_is_done_without(backend: Backend, tmp_path: Path) -> None:
+    async def provider(notification: Any) -> float:
+        raise ConnectionError
+
+    async with people(backend, tmp_path, scorer=Enrichment(provider)) as p:
+        answer = await p.service.send(request())
+        assert (answer.ai_score, answer.ai_used, answer.flags) == (Decimal("0.5"), False, ("AI_FALLBACK",))
+
+
+# -- trying
+
+
+async def test_a_dry_run_says_the_same_and_records_nothing(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        dry = await p.service.classify(request())
+        assert (await p.engine.store.load([StreamId("acme", "inbox", "ann")])) == {}
+        real = await p.service.send(request())
+        assert (dry.outcome, dry.reasons, dry.score, dry.trace) == (real.outcome, real.reasons, real.score, real.trace)
+        assert (dry.segment_id, dry.is_replay) == (None, False)
+
+
+async def test_a_dry_run_can_judge_as_of_another_instant(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        for place in range(4):
+            await p.service.send(request(f"e{place}"))
+        body = {key: value for key, value in request().items() if key != "event_id"} | {"message": "And now to this"}
+        assert (await p.service.classify(body)).reasons == ("FATIGUE_CAP_5M",)
+        later = await p.service.classify(body | {"at": "2026-01-05T09:20:00Z"})
+        assert (later.outcome, later.event_id) == ("NOW", None)
+
+
+# -- people
+
+
+async def test_preferences_start_as_defaults_and_have_versions(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        start = await p.service.preferences("ann")
+        assert (start.version, start.timezone, start.digest_windows, start.created_at) == (0, "UTC", None, None)
+        first = await p.service.set_preferences("ann", msgspec.to_builtins(start) | NIGHT)
+        assert (first.version, first.quiet_hours[0].start, len(first.quiet_hours[0].days)) == (1, "22:00", 7)
+        patched = await p.service.patch_preferences("ann", {"quiet_hours": None, "opt_out": {"channels": ["sms"]}})
+        assert (patched.version, patched.timezone, patched.quiet_hours) == (2, "Europe/Berlin", [])
+        assert patched.opt_out.channels == ("sms",)
+        for stale in (
+            p.service.set_preferences("ann", NIGHT, if_match=1),
+            p.service.patch_preferences("ann", {}, if_match=1),
+        ):
+            with pytest.raises(VersionMismatch):
+                await stale
+        with pytest.raises(Invalid) as error:
+            await p.service.set_preferences(
+                "ann", {"timezone": "Mars/Base", "quiet_hours": [{"start": "7", "end": "8"}]}
+            )
+        assert {path for path, _ in error.value.problems} == {"quiet_hours[0].start", "quiet_hours[0].end"}
+        with pytest.raises(Invalid, match="Mars/Base"):
+            await p.service.patch_preferences("ann", {"timezone": "Mars/Base"})
+
+
+async def test_the_state_shows_what_rules_read(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path, event_types={"MESSAGE": {"cooldown_s": 60}}) as p:
+        await p.service.send(request("e1", channels=["sms"]))
+        await p.service.send(request("e2", channels=["sms"]))
+        state = await p.service.notification_state("ann")
+        assert (state.delivered_5m, state.delivered_1h, state.delivered_24h) == (1, 1, 1)
+        assert (state.channels["sms"].used, state.channels["sms"].cap, state.channels["sms"].free_at) == (1, 3, None)
+        assert [(c.event_type, c.ends_at) for c in state.cooldowns] == [("MESSAGE", moment(NINE + MINUTE))]
+        assert [(w.event_id, w.reasons, w.defer_count) for w in state.waiting] == [("e2", ("COOLDOWN_ACTIVE",), 1)]
+        assert (state.banned, state.incident, state.quiet_until) == (False, None, None)
+
+
+async def test_a_ban_is_lifted_again(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        assert (await p.service.ban("ann", BanRequest("fraud"))).banned
+        assert (await p.service.send(request("e1"))).reasons == ("ACCOUNT_BANNED",)
+        await p.service.unban("ann")
+        assert (await p.service.send(request("e2"))).outcome == "NOW"
+
+
+async def test_an_incident_of_the_tenant_is_seen_by_every_process_at_once(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        promo = {"event_type": "PROMO"}
+        assert (await p.elsewhere.send(request("e0", **promo))).reasons == ("SCORE_DEFER",)
+        incident, is_new = await p.service.open_incident(IncidentRequest(ttl_seconds=600, reason="db"))
+        assert (incident.scope, incident.user_id, incident.reason, is_new) == ("global", None, "db", True)
+        for service, name in ((p.elsewhere, "e1"), (p.service, "e2")):
+            assert (await service.send(request(name, **promo))).reasons == ("INCIDENT_SUPPRESSION",)
+        longer, is_new = await p.elsewhere.open_incident(IncidentRequest(ttl_seconds=1200))
+        assert (longer.incident_id, is_new) == (incident.incident_id, False)
+        own, _ = await p.service.open_incident(IncidentRequest(user_id="bob"))
+        assert [i.incident_id for i in await p.service.incidents()] == [incident.incident_id, own.incident_id]
+        assert await p.stranger.incidents() == []
+        await p.service.close_incident(incident.incident_id)
+        await p.service.close_incident(own.incident_id)
+        assert await p.service.incidents() == []
+        assert (await p.elsewhere.send(request("e3", **promo))).reasons == ("SCORE_DEFER",)
+        for unknown in (incident.incident_id, "global:x", "nonsense", "user:1:nobody"):
+            with pytest.raises(NotFound):
+                await p.service.close_incident(unknown)
+
+
+async def test_a_system_event_opens_the_tenants_incident_for_everybody(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        outage = {"event_type": "SYSTEM", "metadata": {"incident": True, "scope": "global"}}
+        await p.service.send(request("e1", user_id="ops", **outage))
+        await p.tick()
+        assert (await p.elsewhere.send(request("e2", priority_hint="LOW"))).reasons == ("INCIDENT_SUPPRESSION",)
+        outage["metadata"] = {"recovery": True, "scope": "global"}
+        await p.service.send(request("e3", user_id="dev", **outage))
+        await p.tick()
+        assert (await p.elsewhere.send(request("e4", priority_hint="LOW"))).outcome == "LATER"
+
+
+async def test_a_tenants_overrides_are_its_own(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        own = {"notifications": {"thresholds": {"now_from": 1, "never_below": 1}}}
+        await p.engine.submit(Submission(stream=tenant_stream("acme"), command=SetPolicy(own)))
+        assert (await p.service.send(request())).reasons == ("SCORE_BELOW_THRESHOLD",)
+        assert (await p.stranger.send(request())).reasons == ("DEFAULT_PASS",)
+
+
+async def test_the_ledger_replays_to_the_same_bytes(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        p.outside.broken = {"push"}
+        for place in range(12):
+            p.clock.advance_to(NINE + place * 2 * MINUTE)
+            kind = ("MESSAGE", "PROMO", "DIGEST", "SECURITY")[place % 4]
+            await p.service.send(request(f"e{place}", event_type=kind, channels=["push", "in_app"]))
+        await p.tick(NINE + 12 * HOUR)
+        report = await verify(p.engine.store, p.engine.kinds)
+        assert report.findings == []
+        assert report.is_sound
+
+
+async def test_what_nobody_sent_is_not_found(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        with pytest.raises(NotFound):
+            await p.service.notification("nobody")
+        await p.stranger.send(request())
+        with pytest.raises(NotFound):
+            await p.service.notification("e1")
