@@ -1,0 +1,326 @@
+"""Scores: make, read, tend, pause, adjust them, and read what happened.
+
+Every write answers with the score as that write left it, also when it is answered from the record. Sweeping is
+`betimes.services.sweeps`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from betimes.core.canonical import fingerprint
+from betimes.core.deciders import Command
+from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
+from betimes.core.instants import Instant, render
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import StreamId
+from betimes.domains.names import Id
+from betimes.domains.scores.amounts import Micro, micro
+from betimes.domains.scores.model import (
+    KIND,
+    SCORES,
+    AdjustScore,
+    CreateScore,
+    Interact,
+    Reply,
+    ScoreAdjusted,
+    ScoreState,
+    SetStatus,
+)
+from betimes.domains.scores.policy import ScoresPolicy, StageName, Word
+from betimes.engine.kinds import checkpoint_of
+from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
+from betimes.services.moments import Moment, instant, moment
+from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.scores_views import (
+    AdjustAnswer,
+    HistoryEntry,
+    HistoryType,
+    InteractionAnswer,
+    Score,
+    WrittenScore,
+    as_of,
+    decay_result,
+    entries,
+    interaction_answer,
+    score_of,
+    written,
+)
+from betimes.services.sweeps import Sweeps
+
+Reason: TypeAlias = Annotated[str, msgspec.Meta(max_length=200)]
+TIMEOUT_S_MAX = 366 * 86_400
+_Found: TypeAlias = list[Score]
+_Entries: TypeAlias = list[HistoryEntry]
+_Imported: TypeAlias = list[WrittenScore | BetimesError]
+LOOKED_AT_MAX = 10_000
+"""Rows one page of a list looks at before it says where to go on."""
+
+
+def _points(name: str, value: Decimal | None, low: int, high: int) -> Micro | None:
+    if value is None:
+        return None
+    if not value.is_finite() or not low <= value <= high:
+        raise ValueError(f"{name} must be a number from {low} to {high}")
+    return micro(value)
+
+
+class NewScore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is left out is the policy's: its start, its first stage, its first active status, now."""
+
+    user_id: Id
+    score: Decimal | None = None
+    chapter: StageName | None = None
+    game_status: Word | None = None
+    created_at: Moment | None = None
+    last_interaction_at: Moment | None = None
+    last_decay_applied_at: Moment | None = None
+
+    def __post_init__(self) -> None:
+        _points("score", self.score, 0, 100)
+
+
+class Interaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    type: Word
+    timestamp: Moment | None = None
+
+
+class StatusChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    game_status: Word
+    reason: Reason | None = None
+    chapter: StageName | None = None
+    timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=TIMEOUT_S_MAX)] | None = None
+
+
+class Adjustment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reason: Annotated[Reason, msgspec.Meta(min_length=1)]
+    delta: Decimal | None = None
+    score: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        _points("delta", self.delta, -100, 100)
+        _points("score", self.score, 0, 100)
+        if (self.delta is None) == (self.score is None):
+            raise ValueError("give one of delta and score")
+
+
+class Scores(Sweeps):
+    """Scores for one caller."""
+
+    # -- writing
+
+    async def create(self, request: NewScore, *, key: str | None = None) -> WrittenScore:
+        await self._check_past(
+            created_at=request.created_at,
+            last_interaction_at=request.last_interaction_at,
+            last_decay_applied_at=request.last_decay_applied_at,
+        )
+        await self._check_names(status=request.game_status, chapter=request.chapter)
+        command = CreateScore(
+            _points("score", request.score, 0, 100), request.chapter, request.game_status, instant(request.created_at),
+            instant(request.last_interaction_at), instant(request.last_decay_applied_at),
+        )  # fmt: skip
+        recorded = await self._write(request.user_id, "create", command, request, key)
+        return await self._written(recorded)
+
+    async def create_many(self, requests: Sequence[NewScore], *, keys: Sequence[str | None] = ()) -> _Imported:
+        """The bulk import: each stands alone, in order; what went wrong with one is in its place."""
+        given = [*keys, *[None] * (len(requests) - len(keys))]
+        window = self.engine.settings.batch_max
+        answers: _Imported = []
+        for start in range(0, len(requests), window):
+            at_once = zip(requests[start : start + window], given[start : start + window], strict=True)
+            answers += await asyncio.gather(*(self._created(request, key) for request, key in at_once))
+        return answers
+
+    async def _created(self, request: NewScore, key: str | None) -> WrittenScore | BetimesError:
+        try:
+            return await self.create(request, key=key)
+        except BetimesError as error:
+            return error
+
+    async def interact(self, user_id: str, request: Interaction, *, key: str | None = None) -> InteractionAnswer:
+        await self._check_past(timestamp=request.timestamp)
+        await self._check_names(interaction=request.type)
+        command = Interact(request.type, instant(request.timestamp))
+        recorded = await self._write(user_id, "interact", command, request, key)
+        reply = _reply(recorded)
+        decay = decay_result(user_id, reply.decay, recorded.at, recorded.segment_id) if reply.decay else None
+        return interaction_answer(await self._written(recorded), reply.counted, reply.created, decay)
+
+    async def set_status(self, user_id: str, request: StatusChange, *, key: str | None = None) -> WrittenScore:
+        policy = await self._check_names(status=request.game_status, chapter=request.chapter)
+        if request.timeout_seconds is not None and request.game_status not in policy.paused:
+            raise _invalid("timeout_seconds", "only a pause can time out")
+        command = SetStatus(request.game_status, request.reason or "", request.chapter, request.timeout_seconds)
+        return await self._written(await self._write(user_id, "status", command, request, key))
+
+    async def adjust(self, user_id: str, request: Adjustment, *, key: str | None = None) -> AdjustAnswer:
+        command = AdjustScore(
+            request.reason, _points("delta", request.delta, -100, 100), _points("score", request.score, 0, 100)
+        )
+        recorded = await self._write(user_id, "adjust", command, request, key)
+        [adjusted] = [event for event in await self._events(recorded) if isinstance(event, ScoreAdjusted)]
+        shown = entries(await self._segment(recorded), (adjusted,))[0]
+        return AdjustAnswer(
+            user_id, shown.score_before, shown.score_after, adjusted.reason, moment(recorded.at), recorded.segment_id
+        )
+
+    async def _write(self, user_id: str, what: str, command: Command, request: Any, key: str | None) -> Recorded:
+        agreed = fingerprint((what, user_id, request)) if key else ""
+        try:
+            return await self.submit(
+                self.stream(KIND, user_id), command, key=key, collection=SCORES, request=agreed
+            )  # fmt: skip
+        except Refused as refused:
+            if refused.reason == "NOT_FOUND":
+                raise NotFound(str(refused)) from None
+            raise
+
+    async def _written(self, recorded: Recorded) -> WrittenScore:
+        """The score as the write left it, by the policy it was decided under."""
+        policy = await self.recorded_policy(recorded)
+        state = _reply(recorded).state
+        return written(recorded.stream.id, state, policy, recorded.at, recorded.segment_id)
+
+    async def recorded_policy(self, recorded: Recorded) -> ScoresPolicy:
+        in_force = await self.engine.policy_of(recorded.stream.tenant)
+        if in_force.fingerprint != recorded.policy and (body := await self.engine.store.policy(recorded.policy)):
+            in_force = self.engine.book.saved(body)
+        return in_force[ScoresPolicy]
+
+    async def _segment(self, recorded: Recorded) -> Segment:
+        _, segments = await self.engine.store.history(recorded.stream, recorded.version - 1, 1)
+        if not segments:
+            raise NotFound(f"{recorded.segment_id} was pruned from the history")
+        return segments[0]
+
+    async def _events(self, recorded: Recorded) -> tuple[Any, ...]:
+        return self.engine.kinds.of(recorded.stream).events(await self._segment(recorded))
+
+    # -- what a request may say
+
+    async def _check_past(self, **moments: Moment | None) -> None:
+        given = {name: at for name, when in moments.items() if (at := instant(when)) is not None}
+        if not given:
+            return
+        now = await self.engine.store.now()
+        late = tuple((name, f"{render(at)} is in the future") for name, at in given.items() if at > now)
+        if late:
+            raise Invalid("; ".join(f"{name}: {message}" for name, message in late), late)
+
+    async def _check_names(
+        self, *, status: str | None = None, chapter: StageName | None = None, interaction: str | None = None
+    ) -> ScoresPolicy:
+        """Refuse names the policy does not know, all at once."""
+        policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
+        interactions = (*policy.interactions, *policy.uncounted_interactions)
+        wrong = [
+            (path, f"no such {what}: {name}; known are {', '.join(map(str, known))}")
+            for path, what, name, known in (
+                ("game_status", "status", status, (*policy.active_statuses, *policy.paused_statuses)),
+                ("chapter", "stage", chapter, tuple(policy.terms)),
+                ("type", "interaction", interaction, interactions),
+            )
+            if name is not None and name not in known
+        ]
+        if wrong:
+            raise Invalid("; ".join(message for _, message in wrong), tuple(wrong))
+        return policy
+
+    # -- reading
+
+    async def get(self, user_id: str) -> Score:
+        stream = self.stream(KIND, user_id)
+        row = (await self.engine.store.load([stream])).get(stream)
+        state = row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+        if row is None or state is None:
+            raise NotFound(f"there is no score of {user_id!r}; create it, or send an interaction")
+        policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
+        return score_of(user_id, state, policy, await self.engine.store.now(), row.at)
+
+    async def list(
+        self, *, game_status: str | None = None, chapter: str | int | None = None, overdue: bool | None = None,
+        limit: int = 50, cursor: str | None = None,
+    ) -> Page[Score]:  # fmt: skip
+        """In order of user ids. A page that finds little in a long list may be short and still not be the last."""
+        filters = [game_status, chapter if chapter is None else str(chapter), overdue]
+        after, size = place_of(cursor, filters), checked_limit(limit)
+        policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
+        found: _Found = []
+        now = await self.engine.store.now()
+        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
+            rows = await self._rows(after, PAGE_MAX)
+            for row in rows:
+                after = row.stream.id
+                score = self._listed(row, policy, now)
+                if _fits(score, game_status, chapter, overdue):
+                    found.append(score)
+                    if len(found) == size:
+                        return Page(found, cursor_of(filters, after))
+            if len(rows) < PAGE_MAX:
+                return Page(found)
+        return Page(found, cursor_of(filters, after))
+
+    async def _rows(self, after: str | None, limit: int) -> Sequence[StreamRow]:
+        place = StreamId(self.caller.tenant, KIND, after) if after else None
+        return await self.engine.store.streams(
+            StreamQuery(tenant=self.caller.tenant, kind=KIND, after=place, limit=limit)
+        )
+
+    def _listed(self, row: StreamRow, policy: ScoresPolicy, now: Instant) -> Score:
+        state: ScoreState = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+        return score_of(row.stream.id, as_of(state, policy, now), policy, now, row.at)
+
+    async def history(
+        self, user_id: str, *, event_type: HistoryType | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[HistoryEntry]:
+        """Newest first."""
+        filters = [user_id, event_type]
+        seq, skip = place_of(cursor, filters) or (0, 0)
+        found: _Entries = []
+        size = checked_limit(limit)
+        stream = self.stream(KIND, user_id)
+        if stream not in await self.engine.store.load([stream]):
+            raise NotFound(f"there is no score of {user_id!r}; create it, or send an interaction")
+        while True:
+            query = LedgerQuery(after=seq, backwards=True, tenant=stream.tenant, kind=KIND, id=user_id, limit=PAGE_MAX)
+            segments = await self.engine.store.ledger(query)
+            for segment in segments:
+                for place, entry in enumerate(self._entries(segment)):
+                    if place < skip or (event_type and entry.event_type != event_type):
+                        continue
+                    if len(found) == size:
+                        return Page(found, cursor_of(filters, [segment.seq + 1, place]))
+                    found.append(entry)
+                skip, seq = 0, segment.seq
+            if len(segments) < PAGE_MAX:
+                return Page(found)
+
+    def _entries(self, segment: Segment) -> _Entries:
+        if checkpoint_of(segment):
+            return []
+        return entries(segment, self.engine.kinds.of(segment.stream).events(segment))[::-1]
+
+
+def _fits(score: Score, game_status: str | None, chapter: str | int | None, overdue: bool | None) -> bool:
+    return (
+        (game_status is None or score.game_status == game_status)
+        and (chapter is None or str(score.chapter) == str(chapter))
+        and (overdue is None or (score.hours_overdue > 0) == overdue)
+    )
+
+
+def _reply(recorded: Recorded) -> Reply:
+    reply = recorded.reply
+    assert isinstance(reply, Reply), f"{recorded.segment_id} has no score in its reply"
+    return reply
+
+
+def _invalid(path: str, message: str) -> Invalid:
+    return Invalid(f"{path}: {message}", ((path, message),))
