@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-Minutes = Annotated[int, msgspec.Meta(ge=1, le=10_080)]
+Minutes = Annotated[int, msgspec.Meta(ge=0, le=10_080)]
 Seconds = Annotated[int, msgspec.Meta(ge=1, le=86_400)]
 ChannelName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 
@@ -21,7 +21,7 @@ class IntentsPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     claim_lease_s: Annotated[int, msgspec.Meta(ge=10, le=3_600)] = 300
     """How long a claim lives when whoever claims does not say."""
     retry_minutes: Minutes = 15
-    """The pause after a failed execution; it doubles with each failure in a row."""
+    """The pause after a failed execution; it doubles with each failure in a row. 0: tried again at once."""
     retry_minutes_max: Minutes = 360
     """The longest pause after a failed execution."""
     failures_max: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 10

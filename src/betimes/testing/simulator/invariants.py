@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.core.deciders import Index
 from betimes.core.errors import BetimesError, StoreError, Unknown
 from betimes.core.instants import Instant
 from betimes.core.policies import PolicyBook
@@ -92,8 +93,11 @@ def _row_differs(world: World, stream: StreamId, decider: Any, state: Any) -> It
     if row is None or not history:
         yield f"{stream} has {'a row but no history' if row else 'a history but no row'}"
         return
-    index = decider.index(state)
-    expected = (len(history), encode(state), history[-1].at, decider.alarm(state), history[-1].digest, index.status,
+    gone = state is None
+    index, text, alarm_at = (
+        (Index(), None, None) if gone else (decider.index(state), encode(state), decider.alarm(state))
+    )
+    expected = (len(history), text, history[-1].at, alarm_at, history[-1].digest, index.status,
                 index.owner, index.due_at)  # fmt: skip
     actual = (row.version, row.state, row.at, row.alarm_at, row.digest, row.status, row.owner, row.due_at)
     if actual != expected:
