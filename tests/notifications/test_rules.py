@@ -230,6 +230,7 @@ def test_p6_other_types_are_gathered_if_the_policy_says_so() -> None:
 def test_whoever_has_no_digest_window_gets_them_singly() -> None:
     inbox(preferences(digest_windows=())).when(note("DIGEST", "LOW")).then_verdict("NOW", "DEFAULT_PASS")
     inbox(digest_windows=[]).when(note("DIGEST", None)).then_verdict("NOW", "DEFAULT_PASS")
+    inbox(digest_windows=[]).when(note("DIGEST", "HIGH")).then_verdict("NOW", "DEFAULT_PASS")
 
 
 def test_p7_exactly_065_is_now() -> None:

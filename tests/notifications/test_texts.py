@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from betimes.domains.notifications.texts import distance, exact_hash, fingerprint, masked, normalised
 
-WORDS = st.lists(st.text("abcdefgh", min_size=1, max_size=4), min_size=2, max_size=300)
+WORDS = st.lists(st.text("abcdefgh", min_size=1, max_size=4), min_size=4, max_size=300)
 
 
-def bit_by_bit(words: list[str]) -> int:
-    hashes = [
-        int.from_bytes(blake2b(f"{one} {other}".encode(), digest_size=8).digest()) for one, other in pairwise(words)
-    ]
+def bit_by_bit(words: list[str], width: int) -> int:
+    shingles = [" ".join(words[place : place + width]) for place in range(len(words) - width + 1)]
+    hashes = [int.from_bytes(blake2b(one.encode(), digest_size=8).digest()) for one in shingles]
     votes = (sum(one >> place & 1 for one in hashes) for place in range(64))
     return sum(1 << place for place, count in enumerate(votes) if 2 * count > len(hashes))
 
 
 @settings(max_examples=100, deadline=None)
-@given(WORDS)
-def test_lanes_count_as_bits_would(words: list[str]) -> None:
-    assert fingerprint(" ".join(words), 2) == bit_by_bit(words)
+@given(WORDS, st.integers(1, 4))
+def test_lanes_count_as_bits_would(words: list[str], width: int) -> None:
+    assert fingerprint(" ".join(words), 2, width) == bit_by_bit(words, width)
 
 
 def test_fewer_words_than_asked_for_have_no_fingerprint() -> None:
-    assert fingerprint("one two three", 4) is None
-    assert fingerprint("one two three four", 4) is not None
+    assert fingerprint("one two three", 4, 3) is None
+    assert fingerprint("one two three four", 4, 3) is not None
 
 
 def test_the_empty_text_has_none() -> None:
-    assert fingerprint("", 2) is None
+    assert fingerprint("", 2, 1) is None
 
 
 def test_texts_are_compared_without_case_width_and_white_space() -> None:
@@ -51,7 +49,7 @@ def test_numbers_are_masked_whole() -> None:
 
 def test_masked_texts_that_differ_in_figures_have_one_fingerprint() -> None:
     texts = [normalised(f"Disk of host {n} is {n * 3}.{n} % full since 09:1{n}") for n in (1, 2)]
-    plain, hidden = [fingerprint(text, 4) for text in texts], [fingerprint(masked(text), 4) for text in texts]
+    plain, hidden = [fingerprint(text, 4, 3) for text in texts], [fingerprint(masked(text), 4, 3) for text in texts]
     assert hidden[0] == hidden[1] is not None
     assert plain[0] is not None
     assert plain[1] is not None
@@ -59,5 +57,5 @@ def test_masked_texts_that_differ_in_figures_have_one_fingerprint() -> None:
 
 
 def test_surrogates_are_no_trouble() -> None:
-    assert fingerprint(normalised("\ud800 a b c d"), 4) is not None
+    assert fingerprint(normalised("\ud800 a b c d"), 4, 3) is not None
     assert exact_hash("\ud800")

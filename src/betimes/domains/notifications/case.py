@@ -151,9 +151,13 @@ class Case:
     # -- digests and scores
 
     @property
-    def digest_eligible(self) -> bool:
+    def digest_type(self) -> bool:
         kind = self.policy.event_types.get(self.item.event_type)
-        return kind is not None and kind.digest and self.rank < HIGH
+        return kind is not None and kind.digest
+
+    @property
+    def digest_eligible(self) -> bool:
+        return self.digest_type and self.rank < HIGH
 
     def score_with(self, recent: int) -> scoring.Score:
         policy, kind = self.policy, self.policy.event_types.get(self.item.event_type)

@@ -94,7 +94,7 @@ def item_of(view: View[InboxState], command: Notify, policy: NotificationsPolicy
         exact = exact_hash(key)
     if dedup.near and (key is None or dedup.near_with_key):
         text = f"{title} {message}"
-        near = fingerprint(masked(text) if dedup.mask_numbers else text, dedup.words_min)
+        near = fingerprint(masked(text) if dedup.mask_numbers else text, dedup.words_min, dedup.shingle_words)
     version = view.version + 1
     return Item(
         version, view.key or f"{view.stream.id}:{version}", command.event_type, command.channels, now, exact, near,

@@ -51,7 +51,7 @@ class OptOut(msgspec.Struct, frozen=True, omit_defaults=True):
     channels: tuple[str, ...] = ()
 
 
-class Preferences(msgspec.Struct, frozen=True, omit_defaults=True):
+class Preferences(msgspec.Struct, frozen=True):
     """What a person chose."""
 
     timezone: str = "UTC"

@@ -110,6 +110,8 @@ class Dedup(_Part, frozen=True):
     distance_max: Annotated[int, msgspec.Meta(ge=0, le=16)] = 3
     words_min: Annotated[int, msgspec.Meta(ge=2, le=100)] = 4
     """Shorter texts are compared exactly only."""
+    shingle_words: Annotated[int, msgspec.Meta(ge=1, le=4)] = 3
+    """Words taken together: fewer find more duplicates, and more that are none."""
     mask_numbers: bool = False
     """Texts that differ in figures alone are near."""
     near_with_key: bool = True

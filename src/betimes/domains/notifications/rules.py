@@ -22,19 +22,23 @@ def _expiry(case: Case) -> Finding:
 
 def _ban(case: Case) -> Finding:
     ban = case.inbox.ban
-    return Finding((ban.reason,), Hit("NEVER", "ACCOUNT_BANNED")) if ban else Finding()
+    return Finding((ban.reason or "no reason given",), Hit("NEVER", "ACCOUNT_BANNED")) if ban else Finding()
 
 
 def _critical(case: Case) -> Finding:
-    seen = (case.item.priority, case.item.event_type)
-    return Finding(seen, Hit("NOW", "CRITICAL_OVERRIDE") if case.is_critical else None)
+    if not case.is_critical:
+        return Finding()
+    because = "CRITICAL" if case.item.priority == "CRITICAL" else case.item.event_type
+    return Finding((because,), Hit("NOW", "CRITICAL_OVERRIDE"))
 
 
 def _dedup(case: Case) -> Finding:
     if not case.duplicates:
         return Finding()
     item, distance, _ = case.duplicates[0]
-    return Finding((item, distance), Hit("NEVER", "DEDUP_EXACT" if distance is None else "DEDUP_NEAR"))
+    if distance is None:
+        return Finding((item, "exactly"), Hit("NEVER", "DEDUP_EXACT"))
+    return Finding((item, f"at a distance of {distance}"), Hit("NEVER", "DEDUP_NEAR"))
 
 
 def _opt_out(case: Case) -> Finding:
@@ -127,8 +131,8 @@ def _digest(case: Case) -> Finding:
 
 
 def _score(case: Case) -> Finding:
-    if case.digest_eligible and not case.digest_crons:
-        return Finding()  # without a window, what a digest would gather is delivered singly
+    if case.digest_type and not case.digest_crons:
+        return Finding()  # without a window, what a digest would gather is delivered singly, HIGH no less than LOW
     score, limits = case.scored, case.policy.thresholds_for(case.item.event_type)
     seen = (str(score.shown()), str(limits.never_below), str(limits.now_from))
     if not score.reaches(limits.never):
@@ -144,9 +148,9 @@ RULES: RuleTable[Case] = RuleTable(
     (
         Rule("expiry", _expiry, ("expires_at",), "it expired at {expires_at}"),
         Rule("ban", _ban, ("reason",), "the account is banned: {reason}"),
-        Rule("critical", _critical, ("priority", "event_type"), "it is critical ({priority} {event_type})"),
-        Rule("dedup", _dedup, ("original", "distance"),
-             "the text of segment {original} says the same (distance {distance})"),
+        Rule("critical", _critical, ("because",), "it is {because}"),
+        Rule("dedup", _dedup, ("original", "match"),
+             "segment {original} said the same, {match}"),
         Rule("opt_out", _opt_out, ("out_of",), "the person opted out of {out_of}"),
         Rule("incident", _incident, ("ends_at",), "an incident lasts until {ends_at}"),
         Rule("forced", _forced, ("deferrals", "max_deferrals"), "it was put off {deferrals} times, which is enough"),
@@ -164,7 +168,20 @@ RULES: RuleTable[Case] = RuleTable(
 )  # fmt: skip
 
 STAGES = {
-    "expiry": "P0", "ban": "–", "critical": "P1", "dedup": "P2", "opt_out": "P3", "incident": "–", "forced": "–",
-    "fatigue_24h": "P4", "fatigue_1h": "P4", "fatigue_5m": "P4", "quiet_hours": "P5", "cooldown": "P5",
-    "channel_cap": "P6", "digest": "P6", "score": "P7",
-}  # fmt: skip
+    "expiry": ("P0", "NEVER EXPIRED"),
+    "ban": ("–", "NEVER ACCOUNT_BANNED"),
+    "critical": ("P1", "NOW CRITICAL_OVERRIDE"),
+    "dedup": ("P2", "NEVER DEDUP_EXACT, DEDUP_NEAR"),
+    "opt_out": ("P3", "NEVER USER_OPT_OUT"),
+    "incident": ("–", "NEVER INCIDENT_SUPPRESSION, for PROMO and LOW"),
+    "forced": ("–", "NOW FORCED_DELIVERY, for HIGH"),
+    "fatigue_24h": ("P4", "NEVER or LATER FATIGUE_CAP_24H, at 08:00 the next day local"),
+    "fatigue_1h": ("P4", "LATER FATIGUE_CAP_1H, at the next full hour local"),
+    "fatigue_5m": ("P4", "LATER FATIGUE_CAP_5M, in 15 minutes"),
+    "quiet_hours": ("P5", "LATER QUIET_HOURS, at their end"),
+    "cooldown": ("P5", "LATER COOLDOWN_ACTIVE, at its end"),
+    "channel_cap": ("P6", "LATER CHANNEL_CAP, when the first channel has room"),
+    "digest": ("P6", "LATER DIGEST_ELIGIBLE, in the next digest"),
+    "score": ("P7", "NEVER SCORE_BELOW_THRESHOLD, LATER SCORE_DEFER in 30 minutes"),
+}
+"""The step of the pipeline each rule belongs to, and what it answers when it matches."""

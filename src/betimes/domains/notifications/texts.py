@@ -10,16 +10,14 @@ import re
 from base64 import urlsafe_b64encode
 from functools import lru_cache
 from hashlib import blake2b, sha256
-from itertools import pairwise
 from unicodedata import normalize
 
 BITS = 64
-SHINGLE_WORDS = 2
 EXACT_CHARS = 22
 """Of the SHA-256 in base 64: 132 bits, for at most 500 hashes of one person."""
 _LANE_BITS = 16
 _TOKENS_MAX = (1 << (_LANE_BITS - 1)) - 1
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"\w+|#")
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 _BIAS = sum(1 << (_LANE_BITS * lane) for lane in range(BITS))
 _DIGITS = bytes(ord("1") if byte & 0x80 else ord("0") for byte in range(256))
@@ -41,12 +39,13 @@ def exact_hash(*parts: str) -> str:
     return urlsafe_b64encode(sha256(sized.encode("utf-8", "surrogatepass")).digest())[:EXACT_CHARS].decode()
 
 
-def fingerprint(text: str, words_min: int) -> int | None:
-    """The SimHash of a normalised text's word shingles; `None` if it has fewer words than that."""
-    words = _WORD.findall(text) if "#" not in text else text.split()
-    if len(words) < max(words_min, SHINGLE_WORDS):
+def fingerprint(text: str, words_min: int, width: int) -> int | None:
+    """The SimHash of a normalised text's shingles of `width` words; `None` if it has fewer words than `words_min`."""
+    words = _WORD.findall(text)
+    if len(words) < max(words_min, width):
         return None
-    shingles = [f"{first} {second}" for first, second in pairwise(words)][:_TOKENS_MAX]
+    places = range(min(len(words) - width + 1, _TOKENS_MAX))
+    shingles = [" ".join(words[place : place + width]) for place in places]
     total = sum(map(_lanes, shingles))
     # A lane holds how many shingles have its bit; adding the complement of half carries into the lane's top bit.
     votes = total + _BIAS * ((1 << (_LANE_BITS - 1)) - 1 - len(shingles) // 2)

@@ -1,0 +1,33 @@
+"""The documentation's table of rules is the code's, and the example prints what its page shows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from betimes.domains.notifications.rules import RULES, STAGES
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs" / "notifications.md"
+
+
+def rules_table() -> str:
+    lines = ["| # | rule | answers | its sentence |", "|---|---|---|---|"]
+    for rule in RULES.rules:
+        stage, answers = STAGES[rule.name]
+        lines.append(f"| {stage} | `{rule.name}` | {answers} | {rule.says} |")
+    lines.append(f"| P8 | otherwise | {RULES.otherwise.answer} {RULES.otherwise.reason} | |")
+    return "\n".join(lines)
+
+
+def test_the_table_of_rules_is_the_codes() -> None:
+    between = DOCS.read_text().split("<!-- rules -->\n")[1].split("\n<!-- /rules -->")[0]
+    assert between == rules_table(), f"docs/notifications.md should have\n{rules_table()}"
+
+
+def test_the_example_prints_what_its_page_shows() -> None:
+    command = [sys.executable, str(ROOT / "examples" / "notifications.py")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    block = DOCS.read_text().split("It prints:\n\n")[1].split("\n\n")[0]
+    assert [line.removeprefix("    ") for line in block.splitlines()] == printed.splitlines()
