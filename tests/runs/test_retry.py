@@ -137,6 +137,12 @@ def test_a_trigger_from_outside_is_not_published_and_one_that_a_schedule_asks_fo
     assert [effect.executor for effect in scenario.decision.effects if isinstance(effect, Call)] == ["handler:asked"]
 
 
+def test_what_a_hook_asks_for_causes_no_hooks() -> None:
+    scenario = account(hooks=HOOKS).when(signal(), key="k1").at(NINE + 2 * MINUTE)
+    scenario.when(signal(by_hook=True), key="k2").then_verdict("LATER", "COOLDOWN").then_effects()
+    scenario.wakes().then_effects()
+
+
 ASKER = StreamId("tenant", "schedule", "daily")
 ASKED = RunState("asked", run_key="k2", asked_by=ASKER, tell=True)
 

@@ -9,7 +9,7 @@ from betimes.core.policies import PolicyBook
 from betimes.core.streams import StreamId
 from betimes.domains.runs.admission import needs
 from betimes.domains.runs.counters import QuotaState, SlotPromised, SlotReturned, SlotTaken
-from betimes.domains.runs.model import AccountState, RequestRun, RunState
+from betimes.domains.runs.model import AccountState, RequestRun
 from betimes.testing.scenarios import Scenario
 from tests.runs.scenes import HOUR, MINUTE, NINE, QUOTA, SECOND, SECTIONS, account, entry, share_quota, signal
 
@@ -128,4 +128,3 @@ def test_a_run_a_schedule_asked_for_is_held_with_the_account() -> None:
     run = StreamId("tenant", "run", "run_1")
     asked = needs(StreamId("tenant", "account", "a"), RequestRun("SIGNAL_ARRIVED", run_id="run_1"), policy)
     assert asked == (QUOTA, run)
-    assert RunState("asked").target == "trigger"

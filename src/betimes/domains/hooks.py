@@ -1,7 +1,8 @@
 """Hooks: what else is to happen when something does, by policy.
 
 `hooks` is a list in the policy: `[{on: [occasions], target}]`. A domain names its occasion and gets the effects to put
-beside its own; the key of each derives from the cause, so that no occasion is answered twice.
+beside its own; the key of each derives from the cause, so that no occasion is answered twice. What a hook causes causes
+no hooks itself.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def hooked(
         return ()
     body = envelope(hooks.source, occasion, detail)
     return tuple(
-        caused(tenant, hook.target, Cause(key=f"{key}:hook:{place}", at=at, subject=subject, body=body))
+        caused(tenant, hook.target, Cause(key=f"{key}:hook:{place}", at=at, subject=subject, body=body, by_hook=True))
         for place, hook in enumerate(hooks.entries)
         if occasion in hook.on
     )

@@ -84,6 +84,8 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     body: Any = None
     """What a handler or webhook is given."""
     report_to: StreamId | None = None
+    by_hook: bool = False
+    """Whether a hook asks; the run it leads to causes no hooks itself, so that none goes round in circles."""
 
 
 def caused(tenant: str, target: Target, cause: Cause) -> Effect:
@@ -92,7 +94,9 @@ def caused(tenant: str, target: Target, cause: Cause) -> Effect:
         case TriggerTarget(trigger_type, account_id):
             account = account_stream(tenant, account_id or cause.subject)
             run_id = cause.report_to.id if cause.report_to else None
-            asked = RequestRun(trigger_type, scheduled_at=cause.at, payload=cause.payload, run_id=run_id)
+            asked = RequestRun(
+                trigger_type, scheduled_at=cause.at, payload=cause.payload, run_id=run_id, by_hook=cause.by_hook
+            )
             return Send(account, asked, cause.key, TRIGGERS, agreed_request(account.id, trigger_type))
         case NotificationTarget():
             inbox = inbox_stream(tenant, target.user_id or cause.subject)

@@ -16,6 +16,7 @@ from betimes.core.errors import Invalid, MalformedRow, NewerVersion, UnknownKind
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId, checked_stream
 from betimes.core.verdicts import RuleTable, Verdict
+from betimes.engine.spelling import spelt_by_identity
 
 _verdicts = msgspec.json.Decoder(Verdict)
 
@@ -80,6 +81,11 @@ class Kinds:
             checked_stream("tenant", decider.kind, "id")
             if decider.kind in self._kinds:
                 raise Invalid(f"two deciders claim the kind {decider.kind!r}; give one of them another name")
+            if fields := spelt_by_identity(decider.state):
+                raise Invalid(
+                    f"the state of {decider.kind!r} omits defaults that are not always the same object: "
+                    f"{', '.join(fields)}. Default to an empty text or None, use a Literal, or do not omit defaults"
+                )
             self._kinds[decider.kind] = Kind(decider)
         self.names = tuple(sorted(self._kinds))
 

@@ -61,7 +61,7 @@ class Dst(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     overlap: Overlap | None = None
 
 
-class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
     cron: str
     target: Target
     timezone: str = "UTC"

@@ -59,7 +59,7 @@ class WebhookEvaluator(msgspec.Struct, frozen=True, tag_field="kind", tag="webho
 Evaluator: TypeAlias = HandlerEvaluator | WebhookEvaluator
 
 
-class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
     sensor_type: Literal["push", "poll"]
     target: Target
     payload: dict[str, Any] = {}

@@ -89,7 +89,7 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     gate: Gate | None = None
 
 
-class Schedule(msgspec.Struct, frozen=True, omit_defaults=True):
+class Schedule(msgspec.Struct, frozen=True):
     cron: str | None = None
     interval_minutes: int | None = None
     trigger_at: Instant | None = None

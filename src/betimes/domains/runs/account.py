@@ -22,7 +22,7 @@ from betimes.domains.runs.model import (
     TriggerJoined,
     WouldRun,
 )
-from betimes.domains.runs.slots import with_one, without_one
+from betimes.domains.runs.slots import PROMISE_SLACK_S, with_one, without_one
 
 
 def fold(state: AccountState | None, event: AccountEvents) -> AccountState:
@@ -97,7 +97,7 @@ def fold_quota(state: QuotaState | None, event: QuotaEvents) -> QuotaState:
 
 def _promised(quota: QuotaState, trigger_type: str, at: Instant) -> Window:
     """The promises that still bind: one more than an hour old holds nobody up."""
-    oldest_s = epoch_down(at) - HOUR_S
+    oldest_s = epoch_down(at) - HOUR_S - PROMISE_SLACK_S
     return tuple(pair for pair in quota.promised_by_type.get(trigger_type, ()) if pair[0] > oldest_s)
 
 

@@ -103,7 +103,7 @@ def _request(view: View[AccountState], command: RequestRun, policy: Policy, now:
 def _arrived(view: View[AccountState], key: str, command: RequestRun, now: Instant) -> Due:
     return Due(
         key, command.trigger_type, now, now, "", (view.version + 1,), command.scheduled_at or now,
-        asked=command.run_id is not None, budget_remaining=command.budget_remaining,
+        asked=command.run_id is not None, by_hook=command.by_hook, budget_remaining=command.budget_remaining,
         action_saturation_score=command.action_saturation_score, tenant_tier=command.tenant_tier,
         correlation=command.correlation,
     )  # fmt: skip

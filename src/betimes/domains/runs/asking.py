@@ -8,9 +8,10 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from betimes.core.deciders import View
-from betimes.core.instants import Instant, epoch_up
+from betimes.core.instants import HOUR, Instant, epoch_up
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
+from betimes.core.windows import Window
 from betimes.domains.runs.counters import QuotaState, quota_stream
 from betimes.domains.runs.gate import DecisionCostGateInput
 from betimes.domains.runs.model import AccountState, Due, RunState, retry_key_of, run_id_of, run_stream
@@ -67,7 +68,6 @@ def asking_of(
 def case_of(asking: Asking) -> DecisionCostGateInput:
     account, quota, limits, due, now = asking.account, asking.quota, asking.limits, asking.due, asking.now
     remaining, resets = _budget(asking)
-    promised = quota.promised_by_type.get(due.trigger_type, ())
     trailing = asking.entry.debounce_mode == "trailing"
     saturation = due.action_saturation_score
     return DecisionCostGateInput(
@@ -84,12 +84,21 @@ def case_of(asking: Asking) -> DecisionCostGateInput:
         account_runs=account.allowed_by_type.get(due.trigger_type, ()),
         account_cap=limits.account_cap,
         tenant_runs=quota.taken_by_type.get(due.trigger_type, ()),
-        tenant_promised=promised if due.slot_at is None else without_one(promised, epoch_up(due.slot_at)),
+        tenant_promised=_promised_to_others(asking),
         tenant_cap=limits.tenant_cap,
         action_saturation_score=_saturation(asking) if saturation is None else saturation,
         saturation_resets=saturation is None,
         tenant_tier=due.tenant_tier,
     )
+
+
+def _promised_to_others(asking: Asking) -> Window:
+    """The promises that stand before this trigger. One that keeps its own, if late, has its slot whatever comes later."""
+    slot_at = asking.due.slot_at
+    promised = asking.quota.promised_by_type.get(asking.due.trigger_type, ())
+    if slot_at is None:
+        return promised
+    return () if asking.now < slot_at + HOUR else without_one(promised, epoch_up(slot_at))
 
 
 def _budget(asking: Asking) -> tuple[int | None, bool]:

@@ -52,6 +52,8 @@ def decision_detail(account: StreamId, due: Due, key: str) -> dict[str, Any]:
 
 def decision_hooks(account: StreamId, due: Due, key: str, policy: Policy, now: Instant) -> tuple[Effect, ...]:
     """A schedule or a retry asks for a run."""
+    if due.by_hook:
+        return ()
     return hooked(
         policy, account.tenant, "RUN_DECISION",
         key=key, at=now, subject=account.id, detail=decision_detail(account, due, key),
@@ -60,6 +62,8 @@ def decision_hooks(account: StreamId, due: Due, key: str, policy: Policy, now: I
 
 def deferred_hooks(account: StreamId, due: Due, policy: Policy, now: Instant) -> tuple[Effect, ...]:
     """A trigger was postponed."""
+    if due.by_hook:
+        return ()
     detail = {
         "tenant_id": account.tenant,
         "account_id": account.id,

@@ -155,13 +155,24 @@ def tenant_free(case: DecisionCostGateInput, from_at: Instant) -> Instant:
     return first_free_at(case.tenant_runs, case.tenant_promised, from_at, case.tenant_cap, HOUR_S)
 
 
+def slot_needed(case: DecisionCostGateInput) -> Instant | None:
+    """The tenant's slot that a deferral must be promised; `None` if there is room now and when the account is ready."""
+    ready_at = account_ready(case)
+    slot_at = tenant_free(case, ready_at)
+    return slot_at if slot_at > ready_at or tenant_binds(case) else None
+
+
+def account_ready(case: DecisionCostGateInput) -> Instant:
+    """When the account's own time limits have passed."""
+    return max(cooldown_end(case), account_free(case))
+
+
 def _postponed(case: DecisionCostGateInput, reason: str) -> Hit:
     """Until every time limit that binds has passed; no slot of the tenant's within a day of that: never."""
-    until = max(cooldown_end(case), account_free(case))
-    if not tenant_binds(case):
-        return Hit("LATER", reason, until)
-    slot_at = tenant_free(case, until)
-    if slot_at - until > SLOT_AWAY_MAX or len(case.tenant_promised) >= PROMISED_SECONDS_MAX:
+    ready_at, slot_at = account_ready(case), slot_needed(case)
+    if slot_at is None:
+        return Hit("LATER", reason, ready_at)
+    if slot_at - ready_at > SLOT_AWAY_MAX or len(case.tenant_promised) >= PROMISED_SECONDS_MAX:
         return Hit("NEVER", "TENANT_HOURLY_CAP")
     return Hit("LATER", reason, slot_at)
 
@@ -170,7 +181,7 @@ def would_pass_at(case: DecisionCostGateInput, verdict: Verdict) -> Instant | No
     """When, as things stand, it would pass; `None` when it does now or when time alone will not do it."""
     if verdict.answer == "NOW":
         return None
-    at = max(debounce_end(case), cooldown_end(case), account_free(case))
+    at = max(debounce_end(case), account_ready(case))
     if case.budget_remaining is not None and case.budget_remaining <= 0:
         if not case.budget_resets:
             return None

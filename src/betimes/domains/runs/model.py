@@ -61,6 +61,8 @@ class RequestRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     correlation: str = ""
     run_id: str | None = None
     """The run that a schedule or a sensor has asked for; its stream knows whom to tell."""
+    by_hook: bool = False
+    """Whether a hook asks; its run causes no further hooks."""
     strict: bool = False
     """Refuse a type that is not registered, instead of recording that it was skipped."""
 
@@ -120,6 +122,7 @@ class Due(msgspec.Struct, frozen=True, omit_defaults=True):
     """Judged and recorded when its time comes, and starts nothing."""
     asked: bool = False
     """Whether a schedule or a sensor asked for the run."""
+    by_hook: bool = False
     slot_at: Instant | None = None
     """The tenant's slot it was promised."""
     budget_remaining: int | None = None
@@ -314,7 +317,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     status: RunStatus
     run_key: str | None = None
     fingerprint: str = ""
-    target: str = "trigger"
+    target: str = ""
+    """The kind of target that was asked for; of a trigger from outside, none."""
     asked_by: StreamId | None = None
     tell: bool = False
     conflict_count: int = 0

@@ -15,7 +15,7 @@ from betimes.core.verdicts import Verdict
 from betimes.domains.runs.asking import Asking, case_of
 from betimes.domains.runs.consequences import decision_hooks, deferred_hooks, handler_call, handler_kind, refusal_news
 from betimes.domains.runs.counters import QuotaEvents, SlotPromised, SlotReturned, SlotTaken, quota_stream
-from betimes.domains.runs.gate import ADMISSION, DecisionCostGateInput, tenant_binds, would_pass_at
+from betimes.domains.runs.gate import ADMISSION, DecisionCostGateInput, slot_needed, would_pass_at
 from betimes.domains.runs.model import (
     Due,
     Outcome,
@@ -106,7 +106,7 @@ def _deferred(asking: Asking, case: DecisionCostGateInput, verdict: Verdict) -> 
 
 def _postponed(asking: Asking, case: DecisionCostGateInput, verdict: Verdict) -> Due:
     assert verdict.until is not None
-    slot_at = verdict.until if tenant_binds(case) else None
+    slot_at = None if slot_needed(case) is None else verdict.until
     return replace(
         asking.due, until_at=verdict.until, reason=verdict.reasons[0], held=False, shadow=asking.shadow, slot_at=slot_at
     )

@@ -1,12 +1,15 @@
 """A tenant's slots: when one more run fits among those that happened and those that are promised.
 
 Both are windows of (second, count). A run at second `t` fits if, with it, no hour ending at `t` or later holds more
-than the cap: neither those already run nor those promised lose theirs.
+than the cap: neither those already run nor those promised lose theirs. Alarms ring a little late, and a run counts from
+when it really starts, so a promise is taken to be kept up to `PROMISE_SLACK_S` after its second: otherwise every promise
+an hour behind another would be broken.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from itertools import accumulate
 
 from betimes.core.instants import SECOND, Instant, epoch_down, epoch_up
@@ -14,6 +17,8 @@ from betimes.core.windows import Window
 
 PROMISED_SECONDS_MAX = 2_000
 """Different seconds promised at once; whoever comes later has no slot within sight."""
+PROMISE_SLACK_S = 5
+"""How late a promise may be kept without costing whoever was promised a slot an hour behind it theirs."""
 
 
 def first_free_at(taken: Window, promised: Window, from_at: Instant, cap: int, span_s: int) -> Instant:
@@ -26,11 +31,12 @@ def first_free_at(taken: Window, promised: Window, from_at: Instant, cap: int, s
 
 class _Slots:
     def __init__(self, taken: Window, promised: Window, cap: int, span_s: int) -> None:
-        pairs = sorted((*taken, *promised))
-        self._seconds = [second for second, _ in pairs]
-        self._sums = [0, *accumulate(count for _, count in pairs)]
+        self._stay_s = span_s + PROMISE_SLACK_S
+        self._enters, self._entered = _summed((*taken, *promised))
+        leaving = [(second + span_s, count) for second, count in taken]
+        leaving += [(second + self._stay_s, count) for second, count in promised]
+        self._leaves, self._left = _summed(leaving)
         self._cap = cap
-        self._span_s = span_s
 
     def fits(self, from_s: int, to_s: int) -> bool:
         """Whether one more fits at an instant between two seconds, by the strictest reading of both."""
@@ -39,25 +45,28 @@ class _Slots:
     def first_free_s(self, candidate: int) -> int:
         while True:
             if self._inside(candidate, candidate) >= self._cap:
-                last_to_leave = self._until(candidate) - self._cap + 1
-                candidate = self._seconds[bisect_left(self._sums, last_to_leave) - 1] + self._span_s
+                must_leave = self._entered[bisect_right(self._enters, candidate)] - self._cap + 1
+                candidate = self._leaves[bisect_left(self._left, must_leave) - 1]
             elif (full := self._next_full(candidate)) is not None:
                 candidate = full + 1
             else:
                 return candidate
 
-    def _until(self, second: int) -> int:
-        """How many there are up to and including this second."""
-        return self._sums[bisect_right(self._seconds, second)]
-
     def _inside(self, from_s: int, to_s: int) -> int:
-        return self._until(to_s) - self._until(from_s - self._span_s)
+        """How many have come by one second and not gone by the other."""
+        return self._entered[bisect_right(self._enters, to_s)] - self._left[bisect_right(self._leaves, from_s)]
 
     def _next_full(self, second: int) -> int | None:
-        """The first second within a span of this one whose window has no room for one more."""
-        start = bisect_right(self._seconds, second)
-        end = bisect_left(self._seconds, second + self._span_s)
-        return next((at for at in self._seconds[start:end] if self._inside(at, at) >= self._cap), None)
+        """The first second at which one that comes at this one is still counted and there is no room for it."""
+        start = bisect_right(self._enters, second)
+        end = bisect_left(self._enters, second + self._stay_s)
+        return next((at for at in self._enters[start:end] if self._inside(at, at) >= self._cap), None)
+
+
+def _summed(pairs: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """The seconds in order, and how many there are before each and at the end."""
+    ordered = sorted(pairs)
+    return [second for second, _ in ordered], [0, *accumulate(count for _, count in ordered)]
 
 
 def with_one(window: Window, second: int) -> Window:
