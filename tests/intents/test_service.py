@@ -62,6 +62,25 @@ async def test_a_key_makes_one_intent_however_often_it_is_sent(backend: Backend,
         assert len((await world.intents.list()).items) == 1
 
 
+@pytest.mark.parametrize("intent_id", ["a b", "", 5, "x" * 201, "a\n", "pending"])
+async def test_an_id_that_cannot_be_one_is_named_with_everything_else(
+    intent_id: Any, backend: Backend, tmp_path: Path
+) -> None:
+    async with intent_world(backend, tmp_path) as world:
+        with pytest.raises(Invalid) as refused:
+            await world.intents.create(body(intent_id=intent_id, action_type="dance"))
+        assert {path for path, _ in refused.value.problems} == {"intent_id", "action_type"}
+
+
+async def test_a_claim_says_that_its_intent_is_cooling(backend: Backend, tmp_path: Path) -> None:
+    async with intent_world(backend, tmp_path) as world:
+        await world.intents.create(body(intent_id="nvda"))
+        await world.intents.fire("nvda", {"status": "success"})
+        world.hours_pass(12)
+        claim = await world.intents.claim("nvda")
+        assert (claim.intent.in_cooldown, claim.intent.cooldown_remaining_hours) == (True, 12.0)
+
+
 async def test_the_limit_of_25_holds_when_two_processes_create_at_once(backend: Backend, tmp_path: Path) -> None:
     async with intent_world(backend, tmp_path) as world:
         both = (world.intents, world.others)

@@ -86,8 +86,7 @@ class Intents(Service):
     async def create(self, body: Body, *, key: str | None = None) -> IntentWritten:
         """Make an intent; without an id it gets one, the same for the same key."""
         fields = _fields(body)
-        intent_id = fields.get("intent_id")
-        stream = self._stream(intent_id if isinstance(intent_id, str) else self._new_id(key))
+        stream = self._new_stream(fields.get("intent_id"), key)
         command = DefineIntent({name: value for name, value in fields.items() if name != "version"})
         return await self._written(stream, command, key=key, request=fingerprint(fields))
 
@@ -140,8 +139,7 @@ class Intents(Service):
     async def check(self, body: Body) -> CheckView:
         """What making this intent would say, and when it would be looked at; nothing is recorded."""
         fields, now = _fields(body), await self.engine.store.now()
-        intent_id = fields.get("intent_id")
-        stream = self._stream(intent_id if isinstance(intent_id, str) else self._new_id(None))
+        stream = self._new_stream(fields.get("intent_id"), None)
         user_id = fields.get("user_id")
         owner = owner_stream(self.caller.tenant, user_id) if isinstance(user_id, str) else None
         taken, limits = await self.state(stream), await self.state(owner) if owner else None
@@ -265,9 +263,15 @@ class Intents(Service):
     def _stream(self, intent_id: str) -> StreamId:
         return self.stream("intent", intent_id)
 
-    def _new_id(self, key: str | None) -> str:
+    def _new_stream(self, intent_id: Any, key: str | None) -> StreamId:
+        """The id that was chosen, or one of ours; one that is malformed is named with everything else that is wrong."""
+        try:
+            if intent_id is not None:
+                return self._stream(intent_id)
+        except (Invalid, TypeError):
+            pass
         name = uuid4().hex if key is None else sha256(f"{self.caller.tenant}|{key}".encode()).hexdigest()[:32]
-        return f"int_{name}"
+        return self._stream(f"int_{name}")
 
     def _worker(self, worker: str | None) -> str:
         return worker or self.caller.actor or "worker"
