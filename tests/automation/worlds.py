@@ -11,6 +11,7 @@ import msgspec
 
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import SECOND, Instant
+from betimes.core.policies import PolicyBook
 from betimes.domains.automation import decide as automation
 from betimes.domains.automation.policy import AutomationPolicy
 from betimes.domains.hooks import Hooks
@@ -28,6 +29,7 @@ from tests.stores.backends import Backend
 
 DECIDERS = (*automation.DECIDERS, *runs.DECIDERS)
 SECTIONS: dict[str, type[msgspec.Struct]] = {"automation": AutomationPolicy, "runs": RunsPolicy, "hooks": Hooks}
+BOOK = PolicyBook(SECTIONS)
 HANDLER = {"kind": "handler", "name": "brief"}
 MONDAY_NINE = "2026-01-05T09:00:00Z"
 

@@ -1,0 +1,194 @@
+"""Exporting: the ledger from the checkpoint on, a batch at a time, and asking the lake.
+
+report = await export(engine.store, engine.kinds, "lake")
+open_lake("lake").sql("SELECT status, count(*) FROM schedule_ticks GROUP BY ALL")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from betimes.core.errors import MissingExtra
+from betimes.core.segments import Segment
+from betimes.core.streams import StreamId
+from betimes.effects.lake.places import Batch, Place, place_of
+from betimes.effects.lake.states import Known, state_rows
+from betimes.effects.lake.tables import INSTANT, MICRO, TABLES, Row, Table
+from betimes.engine.kinds import Kinds, checkpoint_of
+from betimes.engine.store import PAGE_MAX, LedgerQuery, Store
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+BATCH_SEGMENTS_MAX = 50_000
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "threads": "2",
+}
+_events = msgspec.json.Decoder(list[dict[str, Any]])
+_lines = msgspec.json.Encoder()
+
+
+class ExportReport(msgspec.Struct):
+    """What an export did: how far the ledger is in the lake, and how many rows were added to each table."""
+
+    position: int = 0
+    batches: int = 0
+    segments: int = 0
+    rows: dict[str, int] = {}
+
+
+async def export(
+    store: Store,
+    kinds: Kinds,
+    path: str | Place,
+    *,
+    batch_max: int = BATCH_SEGMENTS_MAX,
+    tables: Sequence[Table] = TABLES,
+    progress: Callable[[ExportReport], None] = lambda report: None,
+) -> ExportReport:
+    """Bring the lake up to date. Run it again at any time, and after it was killed at any instant."""
+    place = place_of(path) if isinstance(path, str) else path
+    report = ExportReport(position=place.position())
+    while True:
+        batch = place.batch(report.position + 1)
+        if batch is None:
+            segments = await _read(store, report.position, batch_max)
+            if not segments:
+                return report
+            batch = await _written(store, kinds, place, report.position + 1, segments, tables)
+            report.batches += 1
+            report.segments += len(segments)
+            for name, count in batch.rows.items():
+                report.rows[name] = report.rows.get(name, 0) + count
+        place.advance(batch.last)  # also past a batch that is there because an export was killed before this
+        report.position = batch.last
+        progress(report)
+
+
+async def _read(store: Store, after: int, limit: int) -> list[Segment]:
+    segments: list[Segment] = []
+    while len(segments) < limit:
+        page = await store.ledger(LedgerQuery(after=after, limit=min(PAGE_MAX, limit - len(segments))))
+        segments += page
+        if not page:
+            break
+        after = page[-1].seq
+    return segments
+
+
+async def _written(
+    store: Store, kinds: Kinds, place: Place, first: int, segments: list[Segment], tables: Sequence[Table]
+) -> Batch:
+    rows = {table.name: await _rows(store, kinds, place, table, segments) for table in tables}
+    counts = {name: len(found) for name, found in rows.items() if found}
+    batch = Batch(first, segments[-1].seq, counts)
+    with tempfile.TemporaryDirectory(prefix="betimes-lake-") as folder:
+        await asyncio.to_thread(_write, Path(folder), rows, tables)
+        if await asyncio.to_thread(place.publish, Path(folder) / "batch", batch):
+            return batch
+    return place.batch(first) or batch
+
+
+async def _rows(store: Store, kinds: Kinds, place: Place, table: Table, segments: list[Segment]) -> list[Row]:
+    if table.rows is None:
+        touched = {segment.stream for segment in segments if segment.stream.kind == table.kind}
+        known = await asyncio.to_thread(_known, place, table, touched) if touched else {}
+        return await state_rows(store, kinds, table.kind, segments, known)
+    rows: list[Row] = []
+    for segment in segments:
+        if table.kind in ("", segment.stream.kind) and not checkpoint_of(segment):
+            rows += table.rows(segment, _events.decode(segment.events))
+    return rows
+
+
+def _write(folder: Path, rows: dict[str, list[Row]], tables: Sequence[Table]) -> None:
+    (folder / "batch").mkdir()
+    with _duckdb() as connection:
+        for table in tables:
+            if found := rows[table.name]:
+                source = folder / f"{table.name}.ndjson"
+                source.write_bytes(_lines.encode_lines(found))
+                target = folder / "batch" / table.name
+                connection.execute(_copy(table, source, target))
+
+
+def _copy(table: Table, source: Path, target: Path) -> str:
+    types = ", ".join(f"{_quoted(name)}: '{_json_type(kind)}'" for name, kind in table.columns.items())
+    chosen = ", ".join(_selected(name, kind) for name, kind in table.columns.items())
+    return (
+        f"COPY (SELECT {chosen}, make_timestamp(recorded_at)::DATE AS date FROM read_json({_literal(source)}, "
+        f"columns = {{{types}}}, format = 'newline_delimited', maximum_object_size = 67108864)) "
+        f"TO {_literal(target)} (FORMAT parquet, COMPRESSION zstd, PARTITION_BY (date), FILENAME_PATTERN 'part_{{i}}')"
+    )
+
+
+def _json_type(kind: str) -> str:
+    return "BIGINT" if kind in (INSTANT, MICRO) else kind
+
+
+def _selected(name: str, kind: str) -> str:
+    column = _quoted(name)
+    if kind == INSTANT:
+        return f"make_timestamp({column}) AS {column}"
+    if kind == MICRO:
+        return f"({column}::DECIMAL(18,0) * 0.000001)::DECIMAL(18,6) AS {column}"
+    return column
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def _literal(path: Path | str) -> str:
+    text = str(path).replace("'", "''")
+    return f"'{text}'"
+
+
+def _known(place: Place, table: Table, touched: set[StreamId]) -> Known:
+    """The states of streams as the lake has them."""
+    folder = place.local()
+    if folder is None or not any(folder.glob(f"batches/*/{table.name}")):
+        return {}
+    with _duckdb() as connection, tempfile.NamedTemporaryFile(suffix=".ndjson") as asked:
+        names = [{"tenant": stream.tenant, "id": stream.id} for stream in touched]
+        asked.write(_lines.encode_lines(names))
+        asked.flush()
+        found = connection.execute(
+            f"SELECT tenant, id, arg_max(coalesce(state, ''), version) FROM {_files(folder, table.name)} "
+            f"SEMI JOIN read_json({_literal(asked.name)}, columns = {{tenant: 'VARCHAR', id: 'VARCHAR'}}, "
+            "format = 'newline_delimited') USING (tenant, id) GROUP BY tenant, id"
+        ).fetchall()
+    return {StreamId(tenant, table.kind, id): state or None for tenant, id, state in found}
+
+
+def _files(folder: Path, table: str) -> str:
+    pattern = f"{folder}/batches/*/{table}/*/*.parquet"
+    return f"read_parquet({_literal(pattern)}, hive_partitioning = true, union_by_name = true)"
+
+
+def _duckdb() -> DuckDBPyConnection:
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise MissingExtra("the lake needs duckdb: pip install 'betimes[lake]'") from error
+    return duckdb.connect(":memory:", config=_SETTINGS)
+
+
+def open_lake(path: str, tables: Sequence[Table] = TABLES) -> DuckDBPyConnection:
+    """A DuckDB connection with a view for each table; tables of states show the latest of each stream."""
+    connection = _duckdb()
+    folder = Path(path)
+    for table in tables:
+        if not any(folder.glob(f"batches/*/{table.name}")):
+            continue
+        latest = "" if table.rows else " QUALIFY row_number() OVER (PARTITION BY tenant, id ORDER BY version DESC) = 1"
+        connection.execute(f"CREATE VIEW {table.name} AS SELECT * FROM {_files(folder, table.name)}{latest}")
+    return connection

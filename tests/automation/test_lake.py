@@ -1,0 +1,225 @@
+"""The lake: every row once, however often and however rudely it is exported."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio.subprocess import create_subprocess_exec
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from betimes.core.errors import MissingExtra
+from betimes.core.segments import Segment
+from betimes.core.streams import StreamId
+from betimes.effects.lake.export import ExportReport, export, open_lake
+from betimes.effects.lake.places import place_of
+from betimes.effects.lake.queries import QUERIES
+from betimes.effects.lake.tables import TABLES
+from betimes.services.automation_views import BackfillRequest
+from betimes.services.sensors import sensor_request
+from tests.automation.exporter import POINTS
+from tests.automation.test_sensor_service import POLL, counting
+from tests.automation.worlds import HANDLER, Automation, automation_world
+from tests.stores.backends import BACKENDS, Backend
+
+SQLITE = BACKENDS[1]
+OURS = ("segments", "schedule_ticks", "schedule_state", "sensor_evals", "sensor_state", "runs")
+
+
+async def live(world: Automation, hours: int = 6) -> None:
+    """Some hours in the life of schedules and sensors."""
+    await world.schedule("five", max_catchup_ticks=3)
+    await world.schedule("hourly", "0 * * * *", asset_selection=["a", "b"])
+    await world.sensor(**POLL, interval_seconds=600)
+    await world.sensors.create(
+        sensor_request({"sensor_id": "pushed", "sensor_type": "push", "target": HANDLER, "auth": "signature"})
+    )
+    for hour in range(hours):
+        await world.go(3_600)
+        await world.sensors.receive("pushed", {}, msgspec.json.encode({"message_id": f"m{hour}", "data": hour}))
+    await world.schedules.disable("five")
+    await world.schedules.delete("hourly")
+    await world.settle()
+
+
+def contents(path: Path) -> dict[str, list[Any]]:
+    """Everything people can ask of the lake."""
+    lake = open_lake(str(path))
+    tables = {name for (name,) in lake.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()}
+    return {name: sorted(map(str, lake.execute(f"SELECT * FROM {name}").fetchall())) for name in sorted(tables)}
+
+
+async def exported(world: Automation, path: Path | str, **options: Any) -> ExportReport:
+    return await export(world.engine.store, world.engine.kinds, str(path), **options)
+
+
+async def test_the_lake_has_every_segment_tick_evaluation_and_state(backend: Backend, tmp_path: Path) -> None:
+    async with automation_world(backend, tmp_path, evaluators=counting()) as world:
+        await live(world)
+        report = await exported(world, tmp_path / "lake")
+        lake = open_lake(str(tmp_path / "lake"))
+
+        def asked(sql: str) -> list[Any]:
+            return lake.execute(sql).fetchall()
+
+        assert asked("SELECT count(*), count(DISTINCT seq) FROM segments") == [(report.segments, report.segments)]
+        ticks = (await world.schedules.ticks("five", limit=200)).items
+        rows = asked(
+            "SELECT tick_id, status, reason, count, run_id, lag_ms FROM schedule_ticks WHERE schedule_id = 'five'"
+        )
+        assert sorted(map(str, rows)) == sorted(
+            str((t.tick_id, t.status, t.reason, t.count, t.run_id, t.lag_ms)) for t in ticks
+        )
+        assert asked("SELECT id, status, is_deleted FROM schedule_state ORDER BY id") == [
+            ("five", "paused", False), ("hourly", "", True),
+        ]  # fmt: skip
+        assert asked(
+            "SELECT DISTINCT asset_selection FROM schedule_ticks WHERE schedule_id = 'hourly' AND status = 'fired'"
+        ) == [(["a", "b"],)]
+        evaluations = (await world.sensors.evaluations("orders", limit=200)).items
+        rows = asked("SELECT evaluation_id, status, cursor FROM sensor_evals WHERE sensor_id = 'orders'")
+        assert sorted(rows) == sorted((e.evaluation_id, e.status, str(e.cursor)) for e in evaluations)
+        assert asked("SELECT count(*) FROM runs WHERE status <> 'settled'") == [(0,)]
+        state = (await world.engine.store.load([StreamId("acme", "schedule", "five")])).popitem()[1].state
+        [(shown,)] = asked("SELECT state FROM schedule_state WHERE id = 'five'")
+        assert state
+        assert msgspec.json.decode(shown) == msgspec.json.decode(state)
+
+
+async def test_no_secret_is_in_the_lake(tmp_path: Path) -> None:
+    async with automation_world(SQLITE, tmp_path, evaluators=counting()) as world:
+        await live(world, hours=1)
+        secret = (await world.sensors.rotate_secret("pushed")).secret
+        await exported(world, tmp_path / "lake")
+        assert secret not in str(contents(tmp_path / "lake"))
+        assert "whsec_" not in str(contents(tmp_path / "lake"))
+
+
+async def test_exported_twice_nothing_doubles(backend: Backend, tmp_path: Path) -> None:
+    async with automation_world(backend, tmp_path, evaluators=counting()) as world:
+        await live(world, hours=2)
+        await exported(world, tmp_path / "lake")
+        before = contents(tmp_path / "lake")
+        again = await exported(world, tmp_path / "lake")
+        assert (again.batches, again.segments) == (0, 0)
+        assert contents(tmp_path / "lake") == before
+
+
+async def test_exported_in_steps_or_at_once_it_is_the_same(backend: Backend, tmp_path: Path) -> None:
+    async with automation_world(backend, tmp_path, evaluators=counting()) as world:
+        for step in range(3):
+            if step == 0:
+                await live(world, hours=2)
+            else:
+                await world.go(3_600)
+                await world.schedules.trigger("five", {"step": step})
+            await exported(world, tmp_path / "steps", batch_max=5 + step)
+        report = await exported(world, tmp_path / "whole")
+        assert report.batches == 1
+        assert contents(tmp_path / "steps") == contents(tmp_path / "whole")
+        assert set(OURS) <= set(contents(tmp_path / "whole"))
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("point", POINTS)
+async def test_killed_midway_nothing_is_half_visible_and_the_next_one_completes_it(tmp_path: Path, point: str) -> None:
+    async with automation_world(SQLITE, tmp_path, evaluators=counting()) as world:
+        await live(world, hours=2)
+        places = str(tmp_path / "betimes.db"), str(tmp_path / "lake")
+        killed = await create_subprocess_exec(sys.executable, "-m", "tests.automation.exporter", *places, point)
+        assert await killed.wait() == -9
+        lake = open_lake(str(tmp_path / "lake"))
+        [(seen,)] = lake.execute("SELECT count(*) FROM segments").fetchall()
+        whole = 14 if point in ("published", "advanced") else 7
+        assert seen == whole
+        in_batches = lake.execute(
+            "SELECT max(version) FROM segments WHERE kind = 'schedule' AND id = 'five'"
+        ).fetchall()
+        assert lake.execute("SELECT version FROM schedule_state WHERE id = 'five'").fetchall() == in_batches
+        await exported(world, tmp_path / "lake", batch_max=7)
+        await exported(world, tmp_path / "whole")
+        assert contents(tmp_path / "lake") == contents(tmp_path / "whole")
+
+
+async def test_two_exports_at_once_write_everything_once(tmp_path: Path) -> None:
+    async with automation_world(SQLITE, tmp_path, evaluators=counting()) as world:
+        await live(world, hours=2)
+        await asyncio.gather(*(exported(world, tmp_path / "lake", batch_max=9) for _ in range(3)))
+        await exported(world, tmp_path / "whole")
+        assert contents(tmp_path / "lake") == contents(tmp_path / "whole")
+
+
+async def test_files_are_filed_by_date(tmp_path: Path) -> None:
+    async with automation_world(SQLITE, tmp_path) as world:
+        await world.schedule(cron="0 */12 * * *")
+        await world.go(43_200)
+        await world.go(43_200)
+        await exported(world, tmp_path / "lake")
+        dates = {path.parent.name for path in (tmp_path / "lake").rglob("schedule_ticks/*/*.parquet")}
+        assert dates == {"date=2026-01-05", "date=2026-01-06"}
+
+
+async def test_every_documented_query_runs(tmp_path: Path) -> None:
+    async with automation_world(SQLITE, tmp_path, evaluators=counting()) as world:
+        await live(world)
+        nine = datetime(2026, 1, 5, 9, tzinfo=UTC)
+        await world.schedules.backfill("five", BackfillRequest(nine - timedelta(hours=1), nine))
+        await world.settle()
+        await exported(world, tmp_path / "lake")
+        lake = open_lake(str(tmp_path / "lake"))
+        answers = {query.name: lake.execute(query.sql).fetchall() for query in QUERIES}
+        assert all(answers[name] for name in ("lateness", "missed", "outcomes", "busiest", "chain"))
+        documented = (Path(__file__).parent.parent.parent / "docs" / "automation.md").read_text()
+        assert all(query.sql in documented for query in QUERIES)
+
+
+def test_the_tables_are_those_of_the_specification() -> None:
+    assert {table.name for table in TABLES} == {
+        *OURS, "notifications", "intent_executions", "score_history",
+    }  # fmt: skip
+
+
+def test_the_rows_of_other_domains() -> None:
+    def rows(name: str, kind: str, *events: dict[str, Any]) -> list[Any]:
+        [table] = [table for table in TABLES if table.name == name]
+        assert table.rows
+        assert table.kind == kind
+        segment = Segment(StreamId("acme", kind, "u-1"), 3, "t", 5, 1, None, "", "p", "", "d", seq=9)
+        return list(table.rows(segment, list(events)))
+
+    [row] = rows("notifications", "inbox", {"type": "Suppressed", "item": 3, "event_id": "e", "reasons": ["QUIET"]})
+    assert (row["user_id"], row["event_id"], row["outcome"], row["reasons"]) == ("u-1", "e", "suppressed", ["QUIET"])
+    [row] = rows("notifications", "inbox", {"type": "Postponed", "item": {"event_id": "e", "event_type": "t"}})
+    assert (row["event_id"], row["outcome"]) == ("e", "postponed")
+    [row] = rows("intent_executions", "intent", {"type": "IntentFired", "status": "success", "at": 5})
+    assert (row["intent_id"], row["status"], row["seq"]) == ("u-1", "success", 9)
+    decay, crossing = (
+        {"type": "Decayed", "amount": 1_600_000, "score": 48_400_000},
+        {"type": "ThresholdCrossed", "name": "low"},
+    )
+    [row] = rows("score_history", "score", decay, crossing)
+    assert (row["event_type"], row["score"], row["thresholds_crossed"]) == ("decay", 48_400_000, ["low"])
+
+
+def test_a_url_needs_fsspec() -> None:
+    if find_spec("fsspec"):
+        pytest.skip("fsspec is installed")
+    with pytest.raises(MissingExtra, match="fsspec"):
+        place_of("memory://lake")
+
+
+async def test_a_lake_at_a_url_is_written_and_resumed(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    async with automation_world(SQLITE, tmp_path, evaluators=counting()) as world:
+        await live(world, hours=2)
+        url = f"memory://{tmp_path.name}"
+        await exported(world, url, batch_max=9)
+        assert (await exported(world, url)).batches == 0
+        fsspec.filesystem("memory").get(f"/{tmp_path.name}/", str(tmp_path / "lake"), recursive=True)
+        await exported(world, tmp_path / "whole")
+        assert contents(tmp_path / "lake") == contents(tmp_path / "whole")
