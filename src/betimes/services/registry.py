@@ -46,9 +46,8 @@ class Registry(Service):
         return await self.registry()
 
     async def _policy_version(self) -> int:
-        own = tenant_stream(self.caller.tenant)
-        row = (await self.engine.store.load([own])).get(own)
-        return row.version if row else 0
+        state: TenantState | None = await self.state(tenant_stream(self.caller.tenant))
+        return state.policy_version if state else 0
 
 
 def _entry_view(name: str, entry: Entry) -> RegistryEntry:

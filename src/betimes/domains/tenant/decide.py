@@ -1,47 +1,140 @@
-"""What may be put in force for a tenant: only a policy that works, and only when it changes something."""
+"""What may be put in force for a tenant, and who may act for it.
+
+Only a policy that works, and only when it changes something; keys that are there, one rotation at a time.
+"""
 
 from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Decider, Decision, Refusal, Settled, View, Wake
 from betimes.core.errors import PolicyInvalid
-from betimes.core.instants import Instant
+from betimes.core.instants import SECOND, Instant, render
 from betimes.core.policies import Policy, PolicyBook
 from betimes.core.streams import StreamId
-from betimes.domains.tenant.model import DEPLOYMENT, Commands, Events, PolicySet, SetPolicy, TenantState, tenant_stream
+from betimes.domains.tenant.model import (
+    DEPLOYMENT,
+    KEYS_MAX,
+    ApiKey,
+    Commands,
+    CreateKey,
+    Events,
+    KeyCreated,
+    KeyRevoked,
+    KeyRotated,
+    PolicySet,
+    RevokeKey,
+    RotateKey,
+    RotateWebhookSecret,
+    SetPolicy,
+    TenantState,
+    WebhookSecretRotated,
+    tenant_stream,
+)
+
+AnyCommand: TypeAlias = Commands | Wake | Settled
 
 
 def tenant_decider(book: PolicyBook) -> Decider[TenantState]:
     """The decider of `tenant` streams; the book knows which policies work."""
 
-    def decide(
-        view: View[TenantState], command: SetPolicy | Wake | Settled, policy: Policy, now: Instant
-    ) -> Decision | Refusal:
-        if not isinstance(command, SetPolicy):
-            return Decision()
+    def decide(view: View[TenantState], command: AnyCommand, policy: Policy, now: Instant) -> Decision | Refusal:
         if view.stream.id != view.stream.tenant:
-            return Refusal("WRONG_STREAM", f"the policy of a tenant is in force in {tenant_stream(view.stream.tenant)}")
-        if command.expected_version not in (None, view.version):
-            return Refusal("VERSION_MISMATCH", f"the policy is at version {view.version}; read it again")
-        deployment = view.others.get(DEPLOYMENT)
-        try:
-            book.effective(deployment.policy if deployment else {}, command.policy)
-        except PolicyInvalid as error:
-            return Refusal("POLICY_INVALID", str(error))
-        name = fingerprint(command.policy)
-        if view.state and view.state.fingerprint == name:
-            return Decision()
-        return Decision(events=(PolicySet(command.policy, name),))
+            return Refusal("WRONG_STREAM", f"what is in force for a tenant is in {tenant_stream(view.stream.tenant)}")
+        tenant = view.state or TenantState()
+        match command:
+            case SetPolicy():
+                return _set_policy(view, tenant, command, book, now)
+            case CreateKey():
+                return _create_key(tenant, command, now)
+            case RotateKey():
+                return _rotate_key(tenant, command, now)
+            case RevokeKey(key_id):
+                return _unusable(tenant, key_id, now) or Decision((KeyRevoked(key_id, now),))
+            case RotateWebhookSecret(secret, overlap_s):
+                return Decision((WebhookSecretRotated(secret, now + overlap_s * SECOND),))
+            case Wake() | Settled():
+                return Decision()
 
     return Decider(
         kind="tenant", state=TenantState, commands=Commands, events=Events, decide=decide, fold=fold, needs=needs
     )
 
 
-def needs(stream: StreamId, command: SetPolicy | Wake | Settled, policy: Policy) -> tuple[StreamId, ...]:
+def needs(stream: StreamId, command: AnyCommand, policy: Policy) -> tuple[StreamId, ...]:
     """Overrides must work on top of what the deployment has in force."""
-    return () if stream == DEPLOYMENT else (DEPLOYMENT,)
+    return (DEPLOYMENT,) if isinstance(command, SetPolicy) and stream != DEPLOYMENT else ()
 
 
-def fold(state: TenantState | None, event: PolicySet) -> TenantState:
-    return TenantState(event.policy, event.fingerprint)
+def _set_policy(
+    view: View[TenantState], tenant: TenantState, command: SetPolicy, book: PolicyBook, now: Instant
+) -> Decision | Refusal:
+    if command.expected_version not in (None, tenant.policy_version):
+        return Refusal("VERSION_MISMATCH", f"the policy is at version {tenant.policy_version}; read it again")
+    deployment = view.others.get(DEPLOYMENT)
+    try:
+        book.effective(deployment.policy if deployment else {}, command.policy)
+    except PolicyInvalid as error:
+        return Refusal("POLICY_INVALID", str(error))
+    name = fingerprint(command.policy)
+    if tenant.fingerprint == name:
+        return Decision()
+    return Decision((PolicySet(command.policy, name, now),))
+
+
+def _create_key(tenant: TenantState, command: CreateKey, now: Instant) -> Decision | Refusal:
+    if command.key_id in tenant.keys:
+        return Refusal("ALREADY_EXISTS", f"there is a key {command.key_id!r} already")
+    if len(tenant.keys) >= KEYS_MAX:
+        return Refusal("TOO_MANY_KEYS", f"a tenant has at most {KEYS_MAX} keys, revoked ones too")
+    created = KeyCreated(command.key_id, command.name, command.scopes, command.secret_digest, command.expires_at, now)
+    return Decision((created,))
+
+
+def _rotate_key(tenant: TenantState, command: RotateKey, now: Instant) -> Decision | Refusal:
+    if refusal := _unusable(tenant, command.key_id, now):
+        return refusal
+    previous_expires_at = tenant.keys[command.key_id].previous_expires_at
+    if previous_expires_at is not None and previous_expires_at > now:
+        until = render(previous_expires_at)
+        return Refusal("ROTATION_IN_PROGRESS", f"the previous secret of {command.key_id!r} lives until {until}")
+    return Decision((KeyRotated(command.key_id, command.secret_digest, now + command.overlap_s * SECOND),))
+
+
+def _unusable(tenant: TenantState, key_id: str, now: Instant) -> Refusal | None:
+    key = tenant.keys.get(key_id)
+    if key is None or key.revoked_at is not None:
+        return Refusal("NOT_FOUND", f"there is no key {key_id!r}")
+    return None
+
+
+def fold(state: TenantState | None, event: Events) -> TenantState:
+    tenant = state or TenantState()
+    match event:
+        case PolicySet(policy, name, at):
+            version = tenant.policy_version + 1
+            return replace(tenant, policy=policy, fingerprint=name, policy_version=version, policy_at=at)
+        case KeyCreated(key_id, name, scopes, digest, expires_at, at):
+            return _with_key(tenant, key_id, ApiKey(name, scopes, digest, at, expires_at))
+        case KeyRotated(key_id, digest, previous_expires_at):
+            key = tenant.keys[key_id]
+            rotated = replace(
+                key, secret_digest=digest, previous_digest=key.secret_digest, previous_expires_at=previous_expires_at
+            )
+            return _with_key(tenant, key_id, rotated)
+        case KeyRevoked(key_id, at):
+            return _with_key(tenant, key_id, replace(tenant.keys[key_id], revoked_at=at))
+        case WebhookSecretRotated(secret, previous_expires_at):
+            return replace(
+                tenant,
+                webhook_secret=secret,
+                previous_webhook_secret=tenant.webhook_secret,
+                previous_webhook_secret_expires_at=previous_expires_at,
+            )
+
+
+def _with_key(tenant: TenantState, key_id: str, key: ApiKey) -> TenantState:
+    return replace(tenant, keys={**tenant.keys, key_id: key})

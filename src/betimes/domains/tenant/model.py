@@ -1,4 +1,8 @@
-"""The stream `tenant`: the policy overrides in force, each change a segment with its actor."""
+"""The stream `tenant`: the policy overrides in force, the keys that may act for it, and what signs its webhooks.
+
+Of an API key only digests of its secrets are kept; two live while it is rotated. A webhook secret must be known to sign
+with it, so it is in the state; views leave it out.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 
 DEPLOYMENT = StreamId("*", "tenant", "*")
 """Where the deployment's own policy is in force."""
+KEYS_MAX = 200
 
 
 def tenant_stream(tenant: str) -> StreamId:
@@ -21,18 +27,86 @@ class SetPolicy(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
     policy: dict[str, Any]
     expected_version: int | None = None
-    """Refused unless the stream is at this version; without it, the last one wins."""
+    """Refused unless the policy is at this version; without it, the last one wins."""
+
+
+class CreateKey(msgspec.Struct, frozen=True, tag=True):
+    key_id: str
+    name: str
+    scopes: tuple[str, ...]
+    secret_digest: str
+    expires_at: Instant | None = None
+
+
+class RotateKey(msgspec.Struct, frozen=True, tag=True):
+    """A new secret; the old one lives for a while beside it."""
+
+    key_id: str
+    secret_digest: str
+    overlap_s: int
+
+
+class RevokeKey(msgspec.Struct, frozen=True, tag=True):
+    key_id: str
+
+
+class RotateWebhookSecret(msgspec.Struct, frozen=True, tag=True):
+    secret: str
+    overlap_s: int
 
 
 class PolicySet(msgspec.Struct, frozen=True, tag=True):
     policy: dict[str, Any]
     fingerprint: str
+    at: Instant
 
 
-class TenantState(msgspec.Struct, frozen=True):
+class KeyCreated(msgspec.Struct, frozen=True, tag=True):
+    key_id: str
+    name: str
+    scopes: tuple[str, ...]
+    secret_digest: str
+    expires_at: Instant | None
+    at: Instant
+
+
+class KeyRotated(msgspec.Struct, frozen=True, tag=True):
+    key_id: str
+    secret_digest: str
+    previous_expires_at: Instant
+
+
+class KeyRevoked(msgspec.Struct, frozen=True, tag=True):
+    key_id: str
+    at: Instant
+
+
+class WebhookSecretRotated(msgspec.Struct, frozen=True, tag=True):
+    secret: str
+    previous_expires_at: Instant
+
+
+class ApiKey(msgspec.Struct, frozen=True, omit_defaults=True):
+    name: str
+    scopes: tuple[str, ...]
+    secret_digest: str
+    created_at: Instant
+    expires_at: Instant | None = None
+    revoked_at: Instant | None = None
+    previous_digest: str = ""
+    previous_expires_at: Instant | None = None
+
+
+class TenantState(msgspec.Struct, frozen=True, omit_defaults=True):
     policy: dict[str, Any] = {}
     fingerprint: str = ""
+    policy_version: int = 0
+    policy_at: Instant | None = None
+    keys: dict[str, ApiKey] = {}
+    webhook_secret: str = ""
+    previous_webhook_secret: str = ""
+    previous_webhook_secret_expires_at: Instant | None = None
 
 
-Commands: TypeAlias = SetPolicy
-Events: TypeAlias = PolicySet
+Commands: TypeAlias = SetPolicy | CreateKey | RotateKey | RevokeKey | RotateWebhookSecret
+Events: TypeAlias = PolicySet | KeyCreated | KeyRotated | KeyRevoked | WebhookSecretRotated

@@ -1,0 +1,253 @@
+"""A tenant's keys, policy and webhook secret, as its administrators see them. Secrets are shown once, when made."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from datetime import datetime
+from hashlib import sha256
+from hmac import compare_digest
+from secrets import token_bytes, token_hex
+from typing import Annotated, Any
+
+import msgspec
+
+from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused, VersionMismatch
+from betimes.core.instants import Instant
+from betimes.core.segments import Recorded
+from betimes.domains.tenant.model import (
+    DEPLOYMENT,
+    ApiKey,
+    CreateKey,
+    RevokeKey,
+    RotateKey,
+    RotateWebhookSecret,
+    SetPolicy,
+    TenantState,
+    tenant_stream,
+)
+from betimes.engine.engine import Engine
+from betimes.services.caller import Service
+from betimes.services.moments import Moment, instant, moment
+from betimes.services.scopes import Scope
+
+KEY_PREFIX = "bt_"
+OverlapSeconds = Annotated[int, msgspec.Meta(ge=0, le=604_800)]
+
+
+class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    scopes: Annotated[tuple[Scope, ...], msgspec.Meta(min_length=1)]
+    expires_at: Moment | None = None
+
+
+class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    overlap_s: OverlapSeconds = 86_400
+
+
+class PolicyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    overrides: dict[str, Any]
+    version: int | None = None
+
+
+class KeyView(msgspec.Struct, frozen=True, kw_only=True):
+    key_id: str
+    name: str
+    tenant: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    previous_expires_at: datetime | None
+
+
+class SecretKeyView(KeyView, frozen=True, kw_only=True):
+    """A key with its secret, which is never shown again."""
+
+    secret: str | None
+
+
+class WebhookSecret(msgspec.Struct, frozen=True):
+    secret: str
+    previous_expires_at: datetime | None
+
+
+class PolicyView(msgspec.Struct, frozen=True):
+    version: int
+    fingerprint: str
+    overrides: dict[str, Any]
+    effective: dict[str, Any]
+    updated_at: datetime | None
+
+
+class Problem(msgspec.Struct, frozen=True):
+    path: str
+    message: str
+
+
+class Change(msgspec.Struct, frozen=True, rename={"before": "from", "after": "to"}):
+    path: str
+    before: Any
+    after: Any
+
+
+class PolicyCheck(msgspec.Struct, frozen=True):
+    valid: bool
+    errors: list[Problem]
+    warnings: list[Problem]
+    fingerprint: str | None
+    changes: list[Change]
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whose key a request carries."""
+
+    tenant: str
+    key_id: str
+    name: str
+    scopes: tuple[str, ...]
+    expires_at: Instant | None
+
+
+async def identify(engine: Engine, token: str, now: Instant) -> Identity | None:
+    """Who is behind `bt_<id>_<secret>`; nobody if the key is unknown, expired or revoked."""
+    if not token.startswith(KEY_PREFIX):
+        return None
+    key_id, _, secret = token.removeprefix(KEY_PREFIX).rpartition("_")
+    tenant = key_id.rpartition("~")[0]
+    if not tenant or not secret:
+        return None
+    stream = tenant_stream(tenant)
+    row = (await engine.store.load([stream])).get(stream)
+    state: TenantState | None = row and engine.kinds.of(stream).state(stream, row.schema, row.state)
+    key = state.keys.get(key_id) if state else None
+    if key is None or not _is_live(key, digest_of(secret), now):
+        return None
+    return Identity(tenant, key_id, key.name, key.scopes, key.expires_at)
+
+
+def digest_of(secret: str) -> str:
+    """Secrets are 32 random bytes, so a plain digest hides them as well as a slow one."""
+    return sha256(secret.encode()).hexdigest()
+
+
+def _is_live(key: ApiKey, digest: str, now: Instant) -> bool:
+    if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
+        return False
+    if compare_digest(key.secret_digest, digest):
+        return True
+    previous_lives = key.previous_expires_at is not None and key.previous_expires_at > now
+    return previous_lives and compare_digest(key.previous_digest, digest)
+
+
+class Tenants(Service):
+    """The administration of one tenant."""
+
+    # -- keys
+
+    async def create_key(self, request: NewKey, *, key: str | None = None) -> SecretKeyView:
+        """Make a key; its secret is in the answer and nowhere else. A replay has none."""
+        tenant, secret = self.caller.tenant, token_hex(32)
+        key_id = f"{tenant}~{token_hex(6)}"
+        command = CreateKey(key_id, request.name, request.scopes, digest_of(secret), instant(request.expires_at))
+        recorded = await self._change(command, key=key, request=msgspec.json.encode(request).decode() if key else "")
+        if recorded.replayed:
+            key_id = await self._created_in(recorded)
+            return _with_secret(await self.key(key_id), None)
+        return _with_secret(await self.key(key_id), f"{KEY_PREFIX}{key_id}_{secret}")
+
+    async def _created_in(self, recorded: Recorded) -> str:
+        _, page = await self.engine.store.history(recorded.stream, recorded.version - 1, 1)
+        (created, *_) = self.engine.kinds.of(recorded.stream).events(page[0])
+        return created.key_id  # type: ignore[attr-defined, no-any-return]
+
+    async def keys(self) -> list[KeyView]:
+        """Every key, newest first, revoked ones too."""
+        state = await self._tenant()
+        views = [self._key_view(key_id, key) for key_id, key in state.keys.items()]
+        return sorted(views, key=lambda view: (view.created_at, view.key_id), reverse=True)
+
+    async def key(self, key_id: str) -> KeyView:
+        key = (await self._tenant()).keys.get(key_id)
+        if key is None:
+            raise NotFound(f"there is no key {key_id!r}")
+        return self._key_view(key_id, key)
+
+    async def rotate_key(self, key_id: str, request: Rotation) -> SecretKeyView:
+        secret = token_hex(32)
+        await self._change(RotateKey(key_id, digest_of(secret), request.overlap_s))
+        return _with_secret(await self.key(key_id), f"{KEY_PREFIX}{key_id}_{secret}")
+
+    async def revoke_key(self, key_id: str) -> None:
+        await self._change(RevokeKey(key_id))
+
+    def _key_view(self, key_id: str, key: ApiKey) -> KeyView:
+        return KeyView(
+            key_id=key_id, name=key.name, tenant=self.caller.tenant, scopes=key.scopes,
+            created_at=moment(key.created_at), expires_at=moment(key.expires_at), revoked_at=moment(key.revoked_at),
+            previous_expires_at=moment(key.previous_expires_at),
+        )  # fmt: skip
+
+    # -- webhooks
+
+    async def rotate_webhook_secret(self, request: Rotation) -> WebhookSecret:
+        """A new secret for outbound calls; both sign until the old one ends."""
+        secret = "whsec_" + b64encode(token_bytes(24)).decode()
+        await self._change(RotateWebhookSecret(secret, request.overlap_s))
+        return WebhookSecret(secret, moment((await self._tenant()).previous_webhook_secret_expires_at))
+
+    # -- policy
+
+    async def policy(self) -> PolicyView:
+        state = await self._tenant()
+        effective = await self.engine.policy_of(self.caller.tenant)
+        body = msgspec.json.decode(effective.body)
+        return PolicyView(state.policy_version, effective.fingerprint, state.policy, body, moment(state.policy_at))
+
+    async def set_policy(self, request: PolicyRequest) -> PolicyView:
+        """Replace the tenant's overrides; one that cannot work is refused with every path."""
+        await self._effective(request.overrides)
+        await self._change(SetPolicy(request.overrides, request.version))
+        return await self.policy()
+
+    async def check_policy(self, request: PolicyRequest) -> PolicyCheck:
+        """What `set_policy` would say and change; nothing is recorded."""
+        before = msgspec.json.decode((await self.engine.policy_of(self.caller.tenant)).body)
+        try:
+            policy = await self._effective(request.overrides)
+        except PolicyInvalid as error:
+            return PolicyCheck(False, [Problem(*problem) for problem in error.problems], [], None, [])
+        changes = list(_changes("", before, msgspec.json.decode(policy.body)))
+        return PolicyCheck(True, [], [], policy.fingerprint, changes)
+
+    async def _effective(self, overrides: dict[str, Any]) -> Any:
+        deployment: TenantState | None = await self.state(DEPLOYMENT)
+        return self.engine.book.effective(deployment.policy if deployment else {}, overrides)
+
+    # -- the stream
+
+    async def _tenant(self) -> TenantState:
+        return await self.state(tenant_stream(self.caller.tenant)) or TenantState()
+
+    async def _change(self, command: Any, *, key: str | None = None, request: str = "") -> Recorded:
+        try:
+            return await self.submit(
+                tenant_stream(self.caller.tenant), command, key=key, collection="keys", request=request
+            )
+        except Refused as refused:
+            known = {"NOT_FOUND": NotFound, "VERSION_MISMATCH": VersionMismatch, "POLICY_INVALID": Invalid}
+            if refused.reason not in known:
+                raise
+            raise known[refused.reason](str(refused)) from None
+
+
+def _with_secret(view: KeyView, secret: str | None) -> SecretKeyView:
+    return SecretKeyView(**{name: getattr(view, name) for name in view.__struct_fields__}, secret=secret)
+
+
+def _changes(path: str, before: Any, after: Any) -> Any:
+    """Where two bodies differ, as paths with both values."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted(before.keys() | after.keys()):
+            yield from _changes(f"{path}.{name}" if path else name, before.get(name), after.get(name))
+    elif before != after:
+        yield Change(path, before, after)
