@@ -53,9 +53,12 @@ def _new_row(write: StreamWrite) -> tuple[object, ...]:
 
 
 def _update_streams(connection: Connection, moved: Sequence[tuple[StreamWrite, Place]]) -> int:
-    swept = [both for both in moved if _is_only_rescheduled(*both)]
-    if swept:
-        moved = [both for both in moved if not _is_only_rescheduled(*both)]
+    swept: list[tuple[StreamWrite, Place]] = []
+    rest: list[tuple[StreamWrite, Place]] = []
+    for both in moved:
+        (swept if _is_only_rescheduled(*both) else rest).append(both)
+    moved = rest
+    swept.sort(key=lambda both: both[1].n)
     updated = connection.change_rows(
         "reschedule_streams",
         [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state, w.due_at) for w, at in swept],
