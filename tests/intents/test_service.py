@@ -62,14 +62,12 @@ async def test_a_key_makes_one_intent_however_often_it_is_sent(backend: Backend,
         assert len((await world.intents.list()).items) == 1
 
 
-@pytest.mark.parametrize("intent_id", ["a b", "", 5, "x" * 201, "a\n", "pending"])
-async def test_an_id_that_cannot_be_one_is_named_with_everything_else(
-    intent_id: Any, backend: Backend, tmp_path: Path
-) -> None:
+async def test_an_id_that_cannot_be_one_is_named_with_everything_else(backend: Backend, tmp_path: Path) -> None:
     async with intent_world(backend, tmp_path) as world:
-        with pytest.raises(Invalid) as refused:
-            await world.intents.create(body(intent_id=intent_id, action_type="dance"))
-        assert {path for path, _ in refused.value.problems} == {"intent_id", "action_type"}
+        for intent_id in ("a b", "", 5, "x" * 201, "a\n", "pending"):
+            with pytest.raises(Invalid) as refused:
+                await world.intents.create(body(intent_id=intent_id, action_type="dance"))
+            assert {path for path, _ in refused.value.problems} == {"intent_id", "action_type"}
 
 
 async def test_a_claim_says_that_its_intent_is_cooling(backend: Backend, tmp_path: Path) -> None:
@@ -276,25 +274,23 @@ async def test_history_has_every_execution_newest_first_with_what_was_reported(
             await world.intents.history("nobody")
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"status": "fine"},
-        {},
-        {"status": "success", "claim_token": 0},
-        {"status": "success", "trigger_data": {"x": "x" * 17_000}},
-        {"status": "success", "message_preview": "x" * 501},
-        {"status": "success", "evaluation_ms": -1},
-        {"status": "success", "error_message": "x" * 2_001},
-    ],
-)
-async def test_a_report_that_is_not_valid_changes_nothing(
-    bad: dict[str, Any], backend: Backend, tmp_path: Path
-) -> None:
+INVALID_REPORTS: list[dict[str, Any]] = [
+    {"status": "fine"},
+    {},
+    {"status": "success", "claim_token": 0},
+    {"status": "success", "trigger_data": {"x": "x" * 17_000}},
+    {"status": "success", "message_preview": "x" * 501},
+    {"status": "success", "evaluation_ms": -1},
+    {"status": "success", "error_message": "x" * 2_001},
+]
+
+
+async def test_a_report_that_is_not_valid_changes_nothing(backend: Backend, tmp_path: Path) -> None:
     async with intent_world(backend, tmp_path) as world:
         await world.intents.create(body(intent_id="nvda"))
-        with pytest.raises(Invalid):
-            await world.intents.fire("nvda", bad)
+        for bad in INVALID_REPORTS:
+            with pytest.raises(Invalid):
+                await world.intents.fire("nvda", bad)
         assert (await world.intents.history("nvda")).items == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,20 +129,25 @@ async def test_a_condition_that_holds_is_told_once_and_then_cools(backend: Backe
         assert newest.evaluation_ms is not None
 
 
-@pytest.mark.parametrize(
-    ("action_type", "event_type"),
-    [("notify", "MESSAGE"), ("reminder", "REMINDER"), ("check_in", "MESSAGE"), ("briefing", "MESSAGE"),
-     ("analysis", "MESSAGE")],
-)  # fmt: skip
-async def test_each_action_has_its_default(action_type: str, event_type: str, backend: Backend, tmp_path: Path) -> None:
+DEFAULTS = {
+    "notify": "MESSAGE", "reminder": "REMINDER", "check_in": "MESSAGE", "briefing": "MESSAGE", "analysis": "MESSAGE",
+}  # fmt: skip
+
+
+async def test_each_action_has_its_default(backend: Backend, tmp_path: Path) -> None:
     async with working(backend, tmp_path) as world:
         context = "A first line\n" + "x" * 2_000
-        await world.intents.create(body("interval", action_type=action_type, action_context=context))
+        for action_type in DEFAULTS:
+            await world.intents.create(
+                body("interval", user_id=action_type, action_type=action_type, action_context=context)
+            )
         world.hours_pass(0.5)
-        assert await worker(world).once() == {"success": 1}
-        [told] = await inbox(world)
-        assert (told.asked.event_type, told.asked.title, len(told.asked.message)) == (event_type, "A first line", 1_000)
-        assert told.asked.priority_hint == "MEDIUM"
+        assert await worker(world).once() == {"success": 5}
+        for action_type, event_type in DEFAULTS.items():
+            [told] = await inbox(world, action_type)
+            asked = told.asked
+            assert (asked.event_type, asked.title, len(asked.message)) == (event_type, "A first line", 1_000)
+            assert asked.priority_hint == "MEDIUM"
 
 
 async def test_a_handler_of_that_name_is_called_instead(backend: Backend, tmp_path: Path) -> None:
@@ -227,12 +233,17 @@ async def test_portfolios_give_their_value_and_their_largest_move(backend: Backe
         assert execution.trigger_data["any_holding_change"] == 6.25
 
 
-@pytest.mark.parametrize("given", [None, "much", float("nan"), True, [1], {"price": 1}])
-async def test_what_is_no_number_is_a_failure_that_says_so(given: Any, tmp_path: Path, backend: Backend) -> None:
+async def test_what_is_no_number_is_a_failure_that_says_so(backend: Backend, tmp_path: Path) -> None:
     async with working(backend, tmp_path) as world:
-        await world.intents.create(body(intent_id="nvda"))
-        assert await worker(world, sources={"price": lambda ticker: given}).once() == {"failed": 1}
-        assert "no number" in ((await world.intents.get("nvda")).last_error or "")
+        for number, given in enumerate((None, "much", float("nan"), True, [1], {"price": 1})):
+            await world.intents.create(body(intent_id=f"i{number}"))
+            source = {"price": partial(_always, given)}
+            assert await worker(world, sources=source).once() == {"failed": 1}
+            assert "no number" in ((await world.intents.get(f"i{number}")).last_error or "")
+
+
+def _always(given: Any, ticker: str) -> Any:
+    return given
 
 
 async def test_a_missing_slow_or_broken_source_is_a_failure_that_says_which(backend: Backend, tmp_path: Path) -> None:
