@@ -14,7 +14,7 @@ from betimes.domains.intents.owners import OWNER
 from betimes.testing.simulator.running import demand_sound, simulate
 from tests.intents.simulated import INTENTS
 
-SEEDS, CHUNK = 300, 50
+SEEDS, CHUNK = 250, 50
 NOTICED_WITHIN = 60
 
 pytestmark = pytest.mark.simulator
