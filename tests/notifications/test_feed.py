@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from betimes.core.instants import MINUTE
 from betimes.domains.notifications.feed import FEED
-from betimes.domains.notifications.model import AddMessage, FeedItem, MarkRead, MessageAdded, MessagesRead
+from betimes.domains.notifications.model import AddMessage, FeedItem, MarkRead, MessageAdded, MessagesRead, ReadAnswer
 from betimes.testing.scenarios import given
 from tests.notifications.inboxes import NINE
 
@@ -16,15 +16,15 @@ def added(number: int) -> MessageAdded:
 def test_messages_are_added_and_read_by_name() -> None:
     scenario = given(FEED).when(AddMessage("m1", (1,), NINE)).then(MessageAdded(FeedItem("m1", (1,), NINE)))
     scenario.when(MarkRead(("m1", "m9"))).then(MessagesRead(("m1",), NINE))
-    assert scenario.decision.reply == {"read_count": 1, "unread_count": 0}
+    assert scenario.decision.reply == ReadAnswer(1, 0)
     scenario.when(MarkRead(("m1",))).then_nothing()
-    assert scenario.decision.reply == {"read_count": 0, "unread_count": 0}
+    assert scenario.decision.reply == ReadAnswer(0, 0)
 
 
 def test_all_messages_up_to_an_instant_are_read_at_once() -> None:
     scenario = given(FEED, added(1), added(2), added(3)).when(MarkRead(all=True, before_at=NINE + 2 * MINUTE))
     scenario.then(MessagesRead(("m1", "m2"), NINE))
-    assert scenario.decision.reply == {"read_count": 2, "unread_count": 1}
+    assert scenario.decision.reply == ReadAnswer(2, 1)
     scenario.when(MarkRead(all=True)).then(MessagesRead(("m3",), NINE))
 
 

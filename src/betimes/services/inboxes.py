@@ -22,12 +22,14 @@ from betimes.domains.notifications.model import (
     FeedState,
     InboxState,
     Incident,
+    IncidentAnswer,
     IncidentState,
     Item,
     MarkRead,
     OpenIncident,
     OptOut,
     Preferences,
+    ReadAnswer,
     SetPreferences,
     UnbanPerson,
     feed_stream,
@@ -162,7 +164,8 @@ class Inboxes(Service):
         self._inbox(user_id)
         command = MarkRead(request.item_ids or (), request.all, instant(request.before))
         recorded = await self.submit(feed_stream(self.caller.tenant, user_id), command)
-        return msgspec.convert(recorded.reply, ReadResult)
+        assert isinstance(recorded.reply, ReadAnswer)
+        return ReadResult(recorded.reply.read_count, recorded.reply.unread_count)
 
     # -- counters
 
@@ -199,7 +202,9 @@ class Inboxes(Service):
         stream = self._inbox(request.user_id) if request.user_id else incident_stream(self.caller.tenant)
         before = _incident_in(await self.state(stream))
         recorded = await self.submit(stream, OpenIncident(request.ttl_seconds, request.reason))
-        incident = msgspec.convert(msgspec.to_builtins(recorded.reply), Incident)
+        assert isinstance(recorded.reply, IncidentAnswer)
+        incident = recorded.reply.incident
+        assert incident is not None
         return _incident_view(incident), before is None or before.id != incident.id
 
     async def incidents(self) -> list[IncidentView]:

@@ -10,6 +10,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.verdicts import Verdict
 from betimes.domains.notifications.model import (
+    Answer,
     ChannelFailed,
     Delivered,
     Delivery,
@@ -68,7 +69,7 @@ class Story:
     ) -> None:
         """A judgement of its own, or one that fell together with another's."""
         said = kind.recorded(segment)
-        own = getattr(said.reply, "get", lambda name: None)("item") == self.item
+        own = isinstance(said.reply, Answer) and said.reply.item == self.item
         verdict = said.verdict if own and said.verdict else Verdict(answer, reasons, until=until_at)
         reply = said.reply if own else None
         self.latest = Recorded(segment.stream, segment.version, segment.at, segment.policy, verdict, reply)

@@ -245,7 +245,7 @@ class Notifications(Inboxes):
     ) -> NotificationVerdict:
         verdict = recorded.verdict
         assert verdict is not None
-        said = msgspec.convert(msgspec.to_builtins(recorded.reply or {}), Answer)
+        said = recorded.reply if isinstance(recorded.reply, Answer) else Answer()
         shadow = said.shadow
         return NotificationVerdict(
             event_id=event_id,

@@ -21,6 +21,7 @@ from betimes.domains.notifications.feed import FEED
 from betimes.domains.notifications.folding import alarm, fold, index
 from betimes.domains.notifications.judging import judged
 from betimes.domains.notifications.model import (
+    Answer,
     Ban,
     BanPerson,
     CloseIncident,
@@ -28,6 +29,7 @@ from betimes.domains.notifications.model import (
     InboxEvents,
     InboxState,
     Incident,
+    IncidentAnswer,
     IncidentClosed,
     Item,
     Notify,
@@ -175,7 +177,7 @@ def _incident(
     current = inbox.incident
     if isinstance(command, OpenIncident):
         event = incidents.opened(current, inbox.incident_closed_at, command, _incident_id(view), now)
-        return Decision((event,), reply=event.incident) if event else Decision(reply=current)
+        return Decision((event,) if event else (), reply=IncidentAnswer(event.incident if event else current))
     if current is None or command.id not in (None, current.id):
         return Refusal("NO_SUCH_INCIDENT", f"there is no open incident {command.id!r}")
     return Decision((IncidentClosed(now, recovered=True),))
@@ -202,7 +204,7 @@ def reads(stream: StreamId) -> tuple[StreamId, ...]:
 
 INBOX: Decider[InboxState] = Decider(
     kind="inbox", state=InboxState, commands=InboxCommands, events=InboxEvents, decide=decide, fold=fold, alarm=alarm,
-    index=index, reads=reads, stops=(BanPerson,), tables=(RULES,),
+    index=index, reads=reads, replies=Answer | IncidentAnswer, stops=(BanPerson,), tables=(RULES,),
 )  # fmt: skip
 
 DECIDERS = (INBOX, FEED, incidents.INCIDENT)

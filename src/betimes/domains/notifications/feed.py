@@ -17,6 +17,7 @@ from betimes.domains.notifications.model import (
     MarkRead,
     MessageAdded,
     MessagesRead,
+    ReadAnswer,
 )
 
 
@@ -30,8 +31,7 @@ def decide(
         case MarkRead():
             ids = tuple(item.id for item in feed.items if item.read_at is None and _meant(item, command))
             unread = sum(item.read_at is None for item in feed.items) - len(ids)
-            reply = {"read_count": len(ids), "unread_count": unread}
-            return Decision((MessagesRead(ids, now),) if ids else (), reply=reply)
+            return Decision((MessagesRead(ids, now),) if ids else (), reply=ReadAnswer(len(ids), unread))
         case _:
             return Decision()
 
@@ -52,5 +52,11 @@ def fold(state: FeedState | None, event: FeedEvents) -> FeedState:
 
 
 FEED: Decider[FeedState] = Decider(
-    kind="feed", state=FeedState, commands=FeedCommands, events=FeedEvents, decide=decide, fold=fold
+    kind="feed",
+    state=FeedState,
+    commands=FeedCommands,
+    events=FeedEvents,
+    decide=decide,
+    fold=fold,
+    replies=ReadAnswer,
 )

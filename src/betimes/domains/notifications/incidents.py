@@ -10,6 +10,7 @@ from betimes.core.policies import Policy
 from betimes.domains.notifications.model import (
     CloseIncident,
     Incident,
+    IncidentAnswer,
     IncidentClosed,
     IncidentCommands,
     IncidentEvents,
@@ -42,7 +43,7 @@ def decide(
     match command:
         case OpenIncident():
             event = opened(current, state.closed_at, command, f"{view.stream.id}:{view.version + 1}", now)
-            return Decision((event,), reply=event.incident) if event else Decision(reply=current)
+            return Decision((event,) if event else (), reply=IncidentAnswer(event.incident if event else current))
         case CloseIncident(id, at):
             if id is not None and (current is None or current.id != id):
                 return Refusal("NO_SUCH_INCIDENT", f"there is no open incident {id!r}")
@@ -68,6 +69,7 @@ def fold(state: IncidentState | None, event: IncidentEvents) -> IncidentState:
 
 INCIDENT: Decider[IncidentState] = Decider(
     kind="incident", state=IncidentState, commands=IncidentCommands, events=IncidentEvents, decide=decide, fold=fold,
+    replies=IncidentAnswer,
     alarm=lambda state: state.incident.ends_at if state.incident else None,
     index=lambda state: Index(status="open" if state.incident else "closed"),
 )  # fmt: skip

@@ -180,7 +180,7 @@ class Unenforced(msgspec.Struct, frozen=True, omit_defaults=True):
     until_at: Instant | None = None
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """What is said of a judgement besides its verdict. Scores are texts of exact decimals."""
 
     event_id: str = ""
@@ -192,6 +192,17 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     defer_count: int = 0
     channel: str | None = None
     shadow: Unenforced | None = None
+
+
+class IncidentAnswer(msgspec.Struct, frozen=True, tag=True):
+    """The incident that is open after one was to be opened."""
+
+    incident: Incident | None
+
+
+class ReadAnswer(msgspec.Struct, frozen=True, tag=True):
+    read_count: int
+    unread_count: int
 
 
 # -- commands
