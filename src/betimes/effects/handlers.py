@@ -65,6 +65,11 @@ class Handlers:
         """What to give the engine: an executor for each handler registered so far."""
         return {f"{PREFIX}{name}": self._executor(function) for name, function in self._functions.items()}
 
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        """What was registered, by name."""
+        return self._functions
+
     def close(self) -> None:
         """Drop what has not begun; handlers at work end by themselves."""
         self._threads.shutdown(wait=False, cancel_futures=True)

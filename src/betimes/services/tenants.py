@@ -139,6 +139,10 @@ def _is_live(key: ApiKey, digest: str, now: Instant) -> bool:
     return previous_lives and compare_digest(key.previous_digest, digest)
 
 
+def fresh_webhook_secret() -> str:
+    return "whsec_" + b64encode(token_bytes(24)).decode()
+
+
 class Tenants(Service):
     """The administration of one tenant."""
 
@@ -191,7 +195,7 @@ class Tenants(Service):
 
     async def rotate_webhook_secret(self, request: Rotation) -> WebhookSecret:
         """A new secret for outbound calls; both sign until the old one ends."""
-        secret = "whsec_" + b64encode(token_bytes(24)).decode()
+        secret = fresh_webhook_secret()
         await self._change(RotateWebhookSecret(secret, request.overlap_s))
         return WebhookSecret(secret, moment((await self._tenant()).previous_webhook_secret_expires_at))
 

@@ -1,0 +1,313 @@
+"""`Betimes`: one process's way to everything.
+
+    async with Betimes("sqlite:///betimes.db") as bt:
+        await bt.runs.trigger(…)
+
+It opens the store, puts the configured policy and what was declared in Python in force, and, unless `workers=False`,
+rings alarms, carries out effects and works off intents until it is closed. `for_caller` gives the same services to
+another tenant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from secrets import token_hex
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from betimes.app.decorators import Declarations
+from betimes.app.places import Clock, store_at, system_clock
+from betimes.app.tenancy import Tenancy
+from betimes.core.errors import Invalid, MissingExtra
+from betimes.core.instants import Instant
+from betimes.core.policies import Body, merge
+from betimes.domains.catalogue import DECIDERS, SECTIONS
+from betimes.domains.tenant.model import DEPLOYMENT, RotateWebhookSecret, TenantState, tenant_stream
+from betimes.effects.channels import Channels, ChannelSettings, LogChannel
+from betimes.effects.delivery import delivery_executors
+from betimes.effects.enrichment import Enrichment
+from betimes.effects.evaluators import Evaluators
+from betimes.effects.handlers import Handlers
+from betimes.effects.runs import RunStarter
+from betimes.effects.settings import WebhookSettings
+from betimes.effects.sweeping import sweeper
+from betimes.effects.webhooks import WebhookExecutor, Webhooks
+from betimes.engine.calls import Executor
+from betimes.engine.engine import Engine, TickResult
+from betimes.engine.jobs import Submission
+from betimes.engine.reports import Reporter, log_report
+from betimes.engine.settings import EngineSettings
+from betimes.services.caller import Caller
+from betimes.services.intent_worker import IntentWorker
+from betimes.services.intents import Intents
+from betimes.services.notifications import Notifications
+from betimes.services.runs import Runs
+from betimes.services.schedules import Schedules
+from betimes.services.scores import Scores
+from betimes.services.sensors import Sensors
+from betimes.services.tenants import PolicyRequest, fresh_webhook_secret
+from betimes.testing.clock import VirtualClock
+
+DEVELOPMENT_CHANNELS = ChannelSettings(
+    channels={name: LogChannel() for name in ("push", "email", "sms")},
+)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a process is set up; what rules go by is the policy, which is in the database."""
+
+    channels: ChannelSettings = DEVELOPMENT_CHANNELS
+    """Where messages go; without any, into the log."""
+    webhooks: WebhookSettings = WebhookSettings()
+    engine: EngineSettings = EngineSettings()
+
+
+class Betimes:
+    """Everything, in this process."""
+
+    def __init__(
+        self,
+        url: str = "sqlite:///betimes.db",
+        *,
+        tenant: str = "default",
+        policy: Body | None = None,
+        clock: Clock | None = None,
+        workers: bool = True,
+        settings: Settings | None = None,
+        report: Reporter = log_report,
+    ) -> None:
+        self.url = url
+        self.settings = settings or Settings()
+        self.clock = clock
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
+        self._tenant = tenant
+        self._policy = policy
+        self._workers = workers
+        self._report = report
+        self._store = store_at(url, clock)
+        self._handlers = Handlers()
+        self._webhooks = Webhooks(self._webhook_secrets, now=clock or system_clock, settings=self.settings.webhooks)
+        self._evaluators = Evaluators(self._webhooks)
+        self.declared = Declarations(self._handlers, self._evaluators)
+        self._starter = RunStarter(self.name)
+        self._engine: Engine | None = None
+        self._own: Tenancy | None = None
+        self._scorer: Enrichment | None = None
+        self._closing = AsyncExitStack()
+
+    # -- declarations
+
+    @property
+    def handler(self) -> Callable[..., Any]:
+        return self.declared.handler
+
+    @property
+    def run(self) -> Callable[..., Any]:
+        return self.declared.run
+
+    @property
+    def schedule(self) -> Callable[..., Any]:
+        return self.declared.schedule
+
+    @property
+    def sensor(self) -> Callable[..., Any]:
+        return self.declared.sensor
+
+    @property
+    def on_message(self) -> Callable[..., Any]:
+        return self.declared.on_message
+
+    @property
+    def source(self) -> Callable[..., Any]:
+        return self.declared.source
+
+    @property
+    def enrichment(self) -> Callable[..., Any]:
+        return self.declared.enrichment
+
+    # -- life
+
+    async def open(self) -> None:
+        """Open the store, put in force what is configured and declared, and start working."""
+        if self._engine is not None:
+            return
+        webhooks = await self._opened_webhooks()
+        channels = Channels(self.settings.channels, webhooks=webhooks)
+        self._closing.callback(channels.close)
+        self._closing.callback(self._handlers.close)
+        engine = Engine(
+            self._store, DECIDERS, name=self.name, sections=SECTIONS, policy=self._policy,
+            executors=self._executors(channels, webhooks), settings=self.settings.engine, report=self._report,
+        )  # fmt: skip
+        self._engine = self._starter.engine = engine
+        if self.declared.scorer:
+            self._scorer = Enrichment(self.declared.scorer, name=getattr(self.declared.scorer, "__name__", "provider"))
+        await self._closing.enter_async_context(engine)
+        self._own = self.for_caller(Caller(self._tenant, "app"))
+        await self._put_in_force()
+        if self._workers:
+            self.start_workers()
+
+    async def _opened_webhooks(self) -> Webhooks | None:
+        """Webhooks, if what they need is installed."""
+        try:
+            return await self._closing.enter_async_context(self._webhooks)
+        except MissingExtra:
+            return None
+
+    def _executors(self, channels: Channels, webhooks: Webhooks | None) -> Mapping[str, Executor]:
+        executors = {
+            **self._handlers.executors(),
+            **self._evaluators.executors(),
+            **delivery_executors(self._store, channels),
+            "sweep": sweeper(lambda: self.engine),
+        }
+        if webhooks:
+            executors["webhook"] = WebhookExecutor(webhooks)
+        return self._starter.wrap(executors)
+
+    async def _put_in_force(self) -> None:
+        await self._ensure_webhook_secret()
+        own = self.mine
+        if self.declared.registry:
+            state: TenantState | None = await own.runs.state(tenant_stream(self._tenant))
+            overrides = merge(state.policy if state else {}, {"runs": {"registry": self.declared.registry}})
+            await own.tenants.set_policy(PolicyRequest(overrides))
+        for schedule in self.declared.schedules:
+            await own.schedules.put(schedule.schedule_id or "", schedule)
+        for sensor in self.declared.sensors:
+            await own.sensors.put(sensor.sensor_id or "", sensor)
+
+    async def _ensure_webhook_secret(self) -> None:
+        """The deployment signs for tenants that have no secret of their own."""
+        state: TenantState | None = await self.mine.runs.state(DEPLOYMENT)
+        if state is None or not state.webhook_secret:
+            command = RotateWebhookSecret(fresh_webhook_secret(), 0)
+            await self.engine.submit(Submission(stream=DEPLOYMENT, command=command, actor="start"))
+
+    async def _webhook_secrets(self, tenant: str) -> Sequence[str]:
+        """The tenant's own secrets that are alive, or the deployment's."""
+        now = await self._store.now()
+        for stream in (tenant_stream(tenant), DEPLOYMENT):
+            state: TenantState | None = await self.mine.runs.state(stream)
+            if state and state.webhook_secret:
+                ends_at = state.previous_webhook_secret_expires_at
+                previous = [state.previous_webhook_secret] if ends_at is not None and ends_at > now else []
+                return [secret for secret in (state.webhook_secret, *previous) if secret]
+        return []
+
+    def start_workers(self) -> None:
+        """Ring alarms, carry out effects and work off intents in the background."""
+        self.engine.start_workers()
+        working = asyncio.create_task(self.intent_worker().run())
+        self._closing.push_async_callback(_cancelled, working)
+
+    def intent_worker(self, tenant: str | None = None) -> IntentWorker:
+        return IntentWorker(
+            self.engine, name=self.name, sources=self.declared.sources, handlers=self._handlers.functions,
+            tenant=tenant, report=self._report,
+        )  # fmt: skip
+
+    async def close(self) -> None:
+        """Finish what was accepted, stop, and let everything go."""
+        await self._closing.aclose()
+        self._engine = None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- services
+
+    @property
+    def engine(self) -> Engine:
+        if self._engine is None:
+            raise Invalid("betimes is not open; use `async with Betimes(…) as bt`")
+        return self._engine
+
+    @property
+    def mine(self) -> Tenancy:
+        """The services of this application's own tenant."""
+        if self._own is None:
+            raise Invalid("betimes is not open; use `async with Betimes(…) as bt`")
+        return self._own
+
+    def for_caller(self, caller: Caller) -> Tenancy:
+        """The same services for another tenant, or on another's behalf."""
+        return Tenancy(self.engine, caller, evaluators=self._evaluators, scorer=self._scorer)
+
+    @property
+    def runs(self) -> Runs:
+        return self.mine.runs
+
+    @property
+    def notifications(self) -> Notifications:
+        return self.mine.notifications
+
+    @property
+    def intents(self) -> Intents:
+        return self.mine.intents
+
+    @property
+    def schedules(self) -> Schedules:
+        return self.mine.schedules
+
+    @property
+    def sensors(self) -> Sensors:
+        return self.mine.sensors
+
+    @property
+    def scores(self) -> Scores:
+        return self.mine.scores
+
+    # -- time
+
+    async def tick(self, *, limit: int = 1_000, max_s: float = 10.0, tenant: str | None = None) -> TickResult:
+        """One bounded pass over alarms, effects and due intents; says what is still due."""
+        await self.intent_worker(tenant).once(min(limit, 200))
+        return await self.engine.tick(limit=limit, max_s=max_s, tenant=tenant)
+
+    async def advance(self, *, to: Instant, max_s: float = 25.0) -> TickResult:
+        """Move a virtual clock, ringing every alarm on the way, in order, and carrying out what is due."""
+        clock = self.clock
+        if not isinstance(clock, VirtualClock):
+            raise Invalid("only a virtual clock can be moved: Betimes(…, clock=VirtualClock(…))")
+        if to < clock():
+            raise Invalid("time does not go back; advance to a later instant")
+        return await advanced(self, clock, to, max_s)
+
+
+async def advanced(bt: Betimes, clock: VirtualClock, to: Instant, max_s: float) -> TickResult:
+    """Go from one due instant to the next; stops early when it has taken too long."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + max_s
+    fired: dict[str, int] = {}
+    effects: dict[str, int] = {}
+    sends = 0
+    while True:
+        done = await bt.tick(max_s=max(0.1, until_s - loop.time()))
+        fired = {kind: fired.get(kind, 0) + done.fired.get(kind, 0) for kind in fired.keys() | done.fired.keys()}
+        effects = {end: effects.get(end, 0) + done.effects.get(end, 0) for end in effects.keys() | done.effects.keys()}
+        sends += done.sends
+        late = loop.time() >= until_s
+        if not done.complete and not late:
+            continue
+        if late or clock() >= to:
+            return msgspec.structs.replace(done, fired=fired, effects=effects, sends=sends, complete=not late)
+        clock.advance_to(to if done.next_due_at is None else min(to, max(done.next_due_at, clock())))
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

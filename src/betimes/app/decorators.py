@@ -1,0 +1,115 @@
+"""What an application declares in Python before it starts: handlers, runs, schedules, sensors, sources, a scorer.
+
+Declarations are kept here and put in force when `Betimes` opens, for its own tenant: a run's handler into the registry,
+schedules and sensors as definitions under the function's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from betimes.core.errors import Invalid
+from betimes.domains.automation.sensor_model import HandlerEvaluator
+from betimes.domains.targets import HandlerTarget
+from betimes.effects.enrichment import Provider
+from betimes.effects.evaluators import Evaluators
+from betimes.effects.handlers import Handlers
+from betimes.services.automation_views import ScheduleRequest, SensorRequest
+from betimes.services.intent_sources import Source
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Register = Callable[[Function], Function]
+_DURATION = re.compile(r"(\d+)\s*(s|m|h)")
+_UNIT_S = {"s": 1, "m": 60, "h": 3_600}
+
+
+class Declarations:
+    """Functions by what they are for."""
+
+    def __init__(self, handlers: Handlers, evaluators: Evaluators) -> None:
+        self.handlers = handlers
+        self.evaluators = evaluators
+        self.registry: dict[str, dict[str, Any]] = {}
+        self.schedules: list[ScheduleRequest] = []
+        self.sensors: list[SensorRequest] = []
+        self.sources: dict[str, Source] = {}
+        self.scorer: Provider | None = None
+
+    def handler(self, name: str) -> Register[Function]:
+        """The Python handler of this name, for targets, actions and runs."""
+        return self.handlers.handler(name)
+
+    def run(self, trigger_type: str, **entry: Any) -> Register[Function]:
+        """The handler of a trigger type's runs; `entry` overrides its registry entry."""
+
+        def register(function: Function) -> Function:
+            name = f"run.{trigger_type}"
+            self.handlers.handler(name)(function)
+            self.registry[trigger_type] = {**entry, "handler": {"kind": "python", "name": name}}
+            return function
+
+        return register
+
+    def schedule(self, cron: str, *, tz: str = "UTC", **settings: Any) -> Register[Function]:
+        """Call the function at these times; the schedule's id is the function's name unless `schedule_id` is given."""
+
+        def register(function: Function) -> Function:
+            name = settings.pop("schedule_id", None) or function.__name__
+            self.handlers.handler(f"schedule.{name}")(function)
+            target = HandlerTarget(f"schedule.{name}")
+            self.schedules.append(ScheduleRequest(schedule_id=name, cron=cron, timezone=tz, target=target, **settings))
+            return function
+
+        return register
+
+    def sensor(self, every: str = "30s", *, target: Any, **settings: Any) -> Register[Function]:
+        """Poll with the function; it is given the cursor and returns an `Evaluation`."""
+
+        def register(function: Function) -> Function:
+            name = settings.pop("sensor_id", None) or function.__name__
+            self.evaluators.evaluator(name)(function)
+            self.sensors.append(
+                SensorRequest(
+                    sensor_id=name, sensor_type="poll", target=target, interval_seconds=_seconds(every),
+                    evaluator=HandlerEvaluator(name), **settings,
+                )
+            )  # fmt: skip
+            return function
+
+        return register
+
+    def on_message(self, sensor_id: str, **settings: Any) -> Register[Function]:
+        """Call the function with every message pushed to this sensor."""
+
+        def register(function: Function) -> Function:
+            self.handlers.handler(f"message.{sensor_id}")(function)
+            target = HandlerTarget(f"message.{sensor_id}")
+            self.sensors.append(SensorRequest(sensor_id=sensor_id, sensor_type="push", target=target, **settings))
+            return function
+
+        return register
+
+    def source(self, name: str) -> Register[Function]:
+        """What conditions of intents are evaluated against: `price`, `portfolio`, `last_interaction`."""
+
+        def register(function: Function) -> Function:
+            if name in self.sources:
+                raise Invalid(f"there is a source {name!r} already; give this one another name")
+            self.sources[name] = function
+            return function
+
+        return register
+
+    def enrichment(self, function: Function) -> Function:
+        """Scores notifications between 0 and 1."""
+        self.scorer = function
+        return function
+
+
+def _seconds(every: str) -> int:
+    found = _DURATION.fullmatch(every.strip())
+    if not found:
+        raise Invalid(f"{every!r} is not a duration such as 30s, 5m or 1h")
+    return int(found[1]) * _UNIT_S[found[2]]

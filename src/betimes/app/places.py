@@ -1,0 +1,42 @@
+"""Database URLs: `sqlite:///betimes.db`, `postgresql://…`, `memory://`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from betimes.core.errors import Invalid
+from betimes.core.instants import Instant
+from betimes.engine.store import Store
+
+Clock = Callable[[], Instant]
+
+
+def store_at(url: str, clock: Clock | None = None) -> Store:
+    """The store a URL names; `clock` takes the place of the store's own time, and then only one process may use it."""
+    scheme, found, rest = url.partition("://")
+    if not found:
+        raise Invalid(f"{url!r} is not a database URL; say sqlite:///betimes.db, postgresql://… or memory://")
+    if scheme == "sqlite":
+        return _sqlite(rest.removeprefix("/"), clock)
+    if scheme in ("postgresql", "postgres"):
+        from betimes.stores.postgres import PostgresStore
+
+        return PostgresStore(url, clock=clock)
+    if scheme == "memory":
+        from betimes.stores.memory import MemoryStore
+
+        return MemoryStore(clock or system_clock)
+    raise Invalid(f"there is no store for {scheme}://; say sqlite:///betimes.db, postgresql://… or memory://")
+
+
+def _sqlite(path: str, clock: Clock | None) -> Store:
+    from betimes.stores.sqlite import SqliteStore
+
+    if not path:
+        raise Invalid("sqlite:// needs a file: sqlite:///betimes.db, or sqlite:////var/lib/betimes.db")
+    return SqliteStore(path, clock=clock) if clock else SqliteStore(path)
+
+
+def system_clock() -> Instant:
+    return time.time_ns() // 1_000

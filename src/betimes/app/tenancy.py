@@ -1,0 +1,54 @@
+"""Everything one caller may ask for, domain by domain."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from betimes.effects.evaluators import Evaluators
+from betimes.engine.engine import Engine
+from betimes.services.caller import Caller
+from betimes.services.intents import Intents
+from betimes.services.notifications import Notifications, Scorer
+from betimes.services.runs import Runs
+from betimes.services.schedules import Schedules
+from betimes.services.scores import Scores
+from betimes.services.sensors import Sensors
+from betimes.services.tenants import Tenants
+
+
+class Tenancy:
+    """The services of one caller; cheap to make, one per request."""
+
+    def __init__(self, engine: Engine, caller: Caller, *, evaluators: Evaluators, scorer: Scorer | None = None) -> None:
+        self.engine = engine
+        self.caller = caller
+        self._evaluators = evaluators
+        self._scorer = scorer
+
+    @cached_property
+    def runs(self) -> Runs:
+        return Runs(self.engine, self.caller)
+
+    @cached_property
+    def notifications(self) -> Notifications:
+        return Notifications(self.engine, self.caller, self._scorer)
+
+    @cached_property
+    def intents(self) -> Intents:
+        return Intents(self.engine, self.caller)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        return Schedules(self.engine, self.caller)
+
+    @cached_property
+    def sensors(self) -> Sensors:
+        return Sensors(self.engine, self.caller, evaluate=self._evaluators)
+
+    @cached_property
+    def scores(self) -> Scores:
+        return Scores(self.engine, self.caller)
+
+    @cached_property
+    def tenants(self) -> Tenants:
+        return Tenants(self.engine, self.caller)
