@@ -9,7 +9,7 @@ import msgspec
 from betimes.core.streams import ID_CHARS_MAX
 
 Id = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=ID_CHARS_MAX, pattern=r"^[A-Za-z0-9_+][A-Za-z0-9._~:@+|=-]*$")
+    str, msgspec.Meta(min_length=1, max_length=ID_CHARS_MAX, pattern=r"^[A-Za-z0-9_+][A-Za-z0-9._~:@+|=-]*\Z")
 ]
-HandlerName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+HandlerName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")]
 Url = Annotated[str, msgspec.Meta(min_length=8, max_length=2_000, pattern=r"^https?://")]

@@ -27,7 +27,7 @@ class _Target(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True,
 
 
 class TriggerTarget(_Target, tag="trigger", frozen=True):
-    trigger_type: Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+    trigger_type: Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}\Z")]
     account_id: Id | None = None
     """Left out: the subject's own."""
 
@@ -51,7 +51,7 @@ class SweepTarget(_Target, tag="sweep", frozen=True):
 
 
 class StreamName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    kind: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+    kind: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,31}\Z")]
     id: Id
 
 

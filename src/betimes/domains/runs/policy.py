@@ -11,7 +11,7 @@ from betimes.domains.names import HandlerName, Url
 Seconds = Annotated[int, msgspec.Meta(ge=0, le=2_592_000)]
 Cap = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 Budget = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
-TriggerType = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+TriggerType = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}\Z")]
 TierName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Mode: TypeAlias = Literal["enforce", "shadow"]
 
