@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from betimes.core.canonical import encode
 from betimes.core.windows import Window
 from betimes.domains.runs.gate import GATE, DecisionCostGateInput, DecisionCostGateOutput, evaluate, would_pass_at
-from betimes.domains.runs.slots import first_free_at, with_one, without_one
+from betimes.domains.runs.slots import PROMISE_SLACK_S, first_free_at, with_one, without_one
 from tests.runs.scenes import NINE, SECOND
 
 SPAN = 20
@@ -114,12 +114,12 @@ def window(seconds: list[int]) -> Window:
 
 
 def plainly(taken: list[int], promised: list[int], from_s: int, cap: int) -> int:
-    """The first second at which one more leaves no window of `SPAN` seconds over its cap."""
+    """The first second at which one more leaves no window of `SPAN` seconds over its cap, promises kept late."""
     for candidate in range(from_s, 10_000):
-        events = sorted([*taken, *promised, candidate])
-        if all(
-            sum(end - SPAN < other <= end for other in events) <= cap for end in events if 0 <= end - candidate < SPAN
-        ):
+        stays = [(second, SPAN) for second in taken]
+        stays += [(second, SPAN + PROMISE_SLACK_S) for second in (*promised, candidate)]
+        ends = [second for second, _ in stays if 0 <= second - candidate < SPAN + PROMISE_SLACK_S]
+        if all(sum(end - stay < second <= end for second, stay in stays) <= cap for end in ends):
             return candidate
     raise AssertionError("no slot")
 

@@ -10,9 +10,11 @@ from betimes.core.streams import StreamId
 from betimes.domains.runs.admission import needs
 from betimes.domains.runs.counters import QuotaState, SlotPromised, SlotReturned, SlotTaken
 from betimes.domains.runs.model import AccountState, RequestRun
+from betimes.domains.runs.slots import PROMISE_SLACK_S
 from betimes.testing.scenarios import Scenario
 from tests.runs.scenes import HOUR, MINUTE, NINE, QUOTA, SECOND, SECTIONS, account, entry, share_quota, signal
 
+SLACK = PROMISE_SLACK_S * SECOND
 CAPPED: dict[str, Any] = {"registry": {"SIGNAL_ARRIVED": entry(max_per_tenant_per_hour=2)}}
 
 
@@ -28,8 +30,10 @@ class Tenant:
         scenario = self.accounts.setdefault(name, account(stream=name, **self.runs))
         return self._with_quota(scenario, lambda: scenario.at(at).when(signal(**fields), key=f"{name}-{at}"))
 
-    def wake(self, name: str) -> Scenario[AccountState]:
+    def wake(self, name: str, at: Instant = 0) -> Scenario[AccountState]:
+        """Ring the account's alarm, when it is due or later."""
         scenario = self.accounts[name]
+        scenario.at(max(at, scenario.now))
         return self._with_quota(scenario, scenario.wakes)
 
     def _with_quota(self, scenario: Scenario[AccountState], act: Any) -> Scenario[AccountState]:
@@ -70,7 +74,7 @@ def test_each_deferred_trigger_gets_a_slot_beyond_those_promised() -> None:
     tenant = Tenant(**CAPPED)
     tenant.ask("a", NINE)
     tenant.ask("b", NINE + MINUTE)
-    expected = (HOUR, HOUR + MINUTE, 2 * HOUR, 2 * HOUR + MINUTE, 3 * HOUR)
+    expected = (HOUR, HOUR + MINUTE, 2 * HOUR + SLACK, 2 * HOUR + MINUTE + SLACK, 3 * HOUR + 2 * SLACK)
     for name, offset in zip("cdefg", expected, strict=True):
         tenant.ask(name, NINE + 2 * MINUTE).then_verdict("LATER", "TENANT_HOURLY_CAP", until=NINE + offset)
     for name in "cdefg":
@@ -101,16 +105,16 @@ def test_a_promise_is_given_back_when_its_retry_resolves() -> None:
 def test_more_than_a_day_away_is_skipped() -> None:
     tenant = Tenant(registry={"SIGNAL_ARRIVED": entry(max_per_tenant_per_hour=1)})
     tenant.ask("first", NINE)
-    for place in range(24):
-        name = f"w{place}"
-        tenant.ask(name, NINE).then_verdict("LATER", "TENANT_HOURLY_CAP", until=NINE + (place + 1) * HOUR)
+    for place in range(23):
+        until = NINE + (place + 1) * HOUR + place * SLACK
+        tenant.ask(f"w{place}", NINE).then_verdict("LATER", "TENANT_HOURLY_CAP", until=until)
     tenant.ask("last", NINE).then_verdict("NEVER", "TENANT_HOURLY_CAP").then_also(QUOTA)
 
 
 def test_the_slot_is_sought_from_where_the_accounts_own_limits_end() -> None:
-    tenant = Tenant(registry={"SIGNAL_ARRIVED": entry(cooldown_seconds=7200, max_per_tenant_per_hour=1)})
+    tenant = Tenant(registry={"SIGNAL_ARRIVED": entry(cooldown_seconds=7260, max_per_tenant_per_hour=1)})
     tenant.ask("a", NINE)
-    tenant.ask("a", NINE + MINUTE).then_verdict("LATER", "COOLDOWN", until=NINE + 2 * HOUR)
+    tenant.ask("a", NINE + MINUTE).then_verdict("LATER", "COOLDOWN", until=NINE + 2 * HOUR + MINUTE)
     tenant.ask("b", NINE + MINUTE).then_verdict("LATER", "TENANT_HOURLY_CAP", until=NINE + HOUR)
 
 

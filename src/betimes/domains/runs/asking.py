@@ -93,7 +93,7 @@ def case_of(asking: Asking) -> DecisionCostGateInput:
 
 
 def _promised_to_others(asking: Asking) -> Window:
-    """The promises that stand before this trigger. One that keeps its own, if late, has its slot whatever comes later."""
+    """The promises that stand before this trigger; it has its own slot for an hour, whatever was promised behind it."""
     slot_at = asking.due.slot_at
     promised = asking.quota.promised_by_type.get(asking.due.trigger_type, ())
     if slot_at is None:

@@ -1,9 +1,10 @@
 """A tenant's slots: when one more run fits among those that happened and those that are promised.
 
 Both are windows of (second, count). A run at second `t` fits if, with it, no hour ending at `t` or later holds more
-than the cap: neither those already run nor those promised lose theirs. Alarms ring a little late, and a run counts from
-when it really starts, so a promise is taken to be kept up to `PROMISE_SLACK_S` after its second: otherwise every promise
-an hour behind another would be broken.
+than the cap: neither those already run nor those promised lose theirs.
+
+Alarms ring a little late, and a run counts from when it is really allowed. So a promise is taken to be kept up to
+`PROMISE_SLACK_S` after its second; without that, each promise an hour behind another would be broken.
 """
 
 from __future__ import annotations
