@@ -41,4 +41,4 @@ def test_what_a_provider_said_is_kept_to_four_decimals(said: float, kept: int | 
 
 
 def test_and_is_shown_as_it_is_kept() -> None:
-    assert [str(unscaled(value)) for value in (0, 5000, 6431, 10_000)] == ["0", "0.5", "0.6431", "1"]
+    assert [unscaled(value) for value in (0, 5000, 6431, 10_000)] == ["0", "0.5", "0.6431", "1"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
 
 from betimes.core.instants import SECOND, Instant, earliest
 from betimes.core.jitter import spread
@@ -18,6 +19,25 @@ RANK = {"LOW": 0, None: 1, "MEDIUM": 1, "HIGH": 2, "CRITICAL": 3}
 """An absent priority counts as MEDIUM, never as LOW."""
 HIGH = RANK["HIGH"]
 _QUIET_MOVES_MAX = 8
+Value = TypeVar("Value")
+
+
+class once(Generic[Value]):  # noqa: N801 — used like a keyword
+    """A property computed when it is first asked for; `functools.cached_property` without its lock."""
+
+    def __init__(self, make: Callable[[Any], Value]) -> None:
+        self._make = make
+        self._name = make.__name__
+
+    @overload
+    def __get__(self, case: None, kind: Any = None) -> once[Value]: ...
+    @overload
+    def __get__(self, case: object, kind: Any = None) -> Value: ...
+    def __get__(self, case: Any, kind: Any = None) -> Any:
+        if case is None:
+            return self
+        value = case.__dict__[self._name] = self._make(case)
+        return value
 
 
 class Case:
@@ -58,7 +78,7 @@ class Case:
     def zone(self) -> str:
         return self.inbox.preferences.timezone
 
-    @cached_property
+    @once
     def incident(self) -> Incident | None:
         """The one that lasts longest, the person's or the tenant's."""
         running = [one for one in (self.inbox.incident, self.shared) if one and one.ends_at > self.now]
@@ -66,7 +86,7 @@ class Case:
 
     # -- duplicates
 
-    @cached_property
+    @once
     def matches(self) -> tuple[tuple[int, int | None, Instant], ...]:
         """Accepted items with the same or nearly the same text: the item, the distance (`None`: exact), and when."""
         item, since = self.item, self.now - self.policy.dedup.window_s * SECOND
@@ -81,7 +101,7 @@ class Case:
             if (near ^ one.near).bit_count() <= most and one.at > since and one.item != item.version
         )
 
-    @cached_property
+    @once
     def superseded(self) -> tuple[Item, ...]:
         """Waiting items of lower priority with this text, whose place it takes."""
         if not self.matches or "dedup" in self.policy.shadowed:
@@ -89,7 +109,7 @@ class Case:
         alike = {item for item, _, _ in self.matches}
         return tuple(one for one in self.inbox.waiting if one.version in alike and RANK[one.priority] < self.rank)
 
-    @cached_property
+    @once
     def duplicates(self) -> tuple[tuple[int, int | None, Instant], ...]:
         """What it is a duplicate of and cannot take the place of; exact matches first."""
         if not self.matches:
@@ -103,7 +123,7 @@ class Case:
         """An instant that many share, spread."""
         return boundary + spread(self.policy.jitter_s * SECOND, self.stream.tenant, self.stream.id, boundary)
 
-    @cached_property
+    @once
     def quiet_until(self) -> Instant | None:
         return quiet_until(self.inbox.preferences.quiet_hours, self.zone, self.now)
 
@@ -129,7 +149,7 @@ class Case:
 
     # -- channels
 
-    @cached_property
+    @once
     def open_channels(self) -> tuple[str, ...]:
         """Those listed that the person did not opt out of."""
         closed = self.inbox.preferences.opt_out.channels
@@ -144,7 +164,7 @@ class Case:
     def has_room(self, name: str) -> bool:
         return self.channel_free_at(name) <= self.now
 
-    @cached_property
+    @once
     def first_room_at(self) -> Instant | None:
         return earliest(*map(self.channel_free_at, self.open_channels))
 
@@ -165,11 +185,11 @@ class Case:
         hint = policy.hints.exact[self.item.priority]
         return scoring.score(policy.weights.exact, hint, ai, kind.base if kind else 0, recent, policy.recency_count)
 
-    @cached_property
+    @once
     def recent(self) -> int:
         return windows.count(self.inbox.delivered, self.now, 3_600)
 
-    @cached_property
+    @once
     def scored(self) -> scoring.Score:
         return self.score_with(self.recent)
 

@@ -90,8 +90,8 @@ def _answer(case: Case, raw: Verdict) -> Answer:
     return Answer(
         event_id=item.event_id,
         item=item.version,
-        score=str(case.scored.shown()) if scored else None,
-        ai=str(unscaled(case.policy.ai_for(item.event_type) if item.ai is None else item.ai)) if scored else None,
+        score=case.scored.shown() if scored else None,
+        ai=unscaled(case.policy.ai_for(item.event_type) if item.ai is None else item.ai) if scored else None,
         ai_source=item.ai_source if scored and item.ai is not None else "",
         flags=("AI_FALLBACK",) if scored and item.ai is None else (),
         defer_count=item.defer_count,

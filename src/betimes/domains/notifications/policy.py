@@ -41,6 +41,10 @@ class Thresholds(_Part, frozen=True):
             raise ValueError("never_below is above now_from; nothing would ever be postponed")
 
     @cached_property
+    def shown(self) -> tuple[str, str]:
+        return str(self.never_below), str(self.now_from)
+
+    @cached_property
     def now(self) -> int:
         return ten_thousandths(self.now_from)
 

@@ -134,7 +134,7 @@ def _score(case: Case) -> Finding:
     if case.digest_type and not case.digest_crons:
         return Finding()  # without a window, what a digest would gather is delivered singly, HIGH no less than LOW
     score, limits = case.scored, case.policy.thresholds_for(case.item.event_type)
-    seen = (str(score.shown()), str(limits.never_below), str(limits.now_from))
+    seen = (score.shown(), *limits.shown)
     if not score.reaches(limits.never):
         return Finding(seen, Hit("NEVER", "SCORE_BELOW_THRESHOLD"))
     if not score.reaches(limits.now):

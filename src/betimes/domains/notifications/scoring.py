@@ -6,12 +6,11 @@ of a policy's count, so everything is compared over that common denominator; not
 
 from __future__ import annotations
 
-from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 
 import msgspec
 
 ONE = 10_000
-DECIMALS = Decimal("0.000001")
 
 
 class Score(msgspec.Struct, frozen=True, gc=False):
@@ -23,10 +22,9 @@ class Score(msgspec.Struct, frozen=True, gc=False):
     def reaches(self, threshold: int) -> bool:
         return self.total >= threshold * ONE * self.count
 
-    def shown(self) -> Decimal:
+    def shown(self) -> str:
         """At most six decimals, cut off: what is below a threshold never reads as having reached it."""
-        exact = Decimal(self.total) / (ONE * ONE * self.count)
-        return exact.quantize(DECIMALS, ROUND_DOWN).normalize() + 0
+        return _decimal(self.total * 1_000_000 // (ONE * ONE * self.count), 6)
 
 
 class Factors(msgspec.Struct, frozen=True, gc=False):
@@ -61,5 +59,11 @@ def rounded(value: float | Decimal) -> int | None:
         return None
 
 
-def unscaled(value: int) -> Decimal:
-    return (Decimal(value) / ONE).normalize() + 0
+def unscaled(value: int) -> str:
+    return _decimal(value, 4)
+
+
+def _decimal(scaled: int, places: int) -> str:
+    """The shortest text of a scaled number."""
+    whole, fraction = divmod(scaled, 10**places)
+    return f"{whole}.{fraction:0{places}}".rstrip("0").rstrip(".")

@@ -20,6 +20,11 @@ _TOKENS_MAX = (1 << (_LANE_BITS - 1)) - 1
 _WORD = re.compile(r"\w+|#")
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 _BIAS = sum(1 << (_LANE_BITS * lane) for lane in range(BITS))
+_SPREAD = tuple(
+    sum(1 << (_LANE_BITS * place) for place in range(8) if byte >> place & 1).to_bytes(_LANE_BITS)
+    for byte in range(256)
+)
+"""A byte's eight bits, each in a lane of its own."""
 _DIGITS = bytes(ord("1") if byte & 0x80 else ord("0") for byte in range(256))
 
 
@@ -60,5 +65,5 @@ def distance(one: int, other: int) -> int:
 @lru_cache(maxsize=1 << 16)
 def _lanes(shingle: str) -> int:
     """The shingle's 64 hashed bits, each in a lane of its own, so that lanes can be added all at once."""
-    bits = int.from_bytes(blake2b(shingle.encode("utf-8", "surrogatepass"), digest_size=BITS // 8).digest())
-    return sum(1 << (_LANE_BITS * place) for place in range(BITS) if bits >> place & 1)
+    hashed = blake2b(shingle.encode("utf-8", "surrogatepass"), digest_size=BITS // 8).digest()
+    return int.from_bytes(b"".join(map(_SPREAD.__getitem__, hashed)))
