@@ -190,8 +190,8 @@ class PostgresByHand:
             f"INSERT INTO {schema}.ledger (tenant, kind, id, version, turn, at, schema, command, events, policy, prev, "
             "digest, collection, key, verdict, reply, actor, correlation, cause) "
             "SELECT $1, 'inbox', w.id, w.version, 'loop', w.at, 1, w.command, w.events, $2, w.prev, w.digest, "
-            "'notifications', w.key, w.verdict, w.reply, '', '', '' FROM unnest($3::text[], $4::bigint[], $5::bigint[], "
-            "$6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[]) "
+            "'notifications', w.key, w.verdict, w.reply, '', '', '' FROM unnest($3::text[], $4::bigint[], "
+            "$5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[]) "
             "w(id, version, at, command, events, prev, digest, key, verdict, reply)", TENANT, self._policy.fingerprint,
             *_columns((r.id, r.version, r.at, r.command, r.events, r.prev, r.digest, r.key, r.verdict, r.reply)
                       for r in rows),
@@ -207,10 +207,10 @@ class PostgresByHand:
         ]
         if calls:
             await connection.execute(
-                f"INSERT INTO {schema}.effect (tenant, kind, id, version, place, executor, created_at, next_attempt_at, "
-                "at_most_once, attempts_max, lease_s, to_tenant, to_kind, to_id, payload) "
-                "SELECT $1, 'inbox', w.id, w.version, w.place, w.executor, w.at, w.at, false, 3, 60, $1, 'inbox', w.id, "
-                "w.payload FROM unnest($2::text[], $3::bigint[], $4::int[], $5::text[], $6::bigint[], $7::text[]) "
+                f"INSERT INTO {schema}.effect (tenant, kind, id, version, place, executor, created_at, "
+                "next_attempt_at, at_most_once, attempts_max, lease_s, to_tenant, to_kind, to_id, payload) "
+                "SELECT $1, 'inbox', w.id, w.version, w.place, w.executor, w.at, w.at, false, 3, 60, $1, 'inbox', "
+                "w.id, w.payload FROM unnest($2::text[], $3::bigint[], $4::int[], $5::text[], $6::bigint[], $7::text[]) "
                 "w(id, version, place, executor, at, payload)", TENANT, *_columns(calls),
             )  # fmt: skip
 
