@@ -210,8 +210,8 @@ class PostgresByHand:
                 f"INSERT INTO {schema}.effect (tenant, kind, id, version, place, executor, created_at, "
                 "next_attempt_at, at_most_once, attempts_max, lease_s, to_tenant, to_kind, to_id, payload) "
                 "SELECT $1, 'inbox', w.id, w.version, w.place, w.executor, w.at, w.at, false, 3, 60, $1, 'inbox', "
-                "w.id, w.payload FROM unnest($2::text[], $3::bigint[], $4::int[], $5::text[], $6::bigint[], $7::text[]) "
-                "w(id, version, place, executor, at, payload)", TENANT, *_columns(calls),
+                "w.id, w.payload FROM unnest($2::text[], $3::bigint[], $4::int[], $5::text[], $6::bigint[], "
+                "$7::text[]) w(id, version, place, executor, at, payload)", TENANT, *_columns(calls),
             )  # fmt: skip
 
     async def close(self) -> None:
