@@ -278,6 +278,11 @@ class Betimes:
         await self.intent_worker(tenant).once(min(limit, 200))
         return await self.engine.tick(limit=limit, max_s=max_s, tenant=tenant)
 
+    @property
+    def is_virtual(self) -> bool:
+        """Whether time stands still until somebody moves it."""
+        return isinstance(self.clock, VirtualClock)
+
     async def advance(self, *, to: Instant, max_s: float = 25.0) -> TickResult:
         """Move a virtual clock, ringing every alarm on the way, in order, and carrying out what is due."""
         clock = self.clock

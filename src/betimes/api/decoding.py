@@ -1,0 +1,112 @@
+"""From bytes to what a handler is given: bounded, decoded, checked, with every problem named by its path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from betimes.api.problems import HttpProblem
+from betimes.api.routes import Route
+from betimes.core.checking import checked
+from betimes.core.errors import Invalid
+
+BODY_BYTES_MAX = 4 * 1024 * 1024
+DEPTH_MAX = 32
+BATCH_MAX = 500
+
+
+def json_of(raw: bytes, content_type: str | None) -> Any:
+    """The body as JSON values; 413, 415 or 400 when it cannot be."""
+    if len(raw) > BODY_BYTES_MAX:
+        raise HttpProblem(413, "BODY_TOO_LARGE", f"The body has {len(raw):,} bytes; at most {BODY_BYTES_MAX:,} fit.")
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise HttpProblem(415, "UNSUPPORTED_MEDIA_TYPE", "Send Content-Type: application/json.")
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise HttpProblem(400, "MALFORMED_JSON", f"The body is not JSON in UTF-8: {error}") from None
+    if not within_depth(value, DEPTH_MAX):
+        raise HttpProblem(400, "MALFORMED_JSON", f"The body is nested more than {DEPTH_MAX} levels deep.")
+    return value
+
+
+def within_depth(value: Any, levels: int) -> bool:
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [
+            part for whole in layer if isinstance(whole, dict | list)
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+        ]  # fmt: skip
+        if not layer:
+            return True
+    return False
+
+
+def query_of(route: Route, sent: Mapping[str, str]) -> Any:
+    """The query's parameters as the route's type; texts become numbers and truths."""
+    try:
+        return msgspec.convert(dict(sent), route.query, strict=False)
+    except msgspec.ValidationError:
+        found = []
+        for name, value in sent.items():
+            found += _query_problems(route, name, value)
+        found += [(f"query.{field.encode_name}", "is required") for field in msgspec.structs.fields(route.query)
+                  if field.required and field.encode_name not in sent]  # fmt: skip
+        raise Invalid(f"{len(found)} parameters are wrong", tuple(found)) from None
+
+
+def _query_problems(route: Route, name: str, value: str) -> list[tuple[str, str]]:
+    field = next((field for field in msgspec.structs.fields(route.query) if field.encode_name == name), None)
+    if field is None:
+        return [(f"query.{name}", "no such parameter")]
+    try:
+        msgspec.convert(value, field.type, strict=False)
+    except msgspec.ValidationError as error:
+        return [(f"query.{name}", str(error))]
+    return []
+
+
+def body_of(route: Route, value: Any, *, tenant: str, key: str | None, path: str = "") -> tuple[Any, str | None]:
+    """The body as the route's type, and the correlation id it carries, if any."""
+    correlation = None
+    if isinstance(value, dict):
+        value = {name: part for name, part in value.items() if name not in route.read_only}
+        fields = _fields(route.body)
+        if "tenant_id" in value and "tenant_id" not in fields:
+            _demand_own(value.pop("tenant_id"), tenant, path)
+        if "correlation_id" in value:
+            correlation = value["correlation_id"] if "correlation_id" in fields else value.pop("correlation_id")
+            if not isinstance(correlation, str | None) or len(correlation or "") > 128:
+                raise Invalid("1 field is wrong", ((_dotted(path, "correlation_id"), "a text of at most 128"),))
+        if route.key_field:
+            value = _with_key(value, route.key_field, key, path)
+    if route.body is Any:
+        return value, correlation
+    return checked(value, route.body, path), correlation
+
+
+def _fields(kind: Any) -> set[str]:
+    is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    return {field.encode_name for field in msgspec.structs.fields(kind)} if is_struct else set()
+
+
+def _demand_own(tenant_id: Any, tenant: str, path: str) -> None:
+    if tenant_id != tenant:
+        raise Invalid("tenant_id is not the key's tenant", ((_dotted(path, "tenant_id"), "not the key's tenant"),))
+
+
+def _with_key(value: dict[str, Any], field: str, key: str | None, path: str) -> dict[str, Any]:
+    """The header `Idempotency-Key` is the same thing as the key in the body."""
+    if key is None:
+        return value
+    if value.get(field, key) != key:
+        message = "differs from the header Idempotency-Key"
+        raise Invalid(f"{field} {message}", ((_dotted(path, field), message),))
+    return {**value, field: key}
+
+
+def _dotted(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,102 @@
+"""Problems: every status of 400 or more has one body, by RFC 9457, and says as much as the caller can act upon."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from betimes.core.errors import BetimesError, Invalid, Refused
+
+_log = logging.getLogger("betimes.api")
+
+TITLES = {
+    400: "The request cannot be read",
+    401: "A valid key is needed",
+    403: "The key may not do this",
+    404: "There is no such thing",
+    405: "This method is not allowed here",
+    409: "It cannot be done as things stand",
+    412: "It was changed since",
+    413: "The request is too large",
+    415: "The content type is not supported",
+    422: "The request is not valid",
+    429: "There are too many",
+    500: "Something went wrong",
+    501: "Something is not installed",
+    503: "Try again later",
+    504: "It took too long",
+}
+REFUSALS = {
+    # reasons of deciders that are not 409
+    "UNKNOWN_TRIGGER_TYPE": 422,
+    "NOT_FOUND": 404,
+    "VERSION_MISMATCH": 412,
+    "INVALID": 422,
+}
+CODES = {"TOO_LARGE": "BODY_TOO_LARGE", "VERSION_CONFLICT": "STORE_UNAVAILABLE", "DUPLICATE_KEY": "STORE_UNAVAILABLE"}
+RETRY_AFTER_S = 1
+
+
+class FieldProblem(msgspec.Struct, frozen=True):
+    path: str
+    message: str
+
+
+class Problem(msgspec.Struct, frozen=True):
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: list[FieldProblem]
+    error_id: str | None
+
+
+class HttpProblem(Exception):
+    """A problem that is the protocol's own: no key, no such route, a body that cannot be read."""
+
+    def __init__(
+        self, status: int, code: str, detail: str, *,
+        errors: tuple[tuple[str, str], ...] = (), headers: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.errors = errors
+        self.headers = headers or {}
+
+
+def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
+    """The problem an error is told as, with its headers. What was not expected is told by an id and nothing else."""
+    if isinstance(error, HttpProblem):
+        return _problem(error.status, error.code, str(error), error.errors), error.headers
+    if isinstance(error, Refused):
+        status = REFUSALS.get(error.reason, 409)
+        return _problem(status, error.reason, str(error)), {}
+    if isinstance(error, Invalid):
+        return _problem(422, "INVALID", str(error), error.problems), {}
+    if isinstance(error, BetimesError) and error.http_status != 500:
+        status = 503 if error.code in ("VERSION_CONFLICT", "DUPLICATE_KEY") else error.http_status
+        headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}
+        return _problem(status, CODES.get(error.code, error.code), str(error)), headers
+    error_id = uuid4().hex
+    _log.error("%s: an unexpected error", error_id, exc_info=error)
+    return _problem(500, "INTERNAL", "An unexpected error; its id is in the log.", (), error_id), {}
+
+
+def _problem(
+    status: int, code: str, detail: str, errors: tuple[tuple[str, str], ...] = (), error_id: str | None = None
+) -> Problem:
+    if status >= 500 and error_id is None:
+        error_id = uuid4().hex
+    fields = [FieldProblem(path, message) for path, message in errors]
+    return Problem(f"urn:betimes:problem:{code}", TITLES.get(status, "Problem"), status, detail, code, fields, error_id)
+
+
+def problem_body(error: BaseException) -> dict[str, Any]:
+    """The problem as an item of a batch has it."""
+    body: dict[str, Any] = msgspec.to_builtins(problem_of(error)[0])
+    return body

@@ -1,0 +1,187 @@
+"""Routes as data: method, path, scope, types, and the function that answers.
+
+Everything the server does with a request (decode, check, authorise, describe in OpenAPI) is read from here, so a route
+cannot forget any of it. A route without a scope cannot be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from betimes.core.errors import Invalid
+from betimes.core.instants import Instant
+from betimes.engine.engine import Engine
+from betimes.services.caller import Caller
+from betimes.services.intents import Intents
+from betimes.services.notifications import Notifications
+from betimes.services.runs import Runs
+from betimes.services.schedules import Schedules
+from betimes.services.scores import Scores
+from betimes.services.sensors import Sensors
+from betimes.services.tenants import Tenants
+
+Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+PUBLIC = "public"
+ANY_KEY = "any key"
+
+
+class Services(Protocol):
+    """Everything one caller may ask for; `betimes.app.Tenancy` is one."""
+
+    @property
+    def runs(self) -> Runs: ...
+    @property
+    def notifications(self) -> Notifications: ...
+    @property
+    def intents(self) -> Intents: ...
+    @property
+    def schedules(self) -> Schedules: ...
+    @property
+    def sensors(self) -> Sensors: ...
+    @property
+    def scores(self) -> Scores: ...
+    @property
+    def tenants(self) -> Tenants: ...
+
+
+class Application(Protocol):
+    """What is served; `betimes.app.Betimes` is one."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    def for_caller(self, caller: Caller) -> Services: ...
+
+    async def tick(self, *, limit: int = ..., max_s: float = ..., tenant: str | None = ...) -> Any: ...
+
+    async def advance(self, *, to: Instant, max_s: float = ...) -> Any: ...
+
+    @property
+    def is_virtual(self) -> bool: ...
+
+
+class Ask:
+    """One request: who asks, and everything they sent, decoded and checked."""
+
+    def __init__(
+        self,
+        application: Application,
+        caller: Caller,
+        scopes: tuple[str, ...],
+        *,
+        path: Mapping[str, str],
+        query: Any = None,
+        body: Any = None,
+        raw: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str] | None = None,
+        key_id: str = "",
+    ) -> None:
+        self.application = application
+        self.caller = caller
+        self.scopes = scopes
+        self.path = path
+        self.query = query
+        self.body = body
+        self.raw = raw
+        self.headers = headers or {}
+        self.parameters = parameters or {}
+        """The query as it was sent."""
+        self.key_id = key_id
+
+    @property
+    def engine(self) -> Engine:
+        return self.application.engine
+
+    @cached_property
+    def services(self) -> Services:
+        return self.application.for_caller(self.caller)
+
+    @property
+    def idempotency_key(self) -> str | None:
+        return self.headers.get("idempotency-key")
+
+    @property
+    def if_match(self) -> int | None:
+        """The version a change is made on condition of, from `If-Match: "3"`."""
+        return version_of(self.headers.get("if-match"))
+
+    @property
+    def only_create(self) -> bool:
+        return self.headers.get("if-none-match", "").strip() == "*"
+
+
+def version_of(tag: str | None) -> int | None:
+    if tag is None or tag.strip() == "*":
+        return None
+    text = tag.strip().removeprefix("W/").strip('"')
+    if not text.isdecimal():
+        raise Invalid("If-Match is the version in quotes", (("header.if-match", 'a version in quotes, such as "3"'),))
+    return int(text)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A body with its status and headers; a handler may also return the body alone."""
+
+    body: Any = None
+    status: int = 200
+    headers: dict[str, str] = {}
+
+
+class Empty(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No parameters."""
+
+
+class Traced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    trace: bool | None = None
+    """Whether the rules looked at are in the answer; by default yes, in a batch no."""
+
+
+class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    limit: int = 50
+    """1 to 200."""
+    cursor: str | None = None
+
+
+Handler: TypeAlias = Callable[[Ask], Awaitable[Any]]
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    method: Method
+    path: str
+    """With `{names}` in it."""
+    scope: str
+    """Of the key; `PUBLIC` needs none."""
+    answer: Handler
+    summary: str
+    tag: str
+    description: str = ""
+    query: type[msgspec.Struct] = Empty
+    body: Any = None
+    """The type of the request's body; `None` when it takes none."""
+    body_optional: bool = False
+    raw_body: bool = False
+    """The handler reads the body itself."""
+    reply: Any = None
+    """The type of the answer; `None` is 204."""
+    status: int = 200
+    batch: bool = False
+    """Takes `{"items": […]}` too."""
+    key_field: str = ""
+    """The field of the body that is the idempotency key, so that the header may stand for it."""
+    read_only: frozenset[str] = frozenset()
+    """Fields of an answer that may be sent back and are ignored."""
+    codes: tuple[tuple[int, str], ...] = ()
+    """Further problems, as (status, code)."""
+    deployment: bool = False
+    """Whether a key of the tenant `*` may use it."""
+    time_limit_s: float | None = 30.0
+    example: Any = None
+
+    def __post_init__(self) -> None:
+        if not self.scope:
+            raise Invalid(f"{self.method} {self.path} names no scope; every route needs one, or PUBLIC")

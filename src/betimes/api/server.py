@@ -1,0 +1,225 @@
+"""The ASGI application: from a request to a route's handler and back.
+
+In this order: correlation id, key, scope, tenant, path, query, body, handler under its time limit. Whatever goes
+wrong is a problem body. Deny by default: a route without a scope cannot be made, and without `dev` nobody gets in
+without a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as Served
+
+from betimes.api.decoding import BATCH_MAX, BODY_BYTES_MAX, body_of, json_of, query_of
+from betimes.api.problems import HttpProblem, problem_body, problem_of
+from betimes.api.routes import ANY_KEY, PUBLIC, Answer, Application, Ask, Route
+from betimes.core.errors import Invalid
+from betimes.core.streams import checked_stream
+from betimes.services.caller import Caller
+from betimes.services.scopes import allows
+from betimes.services.tenants import identify
+
+DEPLOYMENT_TENANT = "*"
+CORRELATION_CHARS_MAX = 128
+
+
+class Guard:
+    """Who may come in."""
+
+    def __init__(self, application: Application, *, dev: bool) -> None:
+        self._application = application
+        self._dev = dev
+
+    async def caller(self, request: Request, route: Route, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
+        """The caller, its scopes and its key's id; or 401, 403."""
+        if self._dev or route.scope == PUBLIC:
+            tenant = request.headers.get("x-tenant", "default") if self._dev else ""
+            if tenant:
+                checked_stream(tenant, "tenant", "x")
+            return Caller(tenant, "dev" if self._dev else "", correlation), ("admin",) if self._dev else (), ""
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        engine = self._application.engine
+        known = await identify(engine, token.strip(), await engine.store.now()) if kind.lower() == "bearer" else None
+        if known is None:
+            raise HttpProblem(
+                401, "UNAUTHENTICATED", "Send Authorization: Bearer bt_… with a key that is known and alive.",
+                headers={"WWW-Authenticate": "Bearer"},
+            )  # fmt: skip
+        if route.scope != ANY_KEY and not allows(known.scopes, route.scope):
+            raise HttpProblem(403, "MISSING_SCOPE", f"The key lacks the scope {route.scope}.")
+        if known.tenant == DEPLOYMENT_TENANT and not route.deployment and route.scope != ANY_KEY:
+            raise HttpProblem(403, "TENANT_REQUIRED", "This route belongs to a tenant; use a key of one.")
+        return Caller(known.tenant, known.name, correlation), known.scopes, known.key_id
+
+
+def serve(application: Application, routes: Iterable[Route], *, dev: bool = False) -> Starlette:
+    """The application behind HTTP."""
+    guard = Guard(application, dev=dev)
+    by_path: dict[str, list[Route]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, []).append(route)
+    served = [
+        Served(path, _endpoint(application, guard, {route.method: route for route in group}),
+               methods=sorted({route.method for route in group}))
+        for path, group in sorted(by_path.items(), key=lambda pair: pair[0].count("{"))
+    ]  # fmt: skip
+    return Starlette(routes=served, exception_handlers={HTTPException: _not_routed, Exception: _failed})
+
+
+def _endpoint(application: Application, guard: Guard, routes: Mapping[str, Route]) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        correlation = request.headers.get("x-correlation-id") or uuid4().hex
+        route = routes["GET" if request.method == "HEAD" else request.method]
+        try:
+            if len(correlation) > CORRELATION_CHARS_MAX:
+                raise Invalid("1 header is wrong", (("header.x-correlation-id", f"at most {CORRELATION_CHARS_MAX}"),))
+            answer = await _answered(application, guard, request, route, correlation)
+        except Exception as error:  # noqa: BLE001 — whatever went wrong is told as a problem
+            answer = _told(error)
+        if isinstance(answer, Response):
+            answer.headers.setdefault("X-Correlation-Id", correlation)
+            return answer
+        return _response(answer, {"X-Correlation-Id": correlation})
+
+    return endpoint
+
+
+async def _answered(
+    application: Application, guard: Guard, request: Request, route: Route, correlation: str
+) -> Answer | Response:
+    caller, scopes, key_id = await guard.caller(request, route, correlation)
+    ask = Ask(
+        application, caller, scopes, path=request.path_params, headers=request.headers,
+        parameters=dict(request.query_params), query=query_of(route, request.query_params), key_id=key_id,
+    )  # fmt: skip
+    if route.raw_body or route.body is not None:
+        ask.raw = await _read(request)
+    if route.raw_body or route.body is None:
+        return await _within(route, _call(route, ask))
+    if not ask.raw and route.body_optional:
+        value: Any = {}
+    else:
+        value = json_of(ask.raw, request.headers.get("content-type"))
+    if route.batch and isinstance(value, dict) and "items" in value:
+        return await _within(route, _batch(route, ask, value))
+    _decode(route, ask, value)
+    return await _within(route, _call(route, ask))
+
+
+async def _read(request: Request) -> bytes:
+    """The body, as far as it may go."""
+    raw = bytearray()
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > BODY_BYTES_MAX:
+            raise HttpProblem(413, "BODY_TOO_LARGE", f"The body has more than {BODY_BYTES_MAX:,} bytes.")
+    return bytes(raw)
+
+
+def _decode(route: Route, ask: Ask, value: Any, path: str = "") -> None:
+    ask.body, correlation = body_of(
+        route, value, tenant=ask.caller.tenant, key=None if path else ask.idempotency_key, path=path
+    )
+    if correlation:
+        ask.caller = msgspec.structs.replace(ask.caller, correlation=correlation)
+
+
+async def _within(route: Route, work: Awaitable[Answer | Response]) -> Answer | Response:
+    try:
+        async with asyncio.timeout(route.time_limit_s):
+            return await work
+    except TimeoutError:
+        limit = f"{route.time_limit_s:g} s"
+        raise HttpProblem(
+            504, "TIMEOUT", f"It took longer than {limit}; ask again under the same key.", headers={"Retry-After": "1"}
+        ) from None
+
+
+async def _call(route: Route, ask: Ask) -> Answer | Response:
+    answer = await route.answer(ask)
+    if isinstance(answer, Answer | Response):
+        return answer
+    return Answer(answer, route.status if answer is not None or route.reply is not None else 204)
+
+
+async def _batch(route: Route, ask: Ask, value: dict[str, Any]) -> Answer:
+    """Every item as if it came alone, in order; those of one stream keep theirs."""
+    items = value["items"]
+    if value.keys() != {"items"} or not isinstance(items, list) or not 1 <= len(items) <= BATCH_MAX:
+        raise Invalid("1 field is wrong", (("items", f"1 to {BATCH_MAX} items, and nothing beside them"),))
+    if ask.idempotency_key is not None:
+        message = "each item of a batch carries its own key"
+        raise Invalid(message, (("header.idempotency-key", message),))
+    answers = await asyncio.gather(*(_item(route, ask, item, place) for place, item in enumerate(items)))
+    return Answer({"items": answers})
+
+
+async def _item(route: Route, ask: Ask, item: Any, place: int) -> dict[str, Any]:
+    alone = Ask(
+        ask.application, ask.caller, ask.scopes, path=ask.path, headers=ask.headers, parameters=ask.parameters,
+        query=_untraced(ask.query), key_id=ask.key_id,
+    )  # fmt: skip
+    try:
+        _decode(route, alone, item, f"items[{place}]")
+        answer = await _call(route, alone)
+    except Exception as error:  # noqa: BLE001 — an item's problem is its own
+        problem = problem_body(_placed(error, f"items[{place}]"))
+        return {"index": place, "status": problem["status"], "body": None, "problem": problem}
+    assert isinstance(answer, Answer)
+    return {"index": place, "status": answer.status, "body": answer.body, "problem": None}
+
+
+def _placed(error: Exception, path: str) -> Exception:
+    """An item's bad fields are named by where they are in the batch."""
+    if not isinstance(error, Invalid):
+        return error
+    problems = ((name if name.startswith(path) else f"{path}.{name}", message) for name, message in error.problems)
+    return Invalid(str(error), tuple(problems))
+
+
+def _untraced(query: Any) -> Any:
+    """In a batch the trace is left out unless asked for."""
+    if getattr(query, "trace", True) is None:
+        return msgspec.structs.replace(query, trace=False)
+    return query
+
+
+# -- answers
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+def _response(answer: Answer, headers: dict[str, str]) -> Response:
+    if answer.status == 204:
+        return Response(status_code=204, headers={**headers, **answer.headers})
+    is_problem = answer.status >= 400
+    kind = "application/problem+json" if is_problem else "application/json"
+    return Response(_encoder.encode(answer.body), answer.status, headers={**headers, **answer.headers}, media_type=kind)
+
+
+def _told(error: BaseException) -> Answer:
+    problem, headers = problem_of(error)
+    return Answer(problem, problem.status, headers)
+
+
+async def _not_routed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        headers = dict(error.headers or {})
+        told = HttpProblem(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this path.", headers=headers)
+    else:
+        told = HttpProblem(404, "NOT_FOUND", "There is no such path; see /docs.")
+    return _response(_told(told), {})
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return _response(_told(error), {})

@@ -1,0 +1,83 @@
+"""Keys and scopes: deny by default."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from betimes.api.routes import Route
+from betimes.core.errors import Invalid
+from betimes.services.caller import Caller
+from betimes.services.moments import moment
+from betimes.services.tenants import NewKey, Rotation
+from tests.api.served import Site, site
+
+TRIGGER = {"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"}
+
+
+async def made(s: Site, *scopes: str, tenant: str = "acme") -> str:
+    tenants = s.bt.for_caller(Caller(tenant)).tenants
+    return (await tenants.create_key(NewKey(name="test", scopes=scopes))).secret or ""  # type: ignore[arg-type]
+
+
+async def test_without_a_key_nobody_gets_in() -> None:
+    async with site(dev=False) as s:
+        for client in (s.client, s.with_key("bt_acme~1_x"), s.with_key("nonsense"), s.as_tenant("acme")):
+            reply = await client("POST", "/v1/triggers", TRIGGER)
+            assert (reply.status, reply.json["code"]) == (401, "UNAUTHENTICATED")
+            assert reply.headers["www-authenticate"] == "Bearer"
+
+
+async def test_a_key_does_what_its_scopes_say_and_is_bound_to_its_tenant() -> None:
+    async with site(dev=False) as s:
+        writer = s.with_key(await made(s, "runs:write"))
+        allowed = await writer("POST", "/v1/triggers", TRIGGER, x_tenant="other")
+        assert allowed.json["result"] == "ALLOW"
+        denied = await writer("GET", "/v1/runs")
+        assert (denied.status, denied.json["code"]) == (403, "MISSING_SCOPE")
+        assert "runs:read" in denied.json["detail"]
+        admin = s.with_key(await made(s, "admin"))
+        assert [run["account_id"] for run in (await admin("GET", "/v1/runs")).json["items"]] == ["a"]
+        other = s.with_key(await made(s, "admin", tenant="other"))
+        assert (await other("GET", "/v1/runs")).json["items"] == []
+
+
+async def test_a_deployments_key_is_not_for_a_tenants_routes() -> None:
+    async with site(dev=False) as s:
+        reply = await s.with_key(await made(s, "admin", tenant="*"))("GET", "/v1/runs")
+        assert (reply.status, reply.json["code"]) == (403, "TENANT_REQUIRED")
+
+
+async def test_a_rotated_key_has_two_secrets_for_a_while_and_a_revoked_one_none() -> None:
+    async with site(dev=False) as s:
+        tenants = s.bt.for_caller(Caller("acme")).tenants
+        key = await tenants.create_key(NewKey(name="test", scopes=("runs:read",)))
+        rotated = await tenants.rotate_key(key.key_id, Rotation(60))
+
+        async def status(secret: str | None) -> int:
+            return (await s.with_key(secret or "")("GET", "/v1/runs")).status
+
+        assert [await status(key.secret), await status(rotated.secret)] == [200, 200]
+        s.clock.advance(60)
+        assert [await status(key.secret), await status(rotated.secret)] == [401, 200]
+        await tenants.revoke_key(key.key_id)
+        assert await status(rotated.secret) == 401
+
+
+async def test_an_expired_key_is_unknown() -> None:
+    async with site(dev=False) as s:
+        tenants = s.bt.for_caller(Caller("acme")).tenants
+        ends = moment(s.clock()) + timedelta(seconds=10)
+        key = await tenants.create_key(NewKey(name="test", scopes=("runs:read",), expires_at=ends))
+        client = s.with_key(key.secret or "")
+        assert (await client("GET", "/v1/runs")).status == 200
+        s.clock.advance(10)
+        assert (await client("GET", "/v1/runs")).status == 401
+
+
+def test_a_route_without_a_scope_cannot_be_made() -> None:
+    async def nothing(ask: object) -> None: ...
+
+    with pytest.raises(Invalid, match="names no scope"):
+        Route(method="GET", path="/x", scope="", answer=nothing, summary="", tag="")
