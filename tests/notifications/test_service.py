@@ -111,6 +111,13 @@ async def test_a_batch_answers_each_in_order(backend: Backend, tmp_path: Path) -
         assert [s.event_id if not isinstance(s, BetimesError) else type(s) for s in found] == ["e3", NotFound, "e0"]
 
 
+async def test_batches_have_bounds(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        for asked in (p.service.send_many([]), p.service.send_many([request()] * 501), p.service.statuses(["e"] * 101)):
+            with pytest.raises(Invalid):
+                await asked
+
+
 async def test_what_waits_goes_out_when_its_time_has_come(backend: Backend, tmp_path: Path) -> None:
     async with people(backend, tmp_path) as p:
         p.clock.advance_to(ONE_AM)

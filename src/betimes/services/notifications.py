@@ -30,6 +30,8 @@ from betimes.services.moments import instant, moment
 from betimes.services.notification_stories import Story, deliveries_of, told
 from betimes.services.notification_texts import note_of
 from betimes.services.notifications_views import (
+    BATCH_MAX,
+    STATUS_BATCH_MAX,
     ClassifyRequest,
     DeliveryView,
     NotificationRequest,
@@ -85,6 +87,7 @@ class Notifications(Inboxes):
         self, requests: Sequence[Mapping[str, Any] | NotificationRequest], *, trace: bool = False
     ) -> list[NotificationVerdict | BetimesError]:
         """Each as if it came alone, those to one person in their order; an error stands where an answer would."""
+        _check_size("items", len(requests), BATCH_MAX)
         asked = [await self._checked(request) for request in requests]
         fine = [request for request in asked if isinstance(request, NotificationRequest)]
         commands = await self._enriched(fine)
@@ -216,6 +219,7 @@ class Notifications(Inboxes):
 
     async def statuses(self, event_ids: Sequence[str]) -> list[NotificationStatus | BetimesError]:
         """The status of each, in order; an error stands where an answer would."""
+        _check_size("event_ids", len(event_ids), STATUS_BATCH_MAX)
         return [await self._status(event_id) for event_id in event_ids]
 
     async def _status(self, event_id: str) -> NotificationStatus | BetimesError:
@@ -268,6 +272,11 @@ class Notifications(Inboxes):
             segment_id=None if dry else recorded.segment_id,
             trace=trace_of(self.engine.kinds, verdict) if trace else None,
         )
+
+
+def _check_size(name: str, count: int, most: int) -> None:
+    if not 1 <= count <= most:
+        raise Invalid(f"{name}: 1 to {most}, not {count:,}", ((name, f"1 to {most}"),))
 
 
 def _rung(view: View[InboxState], policy: Policy, now: Instant) -> View[InboxState]:
