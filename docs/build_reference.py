@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -14,6 +15,9 @@ from betimes.core import errors
 from betimes.core.errors import STATUS, BetimesError
 from betimes.engine.pruning import Retention
 from betimes.engine.settings import EngineSettings
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from docs.reference_domains import domains, field_notes, routes
 
 PAGE = Path(__file__).with_name("reference.md")
 ENGINE = Path(inspect.getfile(engine)).parent
@@ -48,6 +52,8 @@ def reference() -> str:
             "What went wrong while nobody was waiting for it is given to `Engine(…, report=…)`, by default a log line.",
             "",
             *(f"- `{word}`" for word in sorted(report_words())),
+            *domains(),
+            *routes(),
             "",
         ]
     )
@@ -62,18 +68,6 @@ def settings_table(kind: type[Any]) -> Iterator[str]:
     )
     for field in kind.__struct_fields__:
         yield f"| `{field}` | {defaults[field]!r} | {notes.get(field, '')} |"
-
-
-def field_notes(kind: type[Any]) -> dict[str, str]:
-    """The string under each field, which `inspect` does not keep."""
-    body = ast.parse(inspect.getsource(kind)).body[0]
-    assert isinstance(body, ast.ClassDef)
-    notes = {}
-    for field, note in zip(body.body, body.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(note, ast.Expr) and isinstance(note.value, ast.Constant):
-            assert isinstance(field.target, ast.Name)
-            notes[field.target.id] = " ".join(str(note.value.value).split())
-    return notes
 
 
 def error_table() -> Iterator[str]:
