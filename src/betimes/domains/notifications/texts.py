@@ -40,7 +40,7 @@ def masked(text: str) -> str:
 
 def exact_hash(*parts: str) -> str:
     """The identity of these parts, each delimited."""
-    sized = "".join(f"{len(part)}:{part}" for part in parts)
+    sized = " ".join((*map(str, map(len, parts)), *parts))
     return urlsafe_b64encode(sha256(sized.encode("utf-8", "surrogatepass")).digest())[:EXACT_CHARS].decode()
 
 

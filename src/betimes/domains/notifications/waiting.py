@@ -74,6 +74,8 @@ def release(draft: Draft, judgement: Judgement, is_new: bool) -> tuple[str, ...]
 
 def _take_places(draft: Draft, case: Case) -> None:
     """Waiting originals of lower priority end as duplicates of what takes their place."""
+    if not case.superseded:
+        return
     distances = {item: distance for item, distance, _ in reversed(case.matches)}
     for one in case.superseded:
         draft.suppress(one, "DEDUP_EXACT" if distances[one.version] is None else "DEDUP_NEAR")
