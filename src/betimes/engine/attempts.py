@@ -17,7 +17,7 @@ import msgspec
 
 from betimes.core.errors import BetimesError, Conflict, StoreError, Unknown
 from betimes.core.instants import Instant
-from betimes.core.segments import Recorded
+from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.domains.tenant.model import DEPLOYMENT, tenant_stream
 from betimes.engine.cache import StateCache
@@ -26,11 +26,14 @@ from betimes.engine.kinds import Kinds
 from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import NOT_CACHED, Ask, Changes, DueIndex, Row, Store, Tx
+from betimes.engine.store import NOT_CACHED, Ask, DueIndex, Row, Store, Tx, WritesAhead
 from betimes.engine.workspace import Workspace, reads_of, streams_of
 
 Result: TypeAlias = Recorded | BetimesError | None
 """What became of a job: recorded, failed, or `None`: held, to be done in a later batch."""
+Picked: TypeAlias = list[tuple[StreamId, Row]]
+SLICE = 1_024
+"""Streams of a pass that are decided at a time, while those before them are written."""
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +75,7 @@ class Attempts:
 
     async def attempt_due(self, due: Due, jobs: list[Job]) -> list[Result]:
         """The same for streams that are due; `jobs` is filled with the job of each."""
-        picked: list[tuple[StreamId, Row]] = []
+        picked: Picked = []
         try:
             results = await self._commit(self._pick(due, picked, jobs), jobs, due, picked)
         except BaseException:
@@ -83,7 +86,7 @@ class Attempts:
             return await self.attempt(jobs)
         return results
 
-    def _as_jobs(self, due: Due, picked: list[tuple[StreamId, Row]], jobs: list[Job]) -> None:
+    def _as_jobs(self, due: Due, picked: Picked, jobs: list[Job]) -> None:
         """What was decided plainly was not written: every stream becomes a job."""
         if due.plainly:
             due.plainly.done.clear()
@@ -134,7 +137,7 @@ class Attempts:
         return ()
 
     @asynccontextmanager
-    async def _pick(self, due: Due, picked: list[tuple[StreamId, Row]], jobs: list[Job]) -> AsyncIterator[Tx]:
+    async def _pick(self, due: Due, picked: Picked, jobs: list[Job]) -> AsyncIterator[Tx]:
         limit = min(due.limit, self._settings.batch_max)
         begin = self._store.begin_due(due.by, due.kinds, limit, until_at=due.until_at, tenant=due.tenant)
         async with begin as tx:
@@ -147,17 +150,30 @@ class Attempts:
                 await tx.extend(Ask(more, ask.reads, ask.keys))
             yield tx
 
-    def _decide_plainly(self, workspace: Workspace, tx: Tx, due: Due, picked: list[tuple[StreamId, Row]]) -> list[Job]:
-        """Decide what is plain; the jobs of what is not."""
+    async def _decide_plainly(self, workspace: Workspace, tx: Tx, due: Due, picked: Picked) -> list[Job]:
+        """Decide what is plain, slice by slice, each written while the next is decided; the jobs of what is not."""
         assert due.plainly is not None
-        left = due.plainly.decide(workspace, picked, tx.now, self._kinds, self._settings, self._turn_id)
+        left: list[StreamId] = []
+        writing: asyncio.Future[None] | None = None
+        try:
+            for start in range(0, len(picked), SLICE):
+                rows = picked[start : start + SLICE]
+                left += due.plainly.decide(workspace, rows, tx.now, self._kinds, self._settings, self._turn_id)
+                if len(picked) > SLICE and isinstance(tx, WritesAhead):
+                    if writing:
+                        await writing
+                    writing = asyncio.ensure_future(tx.write_ahead(*workspace.taken_ahead()))
+                    await asyncio.sleep(0)  # so that it starts
+        finally:
+            if writing:
+                await writing
         return [due.make(stream) for stream in left]
 
     # -- deciding and committing
 
     async def _commit(
         self, begin: AbstractAsyncContextManager[Tx], jobs: list[Job], due: Due | None = None,
-        picked: list[tuple[StreamId, Row]] | None = None,
+        picked: Picked | None = None,
     ) -> list[Result] | None:  # fmt: skip
         """Decide and commit; `None` if the commit was cut off and did not arrive, so that it can be done again."""
         results: list[Result] = []
@@ -166,14 +182,14 @@ class Attempts:
             async with begin as tx:
                 workspace = self._workspace(tx)
                 if due and due.plainly and picked:
-                    jobs += self._decide_plainly(workspace, tx, due, picked)
+                    jobs += await self._decide_plainly(workspace, tx, due, picked)
                 if more := workspace.still_needed(jobs):
                     await tx.extend(Ask({stream: self._cache.version(stream) for stream in more}))
                 results = [self._take(workspace, job) for job in jobs]
                 if workspace.seal():
                     await tx.commit(workspace.changes)
         except Unknown:
-            if workspace is None or not await self._arrived(workspace.changes):
+            if workspace is None or not await self._arrived(workspace.first_segment):
                 return None
         except Conflict:
             self._conflicted(workspace, jobs)
@@ -181,7 +197,7 @@ class Attempts:
         except StoreError:
             raise
         except Exception:
-            if workspace is None or not await self._arrived(workspace.changes):
+            if workspace is None or not await self._arrived(workspace.first_segment):
                 raise  # nothing promises that a commit that failed unexpectedly wrote nothing, so it is looked up
         workspace.keep()
         self.on_commit(workspace)
@@ -209,11 +225,11 @@ class Attempts:
         if len(jobs) == 1:
             jobs[0].also_locks = (*jobs[0].also_locks, *workspace.created())
 
-    async def _arrived(self, changes: Changes) -> bool:
+    async def _arrived(self, probe: Segment | None) -> bool:
         """Whether a batch whose answer was lost is in the store; `Unknown` if that cannot be found out in time."""
-        if not changes.segments:
+        if probe is None:
             return False
-        probe, settings = changes.segments[0], self._settings
+        settings = self._settings
         ask = Ask({probe.stream: NOT_CACHED}, waits={probe.stream})
         try:
             async with asyncio.timeout(settings.unknown_resolve_s):

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -176,6 +176,18 @@ class Tx(Protocol):
 
     async def turn_at(self, stream: StreamId, version: int) -> str | None:
         """The turn that wrote this version, to tell after `Unknown` whether it was ours."""
+
+
+@runtime_checkable
+class WritesAhead(Protocol):
+    """A transaction of a store that can write while the engine decides; those of other stores get everything at once.
+
+    What is written ahead is part of the transaction like all the rest: seen by nobody before the commit, undone without
+    it.
+    """
+
+    async def write_ahead(self, streams: list[StreamWrite], segments: list[Segment]) -> None:
+        """Write rows and segments of a large batch before its commit; raises what a commit would."""
 
 
 class WaitingSend(NamedTuple):

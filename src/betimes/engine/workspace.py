@@ -33,9 +33,9 @@ from betimes.core.errors import (
     UnknownKind,
     WakeFailed,
 )
-from betimes.core.instants import Instant
+from betimes.core.instants import Instant, earliest
 from betimes.core.policies import Policy
-from betimes.core.segments import Recorded
+from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
 from betimes.domains.tenant.model import DEPLOYMENT, tenant_stream
 from betimes.engine.cache import Cached, StateCache
@@ -75,6 +75,8 @@ class Workspace:
         self.changes = Changes()
         self.written: list[StreamWrite] = []
         """Rows of streams that were decided outside the working set."""
+        self._first: Segment | None = None
+        self._first_alarm_at: Instant | None = None
         self._policies_used: dict[str, Policy] = {}
         self._policies_named: dict[str, Policy] = {}
 
@@ -155,7 +157,21 @@ class Workspace:
         self._policies.saved(self.changes.policies)
 
     def first_alarm_at(self) -> Instant | None:
-        return min((write.alarm_at for write in self.changes.streams if write.alarm_at is not None), default=None)
+        return earliest(self._first_alarm_at, *(write.alarm_at for write in self.changes.streams))
+
+    def taken_ahead(self) -> tuple[list[StreamWrite], list[Segment]]:
+        """Hand over what was decided outside the working set, to be written before the rest."""
+        streams, segments = self.written, self.changes.segments
+        self.written, self.changes.segments = [], []
+        if segments:
+            self._first = self._first or segments[0]
+            self._first_alarm_at = earliest(self._first_alarm_at, *(write.alarm_at for write in streams))
+        return streams, segments
+
+    @property
+    def first_segment(self) -> Segment | None:
+        """One segment of the batch, by which it is found again."""
+        return self._first or next(iter(self.changes.segments), None)
 
     def created(self) -> tuple[StreamId, ...]:
         """Streams written without having been locked."""
@@ -166,10 +182,12 @@ class Workspace:
         changes = self.changes
         changes.streams = [live.row() for live in self._lives.values() if live.version != live.base]
         changes.streams += self.written
-        if changes.segments:
+        if self.first_segment:
             unsaved = (policy for policy in self._policies_named.values() if not self._policies.is_saved(policy))
             changes.policies = {policy.fingerprint: policy.body for policy in unsaved}
-        return bool(changes.streams or changes.sends_applied or changes.sends_dead or changes.settlements)
+        return bool(
+            self._first or changes.streams or changes.sends_applied or changes.sends_dead or changes.settlements
+        )
 
     # -- what a job needs
 

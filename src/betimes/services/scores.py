@@ -7,7 +7,7 @@ Every write answers with the score as that write left it, also when it is answer
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, TypeAlias
 
@@ -17,6 +17,7 @@ from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Command
 from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
 from betimes.core.instants import Instant, render
+from betimes.core.policies import Policy
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.domains.names import Id
@@ -109,24 +110,50 @@ class Adjustment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError("give one of delta and score")
 
 
+class Known(msgspec.Struct, frozen=True):
+    """What a request is checked against before it is submitted; the decider checks it again."""
+
+    policy: Policy
+    now: Instant
+
+    def check(
+        self, moments: Mapping[str, Instant | None], *, status: str | None = None, chapter: StageName | None = None,
+        interaction: str | None = None,
+    ) -> None:  # fmt: skip
+        """Refuse what is in the future and names the policy does not know, all at once."""
+        policy = self.policy[ScoresPolicy]
+        wrong = [(name, f"{render(at)} is in the future") for name, at in moments.items() if at and at > self.now]
+        wrong += [
+            (path, f"no such {what}: {name}; known are {', '.join(map(str, names))}")
+            for path, what, name, names in (
+                ("game_status", "status", status, (*policy.active_statuses, *policy.paused_statuses)),
+                ("chapter", "stage", chapter, tuple(policy.terms)),
+                ("type", "interaction", interaction, (*policy.interactions, *policy.uncounted_interactions)),
+            )
+            if name is not None and name not in names
+        ]
+        if wrong:
+            raise Invalid("; ".join(f"{path}: {message}" for path, message in wrong), tuple(wrong))
+
+
 class Scores(Sweeps):
     """Scores for one caller."""
 
     # -- writing
 
     async def create(self, request: NewScore, *, key: str | None = None) -> WrittenScore:
-        await self._check_past(
-            created_at=request.created_at,
-            last_interaction_at=request.last_interaction_at,
-            last_decay_applied_at=request.last_decay_applied_at,
-        )
-        await self._check_names(status=request.game_status, chapter=request.chapter)
-        command = CreateScore(
-            _points("score", request.score, 0, 100), request.chapter, request.game_status, instant(request.created_at),
-            instant(request.last_interaction_at), instant(request.last_decay_applied_at),
-        )  # fmt: skip
+        return await self._create(request, key, await self._known())
+
+    async def _create(self, request: NewScore, key: str | None, known: Known) -> WrittenScore:
+        moments = {
+            "created_at": instant(request.created_at), "last_interaction_at": instant(request.last_interaction_at),
+            "last_decay_applied_at": instant(request.last_decay_applied_at),
+        }  # fmt: skip
+        known.check(moments, status=request.game_status, chapter=request.chapter)
+        score = _points("score", request.score, 0, 100)
+        command = CreateScore(score, request.chapter, request.game_status, *moments.values())
         recorded = await self._write(request.user_id, "create", command, request, key)
-        return await self._written(recorded)
+        return await self._written(recorded, known)
 
     async def create_many(self, requests: Sequence[NewScore], *, keys: Sequence[str | None] = ()) -> _Imported:
         """The bulk import: each stands alone, in order; what went wrong with one is in its place."""
@@ -134,31 +161,33 @@ class Scores(Sweeps):
         window = self.engine.settings.batch_max
         answers: _Imported = []
         for start in range(0, len(requests), window):
+            known = await self._known()
             at_once = zip(requests[start : start + window], given[start : start + window], strict=True)
-            answers += await asyncio.gather(*(self._created(request, key) for request, key in at_once))
+            answers += await asyncio.gather(*(self._created(request, key, known) for request, key in at_once))
         return answers
 
-    async def _created(self, request: NewScore, key: str | None) -> WrittenScore | BetimesError:
+    async def _created(self, request: NewScore, key: str | None, known: Known) -> WrittenScore | BetimesError:
         try:
-            return await self.create(request, key=key)
+            return await self._create(request, key, known)
         except BetimesError as error:
             return error
 
     async def interact(self, user_id: str, request: Interaction, *, key: str | None = None) -> InteractionAnswer:
-        await self._check_past(timestamp=request.timestamp)
-        await self._check_names(interaction=request.type)
-        command = Interact(request.type, instant(request.timestamp))
+        known, at = await self._known(), instant(request.timestamp)
+        known.check({"timestamp": at}, interaction=request.type)
+        command = Interact(request.type, at)
         recorded = await self._write(user_id, "interact", command, request, key)
         reply = _reply(recorded)
         decay = decay_result(user_id, reply.decay, recorded.at, recorded.segment_id) if reply.decay else None
-        return interaction_answer(await self._written(recorded), reply.counted, reply.created, decay)
+        return interaction_answer(await self._written(recorded, known), reply.counted, reply.created, decay)
 
     async def set_status(self, user_id: str, request: StatusChange, *, key: str | None = None) -> WrittenScore:
-        policy = await self._check_names(status=request.game_status, chapter=request.chapter)
-        if request.timeout_seconds is not None and request.game_status not in policy.paused:
+        known = await self._known()
+        known.check({}, status=request.game_status, chapter=request.chapter)
+        if request.timeout_seconds is not None and request.game_status not in known.policy[ScoresPolicy].paused:
             raise _invalid("timeout_seconds", "only a pause can time out")
         command = SetStatus(request.game_status, request.reason or "", request.chapter, request.timeout_seconds)
-        return await self._written(await self._write(user_id, "status", command, request, key))
+        return await self._written(await self._write(user_id, "status", command, request, key), known)
 
     async def adjust(self, user_id: str, request: Adjustment, *, key: str | None = None) -> AdjustAnswer:
         command = AdjustScore(
@@ -182,17 +211,13 @@ class Scores(Sweeps):
                 raise NotFound(str(refused)) from None
             raise
 
-    async def _written(self, recorded: Recorded) -> WrittenScore:
+    async def _written(self, recorded: Recorded, known: Known) -> WrittenScore:
         """The score as the write left it, by the policy it was decided under."""
-        policy = await self.recorded_policy(recorded)
+        policy = known.policy
+        if policy.fingerprint != recorded.policy and (body := await self.engine.store.policy(recorded.policy)):
+            policy = self.engine.book.saved(body)
         state = _reply(recorded).state
-        return written(recorded.stream.id, state, policy, recorded.at, recorded.segment_id)
-
-    async def recorded_policy(self, recorded: Recorded) -> ScoresPolicy:
-        in_force = await self.engine.policy_of(recorded.stream.tenant)
-        if in_force.fingerprint != recorded.policy and (body := await self.engine.store.policy(recorded.policy)):
-            in_force = self.engine.book.saved(body)
-        return in_force[ScoresPolicy]
+        return written(recorded.stream.id, state, policy[ScoresPolicy], recorded.at, recorded.segment_id)
 
     async def _segment(self, recorded: Recorded) -> Segment:
         _, segments = await self.engine.store.history(recorded.stream, recorded.version - 1, 1)
@@ -203,35 +228,8 @@ class Scores(Sweeps):
     async def _events(self, recorded: Recorded) -> tuple[Any, ...]:
         return self.engine.kinds.of(recorded.stream).events(await self._segment(recorded))
 
-    # -- what a request may say
-
-    async def _check_past(self, **moments: Moment | None) -> None:
-        given = {name: at for name, when in moments.items() if (at := instant(when)) is not None}
-        if not given:
-            return
-        now = await self.engine.store.now()
-        late = tuple((name, f"{render(at)} is in the future") for name, at in given.items() if at > now)
-        if late:
-            raise Invalid("; ".join(f"{name}: {message}" for name, message in late), late)
-
-    async def _check_names(
-        self, *, status: str | None = None, chapter: StageName | None = None, interaction: str | None = None
-    ) -> ScoresPolicy:
-        """Refuse names the policy does not know, all at once."""
-        policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
-        interactions = (*policy.interactions, *policy.uncounted_interactions)
-        wrong = [
-            (path, f"no such {what}: {name}; known are {', '.join(map(str, known))}")
-            for path, what, name, known in (
-                ("game_status", "status", status, (*policy.active_statuses, *policy.paused_statuses)),
-                ("chapter", "stage", chapter, tuple(policy.terms)),
-                ("type", "interaction", interaction, interactions),
-            )
-            if name is not None and name not in known
-        ]
-        if wrong:
-            raise Invalid("; ".join(message for _, message in wrong), tuple(wrong))
-        return policy
+    async def _known(self) -> Known:
+        return Known(await self.engine.policy_of(self.caller.tenant), await self.engine.store.now())
 
     # -- reading
 

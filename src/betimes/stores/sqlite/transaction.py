@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 from betimes.core.canonical import encode
 from betimes.core.instants import Instant
+from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes, DueIndex, Row, SeenKey
+from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes, DueIndex, Row, SeenKey, StreamWrite
 from betimes.stores.sqlite.commit import write_changes
 from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.lane import Lane
@@ -82,6 +83,10 @@ class SqliteTx:
             return turn
 
         return await self._step(job)
+
+    async def write_ahead(self, streams: list[StreamWrite], segments: list[Segment]) -> None:
+        part = Changes(streams=streams, segments=segments)
+        await self._step(lambda connection: write_changes(connection, part, self._places, self.now))
 
     async def commit(self, changes: Changes) -> None:
         def job(connection: Connection) -> None:

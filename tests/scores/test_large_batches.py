@@ -1,0 +1,120 @@
+"""Batches so large that they are written while they are decided: still all or nothing, and sound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from betimes.core.errors import Conflict, Unavailable, Unknown
+from betimes.engine import attempts
+from betimes.engine.replay import verify
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import WritesAhead
+from betimes.services.sweeps import SweepResult
+from betimes.stores.postgres.transaction import PostgresTx
+from betimes.stores.sqlite.transaction import SqliteTx
+from tests.engine.worlds import World
+from tests.scores.test_service import overdue
+from tests.scores.test_sweep import decays
+from tests.scores.worlds import scores_world
+from tests.stores.backends import BACKENDS, Backend
+
+SLICE = 64
+COUNT = 2 * SLICE + 10
+LARGE = EngineSettings(batch_max=3 * SLICE)
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "SLICE", SLICE)
+
+
+async def all_swept_once(w: World) -> None:
+    report = await verify(w.store, w.engine.kinds, kind="score")
+    assert report.is_sound, report.findings[:3]
+    assert report.segments == 2 * COUNT
+
+
+def test_both_databases_write_ahead() -> None:
+    assert issubclass(SqliteTx, WritesAhead)
+    assert issubclass(PostgresTx, WritesAhead)
+
+
+async def test_a_large_batch_is_one_commit_and_sound(backend: Backend, tmp_path: Path) -> None:
+    async with scores_world(backend, tmp_path, settings=LARGE) as (w, scores):
+        await scores.create_many([overdue(f"u{n}", 5) for n in range(COUNT)])
+        told: list[SweepResult] = []
+        result = await scores.sweep(progress=told.append)
+        assert result == SweepResult(COUNT, COUNT, 0, 0, 0, complete=True)
+        assert [one.processed for one in told] == [COUNT, COUNT]
+        await all_swept_once(w)
+
+
+@pytest.mark.parametrize("store", [SqliteTx, pytest.param(PostgresTx, marks=pytest.mark.postgres)])
+async def test_a_conflict_while_writing_ahead_leaves_nothing_and_is_decided_again(
+    store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead, asked = store.write_ahead, list[int]()
+
+    async def conflicting(self: Any, streams: Any, segments: Any) -> None:
+        await ahead(self, streams, segments)
+        asked.append(len(streams))
+        if len(asked) == 2:
+            raise Conflict("somebody was faster")
+
+    monkeypatch.setattr(store, "write_ahead", conflicting)
+    async with scores_world(backend_of(store), tmp_path, settings=LARGE) as (w, scores):
+        await scores.create_many([overdue(f"u{n}", 5) for n in range(COUNT)])
+        assert await scores.sweep() == SweepResult(COUNT, COUNT, 0, 0, 0, complete=True)
+        assert asked[:2] == [SLICE, SLICE]
+        await all_swept_once(w)
+
+
+@pytest.mark.parametrize("store", [SqliteTx, pytest.param(PostgresTx, marks=pytest.mark.postgres)])
+async def test_a_store_that_goes_away_while_writing_ahead_has_written_nothing(
+    store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = store.write_ahead
+
+    async def failing(self: Any, streams: Any, segments: Any) -> None:
+        await ahead(self, streams, segments)
+        raise Unavailable("gone")
+
+    async with scores_world(backend_of(store), tmp_path, settings=LARGE) as (w, scores):
+        await scores.create_many([overdue(f"u{n}", 5) for n in range(COUNT)])
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "write_ahead", failing)
+            with pytest.raises(Unavailable):
+                await scores.sweep()
+        assert await decays(w) == []
+        assert (await scores.sweep()).decayed == COUNT
+        await all_swept_once(w)
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["arrived", "did not arrive"])
+@pytest.mark.parametrize("store", [SqliteTx, pytest.param(PostgresTx, marks=pytest.mark.postgres)])
+async def test_a_lost_answer_to_a_batch_written_ahead_is_looked_up(
+    store: Any, arrives: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, lost = store.commit, list[bool]()
+
+    async def forgetful(self: Any, changes: Any) -> None:
+        if not lost and any(stream.kind == "score" for stream in self.rows):
+            lost.append(True)
+            if arrives:
+                await commit(self, changes)
+            raise Unknown("no answer")
+        await commit(self, changes)
+
+    async with scores_world(backend_of(store), tmp_path, settings=LARGE) as (w, scores):
+        await scores.create_many([overdue(f"u{n}", 5) for n in range(COUNT)])
+        monkeypatch.setattr(store, "commit", forgetful)
+        assert (await scores.sweep()).decayed == COUNT
+        assert lost
+        await all_swept_once(w)
+
+
+def backend_of(store: Any) -> Backend:
+    return BACKENDS[1] if store is SqliteTx else BACKENDS[2]
