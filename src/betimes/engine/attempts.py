@@ -23,11 +23,12 @@ from betimes.domains.tenant.model import DEPLOYMENT, tenant_stream
 from betimes.engine.cache import StateCache
 from betimes.engine.jobs import Job
 from betimes.engine.kinds import Kinds
+from betimes.engine.needing import reads_of, streams_of
 from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import NOT_CACHED, Ask, DueIndex, Row, Store, Tx, WritesAhead
-from betimes.engine.workspace import Workspace, reads_of, streams_of
+from betimes.engine.workspace import Workspace
 
 Result: TypeAlias = Recorded | BetimesError | None
 """What became of a job: recorded, failed, or `None`: held, to be done in a later batch."""

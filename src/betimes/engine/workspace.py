@@ -41,6 +41,7 @@ from betimes.domains.tenant.model import DEPLOYMENT, tenant_stream
 from betimes.engine.cache import Cached, StateCache
 from betimes.engine.jobs import NEWS_PLACE, WAKE, Ended, Job, Sent
 from betimes.engine.kinds import Kinds
+from betimes.engine.needing import reads_of, streams_of
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, StreamWrite, Tx
@@ -366,30 +367,6 @@ class Workspace:
         assert job.ended is not None
         self._finish(job)
         return Recorded(job.ended.id.source, job.ended.id.version, self._tx.now, "")
-
-
-def streams_of(kinds: Kinds, job: Job, stream: StreamId, policy: Policy) -> tuple[StreamId, ...]:
-    """The streams a job must hold, its own first; those a wake ahead of it needs are among them."""
-    decider = kinds.of(stream).decider
-    try:
-        needed = decider.needs(stream, job.command, policy)
-        woken = decider.needs(stream, WAKE, policy)
-    except BetimesError:
-        raise
-    except Exception as error:
-        raise Fault(f"asking what {stream} needs failed: {error!r}") from error
-    if not needed and not woken and not job.also_locks:
-        return (stream,)
-    return tuple(dict.fromkeys((stream, *needed, *woken, *job.also_locks)))
-
-
-def reads_of(kinds: Kinds, stream: StreamId) -> tuple[StreamId, ...]:
-    """The streams a job looks at without holding them."""
-    decider = kinds.of(stream).decider
-    try:
-        return decider.reads(stream)
-    except Exception as error:
-        raise Fault(f"asking what {stream} looks at failed: {error!r}") from error
 
 
 def _decide(own: Live, view: View[Any], command: Command, turn: Turn) -> Decision:
