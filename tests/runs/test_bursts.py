@@ -94,4 +94,21 @@ def test_at_most_sixty_four_wait_held_ones_too() -> None:
     scenario = bursting().when(RequestRun("SLOW"), key="s").at(NINE + SECOND)
     for place in range(64):
         scenario.when(RequestRun("SLOW"), key=f"s{place}")
-    scenario.when(edit(), key="k").then_verdict("NEVER", "RETRY_EXHAUSTED")
+    scenario.when(edit(), key="k").then_verdict("NEVER", "RETRY_EXHAUSTED", "DEBOUNCED")
+
+
+def test_what_is_held_is_said_to_pass_when_the_gate_lets_it_pass() -> None:
+    scenario = bursting(cooldown_seconds=300).when(RequestRun("OTHER"), key="o").at(NINE + 10 * SECOND)
+    scenario.when(edit(), key="k1").then_verdict("LATER", "DEBOUNCED", until=NINE + 70 * SECOND)
+    assert passes_at(scenario) == NINE + 300 * SECOND
+    scenario.wakes().then_verdict("LATER", "COOLDOWN", until=NINE + 300 * SECOND)
+    scenario.when(edit(), key="k2")
+    assert passes_at(scenario) == NINE + 300 * SECOND
+    assert passes_at(bursting().when(edit(), key="k1")) == NINE + MINUTE
+    assert passes_at(bursting().when(edit(budget_remaining=0), key="k1")) is None, "time alone will not do it"
+
+
+def passes_at(scenario: Scenario[Any]) -> int | None:
+    verdict = scenario.decision.verdict
+    assert verdict
+    return verdict.would_pass_at

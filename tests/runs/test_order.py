@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pytest
+
 from betimes.core.deciders import Call
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Step, Verdict
 from betimes.domains.runs.admission import repeated
+from betimes.domains.runs.asking import saturation_of
 from betimes.domains.runs.model import (
     Due,
     First,
@@ -113,6 +116,13 @@ def test_a_budget_is_new_every_utc_day() -> None:
     scenario.at("2026-01-06T00:00:00Z").when(signal(), key="k3").then_verdict("NOW", "WITHIN_LIMITS")
 
 
+def test_a_budget_of_nothing_is_not_said_to_pass_tomorrow() -> None:
+    for nothing in (account(daily_run_budget=0), account(tenant_daily_run_budget=0)):
+        scenario = nothing.when(signal(), key="k1").then_verdict("NEVER", "BUDGET_EXHAUSTED")
+        assert scenario.decision.verdict
+        assert scenario.decision.verdict.would_pass_at is None
+
+
 def test_a_tier_has_values_of_its_own() -> None:
     tiers = {"free": {"daily_run_budget": 0}, "pro": {"max_per_account_per_hour": 2}}
     account(tiers=tiers).when(signal(tenant_tier="free"), key="k").then_verdict("NEVER", "BUDGET_EXHAUSTED")
@@ -162,6 +172,13 @@ def test_reported_actions_saturate_until_the_day_is_over() -> None:
     assert scenario.decision.verdict
     assert scenario.decision.verdict.would_pass_at == DAY_START + 24 * HOUR
     scenario.at("2026-01-06T00:00:00Z").when(signal(), key="k3").then_verdict("NOW", "WITHIN_LIMITS")
+
+
+@pytest.mark.parametrize(
+    ("actions", "cap", "score"), [(1, 3, "0.333333"), (99_999, 100_000, "0.99999"), (3, 3, "1"), (30, 3, "10")]
+)
+def test_saturation_has_six_places_and_reaches_one_with_the_cap(actions: int, cap: int, score: str) -> None:
+    assert str(saturation_of(actions, cap)) == score
 
 
 def test_the_gate_sees_the_state_before_the_trigger_is_stamped() -> None:

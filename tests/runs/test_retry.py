@@ -72,6 +72,8 @@ def test_a_type_that_left_the_registry_meanwhile_is_skipped_at_its_retry() -> No
     scenario.when(RequestRun("CUSTOM"), key="c").then_verdict("LATER", "COOLDOWN")
     scenario.policy = account().policy
     scenario.wakes().then_verdict("NEVER", "UNKNOWN_TRIGGER_TYPE").then_alarm(None)
+    retry = retry_key("c", NINE + MINUTE)
+    scenario.then(RunSkipped("c", "CUSTOM", "UNKNOWN_TRIGGER_TYPE", NINE + MINUTE, retry))
 
 
 def test_the_callers_budget_holds_for_the_retry_too() -> None:

@@ -83,3 +83,37 @@ def test_an_unknown_type_does_not_start_in_shadow_mode_either() -> None:
     scenario = account(mode="shadow", registry={"KNOWN": entry()})
     scenario.when(signal(), key="k").then_verdict("NOW", "WITHIN_LIMITS")
     scenario.when(RequestRun("NO_SUCH"), key="x").then(RunSkipped("x", "NO_SUCH", "UNKNOWN_TRIGGER_TYPE", NINE))
+
+
+BURSTS = {"debounce_seconds": 60, "cooldown_seconds": 0, "debounce_mode": "trailing"}
+
+
+def switched(scenario: Scenario[Any], mode: str) -> Scenario[Any]:
+    scenario.policy = account(registry={"SIGNAL_ARRIVED": {**BURSTS, "mode": mode}}).policy
+    return scenario
+
+
+def test_what_is_enforced_does_not_join_a_burst_that_starts_nothing() -> None:
+    scenario = shadowed(**BURSTS).when(signal(), key="k1").at(NINE + 10 * SECOND)
+    switched(scenario, "enforce").when(signal(), key="k2").then_verdict("LATER", "DEBOUNCED", until=NINE + 70 * SECOND)
+    assert scenario.decision.reply.status == "deferred"
+    assert isinstance(scenario.wakes().decision.events[0], WouldRun)
+    scenario.wakes().then(RunAllowed("k2", "SIGNAL_ARRIVED", run_of("k2").id, NINE + 70 * SECOND))
+
+
+def test_what_has_started_in_shadow_mode_does_not_join_a_burst_that_will_start() -> None:
+    scenario = switched(shadowed(), "enforce").when(signal(), key="k1").at(NINE + 10 * SECOND)
+    switched(scenario, "shadow").when(signal(), key="k2")
+    assert [type(event) for event in scenario.decision.events] == [RunAllowed, RunDeferred]
+    assert scenario.state
+    assert [due.segments for due in scenario.state.waiting] == [(1,), (2,)]
+
+
+def test_a_burst_for_which_there_is_no_room_to_wait_starts_in_shadow_mode_all_the_same() -> None:
+    registry = {"SIGNAL_ARRIVED": {**BURSTS, "mode": "shadow"}, "SLOW": entry(cooldown_seconds=300)}
+    scenario = account(registry=registry).when(RequestRun("SLOW"), key="s").at(NINE + SECOND)
+    for place in range(64):
+        scenario.when(RequestRun("SLOW"), key=f"s{place}")
+    scenario.when(signal(), key="k")
+    scenario.then(RunAllowed("k", "SIGNAL_ARRIVED", run_of("k").id, NINE + SECOND, charged=False))
+    assert would_be(scenario) == ("NEVER", ("RETRY_EXHAUSTED", "DEBOUNCED"))

@@ -132,3 +132,20 @@ def test_a_run_a_schedule_asked_for_is_held_with_the_account() -> None:
     run = StreamId("tenant", "run", "run_1")
     asked = needs(StreamId("tenant", "account", "a"), RequestRun("SIGNAL_ARRIVED", run_id="run_1"), policy)
     assert asked == (QUOTA, run)
+
+
+def test_a_tiers_cap_counts_the_runs_of_every_tier() -> None:
+    tenant = Tenant(registry={"SIGNAL_ARRIVED": entry()}, tiers={"free": {"max_per_tenant_per_hour": 1}})
+    tenant.ask("a", NINE).then_verdict("NOW", "WITHIN_LIMITS")
+    tenant.ask("b", NINE, tenant_tier="free").then_verdict("LATER", "TENANT_HOURLY_CAP", until=NINE + HOUR)
+    tenant.ask("c", NINE).then_verdict("NOW", "WITHIN_LIMITS")
+
+
+def test_a_promise_is_given_back_when_its_type_has_left_the_registry() -> None:
+    scenario = account(registry={"CUSTOM": entry(max_per_tenant_per_hour=1)})
+    for key in ("k1", "k2"):
+        scenario.when(RequestRun("CUSTOM"), key=key)
+        share_quota(scenario)
+    scenario.policy = account(tenant_daily_run_budget=9).policy
+    scenario.wakes().then_verdict("NEVER", "UNKNOWN_TRIGGER_TYPE")
+    scenario.then_also(QUOTA, SlotReturned("CUSTOM", NINE + HOUR, NINE + HOUR))

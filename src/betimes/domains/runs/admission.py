@@ -21,10 +21,10 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Step, Verdict
 from betimes.domains.runs.account import alarm, fold, index
-from betimes.domains.runs.asking import Asking, asking_of
+from betimes.domains.runs.asking import Asking, Stage, asking_of, case_of
 from betimes.domains.runs.consequences import deferred_hooks
 from betimes.domains.runs.counters import quota_stream
-from betimes.domains.runs.gate import ADMISSION, GATE, RULE_NAMES
+from betimes.domains.runs.gate import ADMISSION, GATE, RULE_NAMES, would_pass_at
 from betimes.domains.runs.model import (
     AccountCommands,
     AccountEvents,
@@ -42,11 +42,12 @@ from betimes.domains.runs.model import (
     run_id_of,
     run_stream,
 )
-from betimes.domains.runs.outcomes import WAITING_MAX, allowed, asked_hooks, judged, refused, skipped
+from betimes.domains.runs.outcomes import WAITING_MAX, allowed, asked_hooks, exhausted, judged, refused
 from betimes.domains.runs.policy import Entry, RunsPolicy, shares_quota
 
 KEPT_MAX = 100
 """Payloads that the run after a burst sees at most; the newest are kept."""
+_UNREGISTERED = Entry(debounce_seconds=0, cooldown_seconds=0)
 
 
 def decide(
@@ -92,12 +93,17 @@ def _request(view: View[AccountState], command: RequestRun, policy: Policy, now:
             return Refusal(
                 "UNKNOWN_TRIGGER_TYPE", f"{command.trigger_type!r} is not in the registry; register it first"
             )
-        return _unknown(view, due, now)
+        return _unknown(view, due, "new", policy, now)
     asking = asking_of(view, due, "new", entry, policy, now)
     if entry.debounce_mode == "trailing":
-        waiting = next((other for other in asking.account.waiting if other.trigger_type == due.trigger_type), None)
+        waiting = next((other for other in asking.account.waiting if _is_shared(other, asking)), None)
         return _join(asking, waiting) if waiting else _hold(asking)
     return judged(asking)
+
+
+def _is_shared(waiting: Due, asking: Asking) -> bool:
+    """Whether a trigger may join this one: what waits in shadow mode has run already and starts nothing."""
+    return waiting.trigger_type == asking.due.trigger_type and waiting.shadow == asking.shadow
 
 
 def _arrived(view: View[AccountState], key: str, command: RequestRun, now: Instant) -> Due:
@@ -109,10 +115,9 @@ def _arrived(view: View[AccountState], key: str, command: RequestRun, now: Insta
     )  # fmt: skip
 
 
-def _unknown(view: View[AccountState], due: Due, now: Instant) -> Decision:
-    tenant = view.stream.tenant
-    run = run_stream(tenant, run_id_of(tenant, due.key))
-    return skipped(due, run, view.others.get(run), Verdict("NEVER", ("UNKNOWN_TRIGGER_TYPE",), ADMISSION.name), now)
+def _unknown(view: View[AccountState], due: Due, stage: Stage, policy: Policy, now: Instant) -> Decision:
+    asking = asking_of(view, due, stage, _UNREGISTERED, policy, now)
+    return refused(asking, Verdict("NEVER", ("UNKNOWN_TRIGGER_TYPE",), ADMISSION.name))
 
 
 def _repeat(trigger_type: str, first: First) -> Decision:
@@ -129,10 +134,12 @@ def _repeat(trigger_type: str, first: First) -> Decision:
 def _hold(asking: Asking) -> Decision:
     """The first of a burst: wait until no more come."""
     now, until_at = asking.now, asking.now + asking.entry.debounce_seconds * SECOND
-    if len(asking.account.waiting) >= WAITING_MAX:
-        return refused(asking, Verdict("NEVER", ("RETRY_EXHAUSTED",), ADMISSION.name, would_pass_at=until_at))
     due = replace(asking.due, until_at=until_at, reason="DEBOUNCED", held=True, shadow=asking.shadow)
-    return _waiting(asking, RunDeferred(due, now), due, _debounced(asking, until_at), "deferred")
+    verdict = _debounced(asking, due)
+    if len(asking.account.waiting) >= WAITING_MAX:
+        full = exhausted(verdict)
+        return allowed(asking, full, charged=False) if asking.shadow else refused(asking, full)
+    return _waiting(asking, RunDeferred(due, now), due, verdict, "deferred")
 
 
 def _join(asking: Asking, waiting: Due) -> Decision:
@@ -150,7 +157,7 @@ def _join(asking: Asking, waiting: Due) -> Decision:
         until_at=_pushed_out(waiting, entry, asking.now) if waiting.held else waiting.until_at,
     )
     event = TriggerJoined(due.key, waiting.key, joined, asking.now)
-    return _waiting(asking, event, joined, _debounced(asking, joined.until_at, waiting.reason), "joined")
+    return _waiting(asking, event, joined, _debounced(asking, joined), "joined")
 
 
 def _pushed_out(waiting: Due, entry: Entry, now: Instant) -> Instant:
@@ -160,9 +167,13 @@ def _pushed_out(waiting: Due, entry: Entry, now: Instant) -> Instant:
     return min(until_at, waiting.first_at + entry.debounce_max_wait_seconds * SECOND)
 
 
-def _debounced(asking: Asking, until_at: Instant, reason: str = "DEBOUNCED") -> Verdict:
+def _debounced(asking: Asking, due: Due) -> Verdict:
+    """What a trigger is told that waits, or shares what waits: it passes as soon as the gate lets that pass."""
     step = Step(RULE_NAMES.index("debounce"), "DEBOUNCED", (0, asking.entry.debounce_seconds))
-    return Verdict("LATER", (reason,), ADMISSION.name, until=until_at, would_pass_at=until_at, trace=(step,))
+    then = case_of(replace(asking, due=due, now=due.until_at))
+    judgement = ADMISSION.judge(then)
+    passes_at = due.until_at if judgement.answer == "NOW" else would_pass_at(then, judgement)
+    return Verdict("LATER", (due.reason,), ADMISSION.name, due.until_at, passes_at, (step,))
 
 
 def _waiting(
@@ -188,9 +199,10 @@ def _wake(view: View[AccountState], policy: Policy, now: Instant) -> Decision:
     if due is None:
         return Decision()
     entry = registry.get(due.trigger_type)
+    stage: Stage = "held" if due.held else "deferred"
     if entry is None:
-        return _unknown(view, due, now)
-    return judged(asking_of(view, due, "held" if due.held else "deferred", entry, policy, now))
+        return _unknown(view, due, stage, policy, now)
+    return judged(asking_of(view, due, stage, entry, policy, now))
 
 
 def _first_due(account: AccountState | None, registry: dict[str, Entry], now: Instant) -> Due | None:

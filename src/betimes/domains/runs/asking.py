@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -20,6 +20,7 @@ from betimes.domains.runs.slots import without_one
 
 Stage: TypeAlias = Literal["new", "held", "deferred"]
 """Just arrived; at the end of its burst; at its one retry."""
+_ONE, _MILLIONTH = Decimal(1), Decimal("0.000001")
 
 
 class Asking(msgspec.Struct, frozen=True):
@@ -109,9 +110,16 @@ def _budget(asking: Asking) -> tuple[int | None, bool]:
         left.append(limits.account_budget - asking.account.allowed_today.on(now))
     if limits.tenant_budget is not None:
         left.append(limits.tenant_budget - asking.quota.allowed_today.on(now))
-    return min(left, default=None), given is None or given > 0
+    never_any = (given is not None and given <= 0) or 0 in (limits.account_budget, limits.tenant_budget)
+    return min(left, default=None), not never_any
 
 
 def _saturation(asking: Asking) -> Decimal | None:
     cap = asking.limits.action_cap
-    return None if cap is None else Decimal(asking.account.actions_today.on(asking.now)) / Decimal(cap)
+    return None if cap is None else saturation_of(asking.account.actions_today.on(asking.now), cap)
+
+
+def saturation_of(actions: int, cap: int) -> Decimal:
+    """To six places and rounded down, so that it reaches 1 when the cap is reached and not before."""
+    score = (Decimal(actions) / cap).quantize(_MILLIONTH, ROUND_DOWN)
+    return score.quantize(_ONE) if score == score.to_integral_value() else score.normalize()

@@ -24,10 +24,9 @@ from betimes.domains.runs.model import (
     RunDeferred,
     RunRefused,
     RunSkipped,
-    RunState,
     WouldRun,
 )
-from betimes.domains.runs.policy import RunsPolicy, shares_quota
+from betimes.domains.runs.policy import RunsPolicy, counts_for_tenant, shares_quota
 
 WAITING_MAX = 64
 
@@ -36,10 +35,9 @@ def judged(asking: Asking) -> Decision:
     """Judge a trigger against the state before it, and do what the verdict says."""
     case = case_of(asking)
     verdict = ADMISSION.judge(case)
-    passes_at = would_pass_at(case, verdict)
+    verdict = replace(verdict, would_pass_at=would_pass_at(case, verdict))
     if verdict.answer == "LATER" and (asking.stage == "deferred" or _is_full(asking)):
-        verdict = replace(verdict, answer="NEVER", reasons=("RETRY_EXHAUSTED", *verdict.reasons), until=None)
-    verdict = replace(verdict, would_pass_at=passes_at)
+        verdict = exhausted(verdict)
     if asking.shadow:
         return _shadowed(asking, case, verdict)
     if verdict.answer == "NOW":
@@ -47,6 +45,11 @@ def judged(asking: Asking) -> Decision:
     if verdict.answer == "LATER":
         return _deferred(asking, case, verdict)
     return refused(asking, verdict)
+
+
+def exhausted(verdict: Verdict) -> Verdict:
+    """A postponement for which there is no retry left, or no room to wait."""
+    return replace(verdict, answer="NEVER", reasons=("RETRY_EXHAUSTED", *verdict.reasons), until=None)
 
 
 def _is_full(asking: Asking) -> bool:
@@ -117,23 +120,15 @@ def _promise(asking: Asking, due: Due) -> tuple[QuotaEvents, ...]:
 
 
 def refused(asking: Asking, verdict: Verdict) -> Decision:
-    decision = skipped(asking.due, asking.run, asking.run_before, verdict, asking.now, asking.retry_key)
-    also = {**decision.also, **_quota(asking)}
-    return replace(decision, also=also, effects=(*asked_hooks(asking), *decision.effects))
-
-
-def skipped(
-    due: Due, run: StreamId, before: RunState | None, verdict: Verdict, now: Instant, retry_key: str | None = None
-) -> Decision:
     """Nothing comes of it; whoever asked for the run is told."""
-    reason = verdict.reasons[0]
-    also: dict[StreamId, tuple[Event, ...]] = {}
-    news: list[Effect] = []
+    due, run, before, now, reason = asking.due, asking.run, asking.run_before, asking.now, verdict.reasons[0]
+    also, news = _quota(asking), []
     if due.asked and (before is None or before.status == "asked"):
         also[run] = (RunRefused(reason, now),)
         news = refusal_news(run, before, reason)
-    event = RunSkipped(due.key, due.trigger_type, reason, now, retry_key)
-    return Decision((event,), also=also, effects=tuple(news), verdict=verdict, reply=Outcome("skipped"))
+    event = RunSkipped(due.key, due.trigger_type, reason, now, asking.retry_key)
+    effects = (*asked_hooks(asking), *news)
+    return Decision((event,), also=also, effects=effects, verdict=verdict, reply=Outcome("skipped"))
 
 
 def _shadowed(asking: Asking, case: DecisionCostGateInput, verdict: Verdict) -> Decision:
@@ -163,7 +158,7 @@ def _quota(
     if due.slot_at is not None:
         events.append(SlotReturned(type, due.slot_at, now))
     if charged and shares_quota(asking.policy[RunsPolicy]):
-        events.append(SlotTaken(type, now, asking.limits.tenant_cap is not None))
+        events.append(SlotTaken(type, now, counts_for_tenant(asking.policy[RunsPolicy], asking.entry)))
     events += promised
     return {quota_stream(asking.stream.tenant): tuple(events)} if events else {}
 

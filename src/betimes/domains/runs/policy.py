@@ -141,9 +141,13 @@ def shares_quota(policy: RunsPolicy) -> bool:
     """Whether any limit is common to the tenant's accounts, so that their shared counters must be held."""
     return (
         policy.tenant_daily_run_budget is not None
-        or any(entry.max_per_tenant_per_hour is not None for entry in policy.registry.values())
-        or any(
-            tier.max_per_tenant_per_hour is not None or tier.tenant_daily_run_budget is not None
-            for tier in policy.tiers.values()
-        )
+        or any(counts_for_tenant(policy, entry) for entry in policy.registry.values())
+        or any(tier.tenant_daily_run_budget is not None for tier in policy.tiers.values())
+    )
+
+
+def counts_for_tenant(policy: RunsPolicy, entry: Entry) -> bool:
+    """Whether runs of this type count against a cap of the tenant, be it only that of a tier."""
+    return entry.max_per_tenant_per_hour is not None or any(
+        tier.max_per_tenant_per_hour is not None for tier in policy.tiers.values()
     )
