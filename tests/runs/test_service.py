@@ -237,6 +237,30 @@ async def test_a_dry_run_changes_and_records_nothing(backend: Backend, tmp_path:
             await w.runs.evaluate(EvaluateRequest(account_id="acct", trigger_type="NO_SUCH"))
 
 
+@pytest.mark.parametrize("mode", ["enforce", "shadow"])
+async def test_a_dry_run_says_what_the_trigger_is_then_told(backend: Backend, tmp_path: Path, mode: str) -> None:
+    registry = {
+        "EDIT": entry(debounce_seconds=60, debounce_mode="trailing", cooldown_seconds=300),
+        "CAPPED": entry(max_per_tenant_per_hour=2),
+        "SIGNAL_ARRIVED": {},
+    }
+    told: list[str] = []
+    async with runs_world(backend, tmp_path, runs={"registry": registry, "mode": mode}) as w:
+        for place in range(15):
+            type = list(registry)[place % 3]
+            dry = await w.runs.evaluate(EvaluateRequest(account_id="acct", trigger_type=type))
+            real = await w.trigger(f"k{place}", type)
+            told.append(real.reason)
+            assert dry.result == real.result
+            assert dry.shadow == real.shadow
+            shown = ("reason", "explanation", "evaluated_at", "defer_until", "would_pass_at", "trace")
+            assert [getattr(dry, name) for name in shown] == [getattr(real, name) for name in shown]
+            assert (dry.run_id, dry.segment_id) == (None, None)
+            w.clock.advance_to(w.clock() + 17_500_000)
+            await w.engine.tick()
+    assert mode == "shadow" or set(told) == {"DEBOUNCED", "WITHIN_LIMITS", "COOLDOWN", "TENANT_HOURLY_CAP"}
+
+
 async def test_the_state_of_an_account(backend: Backend, tmp_path: Path) -> None:
     async with runs_world(backend, tmp_path, runs={"daily_run_budget": 3, "action_cap": 4}) as w:
         empty = await w.runs.run_state("nobody")
@@ -337,8 +361,12 @@ def test_the_envelope_of_the_seed_is_a_trigger() -> None:
     }  # fmt: skip
     envelope = {"source": "cc-native", "detail-type": "RUN_DECISION", "detail": detail}
     assert trigger_request(envelope, "acme").idempotency_key == "k"
-    with pytest.raises(Invalid):
+    with pytest.raises(Invalid) as refusal:
         trigger_request(envelope, "other")
+    assert [path for path, _ in refusal.value.problems] == ["detail.tenant_id"]
+    with pytest.raises(Invalid) as refusal:
+        trigger_request(detail, "other")
+    assert [path for path, _ in refusal.value.problems] == ["tenant_id"]
     with pytest.raises(Invalid) as refusal:
         trigger_request({"account_id": "a b", "trigger_type": "x", "colour": 1}, "acme")
     paths = sorted(path for path, _ in refusal.value.problems)

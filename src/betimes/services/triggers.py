@@ -10,16 +10,17 @@ from msgspec.structs import replace
 
 from betimes.core import windows
 from betimes.core.checking import checked
-from betimes.core.deciders import View
+from betimes.core.deciders import Refusal, View
 from betimes.core.errors import Invalid, Refused
 from betimes.core.instants import DAY, SECOND, Instant, epoch_down, epoch_up
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
-from betimes.domains.runs.asking import asking_of, case_of
+from betimes.domains.runs.admission import ACCOUNT
+from betimes.domains.runs.asking import saturation_of
 from betimes.domains.runs.counters import quota_stream
-from betimes.domains.runs.gate import ADMISSION, RESULTS, would_pass_at
+from betimes.domains.runs.gate import RESULTS
 from betimes.domains.runs.model import (
     HOUR_S,
     TRIGGERS,
@@ -50,6 +51,8 @@ from betimes.services.runs_views import (
 from betimes.services.verdicts import trace_of
 
 KEY_BUCKET_MIN_S = 60
+_NO_KEY = "-"
+"""Stands for the key of a dry run, which has none; no id starts with a dash."""
 
 
 def trigger_request(body: Any, tenant: str) -> TriggerRequest:
@@ -58,11 +61,16 @@ def trigger_request(body: Any, tenant: str) -> TriggerRequest:
         if body["detail-type"] != "RUN_DECISION":
             raise Invalid("detail-type must be RUN_DECISION", (("detail-type", "must be RUN_DECISION"),))
         request = checked(body.get("detail"), TriggerRequest, "detail")
+        _check_tenant(request.tenant_id, tenant, "detail.tenant_id")
     else:
         request = checked(body, TriggerRequest)
-    if request.tenant_id is not None and request.tenant_id != tenant:
-        raise Invalid("tenant_id is not the caller's tenant", (("tenant_id", "not your tenant"),))
+        _check_tenant(request.tenant_id, tenant)
     return request
+
+
+def _check_tenant(named: str | None, tenant: str, path: str = "tenant_id") -> None:
+    if named is not None and named != tenant:
+        raise Invalid(f"{path} is not the caller's tenant", ((path, "not your tenant"),))
 
 
 class Triggers(Service):
@@ -72,6 +80,7 @@ class Triggers(Service):
 
     async def trigger(self, request: TriggerRequest, *, trace: bool = True) -> TriggerVerdict:
         """Ask for a run; the verdict is durable. A type that is not registered is refused."""
+        _check_tenant(request.tenant_id, self.caller.tenant)
         correlation = request.correlation_id or self.caller.correlation
         command = RequestRun(
             request.trigger_type,
@@ -128,28 +137,22 @@ class Triggers(Service):
 
     async def evaluate(self, request: EvaluateRequest, *, trace: bool = True) -> TriggerVerdict:
         """What a fresh trigger would be told, now or as of another instant; nothing is recorded."""
-        tenant = self.caller.tenant
-        stream = account_stream(tenant, request.account_id)
+        _check_tenant(request.tenant_id, self.caller.tenant)
+        stream = account_stream(self.caller.tenant, request.account_id)
         account, quota, policy = await self._account_and_policy(stream)
         now = instant(request.at) if request.at else await self.engine.store.now()
-        entry = policy[RunsPolicy].registry.get(request.trigger_type)
-        if entry is None:
-            raise Refused("UNKNOWN_TRIGGER_TYPE", f"{request.trigger_type!r} is not in the registry; register it first")
-        due = Due(
-            "", request.trigger_type, now, now, "", (), now, budget_remaining=request.budget_remaining,
-            action_saturation_score=request.action_saturation_score, tenant_tier=request.tenant_tier,
-        )  # fmt: skip
-        view = View(stream, account, 0, {quota_stream(tenant): quota})
-        case = case_of(asking_of(view, due, "new", entry, policy, now))
         if request.recency_last_run_epoch is not None:
-            case = replace(case, recency_last_run_at=request.recency_last_run_epoch * SECOND)
-        verdict = ADMISSION.judge(case)
-        if entry.debounce_mode == "trailing":
-            until = now + entry.debounce_seconds * SECOND
-            verdict = Verdict("LATER", ("DEBOUNCED",), ADMISSION.name, until=until, would_pass_at=until)
-        else:
-            verdict = replace(verdict, would_pass_at=would_pass_at(case, verdict))
-        recorded = Recorded(stream, 0, now, policy.fingerprint, verdict, Outcome("skipped"))
+            account = replace(account, last_allowed_at=request.recency_last_run_epoch * SECOND)
+        view = View(stream, account, 0, {quota_stream(stream.tenant): quota}, key=_NO_KEY)
+        command = RequestRun(
+            request.trigger_type, instant(request.scheduled_at), budget_remaining=request.budget_remaining,
+            action_saturation_score=request.action_saturation_score, tenant_tier=request.tenant_tier, strict=True,
+        )  # fmt: skip
+        decision = ACCOUNT.decide(view, command, policy, now)
+        if isinstance(decision, Refusal):
+            raise Refused(decision.reason, decision.message)
+        outcome = Outcome("skipped", shadow=decision.reply.shadow)
+        recorded = Recorded(stream, 0, now, policy.fingerprint, decision.verdict, outcome)
         return self.verdict_view(recorded, request.trigger_type, None, trace=trace, dry=True)
 
     async def idempotency_key(self, account_id: str, trigger_type: str, at: Instant) -> str:
@@ -228,7 +231,7 @@ def _cooldown_until(account: AccountState, policy: RunsPolicy, now: Instant) -> 
 
 
 def _saturation(count: int, cap: int | None) -> Decimal | None:
-    return None if cap is None else (Decimal(count) / Decimal(cap)).quantize(Decimal("0.000001")).normalize()
+    return None if cap is None else saturation_of(count, cap)
 
 
 def _deferred_view(due: Due) -> DeferredView:
