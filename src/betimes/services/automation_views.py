@@ -288,10 +288,10 @@ def sensor_view(sensor_id: str, state: SensorState, segment_id: str | None = Non
 
 
 class SecretView(msgspec.Struct, frozen=True):
-    """Shown once."""
+    """Shown once; a replay has none."""
 
-    secret: str
-    push_url: str
+    secret: str | None
+    push_url: str | None
     segment_id: str
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from uuid import uuid4
 
 import msgspec
 
+from betimes.core.canonical import fingerprint
 from betimes.core.checking import checked
 from betimes.core.deciders import Command
 from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
@@ -19,15 +21,88 @@ from betimes.engine.store import LedgerQuery
 from betimes.services.automation_views import RunBrief, run_brief
 from betimes.services.caller import Service
 
+
+class Versioned(Protocol):
+    """A definition as people see it."""
+
+    @property
+    def version(self) -> int: ...
+
+
 Request = TypeVar("Request")
+Asked = TypeVar("Asked", bound=msgspec.Struct)
+Shown = TypeVar("Shown", bound=Versioned)
 Row = TypeVar("Row")
 PATCH_TRIES = 5
 PAGES_MAX = 20
 """Pages of the ledger that one list looks through; what is left is behind its cursor."""
 
 
-class Definitions(Service):
-    """A domain whose streams are made, changed and removed by people."""
+class Definitions(Service, Generic[Asked, Shown]):
+    """A domain whose streams are made, changed and removed by people.
+
+    A replay is answered with the definition as it was recorded, whatever became of it since.
+    """
+
+    kind: ClassVar[str]
+    read_only: ClassVar[frozenset[str]]
+    request_type: ClassVar[type[Any]]
+    created = False
+    """Whether what was written last is a new definition."""
+
+    @abstractmethod
+    async def get(self, id: str) -> Shown: ...
+
+    @abstractmethod
+    async def _define(self, id: str, asked: Asked, if_version: int | None, key: str | None, request: str) -> Shown:
+        """Put a definition in place of that version; 0 is none, `None` is any."""
+
+    @abstractmethod
+    async def _shown(self, recorded: Recorded) -> Shown:
+        """The definition as a change left it."""
+
+    async def _create(self, id: str, asked: Asked, key: str | None) -> Shown:
+        view = await self._define(id, asked, 0, key, "")
+        self.created = not self.is_replay
+        return view
+
+    async def put(self, id: str, request: Asked, *, if_match: int | None = None, only_create: bool = False) -> Shown:
+        """Create or replace; `only_create` refuses to replace."""
+        name = f"{self.kind}_id"
+        if getattr(request, name) not in (None, id):
+            raise Invalid(f"{name} is not the one in the path", ((name, "not the one in the path"),))
+        is_new = if_match is None and await self.state(self.stream(self.kind, id)) is None
+        try:
+            view = await self._define(id, request, 0 if is_new or only_create else if_match, None, "")
+        except Refused as refused:
+            if refused.reason != "ALREADY_EXISTS":
+                raise
+            if only_create or if_match == 0:
+                raise VersionMismatch(str(refused)) from None
+            return await self.put(id, request)  # somebody else made it meanwhile
+        self.created = is_new or if_match == 0
+        return view
+
+    async def patch(
+        self, id: str, patch: Mapping[str, Any], *, if_match: int | None = None, key: str | None = None
+    ) -> Shown:
+        """Change some fields; without a version it is laid over whatever is there."""
+        fields = tuple(name for name in self.request_type.__struct_fields__ if name != f"{self.kind}_id")
+        laid = {name: value for name, value in patch.items() if name not in self.read_only}
+        request = self.caller.request or fingerprint((self.stream(self.kind, id), patch))
+        if key and (again := await self.answered(key, f"{self.kind}s", request)):
+            return await self._shown(again)
+        for _ in range(PATCH_TRIES):
+            view = await self.get(id)
+            if if_match not in (None, view.version):
+                raise VersionMismatch(f"the {self.kind} {id!r} is at version {view.version}; read it again")
+            asked = request_of(patched(view, laid, fields), self.request_type, self.read_only)
+            try:
+                return await self._define(id, asked, view.version, key, request if key else "")
+            except VersionMismatch:
+                if if_match is not None:
+                    raise
+        raise VersionMismatch(f"the {self.kind} {id!r} was changed again and again meanwhile; try once more")
 
     async def change(
         self, stream: StreamId, command: Command, *, key: str | None = None, request: str = ""
@@ -106,7 +181,7 @@ def request_of(body: Mapping[str, Any], kind: type[Request], read_only: frozense
     return checked({name: value for name, value in body.items() if name not in read_only}, kind)
 
 
-def patched(view: msgspec.Struct, patch: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
+def patched(view: Any, patch: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
     """The fields of a definition with a JSON Merge Patch laid over them; `null` restores a default."""
     shown = msgspec.to_builtins(view)
     now = {name: shown[name] for name in fields}

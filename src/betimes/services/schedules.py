@@ -11,9 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.deciders import Command
-from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
+from betimes.core.errors import Invalid, NotFound, VersionMismatch
 from betimes.core.instants import Instant
-from betimes.core.segments import Segment
+from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.domains.automation.backfills import occurrences
 from betimes.domains.automation.calendar import calendar_of
@@ -58,7 +58,7 @@ from betimes.services.automation_views import (
     backfill_view,
     schedule_view,
 )
-from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, patched, request_of
+from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of
 from betimes.services.moments import instant, moment
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
 
@@ -77,45 +77,20 @@ def hourly_sweep() -> ScheduleRequest:
     return ScheduleRequest(schedule_id="hourly-sweep", cron="0 * * * *", target=SweepTarget())
 
 
-class Schedules(Definitions):
+class Schedules(Definitions[ScheduleRequest, ScheduleView]):
     """The schedules of a tenant."""
+
+    kind = "schedule"
+    read_only = SCHEDULE_READ_ONLY
+    request_type = ScheduleRequest
 
     # -- definitions
 
     async def create(self, request: ScheduleRequest, *, key: str | None = None) -> ScheduleView:
-        schedule_id = request.schedule_id or generated_id("sch", key)
-        return await self._define(schedule_id, request.definition(), 0, key)
+        return await self._create(request.schedule_id or generated_id("sch", key), request, key)
 
-    async def put(
-        self, schedule_id: str, request: ScheduleRequest, *, if_match: int | None = None, only_create: bool = False
-    ) -> ScheduleView:
-        """Create or replace; `only_create` refuses to replace."""
-        if request.schedule_id not in (None, schedule_id):
-            raise Invalid("schedule_id is not the one in the path", (("schedule_id", "not the one in the path"),))
-        try:
-            return await self._define(schedule_id, request.definition(), 0 if only_create else if_match)
-        except Refused as refused:
-            if refused.reason == "ALREADY_EXISTS" and only_create:
-                raise VersionMismatch(str(refused)) from None
-            raise
-
-    async def patch(self, schedule_id: str, patch: Mapping[str, Any], *, if_match: int | None = None) -> ScheduleView:
-        """Change some fields; without a version it is laid over whatever is there."""
-        for _ in range(PATCH_TRIES):
-            view = await self.get(schedule_id)
-            if if_match not in (None, view.version):
-                raise VersionMismatch(f"the schedule {schedule_id!r} is at version {view.version}; read it again")
-            body = patched(view, {k: v for k, v in patch.items() if k not in SCHEDULE_READ_ONLY}, _FIELDS)
-            request = schedule_request(body)
-            try:
-                return await self.put(schedule_id, request, if_match=view.version)
-            except VersionMismatch:
-                if if_match is not None:
-                    raise
-        raise VersionMismatch(f"the schedule {schedule_id!r} was changed again and again meanwhile; try once more")
-
-    async def get(self, schedule_id: str) -> ScheduleView:
-        return schedule_view(schedule_id, await self.found(self.stream("schedule", schedule_id)))
+    async def get(self, id: str) -> ScheduleView:
+        return schedule_view(id, await self.found(self.stream("schedule", id)))
 
     async def list(
         self, *, status: str | None = None, limit: int = 50, cursor: str | None = None
@@ -138,23 +113,28 @@ class Schedules(Definitions):
     async def delete(self, schedule_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("schedule", schedule_id), DeleteSchedule(if_match))
 
-    async def enable(self, schedule_id: str, *, if_match: int | None = None) -> ScheduleView:
-        return await self._changed(self.stream("schedule", schedule_id), EnableSchedule(if_match))
+    async def enable(self, schedule_id: str, *, if_match: int | None = None, key: str | None = None) -> ScheduleView:
+        return await self._changed(self.stream("schedule", schedule_id), EnableSchedule(if_match), key)
 
-    async def disable(self, schedule_id: str, *, if_match: int | None = None) -> ScheduleView:
-        return await self._changed(self.stream("schedule", schedule_id), DisableSchedule(if_match))
+    async def disable(self, schedule_id: str, *, if_match: int | None = None, key: str | None = None) -> ScheduleView:
+        return await self._changed(self.stream("schedule", schedule_id), DisableSchedule(if_match), key)
 
     async def _define(
-        self, schedule_id: str, definition: ScheduleDefinition, if_version: int | None, key: str | None = None
+        self, id: str, asked: ScheduleRequest, if_version: int | None, key: str | None, request: str
     ) -> ScheduleView:
-        named(schedule_problems(schedule_id, definition))
+        definition = asked.definition()
+        named(schedule_problems(id, definition))
         kind = DefineSchedule if definition.enabled else ShelveSchedule
-        return await self._changed(self.stream("schedule", schedule_id), kind(definition, if_version), key)
+        return await self._changed(self.stream("schedule", id), kind(definition, if_version), key, request)
 
-    async def _changed(self, stream: StreamId, command: Command, key: str | None = None) -> ScheduleView:
-        recorded = await self.change(stream, command, key=key)
-        state = await self.found(stream)
-        return schedule_view(stream.id, state, warnings=_warnings(state), segment_id=recorded.segment_id)
+    async def _changed(self, stream: StreamId, command: Command, key: str | None, request: str = "") -> ScheduleView:
+        return await self._shown(await self.change(stream, command, key=key, request=request))
+
+    async def _shown(self, recorded: Recorded) -> ScheduleView:
+        state: ScheduleState | None = await self.state_after(recorded)
+        if state is None:
+            raise NotFound(f"there is no schedule {recorded.stream.id!r}")
+        return schedule_view(recorded.stream.id, state, warnings=_warnings(state), segment_id=recorded.segment_id)
 
     # -- time
 
@@ -215,7 +195,7 @@ class Schedules(Definitions):
                 recorded = await self.change(stream, command, key=key)
             except VersionMismatch:
                 continue
-            return backfill_view(stream.id, await self.found(stream), recorded.segment_id)
+            return backfill_view(stream.id, await self.state_after(recorded), recorded.segment_id)
         raise VersionMismatch(f"the schedule {schedule_id!r} was changed again and again meanwhile; try once more")
 
     async def backfills(self, schedule_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[BackfillView]:
@@ -236,28 +216,27 @@ class Schedules(Definitions):
     async def get_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
         return backfill_view(backfill_id, await self._found_backfill(schedule_id, backfill_id))
 
-    async def pause_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
-        return await self._change_backfill(schedule_id, backfill_id, PauseBackfill())
+    async def pause_backfill(self, schedule_id: str, backfill_id: str, *, key: str | None = None) -> BackfillView:
+        return await self._change_backfill(schedule_id, backfill_id, PauseBackfill(), key)
 
-    async def resume_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
-        return await self._change_backfill(schedule_id, backfill_id, ResumeBackfill())
+    async def resume_backfill(self, schedule_id: str, backfill_id: str, *, key: str | None = None) -> BackfillView:
+        return await self._change_backfill(schedule_id, backfill_id, ResumeBackfill(), key)
 
-    async def cancel_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
-        return await self._change_backfill(schedule_id, backfill_id, CancelBackfill())
+    async def cancel_backfill(self, schedule_id: str, backfill_id: str, *, key: str | None = None) -> BackfillView:
+        return await self._change_backfill(schedule_id, backfill_id, CancelBackfill(), key)
 
-    async def _change_backfill(self, schedule_id: str, backfill_id: str, command: Command) -> BackfillView:
+    async def _change_backfill(
+        self, schedule_id: str, backfill_id: str, command: Command, key: str | None
+    ) -> BackfillView:
         await self._found_backfill(schedule_id, backfill_id)
-        recorded = await self.change(self.stream("backfill", backfill_id), command)
-        return backfill_view(backfill_id, await self._found_backfill(schedule_id, backfill_id), recorded.segment_id)
+        recorded = await self.change(self.stream("backfill", backfill_id), command, key=key)
+        return backfill_view(backfill_id, await self.state_after(recorded), recorded.segment_id)
 
     async def _found_backfill(self, schedule_id: str, backfill_id: str) -> BackfillState:
         state: BackfillState = await self.found(self.stream("backfill", backfill_id))
         if state.schedule_id != schedule_id:
             raise NotFound(f"there is no backfill {backfill_id!r} of the schedule {schedule_id!r}")
         return state
-
-
-_FIELDS = tuple(name for name in ScheduleRequest.__struct_fields__ if name != "schedule_id")
 
 
 def _warnings(state: ScheduleState) -> list[Warned]:

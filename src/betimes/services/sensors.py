@@ -8,7 +8,6 @@ against the sensor's own secret; an unknown sensor is answered like a bad signat
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from hashlib import sha256
 from hmac import compare_digest
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
@@ -16,8 +15,9 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Command
-from betimes.core.errors import Invalid, MissingExtra, NotFound, Refused, VersionMismatch
+from betimes.core.errors import MissingExtra, NotFound, Refused
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.domains.automation.checks import sensor_problems
@@ -52,7 +52,7 @@ from betimes.services.automation_views import (
     sensor_view,
 )
 from betimes.services.caller import Caller
-from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, patched, request_of
+from betimes.services.definitions import Definitions, generated_id, named, request_of
 from betimes.services.evaluation_views import dry_view, rows_of, view_in
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
 from betimes.services.secrets import fresh_secret, kept_secret
@@ -60,7 +60,6 @@ from betimes.services.secrets import fresh_secret, kept_secret
 Evaluate: TypeAlias = Callable[[str, Evaluator, Mapping[str, Any], int], Awaitable[Any]]
 """Calls an evaluator for a tenant with a body, within so many seconds."""
 OUTCOME_PAGES = 5
-_FIELDS = tuple(name for name in SensorRequest.__struct_fields__ if name != "sensor_id")
 
 
 def sensor_request(body: Mapping[str, Any]) -> SensorRequest:
@@ -68,8 +67,12 @@ def sensor_request(body: Mapping[str, Any]) -> SensorRequest:
     return request_of(body, SensorRequest, SENSOR_READ_ONLY)
 
 
-class Sensors(Definitions):
+class Sensors(Definitions[SensorRequest, SensorView]):
     """The sensors of a tenant."""
+
+    kind = "sensor"
+    read_only = SENSOR_READ_ONLY
+    request_type = SensorRequest
 
     def __init__(self, engine: Engine, caller: Caller, *, evaluate: Evaluate | None = None) -> None:
         super().__init__(engine, caller)
@@ -78,35 +81,10 @@ class Sensors(Definitions):
     # -- definitions
 
     async def create(self, request: SensorRequest, *, key: str | None = None) -> SensorView:
-        return await self._define(request.sensor_id or generated_id("sen", key), request.definition(), 0, key)
+        return await self._create(request.sensor_id or generated_id("sen", key), request, key)
 
-    async def put(
-        self, sensor_id: str, request: SensorRequest, *, if_match: int | None = None, only_create: bool = False
-    ) -> SensorView:
-        if request.sensor_id not in (None, sensor_id):
-            raise Invalid("sensor_id is not the one in the path", (("sensor_id", "not the one in the path"),))
-        try:
-            return await self._define(sensor_id, request.definition(), 0 if only_create else if_match)
-        except Refused as refused:
-            if refused.reason == "ALREADY_EXISTS" and only_create:
-                raise VersionMismatch(str(refused)) from None
-            raise
-
-    async def patch(self, sensor_id: str, patch: Mapping[str, Any], *, if_match: int | None = None) -> SensorView:
-        for _ in range(PATCH_TRIES):
-            view = await self.get(sensor_id)
-            if if_match not in (None, view.version):
-                raise VersionMismatch(f"the sensor {sensor_id!r} is at version {view.version}; read it again")
-            body = patched(view, {k: v for k, v in patch.items() if k not in SENSOR_READ_ONLY}, _FIELDS)
-            try:
-                return await self.put(sensor_id, sensor_request(body), if_match=view.version)
-            except VersionMismatch:
-                if if_match is not None:
-                    raise
-        raise VersionMismatch(f"the sensor {sensor_id!r} was changed again and again meanwhile; try once more")
-
-    async def get(self, sensor_id: str) -> SensorView:
-        return sensor_view(sensor_id, await self.found(self.stream("sensor", sensor_id)))
+    async def get(self, id: str) -> SensorView:
+        return sensor_view(id, await self.found(self.stream("sensor", id)))
 
     async def list(
         self, *, status: str | None = None, sensor_type: str | None = None, limit: int = 50, cursor: str | None = None
@@ -129,49 +107,57 @@ class Sensors(Definitions):
     async def delete(self, sensor_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("sensor", sensor_id), DeleteSensor(if_match))
 
-    async def enable(self, sensor_id: str, *, if_match: int | None = None) -> SensorView:
-        return await self._changed(self.stream("sensor", sensor_id), EnableSensor(if_match))
+    async def enable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorView:
+        return await self._changed(self.stream("sensor", sensor_id), EnableSensor(if_match), key)
 
-    async def disable(self, sensor_id: str, *, if_match: int | None = None) -> SensorView:
-        return await self._changed(self.stream("sensor", sensor_id), DisableSensor(if_match))
+    async def disable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorView:
+        return await self._changed(self.stream("sensor", sensor_id), DisableSensor(if_match), key)
 
     async def reset_cursor(self, sensor_id: str, cursor: Any = None) -> SensorView:
-        return await self._changed(self.stream("sensor", sensor_id), ResetCursor(cursor))
+        return await self._changed(self.stream("sensor", sensor_id), ResetCursor(cursor), None)
 
-    async def rotate_secret(self, sensor_id: str) -> SecretView:
-        """A new secret, shown once; the old one lives on for a while."""
+    async def rotate_secret(self, sensor_id: str, *, key: str | None = None) -> SecretView:
+        """A new secret, shown once: a replay has none. The old one lives on for a while."""
         stream = self.stream("sensor", sensor_id)
         state: SensorState = await self.found(stream)
         if state.definition.auth == "key":
             raise Refused("NO_SECRET", f"the sensor {sensor_id!r} is authenticated by API keys; it has no secret")
         secret = fresh_secret(state.definition.auth)
-        recorded = await self.change(stream, RotateSecret(kept_secret(state.definition.auth, secret)))
+        command = RotateSecret(kept_secret(state.definition.auth, secret))
+        recorded = await self.change(stream, command, key=key, request=fingerprint((stream, "secret")))
+        if recorded.replayed:
+            return SecretView(None, None, recorded.segment_id)
         return SecretView(secret, self._push_url(sensor_id, state.definition, secret), recorded.segment_id)
 
     async def _define(
-        self, sensor_id: str, definition: SensorDefinition, if_version: int | None, key: str | None = None
+        self, id: str, asked: SensorRequest, if_version: int | None, key: str | None, request: str
     ) -> SensorView:
-        named(sensor_problems(sensor_id, definition))
-        stream = self.stream("sensor", sensor_id)
+        definition, stream = asked.definition(), self.stream("sensor", id)
         before: SensorState | None = await self.state(stream)
+        is_other = before is not None and before.definition.sensor_type != definition.sensor_type
+        fixed = (("sensor_type", "cannot be changed; delete the sensor and make another"),) if is_other else ()
+        named((*sensor_problems(id, definition), *(fixed if if_version != 0 else ())))
         secret = None
         if definition.auth != "key" and (before is None or before.definition.auth != definition.auth):
             secret = fresh_secret(definition.auth)
         kind = DefineSensor if definition.enabled else ShelveSensor
         kept = kept_secret(definition.auth, secret) if secret else ""
-        request = f"{sensor_id}|{sha256(repr(definition).encode()).hexdigest()}"
-        view, replayed = await self._made(stream, kind(definition, if_version, kept), key, request)
-        if secret is None or replayed:
+        # the secret is another every time, so what a repeat must agree in is said without it
+        agreed = request or self.caller.request or fingerprint((stream, definition))
+        recorded = await self.change(stream, kind(definition, if_version, kept), key=key, request=agreed)
+        view = await self._shown(recorded)
+        if secret is None or recorded.replayed:
             return view
-        return replace(view, secret=secret, push_url=self._push_url(sensor_id, definition, secret))
+        return replace(view, secret=secret, push_url=self._push_url(id, definition, secret))
 
-    async def _made(self, stream: StreamId, command: Command, key: str | None, request: str) -> tuple[SensorView, bool]:
-        recorded = await self.change(stream, command, key=key, request=request)
-        return sensor_view(stream.id, await self.found(stream), recorded.segment_id), recorded.replayed
+    async def _changed(self, stream: StreamId, command: Command, key: str | None) -> SensorView:
+        return await self._shown(await self.change(stream, command, key=key))
 
-    async def _changed(self, stream: StreamId, command: Command) -> SensorView:
-        recorded = await self.change(stream, command)
-        return sensor_view(stream.id, await self.found(stream), recorded.segment_id)
+    async def _shown(self, recorded: Recorded) -> SensorView:
+        state: SensorState | None = await self.state_after(recorded)
+        if state is None:
+            raise NotFound(f"there is no sensor {recorded.stream.id!r}")
+        return sensor_view(recorded.stream.id, state, recorded.segment_id)
 
     def _push_url(self, sensor_id: str, definition: SensorDefinition, secret: str) -> str:
         """Where to push to, below the address of the service."""
