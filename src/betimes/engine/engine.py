@@ -34,7 +34,7 @@ from betimes.engine.kinds import Kinds
 from betimes.engine.lane import Lane
 from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.reports import Report, Reporter, guarded, log_report
+from betimes.engine.reports import Observer, Report, Reporter, guarded, log_report, quietly
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Backlog, Store
 
@@ -66,6 +66,7 @@ class Engine:
         executors: Mapping[str, Executor] | None = None,
         settings: EngineSettings = DEFAULT_SETTINGS,
         report: Reporter = log_report,
+        observe: Observer | None = None,
     ) -> None:
         if not name:
             raise Invalid("an engine needs a name unlike that of any other process, past or present")
@@ -81,12 +82,18 @@ class Engine:
         self._policies = PoliciesInForce(self.book)
         attempts = Attempts(store, self.kinds, self._policies, settings, name)
         self._lane = Lane(store, attempts, self.kinds, settings, report)
+        if observe:
+            self._lane.observe = quietly(observe)
         self._alarms = Alarms(store, self._lane, self.kinds.names, settings, report)
         self._calls = Calls(store, self._lane, executors or {}, settings, report)
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
 
     # -- life
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._tasks) and not self._closing
 
     async def open(self) -> None:
         """Open the store and put the configured policy in force if it differs from what is."""
@@ -184,7 +191,7 @@ class Engine:
         ]  # fmt: skip
 
     def _check_open(self) -> None:
-        if self._closing or not self._tasks:
+        if not self.is_open:
             raise Overloaded("the engine is not open; nothing was accepted. Open it, or send this to another process")
 
     def _check_room(self) -> None:
@@ -204,8 +211,15 @@ class Engine:
 
     # -- passes
 
-    async def tick(self, *, limit: int = 1_000, max_s: float = 10.0, tenant: str | None = None) -> TickResult:
-        """One bounded pass over alarms (of one tenant, if given), sends and effects; says what is still due."""
+    async def tick(
+        self,
+        *,
+        limit: int = 1_000,
+        max_s: float = 10.0,
+        tenant: str | None = None,
+        kinds: tuple[str, ...] | None = None,
+    ) -> TickResult:
+        """One bounded pass over alarms (of a tenant, of kinds, if given), sends and effects; says what is still due."""
         if limit < 1:
             raise Invalid("a tick does at least one thing: limit must be 1 or more", (("limit", "at least 1"),))
         self._check_open()
@@ -215,7 +229,7 @@ class Engine:
         effects: Counter[str] = Counter()
         sends = 0
         while loop.time() < until and (room := limit - fired.total() - effects.total() - sends) > 0:
-            rung = await self._alarms.ring(min(room, self.settings.batch_max), tenant=tenant)
+            rung = await self._alarms.ring(min(room, self.settings.batch_max), kinds, tenant)
             sent = await self._apply_sends(room := room - rung.total()) if room > rung.total() else 0
             ended = await self._calls.once(min(room - sent, self.settings.calls_max))
             fired += rung
@@ -223,11 +237,13 @@ class Engine:
             sends += sent
             if not (rung or sent or ended):
                 break
-        return await self._tick_result(fired, effects, sends)
+        return await self._tick_result(fired, effects, sends, self.kinds.names if kinds is None else kinds)
 
-    async def _tick_result(self, fired: Counter[str], effects: Counter[str], sends: int) -> TickResult:
+    async def _tick_result(
+        self, fired: Counter[str], effects: Counter[str], sends: int, kinds: tuple[str, ...]
+    ) -> TickResult:
         now = await self.store.now()
-        next_due_at = await self.store.next_due("alarm", self.kinds.names, self._calls.names)
+        next_due_at = await self.store.next_due("alarm", kinds, self._calls.names)
         waiting = await self.store.waiting_sends(1, created_before=now + 1)
         complete = not waiting and (next_due_at is None or next_due_at > now)
         return TickResult(now, dict(fired), dict(effects), sends, complete, next_due_at)

@@ -43,7 +43,7 @@ from betimes.core.streams import EffectId, StreamId
 from betimes.engine.attempts import Attempts, Due, Result
 from betimes.engine.jobs import Job
 from betimes.engine.kinds import Kinds
-from betimes.engine.reports import Report, Reporter
+from betimes.engine.reports import Observer, Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Store
 from betimes.engine.workspace import Workspace
@@ -94,6 +94,7 @@ class Lane:
         """Set when a commit left effects to carry out."""
         self.alarm_set: Callable[[Instant], None] = lambda at: None
         """Told of the earliest alarm of every commit."""
+        self.observe: Observer | None = None
         attempts.on_commit = self._hand_on
 
     def __len__(self) -> int:
@@ -220,6 +221,8 @@ class Lane:
 
     def _hand_on(self, workspace: Workspace) -> None:
         """Commands to other streams go into the queue at once; everything else is the dispatcher's."""
+        if self.observe:
+            self.observe(workspace.changes.segments)
         for effect in workspace.changes.effects:
             if effect.executor != SEND:
                 self.calls_waiting.set()

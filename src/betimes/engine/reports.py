@@ -1,10 +1,12 @@
-"""What the engine tells whoever runs it: things that went wrong and that nobody was waiting for."""
+"""What the engine tells whoever runs it: things that went wrong and nobody was waiting for, and what it committed."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
+
+from betimes.core.segments import Segment
 
 
 class Report(NamedTuple):
@@ -16,6 +18,8 @@ class Report(NamedTuple):
 
 
 Reporter: TypeAlias = Callable[[Report], None]
+Observer: TypeAlias = Callable[[Sequence[Segment]], None]
+"""Told of the segments of every commit, after it; it must be quick."""
 
 _log = logging.getLogger("betimes")
 
@@ -30,6 +34,18 @@ def guarded(report: Reporter) -> Reporter:
             _log.exception("the reporter failed on %s: %s", said.what, said.name)
 
     return told
+
+
+def quietly(observe: Observer) -> Observer:
+    """The observer, unable to break what it looks at."""
+
+    def observed(segments: Sequence[Segment]) -> None:
+        try:
+            observe(segments)
+        except Exception:  # noqa: BLE001 — whoever counts must not be in the way
+            _log.exception("an observer of commits failed")
+
+    return observed
 
 
 def log_report(report: Report) -> None:

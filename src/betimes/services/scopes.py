@@ -19,3 +19,10 @@ def allows(scopes: Collection[str], wanted: str) -> bool:
         return True
     domain, _, right = wanted.partition(":")
     return domain == "any" and any(f"{name}:{right}" in scopes for name in DOMAINS)
+
+
+def domains_of(scopes: Collection[str], right: Literal["read", "write"]) -> frozenset[str]:
+    """The domains these scopes reach; an administrator also reaches `tenant`: keys and policy."""
+    if "admin" in scopes:
+        return frozenset({*DOMAINS, "tenant"})
+    return frozenset(name for name in DOMAINS if f"{name}:{right}" in scopes)

@@ -1,0 +1,256 @@
+"""Effects as a caller may see them: what had to happen outside, how it went, and once more for dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from betimes.core.errors import Invalid, NotFound, Refused
+from betimes.core.streams import EffectId, StreamId, parse_effect_handle, segment_handle
+from betimes.domains.catalogue import DOMAIN_OF
+from betimes.domains.notifications.model import inbox_stream
+from betimes.engine.engine import Engine
+from betimes.engine.store import PAGE_MAX, SEND, EffectQuery, EffectRow, EffectStatus
+from betimes.services.caller import Caller, Service
+from betimes.services.moments import moment
+from betimes.services.notification_texts import texts_of
+from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.showing import shown
+
+PAGES_MAX = 20
+"""Pages of effects that one list looks through; what is left is behind its cursor."""
+DELIVER = "deliver:"
+WEBHOOKS = ("webhook", "evaluator")
+EffectKind: TypeAlias = Literal["run_handler", "handler", "webhook", "delivery", "command"]
+Status: TypeAlias = Literal["pending", "done", "failed", "dead"]
+
+
+class StreamView(msgspec.Struct, frozen=True):
+    kind: str
+    id: str
+
+
+class EffectView(msgspec.Struct, frozen=True, kw_only=True):
+    effect_id: str
+    effect_kind: EffectKind
+    domain: str
+    stream: StreamView
+    segment_id: str
+    target: str
+    status: Status
+    attempts: int
+    next_attempt_at: datetime | None
+    last_error: str | None
+    created_at: datetime
+    finished_at: datetime | None
+    user_id: str | None
+    """Of a delivery."""
+    event_id: str | None
+    """Of a delivery; `None` of a digest of several."""
+    channel: str | None
+    """Of a delivery."""
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    at: datetime
+    ok: bool
+    error: str | None
+    duration_ms: int | None
+
+
+class EffectDetail(EffectView, frozen=True, kw_only=True):
+    payload: Any
+    history: list[Attempt]
+    """The attempts that are on record: of those that ended, the last."""
+
+
+class EffectFilters(msgspec.Struct, frozen=True, kw_only=True):
+    status: Status | None = None
+    effect_kind: EffectKind | None = None
+    domain: str | None = None
+    user_id: str | None = None
+    channel: str | None = None
+
+
+class Effects(Service):
+    """The effects of the domains it is given."""
+
+    def __init__(self, engine: Engine, caller: Caller, domains: frozenset[str]) -> None:
+        super().__init__(engine, caller)
+        self._domains = domains
+
+    async def effects(self, filters: EffectFilters, *, limit: int = 50, cursor: str | None = None) -> Page[EffectView]:
+        """A page in the order of effect ids."""
+        checked_limit(limit)
+        named = ["effects", self.caller.tenant, filters]
+        found: list[EffectRow] = []
+        last = _place(self.caller.tenant, place_of(cursor, named))
+        query = self._query(filters)
+        for _ in range(PAGES_MAX):
+            page = await self.engine.store.effects(msgspec.structs.replace(query, after=last))
+            for row in page:
+                if self._is_wanted(row, filters):
+                    if len(found) == limit:
+                        return Page([await self.view(row) for row in found], cursor_of(named, _placed(last)))
+                    found.append(row)
+                last = row.id
+            if len(page) < PAGE_MAX:
+                return Page([await self.view(row) for row in found])
+        return Page([await self.view(row) for row in found], cursor_of(named, _placed(last)))
+
+    def _query(self, filters: EffectFilters) -> EffectQuery:
+        tenant = self.caller.tenant
+        narrowed: dict[Status | None, EffectStatus | None] = {"done": "done", "failed": "failed", "dead": "dead"}
+        return EffectQuery(
+            tenant=tenant,
+            source=inbox_stream(tenant, filters.user_id) if filters.user_id is not None else None,
+            executor=None if filters.channel is None else DELIVER + filters.channel,
+            status=narrowed.get(filters.status),
+            limit=PAGE_MAX,
+        )
+
+    def _is_wanted(self, row: EffectRow, filters: EffectFilters) -> bool:
+        return (
+            domain_of(row.id.kind) in self._domains
+            and filters.status in (None, status_of(row))
+            and filters.effect_kind in (None, kind_of(row))
+            and filters.domain in (None, domain_of(row.id.kind))
+            and (filters.user_id is None or row.executor.startswith(DELIVER))
+        )
+
+    async def effect(self, effect_id: str) -> EffectDetail:
+        row = await self._row(effect_id)
+        view = await self.view(row)
+        payload = shown(msgspec.json.decode(row.payload), row.id.kind)
+        if row.executor in WEBHOOKS:
+            payload["url"] = bare_url(payload["url"])
+        fields = {name: getattr(view, name) for name in view.__struct_fields__}
+        return EffectDetail(**fields, payload=payload, history=history_of(row))
+
+    async def retry(self, effect_id: str) -> EffectView:
+        """Give a dead letter fresh attempts."""
+        row = await self._row(effect_id)
+        if row.status != "dead":
+            raise Refused("NOT_RETRYABLE", f"the effect is {status_of(row)}; only a dead letter can be tried again")
+        if await self._is_expired(row):
+            raise Refused("NOT_RETRYABLE", "the notification has expired; nobody is to hear it any more")
+        if not await self.engine.store.revive_effect(row.id):
+            raise Refused("NOT_RETRYABLE", "somebody else was first; look at the effect again")
+        return await self.view(await self._row(effect_id))
+
+    async def _is_expired(self, row: EffectRow) -> bool:
+        if not row.executor.startswith(DELIVER):
+            return False
+        expires_at = msgspec.json.decode(row.payload).get("expires_at")
+        return expires_at is not None and expires_at < await self.engine.store.now()
+
+    async def _row(self, effect_id: str) -> EffectRow:
+        unknown = NotFound(f"there is no effect {effect_id[:80]!r}; those that ended long ago are forgotten")
+        try:
+            id = parse_effect_handle(self.caller.tenant, effect_id)
+        except Invalid:
+            raise unknown from None
+        if domain_of(id.kind) not in self._domains:
+            raise unknown
+        async for row in self._of_segment(id.source, id.version):
+            if row.id == id:
+                return row
+        raise unknown
+
+    async def _of_segment(self, source: StreamId, version: int) -> AsyncIterator[EffectRow]:
+        after: EffectId | None = None
+        while True:
+            page = await self.engine.store.effects(
+                EffectQuery(source=source, version=version, after=after, limit=PAGE_MAX)
+            )
+            for row in page:
+                yield row
+            if len(page) < PAGE_MAX:
+                return
+            after = page[-1].id
+
+    async def view(self, row: EffectRow) -> EffectView:
+        is_delivery = row.executor.startswith(DELIVER)
+        is_open = row.status in ("pending", "leased")
+        return EffectView(
+            effect_id=row.id.handle,
+            effect_kind=kind_of(row),
+            domain=domain_of(row.id.kind),
+            stream=StreamView(row.id.kind, row.id.id),
+            segment_id=segment_handle(row.id.source, row.id.version),
+            target=target_of(row),
+            status=status_of(row),
+            attempts=row.attempts,
+            next_attempt_at=moment(row.next_attempt_at) if is_open else None,
+            last_error=row.last_error or None,
+            created_at=moment(row.created_at),
+            finished_at=moment(row.finished_at),
+            user_id=row.id.id if is_delivery else None,
+            event_id=await self._event_id(row) if is_delivery else None,
+            channel=row.executor.removeprefix(DELIVER) if is_delivery else None,
+        )
+
+    async def _event_id(self, row: EffectRow) -> str | None:
+        versions = msgspec.json.decode(row.payload).get("segments", ())
+        if len(versions) != 1:
+            return None
+        texts = await texts_of(self.engine.store, row.id.source, versions)
+        return next((text.event_id for text in texts.values()), None)
+
+
+def domain_of(kind: str) -> str:
+    """The domain of a kind of stream; what belongs to none of the five is the tenant's own."""
+    return DOMAIN_OF.get(kind, "tenant")
+
+
+def status_of(row: EffectRow) -> Status:
+    return "pending" if row.status == "leased" else row.status
+
+
+def kind_of(row: EffectRow) -> EffectKind:
+    if row.executor == SEND:
+        return "command"
+    if row.executor.startswith(DELIVER):
+        return "delivery"
+    if row.at_most_once and row.to is not None and row.to.kind == "run":
+        return "run_handler"
+    return "webhook" if row.executor in WEBHOOKS else "handler"
+
+
+def target_of(row: EffectRow) -> str:
+    """What it is for, in a word: a stream, a channel, a handler, or an address without anything secret in it."""
+    if row.executor == SEND:
+        return f"{row.to.kind}:{row.to.id}" if row.to else SEND
+    if row.executor in WEBHOOKS:
+        return bare_url(msgspec.json.decode(row.payload).get("url", ""))
+    return row.executor.partition(":")[2] or row.executor
+
+
+def bare_url(url: str) -> str:
+    """The address without user, password, query and fragment."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def history_of(row: EffectRow) -> list[Attempt]:
+    if row.finished_at is not None:
+        return [Attempt(moment(row.finished_at), row.status == "done", row.last_error or None, None)]
+    return []
+
+
+def _placed(id: EffectId | None) -> list[Any]:
+    return list(id or ())[1:]
+
+
+def _place(tenant: str, place: Any) -> EffectId | None:
+    match place:
+        case None:
+            return None
+        case [str() as kind, str() as id, int() as version, int() as number]:
+            return EffectId(tenant, kind, id, version, number)
+        case _:
+            raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))

@@ -1,0 +1,265 @@
+"""The ledger as a caller may read it: segments of the domains it may see, without secrets, and why each was decided."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from betimes.core.errors import Invalid, NotFound, UnknownKind
+from betimes.core.instants import Instant
+from betimes.core.segments import Segment
+from betimes.core.streams import parse_effect_handle, parse_segment_handle, segment_handle
+from betimes.domains.notifications.model import Answer, Digested, Postponed, Released, Suppressed
+from betimes.domains.runs.model import RunAllowed, RunDeferred, RunSkipped, TriggerJoined, WouldRun
+from betimes.engine.engine import Engine
+from betimes.engine.explaining import explain
+from betimes.engine.kinds import checkpoint_of
+from betimes.engine.store import PAGE_MAX, LedgerQuery
+from betimes.services.caller import Caller, Service
+from betimes.services.effects import Effects, EffectView, domain_of
+from betimes.services.moments import instant, moment
+from betimes.services.outcomes import Outcome, judged
+from betimes.services.pages import checked_limit, cursor_of, place_of
+from betimes.services.showing import shown
+from betimes.services.verdicts import TraceStep, trace_of
+
+PAGES_MAX = 20
+"""Pages of the ledger that one list looks through; what is left is behind its cursor."""
+Order: TypeAlias = Literal["asc", "desc"]
+
+
+class SegmentView(msgspec.Struct, frozen=True, kw_only=True):
+    segment_id: str
+    domain: str
+    kind: str
+    id: str
+    version: int
+    at: datetime
+    key: str | None
+    command: dict[str, Any] | None
+    """`None` of a stream that another stream's command wrote to."""
+    events: list[dict[str, Any]]
+    verdict: Outcome | None
+    policy: str
+    actor: str
+    correlation_id: str
+
+
+class SegmentPage(msgspec.Struct, frozen=True):
+    items: list[SegmentView]
+    next_cursor: str | None
+    resume_cursor: str
+    """Come back with it, in ascending order, for what is committed later."""
+
+
+class CausedBy(msgspec.Struct, frozen=True):
+    segment_id: str
+    effect_id: str
+
+
+class ExplanationView(SegmentView, frozen=True, kw_only=True):
+    trace: list[TraceStep]
+    summary: str
+    caused_by: CausedBy | None
+    effects: list[EffectView]
+    later: list[str]
+    """Retries and re-judgements of the same cause."""
+
+
+class LedgerFilters(msgspec.Struct, frozen=True, kw_only=True):
+    kind: str | None = None
+    id: str | None = None
+    event_type: str | None = None
+    key: str | None = None
+    correlation_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class Ledger(Service):
+    """Reads what happened, in the domains it is given."""
+
+    def __init__(self, engine: Engine, caller: Caller, domains: frozenset[str]) -> None:
+        super().__init__(engine, caller)
+        self._domains = domains
+
+    # -- lists
+
+    async def segments(
+        self, filters: LedgerFilters, *, order: Order = "asc", limit: int = 50, cursor: str | None = None
+    ) -> SegmentPage:
+        """A page in commit order, or backwards."""
+        checked_limit(limit)
+        named = ["ledger", self.caller.tenant, filters]
+        place, newest = _place(place_of(cursor, [*named, order]))
+        backwards = order == "desc"
+        found, place, is_more = await self._scan(filters, place, limit, backwards=backwards)
+        resume = (newest or (found[0].seq if found else 0)) if backwards else place
+        return SegmentPage(
+            [self.view(segment) for segment in found],
+            cursor_of([*named, order], [place, resume]) if is_more else None,
+            cursor_of([*named, "asc"], [resume, 0]),
+        )
+
+    async def _scan(
+        self, filters: LedgerFilters, place: int, limit: int, *, backwards: bool
+    ) -> tuple[list[Segment], int, bool]:
+        """Segments that are wanted, how far was looked, and whether there may be more."""
+        found: list[Segment] = []
+        if filters.kind is not None and domain_of(filters.kind) not in self._domains:
+            return found, place, False
+        for _ in range(PAGES_MAX):
+            page = await self.engine.store.ledger(self._query(filters, place, backwards=backwards))
+            for segment in page:
+                if self._is_wanted(segment, filters):
+                    if len(found) == limit:
+                        return found, place, True
+                    found.append(segment)
+                place = segment.seq
+            if len(page) < PAGE_MAX:
+                return found, place, False
+        return found, place, True
+
+    def _query(self, filters: LedgerFilters, place: int, *, backwards: bool) -> LedgerQuery:
+        return LedgerQuery(
+            after=place, backwards=backwards, tenant=self.caller.tenant, kind=filters.kind, id=filters.id,
+            key=filters.key, correlation=filters.correlation_id, since_at=instant(filters.since),
+            until_at=instant(filters.until), limit=PAGE_MAX,
+        )  # fmt: skip
+
+    def _is_wanted(self, segment: Segment, filters: LedgerFilters) -> bool:
+        if domain_of(segment.stream.kind) not in self._domains:
+            return False
+        if filters.event_type is None:
+            return True
+        events = msgspec.json.decode(segment.events) if filters.event_type in segment.events else []
+        return any(event.get("type") == filters.event_type for event in events)
+
+    def view(self, segment: Segment) -> SegmentView:
+        return SegmentView(**self._fields(segment))
+
+    def _fields(self, segment: Segment) -> dict[str, Any]:
+        kind = segment.stream.kind
+        return {
+            "segment_id": segment.handle,
+            "domain": domain_of(kind),
+            "kind": kind,
+            "id": segment.stream.id,
+            "version": segment.version,
+            "at": moment(segment.at),
+            "key": segment.key and segment.key.key,
+            "command": self._command(segment),
+            "events": self._events(segment),
+            "verdict": judged(self.engine.kinds, segment),
+            "policy": segment.policy,
+            "actor": segment.actor,
+            "correlation_id": segment.correlation,
+        }
+
+    def _command(self, segment: Segment) -> dict[str, Any] | None:
+        if segment.command is None:
+            return None
+        checkpoint = checkpoint_of(segment)
+        if checkpoint:
+            return {"type": "Checkpoint", "segments": checkpoint.segments}
+        command = self.engine.kinds.of(segment.stream).command(segment.command, segment.handle)
+        told: dict[str, Any] = shown(command, segment.stream.kind)
+        return told
+
+    def _events(self, segment: Segment) -> list[dict[str, Any]]:
+        if checkpoint_of(segment):
+            return []
+        told = [shown(event, segment.stream.kind) for event in self.engine.kinds.of(segment.stream).events(segment)]
+        return [{"type": event.pop("type"), "v": segment.schema, **event} for event in told]
+
+    # -- why
+
+    async def explain(self, segment_id: str) -> ExplanationView:
+        """A segment with every rule that was looked at, its cause and its consequences; or `NotFound`."""
+        unknown = NotFound(f"there is no segment {segment_id[:80]!r}")
+        try:
+            stream, version = parse_segment_handle(self.caller.tenant, segment_id)
+            self.engine.kinds.of(stream)
+        except (Invalid, UnknownKind):
+            raise unknown from None
+        if domain_of(stream.kind) not in self._domains:
+            raise unknown
+        told = await explain(self.engine.store, self.engine.kinds, stream, version)
+        effects = Effects(self.engine, self.caller, self._domains)
+        return ExplanationView(
+            **self._fields(told.segment),
+            trace=trace_of(self.engine.kinds, told.verdict),
+            summary=_summary(told.summary, told.same_turn, len(told.effects)),
+            caused_by=self._caused_by(told.segment.cause),
+            effects=[await effects.view(row) for row in told.effects],
+            later=await self._later(told.segment),
+        )
+
+    def _caused_by(self, cause: str) -> CausedBy | None:
+        try:
+            effect = parse_effect_handle(self.caller.tenant, cause) if cause else None
+        except Invalid:
+            return None
+        if effect is None or domain_of(effect.kind) not in self._domains:
+            return None
+        return CausedBy(segment_handle(effect.source, effect.version), cause)
+
+    async def _later(self, segment: Segment) -> list[str]:
+        """Segments of the same stream, written later, that judge what this one judged."""
+        subjects = self._subjects(segment)
+        if not subjects:
+            return []
+        found: list[str] = []
+        version = segment.version
+        for _ in range(PAGES_MAX):
+            _, page = await self.engine.store.history(segment.stream, version, PAGE_MAX)
+            found += [later.handle for later in page if subjects & self._subjects(later)]
+            if len(page) < PAGE_MAX:
+                break
+            version = page[-1].version
+        return found
+
+    def _subjects(self, segment: Segment) -> set[str | int]:
+        """What a segment judges: triggers by their keys, notifications by the segment that brought them."""
+        if segment.stream.kind not in ("account", "inbox") or checkpoint_of(segment):
+            return set()
+        kind = self.engine.kinds.of(segment.stream)
+        subjects: set[str | int] = set()
+        for event in kind.events(segment):
+            match event:
+                case RunAllowed() | RunSkipped() | WouldRun():
+                    subjects |= {event.key, event.retry_key or event.key}
+                case RunDeferred(due):
+                    subjects.add(due.key)
+                case TriggerJoined(key, into):
+                    subjects |= {key, into}
+                case Released(item) | Suppressed(item) | Digested(item):
+                    subjects.add(item)
+                case Postponed(item):
+                    subjects.add(item.version)
+                case _:
+                    continue
+        reply = kind.recorded(segment).reply
+        return subjects | ({reply.item} if isinstance(reply, Answer) and reply.item else set())
+
+
+def _place(place: Any) -> tuple[int, Instant]:
+    """Where a page starts, and the newest segment that was there when the list began."""
+    match place:
+        case None:
+            return 0, 0
+        case [int() as after, int() as newest] if 0 <= after < 2**63 and 0 <= newest < 2**63:
+            return after, newest
+        case _:
+            raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))
+
+
+def _summary(judged_so: str, same_turn: list[str], effect_count: int) -> str:
+    told = [judged_so]
+    if same_turn:
+        told.append(f"The same turn also wrote {', '.join(same_turn)}.")
+    if effect_count:
+        told.append(f"It asked for {effect_count} {'effect' if effect_count == 1 else 'effects'}.")
+    return " ".join(told)

@@ -1,0 +1,66 @@
+"""Commands and events of the ledger as people may see them: instants as text, amounts in points, and no secrets.
+
+What a decider keeps is made for deciding: microseconds, micro-points, secrets that sign. Everything of the ledger that
+leaves the process goes through `shown`, the one place that knows which fields hold secrets.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from betimes.core.instants import render
+from betimes.core.streams import EffectId, StreamId
+from betimes.domains.notifications.scoring import unscaled
+from betimes.domains.scores.amounts import points
+
+HIDDEN = "***"
+SECRETS = frozenset(
+    {"secret", "secrets", "secret_digest", "previous_digest", "webhook_secret", "previous_webhook_secret"}
+)
+"""Fields that hold a secret or its digest, wherever they are."""
+_INSTANTS = frozenset({"at", "scheduled_for", "first", "last"})
+_AMOUNTS = {
+    "score": frozenset({"score", "amount", "delta", "rate", "before", "forgiven", "threshold"}),
+    "inbox": frozenset({"ai", "ai_score"}),
+}
+
+
+def shown(value: Any, kind: str) -> Any:
+    """The value as JSON for people; `kind` is that of the stream it was written to."""
+    if isinstance(value, msgspec.Struct):
+        return _struct(value, kind)
+    if isinstance(value, StreamId):
+        return {"kind": value.kind, "id": value.id}
+    if isinstance(value, EffectId):
+        return value.handle
+    if isinstance(value, msgspec.Raw):
+        return shown(msgspec.json.decode(value), kind)
+    if isinstance(value, dict):
+        return {name: HIDDEN if name in SECRETS else shown(part, kind) for name, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [shown(part, kind) for part in value]
+    return value
+
+
+def _struct(value: msgspec.Struct, kind: str) -> dict[str, Any]:
+    config = value.__struct_config__
+    told: dict[str, Any] = {} if config.tag is None else {config.tag_field or "type": config.tag}
+    for name, spelt in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+        part = getattr(value, name)
+        if part is not msgspec.UNSET:
+            told[spelt] = _field(name, part, kind)
+    return told
+
+
+def _field(name: str, value: Any, kind: str) -> Any:
+    if name in SECRETS:
+        return HIDDEN if value else value
+    if type(value) is int:
+        if name in _INSTANTS or name.endswith("_at"):
+            return render(value)
+        if name in _AMOUNTS.get(kind, ()):
+            return points(value) if kind == "score" else Decimal(unscaled(value))
+    return shown(value, kind)
