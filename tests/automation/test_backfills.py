@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from betimes.core.deciders import Call, Send
-from betimes.core.instants import HOUR, MINUTE, Instant, parse
+from betimes.core.instants import HOUR, MINUTE, SECOND, Instant, parse
 from betimes.core.streams import StreamId
 from betimes.domains.automation.backfills import BACKFILL
 from betimes.domains.automation.model import (
     AdvanceBackfill,
+    BackfillChecked,
     BackfillEnded,
     BackfillState,
     CancelBackfill,
@@ -19,6 +22,7 @@ from betimes.domains.automation.model import (
     ScheduleState,
     ScheduleTicked,
     StartBackfill,
+    Upcoming,
     run_key_of,
     schedule_stream,
 )
@@ -148,6 +152,29 @@ def test_the_same_step_twice_fires_once() -> None:
     step = AdvanceBackfill("brief", (NINE - 3 * HOUR, NINE - 2 * HOUR))
     scenario.when(step)
     scenario.when(step).then_nothing()
+
+
+def test_what_the_schedule_has_not_dealt_with_yet_is_left_to_it_first() -> None:
+    scenario = backfill()
+    schedule = scenario.others[SCHEDULE]
+    due_at = NINE + 5 * MINUTE
+    owing = replace(schedule, created_at=0, changed_at=NINE - 3 * HOUR, next=Upcoming(NINE - 2 * HOUR, due_at))
+    scenario.with_others({SCHEDULE: owing})
+    assert ticks(advances(scenario)) == [NINE - 3 * HOUR]
+    advances(scenario).then(BackfillChecked(NINE, due_at + SECOND)).then_effects().then_alarm(due_at + SECOND)
+    scenario.with_others({SCHEDULE: replace(owing, through_at=NINE)})
+    assert ticks(advances(scenario.wakes())) == [NINE - 2 * HOUR]
+
+
+def test_what_a_paused_schedule_owes_may_be_backfilled() -> None:
+    scenario = backfill()
+    paused = replace(scenario.others[SCHEDULE], created_at=0, changed_at=NINE - 9 * HOUR, status="paused")
+    assert len(ticks(advances(scenario.with_others({SCHEDULE: paused})))) == 2
+
+
+def test_a_step_that_was_lost_is_taken_again() -> None:
+    scenario = backfill().then_alarm(NINE + MINUTE).wakes()
+    assert ticks(advances(scenario)) == [NINE - 3 * HOUR, NINE - 2 * HOUR]
 
 
 def test_commands_are_done_as_soon_as_they_are_sent() -> None:

@@ -95,6 +95,7 @@ async def test_no_secret_is_in_the_lake(tmp_path: Path) -> None:
     async with automation_world(SQLITE, tmp_path, evaluators=counting()) as world:
         await live(world, hours=1)
         secret = (await world.sensors.rotate_secret("pushed")).secret
+        assert secret
         await exported(world, tmp_path / "lake")
         assert secret not in str(contents(tmp_path / "lake"))
         assert "whsec_" not in str(contents(tmp_path / "lake"))

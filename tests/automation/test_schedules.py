@@ -265,14 +265,6 @@ def test_the_same_run_again_is_no_second_run() -> None:
     scenario.then_effects()
 
 
-def test_a_tick_that_was_backfilled_is_not_recorded_twice() -> None:
-    asked_by = StreamId("tenant", "backfill", "b1")
-    known = RunState("started", run_key=tick_key(), fingerprint="older", asked_by=asked_by)
-    scenario = schedule().with_others({run_of(tick_key()): known}).wakes()
-    assert (of(scenario, ScheduleTicked), of(scenario, RunRequested)) == ([], [])
-    scenario.then_alarm(NINE + 10 * MINUTE)
-
-
 def test_the_fingerprint_heeds_target_selections_and_payload_and_no_order() -> None:
     def print_of(**fields: Any) -> str:
         return str(of(schedule(**fields).wakes(), RunRequested)[0].fingerprint)

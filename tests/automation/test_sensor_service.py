@@ -153,6 +153,7 @@ async def test_a_signed_message_needs_no_key(backend: Backend, tmp_path: Path) -
             await refused_as_unauthenticated(world, "orders", headers, body)
         await refused_as_unauthenticated(world, "nobody", signed(made.secret, body), body)
         rotated = await world.sensors.rotate_secret("orders")
+        assert rotated.secret
         for secret in (made.secret, rotated.secret):
             await world.sensors.receive_from_outside("orders", signed(secret, body), body)
         world.clock.advance(86_400)

@@ -2,7 +2,8 @@
 
 A backfill names the instants it will look at next in a command to itself, so that its turn sees their runs: an instant
 that has one is `existing`. Its ticks are recorded on the schedule's stream under their ordinary names. When a run ends
-it is told, and looks at the next ones.
+it is told, and looks at the next ones. What an active schedule has not dealt with yet is left to it first; the backfill
+looks again later. Its alarm is a watchman: a step that was lost is taken again.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decider, Decision, Effect, Event, Index, Refusal, Send, Settled, View, Wake
-from betimes.core.instants import Instant
+from betimes.core.deciders import Decider, Decision, Event, Index, Refusal, Send, Settled, View, Wake
+from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.domains.automation.calendar import calendar_of
 from betimes.domains.automation.model import (
+    BACKFILL_CHECK_S,
     BACKFILL_STEP,
     AdvanceBackfill,
     BackfillAdvanced,
+    BackfillChecked,
     BackfillCommands,
     BackfillEnded,
     BackfillEvents,
@@ -66,7 +69,9 @@ def decide(
             if state.status in ("cancelled", "completed"):
                 return _wrong(view.stream, state)
             return Decision((BackfillEnded("cancelled", now),))
-        case Wake() | Settled():
+        case Wake():
+            return _going_on(view.stream, state, BackfillChecked(now), now)
+        case Settled():
             return Decision()
 
 
@@ -88,35 +93,38 @@ def _start(view: View[BackfillState], command: StartBackfill, now: Instant) -> D
         command.schedule_id, schedule.definition, schedule.version, command.from_at, command.to_at,
         command.max_concurrency, command.total, now,
     )  # fmt: skip
-    state = fold(None, started)
-    return _going_on(view.stream, state, (started,), now)
+    return _going_on(view.stream, None, started, now)
 
 
 def _resume(stream: StreamId, state: BackfillState, now: Instant) -> Decision | Refusal:
     if state.status != "paused":
         return _wrong(stream, state)
-    resumed = BackfillResumed(now)
-    return _going_on(stream, fold(state, resumed), (resumed,), now)
+    return _going_on(stream, state, BackfillResumed(now), now)
 
 
 def _finished(stream: StreamId, state: BackfillState, run_id: str, status: str, now: Instant) -> Decision:
     if run_id not in state.running:
         return Decision()
     finished = BackfillRunFinished(run_id, status, status in FAILED)
-    after = fold(state, finished)
-    return _going_on(stream, after, (finished,), now) if after.status == "running" else Decision((finished,))
+    return _going_on(stream, state, finished, now) if state.status == "running" else Decision((finished,))
 
 
-def _going_on(stream: StreamId, state: BackfillState, events: tuple[Event, ...], now: Instant) -> Decision:
-    """These events, and then the next instants; or the end, when there are none and nothing runs any more."""
+def _going_on(
+    stream: StreamId,
+    before: BackfillState | None,
+    event: BackfillStarted | BackfillAdvanced | BackfillRunFinished | BackfillChecked | BackfillResumed,
+    now: Instant,
+) -> Decision:
+    """This event, and then the next instants; or the end, when there are none and nothing runs any more."""
+    state = fold(before, event)
     free = state.max_concurrency - len(state.running)
     instants = _next(state, BACKFILL_STEP if state.is_old else max(free, 1))
     if not instants and not state.running:
-        return Decision((*events, BackfillEnded("completed", now)))
-    effects: tuple[Effect, ...] = ()
-    if instants and free:
-        effects = (Send(stream, AdvanceBackfill(state.schedule_id, instants)),)
-    return Decision(events, effects=effects)
+        return Decision((replace(event, check_at=None), BackfillEnded("completed", now)))
+    if not instants or not free:
+        return Decision((replace(event, check_at=None),))  # the end of a run goes on with it
+    watched = replace(event, check_at=now + BACKFILL_CHECK_S * SECOND)
+    return Decision((watched,), effects=(Send(stream, AdvanceBackfill(state.schedule_id, instants)),))
 
 
 def _next(state: BackfillState, limit: int) -> tuple[Instant, ...]:
@@ -131,20 +139,23 @@ def occurrences(definition: ScheduleDefinition, from_at: Instant, to_at: Instant
 
 
 def _advance(view: View[BackfillState], state: BackfillState, instants: tuple[Instant, ...], now: Instant) -> Decision:
-    schedule = schedule_stream(view.stream.tenant, state.schedule_id)
-    if not isinstance(view.others.get(schedule), ScheduleState):
+    stream = schedule_stream(view.stream.tenant, state.schedule_id)
+    schedule = view.others.get(stream)
+    if not isinstance(schedule, ScheduleState):
         return Decision((BackfillEnded("cancelled", now, "SCHEDULE_DELETED"),))
     fresh = tuple(at for at in instants if at > state.through_at)
-    if not fresh:
-        return Decision()
+    left = tuple(at for at in fresh if schedule.status != "active" or at <= schedule.floor_at)
+    if fresh and not left:
+        ready_at = schedule.next.due_at if schedule.next else now
+        return Decision((BackfillChecked(now, max(ready_at, now) + SECOND),))
     requests = Requests(view.stream, view.others, now, tell=True)
-    advanced, ticks = _looked_at(state, requests, fresh, now)
+    advanced, ticks = _looked_at(state, requests, left, now)
     if advanced is None:
         return Decision()
-    going_on = _going_on(view.stream, fold(state, advanced), (advanced,), now)
+    going_on = _going_on(view.stream, state, advanced, now)
     also = dict(requests.also)
     if ticks:
-        also[schedule] = (snapshot(state.definition, state.definition_version), *ticks)
+        also[stream] = (snapshot(state.definition, state.definition_version), *ticks)
     return replace(going_on, also=also, effects=(*requests.effects, *going_on.effects))
 
 
@@ -178,24 +189,31 @@ def fold(state: BackfillState | None, event: BackfillEvents) -> BackfillState:
     if isinstance(event, BackfillStarted):
         return BackfillState(
             event.schedule_id, event.definition, event.definition_version, event.from_at, event.to_at,
-            event.max_concurrency, event.total, event.at, event.from_at - 1,
+            event.max_concurrency, event.total, event.at, event.from_at - 1, check_at=event.check_at,
         )  # fmt: skip
     assert state is not None
     match event:
-        case BackfillAdvanced(through_at, _, is_old, existing, failed, done, running):
+        case BackfillAdvanced(through_at, _, is_old, existing, failed, done, running, check_at):
             return replace(
-                state, through_at=through_at, is_old=is_old, existing=state.existing + existing,
+                state, check_at=check_at, through_at=through_at, is_old=is_old, existing=state.existing + existing,
                 failed=state.failed + failed, done=state.done + done, running=(*state.running, *running),
             )  # fmt: skip
-        case BackfillRunFinished(run_id, _, failed):
+        case BackfillRunFinished(run_id, _, failed, check_at):
             running = tuple(run for run in state.running if run != run_id)
-            return replace(state, running=running, done=state.done + (not failed), failed=state.failed + failed)
+            done, failures = state.done + (not failed), state.failed + failed
+            return replace(state, running=running, done=done, failed=failures, check_at=check_at)
+        case BackfillChecked(_, check_at):
+            return replace(state, check_at=check_at)
         case BackfillPaused():
-            return replace(state, status="paused")
-        case BackfillResumed():
-            return replace(state, status="running")
+            return replace(state, status="paused", check_at=None)
+        case BackfillResumed(_, check_at):
+            return replace(state, status="running", check_at=check_at)
         case BackfillEnded(status, at):
-            return replace(state, status=status, finished_at=at)
+            return replace(state, status=status, finished_at=at, check_at=None)
+
+
+def alarm(state: BackfillState) -> Instant | None:
+    return state.check_at if state.status == "running" else None
 
 
 def needs(stream: StreamId, command: BackfillCommands | Wake | Settled, policy: Policy) -> tuple[StreamId, ...]:
@@ -215,5 +233,5 @@ def index(state: BackfillState) -> Index:
 
 BACKFILL: Decider[BackfillState] = Decider(
     kind="backfill", state=BackfillState, commands=BackfillCommands, events=BackfillEvents, decide=decide, fold=fold,
-    index=index, needs=needs,
+    alarm=alarm, index=index, needs=needs, stops=(PauseBackfill, CancelBackfill),
 )  # fmt: skip

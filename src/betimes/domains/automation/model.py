@@ -24,6 +24,7 @@ SELECTION_MAX = 1_000
 DEFINITION_CHARS_MAX = 128 * 1024
 """Encoded size of a definition: its selections and payload go into every run it asks for."""
 BACKFILL_TICKS_MAX = 100_000
+BACKFILL_CHECK_S = 60
 BACKFILL_STEP = 100
 """Instants a backfill looks at in one turn."""
 UNFINISHED_MAX = 64
@@ -307,7 +308,7 @@ class ResumeBackfill(msgspec.Struct, frozen=True, tag=True): ...
 class CancelBackfill(msgspec.Struct, frozen=True, tag=True): ...
 
 
-class BackfillStarted(msgspec.Struct, frozen=True, tag=True):
+class BackfillStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     schedule_id: str
     definition: ScheduleDefinition
     definition_version: int
@@ -316,6 +317,7 @@ class BackfillStarted(msgspec.Struct, frozen=True, tag=True):
     max_concurrency: int
     total: int
     at: Instant
+    check_at: Instant | None = None
 
 
 class BackfillAdvanced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -330,20 +332,30 @@ class BackfillAdvanced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True
     done: int = 0
     """Those that had ended as soon as they were asked for."""
     running: tuple[str, ...] = ()
+    check_at: Instant | None = None
 
 
-class BackfillRunFinished(msgspec.Struct, frozen=True, tag=True):
+class BackfillRunFinished(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     run_id: str
     status: str
     failed: bool
+    check_at: Instant | None = None
+
+
+class BackfillChecked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """It stood still: because the schedule has not dealt with the next instant yet, or a step was lost."""
+
+    at: Instant
+    check_at: Instant | None = None
 
 
 class BackfillPaused(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class BackfillResumed(msgspec.Struct, frozen=True, tag=True):
+class BackfillResumed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     at: Instant
+    check_at: Instant | None = None
 
 
 class BackfillEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -368,6 +380,8 @@ class BackfillState(msgspec.Struct, frozen=True, omit_defaults=True):
     failed: int = 0
     running: tuple[str, ...] = ()
     is_old: bool = False
+    check_at: Instant | None = None
+    """When to look again if nothing has happened by then."""
     finished_at: Instant | None = None
 
 
@@ -375,5 +389,11 @@ BackfillCommands: TypeAlias = (
     StartBackfill | AdvanceBackfill | PauseBackfill | ResumeBackfill | CancelBackfill | RunFinished
 )
 BackfillEvents: TypeAlias = (
-    BackfillStarted | BackfillAdvanced | BackfillRunFinished | BackfillPaused | BackfillResumed | BackfillEnded
+    BackfillStarted
+    | BackfillAdvanced
+    | BackfillRunFinished
+    | BackfillChecked
+    | BackfillPaused
+    | BackfillResumed
+    | BackfillEnded
 )

@@ -238,8 +238,7 @@ def _fired(view: View[ScheduleState], state: ScheduleState, plan: Plan, now: Ins
         events.append(snapshot(state.definition, state.version))
     for tick_at in plan.fire:
         cause: TickCause = "cron" if tick_at == plan.through_at else "catchup"
-        if not _was_backfilled(requests, view.stream.id, tick_at):
-            events += tick(requests, view.stream.id, state.definition, tick_at, now, cause)
+        events += tick(requests, view.stream.id, state.definition, tick_at, now, cause)
     return Decision(tuple(events), also=requests.also, effects=tuple(requests.effects))
 
 
@@ -253,12 +252,6 @@ def tick(
 ) -> tuple[ScheduleTicked, RunRequested]:
     """One tick and its run."""
     return _asked(requests, wanted(definition, run_key_of(schedule_id, tick_at)), ScheduleTicked(tick_at, now, cause))
-
-
-def _was_backfilled(requests: Requests, schedule_id: str, tick_at: Instant) -> bool:
-    """A backfill was here before this tick was due: it has its tick already."""
-    existing = requests.existing(run_key_of(schedule_id, tick_at))
-    return bool(existing and existing.asked_by and existing.asked_by.kind == "backfill")
 
 
 def _asked(requests: Requests, run: Wanted, ticked: ScheduleTicked) -> tuple[ScheduleTicked, RunRequested]:
