@@ -22,17 +22,17 @@ BOOK = PolicyBook(SECTIONS)
         ({"weights": {"hint": 0.4}}, "notifications.weights"),
         ({"weights": {"hint": 0.35001}}, "notifications.weights"),
         ({"event_types": {"SALE": {}}}, "notifications.event_types.SALE.weight"),
-        ({"event_types": {"SALE": {"weight": 2}}}, "notifications.event_types.SALE"),
-        ({"event_types": {"MESSAGE": {"ai_fallback": 2}}}, "notifications.event_types.MESSAGE"),
+        ({"event_types": {"SALE": {"weight": 2}}}, "notifications.event_types.SALE.weight"),
+        ({"event_types": {"MESSAGE": {"ai_fallback": 2}}}, "notifications.event_types.MESSAGE.ai_fallback"),
         ({"thresholds": {"never_below": 0.9}}, "notifications.thresholds"),
         ({"hints": {"low": 0.9}}, "notifications.hints"),
         ({"hints": {"absent": 0.1}}, "notifications.hints"),
         ({"fatigue": {"day": {"cap": 0}}}, "notifications.fatigue.day.cap"),
         ({"fatigue": {"day": {"span_s": 100_000}}}, "notifications.fatigue.day.span_s"),
         ({"fatigue": {"day_resumes": "25:00"}}, "notifications.fatigue.day_resumes"),
-        ({"digest_windows": ["noon"]}, "notifications"),
-        ({"critical_channels": ["pigeon"]}, "notifications"),
-        ({"ai_fallback": 7}, "notifications"),
+        ({"digest_windows": ["noon"]}, "notifications.digest_windows"),
+        ({"critical_channels": ["pigeon"]}, "notifications.critical_channels"),
+        ({"ai_fallback": 7}, "notifications.ai_fallback"),
         ({"shadow": ["critical"]}, "notifications.shadow[0]"),
         ({"caps": 3}, "notifications.caps"),
     ],
@@ -40,7 +40,8 @@ BOOK = PolicyBook(SECTIONS)
 def test_a_setting_that_cannot_work_is_refused_with_its_path(setting: dict[str, Any], path: str) -> None:
     with pytest.raises(PolicyInvalid) as error:
         BOOK.effective({"notifications": setting})
-    assert [where for where, _ in error.value.problems] == [path]
+    [(where, message)] = error.value.problems
+    assert f"{where}.{message}".startswith(path), "the path, or the section and a message that begins with the field"
 
 
 def test_a_tenant_overrides_one_thing_and_keeps_the_rest() -> None:

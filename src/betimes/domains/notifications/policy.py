@@ -32,6 +32,14 @@ IN_APP = "in_app"
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True, kw_only=True): ...
 
 
+def _share(name: str, value: Decimal) -> int:
+    """The ten-thousandths of a setting, or an error that begins with its name."""
+    try:
+        return ten_thousandths(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
 class Thresholds(_Part, frozen=True):
     now_from: Decimal = Decimal("0.65")
     never_below: Decimal = Decimal("0.30")
@@ -46,11 +54,11 @@ class Thresholds(_Part, frozen=True):
 
     @cached_property
     def now(self) -> int:
-        return ten_thousandths(self.now_from)
+        return _share("now_from", self.now_from)
 
     @cached_property
     def never(self) -> int:
-        return ten_thousandths(self.never_below)
+        return _share("never_below", self.never_below)
 
 
 class EventType(_Part, frozen=True):
@@ -74,11 +82,11 @@ class EventType(_Part, frozen=True):
 
     @cached_property
     def base(self) -> int:
-        return ten_thousandths(self.weight)
+        return _share("weight", self.weight)
 
     @cached_property
     def fallback(self) -> int | None:
-        return None if self.ai_fallback is None else ten_thousandths(self.ai_fallback)
+        return None if self.ai_fallback is None else _share("ai_fallback", self.ai_fallback)
 
 
 class Channel(_Part, frozen=True):
@@ -217,7 +225,7 @@ class NotificationsPolicy(_Part, frozen=True):
 
     @cached_property
     def fallback(self) -> int:
-        return ten_thousandths(self.ai_fallback)
+        return _share("ai_fallback", self.ai_fallback)
 
     @cached_property
     def shadowed(self) -> frozenset[str]:
