@@ -49,3 +49,28 @@ def test_what_fits_is_converted() -> None:
 )
 def test_every_problem_is_named_by_its_path(value: Any, paths: list[str]) -> None:
     assert wrong(value) == paths
+
+
+class Parcel(msgspec.Struct):
+    text: str
+    inside: "Parcel | None" = None
+
+    def __post_init__(self) -> None:
+        if self.text == "heavy":
+            raise ValueError("text: too heavy")
+        if self.text == "odd":
+            raise ValueError("this: cannot be")
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"text": "heavy"}, ("text", "too heavy")),
+        ({"text": "light", "inside": {"text": "heavy"}}, ("inside.text", "too heavy")),
+        ({"text": "odd"}, ("", "this: cannot be")),
+    ],
+)
+def test_a_struct_that_refuses_its_own_field_names_it(value: Any, problem: tuple[str, str]) -> None:
+    with pytest.raises(Invalid) as refusal:
+        checked(value, Parcel)
+    assert refusal.value.problems == (problem,)

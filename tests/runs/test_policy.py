@@ -53,7 +53,7 @@ def test_an_override_keeps_what_it_does_not_name() -> None:
         ({"registry": {"X": entry(debounce_mode="both")}}, "runs.registry.X.debounce_mode"),
         ({"registry": {"X": entry(debounce_keep="all")}}, "runs.registry.X"),
         ({"registry": {"X": entry(debounce_max_wait_seconds=5)}}, "runs.registry.X"),
-        ({"registry": {"X": entry(debounce_mode="trailing")}}, "runs.registry.X"),
+        ({"registry": {"X": entry(debounce_mode="trailing")}}, "runs.registry.X.debounce_mode"),
         (
             {"registry": {"X": entry(debounce_mode="trailing", debounce_seconds=9, debounce_max_wait_seconds=8)}},
             "runs.registry.X",
@@ -62,7 +62,7 @@ def test_an_override_keeps_what_it_does_not_name() -> None:
         ({"registry": {"X": entry(handler={"kind": "webhook", "url": "ftp://x"})}}, "runs.registry.X.handler.url"),
         ({"registry": {"X": entry(colour="red")}}, "runs.registry.X.colour"),
         ({"daily_run_budget": -1}, "runs.daily_run_budget"),
-        ({"tier": "gold"}, "runs"),
+        ({"tier": "gold"}, "runs.tier"),
         ({"tiers": {"gold": {"action_cap": 0}}}, "runs.tiers.gold.action_cap"),
         ({"mode": "off"}, "runs.mode"),
     ],

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from betimes.core.checking import checked
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, KeyConflict, NotFound, Refused, VersionMismatch
 from betimes.engine.replay import verify
@@ -371,3 +372,23 @@ def test_the_envelope_of_the_seed_is_a_trigger() -> None:
         trigger_request({"account_id": "a b", "trigger_type": "x", "colour": 1}, "acme")
     paths = sorted(path for path, _ in refusal.value.problems)
     assert paths == ["account_id", "colour", "idempotency_key", "trigger_type"]
+
+
+LARGE = {"text": "x" * 64 * 1024}
+
+
+@pytest.mark.parametrize(
+    ("more", "path"), [({"payload": LARGE}, "payload"), ({"action_saturation_score": -1}, "action_saturation_score")]
+)
+def test_a_field_that_is_out_of_bounds_is_named(more: dict[str, Any], path: str) -> None:
+    body = {"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k", **more}
+    for sent, where in ((body, path), ({"detail-type": "RUN_DECISION", "detail": body}, f"detail.{path}")):
+        with pytest.raises(Invalid) as refusal:
+            trigger_request(sent, "acme")
+        assert [found for found, _ in refusal.value.problems] == [where]
+
+
+def test_a_result_that_is_too_large_is_named() -> None:
+    with pytest.raises(Invalid) as refusal:
+        checked({"claim_token": 1, "status": "succeeded", "result": LARGE}, CompleteRequest)
+    assert [path for path, _ in refusal.value.problems] == ["result"]

@@ -22,7 +22,7 @@ def checked(value: Any, kind: type[T], path: str = "") -> T:
     """The value as that type, or `Invalid` with every problem found in it."""
     try:
         return msgspec.convert(value, kind)
-    except (msgspec.ValidationError, ValueError):
+    except (msgspec.ValidationError, ValueError, Invalid):
         found = tuple(problems(path, value, kind))
         count = f"{len(found)} fields are" if len(found) > 1 else "1 field is"
         listed = "; ".join(f"{name or 'the body'}: {message}" for name, message in found)
@@ -39,8 +39,8 @@ def problems(path: str, value: Any, kind: Any) -> list[Problem]:
         return below
     try:
         msgspec.convert(value, kind)
-    except (msgspec.ValidationError, ValueError) as error:
-        return [_located(path, str(error))]
+    except (msgspec.ValidationError, ValueError, Invalid) as error:
+        return [_located(path, str(error), _plain(kind, value))]
     return []
 
 
@@ -97,8 +97,14 @@ def _dotted(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _located(path: str, message: str) -> Problem:
-    """msgspec puts the path at the end (` - at `$.caps.hour``); it belongs in front."""
+def _located(path: str, message: str, kind: Any) -> Problem:
+    """msgspec puts the path at the end (` - at `$.caps.hour``); it belongs in front.
+
+    A struct that refuses one of its own fields says so by beginning with its name: `payload: at most 64 KiB`.
+    """
     text, _, below = message.partition(" - at `$")
     below = below.rstrip("`")
+    name, colon, rest = text.partition(": ")
+    if colon and not below and _is_struct(kind) and name in kind.__struct_fields__:
+        return _dotted(path, name), rest
     return (path + below if path else below.removeprefix(".")), text
