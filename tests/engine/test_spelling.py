@@ -43,9 +43,9 @@ def test_the_danger_is_real() -> None:
 
 
 def test_it_is_found_wherever_it_hides() -> None:
-    assert spelt_by_identity(Holder) == ["Named.name"]
-    assert spelt_by_identity(Harmless) == []
-    assert spelt_by_identity(Spelt) == []
+    assert spelt_by_identity(Holder) == ("Named.name",)
+    assert spelt_by_identity(Harmless) == ()
+    assert spelt_by_identity(Spelt) == ()
 
 
 def test_such_a_decider_is_refused_by_name() -> None:

@@ -7,6 +7,7 @@ Text that does not decode is a `MalformedRow` that names the stream; text from a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, get_args
 
 import msgspec
@@ -21,6 +22,12 @@ from betimes.engine.spelling import spelt_by_identity
 _verdicts = msgspec.json.Decoder(Verdict)
 
 
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Made once for each type: a large union takes milliseconds."""
+    return msgspec.json.Decoder(kind)
+
+
 class Kind:
     """One decider with its decoders."""
 
@@ -28,10 +35,10 @@ class Kind:
         self.decider = decider
         self.event_classes = _classes(decider.events)
         self.command_classes = _classes(decider.commands)
-        self._states = msgspec.json.Decoder(decider.state)
-        self._events = msgspec.json.Decoder(tuple[decider.events, ...])  # type: ignore[name-defined]
-        self._commands = msgspec.json.Decoder(decider.commands | Wake | Settled)
-        self._replies = msgspec.json.Decoder(decider.replies)
+        self._states = _decoder(decider.state)
+        self._events = _decoder(tuple[decider.events, ...])  # type: ignore[name-defined]
+        self._commands = _decoder(decider.commands | Wake | Settled)
+        self._replies = _decoder(decider.replies)
 
     def state(self, stream: StreamId, schema: int, text: str | None) -> Any:
         self._refuse_newer(stream, schema)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -16,15 +17,16 @@ import msgspec
 _UNIONS = (Union, types.UnionType)
 
 
-def spelt_by_identity(kind: Any) -> list[str]:
+@cache
+def spelt_by_identity(kind: Any) -> tuple[str, ...]:
     """The fields, as `Struct.field`, whose being left out depends on which object their value is."""
-    return [
+    return tuple(
         f"{struct.__name__}.{field.name}"
         for struct in structs_in(kind, set())
         if struct.__struct_config__.omit_defaults
         for field in msgspec.structs.fields(struct)
         if isinstance(field.default, str | int | float) and not _is_one_object(field.default, field.type)
-    ]
+    )
 
 
 def structs_in(kind: Any, seen: set[Any]) -> Iterator[type[msgspec.Struct]]:
