@@ -35,7 +35,7 @@ class Kind:
         self.decider = decider
         self.event_classes = _classes(decider.events)
         self.command_classes = _classes(decider.commands)
-        self._states = _decoder(decider.state)
+        self._states = _decoder(decider.state)  # type: ignore[arg-type]
         self._events = _decoder(tuple[decider.events, ...])  # type: ignore[name-defined]
         self._commands = _decoder(decider.commands | Wake | Settled)
         self._replies = _decoder(decider.replies)
@@ -88,7 +88,7 @@ class Kinds:
             checked_stream("tenant", decider.kind, "id")
             if decider.kind in self._kinds:
                 raise Invalid(f"two deciders claim the kind {decider.kind!r}; give one of them another name")
-            if fields := spelt_by_identity(decider.state):
+            if fields := spelt_by_identity(decider.state):  # type: ignore[arg-type]
                 raise Invalid(
                     f"the state of {decider.kind!r} omits defaults that are not always the same object: "
                     f"{', '.join(fields)}. Default to an empty text or None, use a Literal, or do not omit defaults"
