@@ -5,7 +5,7 @@
 
 It opens the store, puts the configured policy and what was declared in Python in force, and, unless `workers=False`,
 rings alarms, carries out effects and works off intents until it is closed. `for_caller` gives the same services to
-another tenant.
+another tenant. Under a virtual clock nothing happens in the background: what is due is done by `tick` and `advance`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from typing import Any, Self
 import msgspec
 
 from betimes.app.decorators import Declarations
+from betimes.app.passes import advanced, one_pass
 from betimes.app.places import Clock, store_at, system_clock
 from betimes.app.tenancy import Tenancy
 from betimes.core.errors import Invalid, MissingExtra
-from betimes.core.instants import Instant
+from betimes.core.instants import Instant, parse, seconds
 from betimes.core.policies import Body, merge
 from betimes.domains.catalogue import DECIDERS, SECTIONS
-from betimes.domains.tenant.model import DEPLOYMENT, RotateWebhookSecret, TenantState, tenant_stream
+from betimes.domains.tenant.model import DEPLOYMENT, RotateWebhookSecret, SetPolicy, TenantState, tenant_stream
 from betimes.effects.channels import Channels, ChannelSettings, LogChannel
 from betimes.effects.delivery import delivery_executors
 from betimes.effects.enrichment import Enrichment
@@ -51,6 +52,7 @@ from betimes.services.runs import Runs
 from betimes.services.schedules import Schedules
 from betimes.services.scores import Scores
 from betimes.services.sensors import Sensors
+from betimes.services.tally import Tally
 from betimes.services.tenants import PolicyRequest, fresh_webhook_secret
 from betimes.testing.clock import VirtualClock
 
@@ -89,7 +91,8 @@ class Betimes:
         self._tenant = tenant
         self._policy = policy
         self._workers = workers
-        self._report = report
+        self.tally = Tally()
+        self._report = self.tally.counting(report)
         self._store = store_at(url, clock)
         self._handlers = Handlers()
         self._webhooks = Webhooks(self._webhook_secrets, now=clock or system_clock, settings=self.settings.webhooks)
@@ -133,6 +136,13 @@ class Betimes:
 
     # -- life
 
+    def configure(self, *, policy: Body | None = None, workers: bool | None = None) -> None:
+        """Say before it is opened what the process that opens it knows better."""
+        if self._engine is not None:
+            raise Invalid("betimes is open already; configure it before")
+        self._policy = self._policy if policy is None else policy
+        self._workers = self._workers if workers is None else workers
+
     async def open(self) -> None:
         """Open the store, put in force what is configured and declared, and start working."""
         if self._engine is not None:
@@ -144,6 +154,7 @@ class Betimes:
         engine = Engine(
             self._store, DECIDERS, name=self.name, sections=SECTIONS, policy=self._policy,
             executors=self._executors(channels, webhooks), settings=self.settings.engine, report=self._report,
+            observe=self.tally.committed,
         )  # fmt: skip
         self._engine = self._starter.engine = engine
         if self.declared.scorer:
@@ -151,7 +162,7 @@ class Betimes:
         await self._closing.enter_async_context(engine)
         self._own = self.for_caller(Caller(self._tenant, "app"))
         await self._put_in_force()
-        if self._workers:
+        if self._workers and not self.is_virtual:
             self.start_workers()
 
     async def _opened_webhooks(self) -> Webhooks | None:
@@ -183,6 +194,12 @@ class Betimes:
             await own.schedules.put(schedule.schedule_id or "", schedule)
         for sensor in self.declared.sensors:
             await own.sensors.put(sensor.sensor_id or "", sensor)
+
+    async def apply_policy(self, policy: Body, *, actor: str = "config") -> str:
+        """Put the deployment's policy in force; one that cannot work is refused with every path. Its fingerprint."""
+        self.engine.book.effective(policy)
+        await self.engine.submit(Submission(stream=DEPLOYMENT, command=SetPolicy(dict(policy)), actor=actor))
+        return (await self.engine.policy_of(DEPLOYMENT.tenant)).fingerprint
 
     async def _ensure_webhook_secret(self) -> None:
         """The deployment signs for tenants that have no secret of their own."""
@@ -273,44 +290,35 @@ class Betimes:
 
     # -- time
 
-    async def tick(self, *, limit: int = 1_000, max_s: float = 10.0, tenant: str | None = None) -> TickResult:
+    async def tick(
+        self,
+        *,
+        limit: int = 1_000,
+        max_s: float = 10.0,
+        tenant: str | None = None,
+        kinds: tuple[str, ...] | None = None,
+    ) -> TickResult:
         """One bounded pass over alarms, effects and due intents; says what is still due."""
-        await self.intent_worker(tenant).once(min(limit, 200))
-        return await self.engine.tick(limit=limit, max_s=max_s, tenant=tenant)
+        return await one_pass(self.engine, self.intent_worker(tenant), limit, max_s, tenant, kinds)
 
     @property
     def is_virtual(self) -> bool:
         """Whether time stands still until somebody moves it."""
         return isinstance(self.clock, VirtualClock)
 
-    async def advance(self, *, to: Instant, max_s: float = 25.0) -> TickResult:
+    async def advance(
+        self, *, to: Instant | str | None = None, by_s: float | None = None, max_s: float = 25.0
+    ) -> TickResult:
         """Move a virtual clock, ringing every alarm on the way, in order, and carrying out what is due."""
         clock = self.clock
         if not isinstance(clock, VirtualClock):
             raise Invalid("only a virtual clock can be moved: Betimes(…, clock=VirtualClock(…))")
-        if to < clock():
+        if (to is None) == (by_s is None):
+            raise Invalid("say either to which instant the clock goes (to=…) or by how much (by_s=…)")
+        target = parse(to) if isinstance(to, str) else clock() + seconds(by_s or 0) if to is None else to
+        if target < clock():
             raise Invalid("time does not go back; advance to a later instant")
-        return await advanced(self, clock, to, max_s)
-
-
-async def advanced(bt: Betimes, clock: VirtualClock, to: Instant, max_s: float) -> TickResult:
-    """Go from one due instant to the next; stops early when it has taken too long."""
-    loop = asyncio.get_running_loop()
-    until_s = loop.time() + max_s
-    fired: dict[str, int] = {}
-    effects: dict[str, int] = {}
-    sends = 0
-    while True:
-        done = await bt.tick(max_s=max(0.1, until_s - loop.time()))
-        fired = {kind: fired.get(kind, 0) + done.fired.get(kind, 0) for kind in fired.keys() | done.fired.keys()}
-        effects = {end: effects.get(end, 0) + done.effects.get(end, 0) for end in effects.keys() | done.effects.keys()}
-        sends += done.sends
-        late = loop.time() >= until_s
-        if not done.complete and not late:
-            continue
-        if late or clock() >= to:
-            return msgspec.structs.replace(done, fired=fired, effects=effects, sends=sends, complete=not late)
-        clock.advance_to(to if done.next_due_at is None else min(to, max(done.next_due_at, clock())))
+        return await advanced(lambda left_s: self.tick(max_s=left_s), clock, target, max_s)
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

@@ -220,7 +220,7 @@ class Tenants(Service):
             policy = await self._effective(request.overrides)
         except PolicyInvalid as error:
             return PolicyCheck(False, [Problem(*problem) for problem in error.problems], [], None, [])
-        changes = list(_changes("", before, msgspec.json.decode(policy.body)))
+        changes = list(changes("", before, msgspec.json.decode(policy.body)))
         return PolicyCheck(True, [], [], policy.fingerprint, changes)
 
     async def _effective(self, overrides: dict[str, Any]) -> Any:
@@ -248,10 +248,10 @@ def _with_secret(view: KeyView, secret: str | None) -> SecretKeyView:
     return SecretKeyView(**{name: getattr(view, name) for name in view.__struct_fields__}, secret=secret)
 
 
-def _changes(path: str, before: Any, after: Any) -> Any:
+def changes(path: str, before: Any, after: Any) -> Any:
     """Where two bodies differ, as paths with both values."""
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
-            yield from _changes(f"{path}.{name}" if path else name, before.get(name), after.get(name))
+            yield from changes(f"{path}.{name}" if path else name, before.get(name), after.get(name))
     elif before != after:
         yield Change(path, before, after)

@@ -1,0 +1,34 @@
+"""`betimes` and `python -m betimes`: the command line, given the application it works on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from betimes.core.errors import STATUS
+
+
+class _Lazily:
+    """The wiring, loaded when a command first asks for it."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        from betimes.app.wiring import Wired
+
+        found: Callable[..., Any] = getattr(Wired(), name)
+        return found
+
+
+def main() -> None:
+    try:
+        from betimes.cli.main import main as run
+    except ImportError as error:
+        if error.name is None or error.name.partition(".")[0] == "betimes":
+            raise
+        print(f"the command line needs {error.name}: pip install 'betimes[server]'", file=sys.stderr)
+        sys.exit(STATUS["EXTRA_NOT_INSTALLED"][1])
+    sys.exit(run(_Lazily()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""The configuration of a process: one file (TOML or YAML), with the environment over it.
+
+    db = "sqlite:///betimes.db"
+    [server]
+    port = 8080
+    [policy.notifications]
+    …
+
+Everything is checked at once: `read` either gives a whole `Configuration` or raises `Invalid` with every problem and
+its path, those of the policy too. Of the environment, `BETIMES_DB` and names with two underscores between their parts
+(`BETIMES_SERVER__PORT`) are read, and a whole section as JSON (`BETIMES_POLICY`); others are somebody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from betimes.app.betimes import DEVELOPMENT_CHANNELS, Settings
+from betimes.core.checking import problems
+from betimes.core.errors import Invalid, MissingExtra, NotFound
+from betimes.core.policies import PolicyBook, merge
+from betimes.domains.catalogue import SECTIONS
+from betimes.effects.channels import AppriseChannel, ChannelSettings, LogChannel, WebhookChannel
+from betimes.effects.settings import WebhookSettings
+from betimes.engine.settings import EngineSettings
+
+DEFAULT_DB = "sqlite:///betimes.db"
+FILES = ("betimes.toml", "betimes.yaml", "betimes.yml")
+"""Looked for in the working folder, in this order."""
+PREFIX = "BETIMES_"
+LOOPBACK = ("127.0.0.0/8", "::1/128")
+Problem: TypeAlias = tuple[str, str]
+
+
+class NoChannel(msgspec.Struct, frozen=True, tag_field="kind", tag="none", forbid_unknown_fields=True):
+    """This tenant has no such channel, whatever the deployment has."""
+
+
+OwnChannel: TypeAlias = AppriseChannel | WebhookChannel | LogChannel | NoChannel
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the HTTP API listens."""
+
+    host: str = "127.0.0.1"
+    """Loopback by default; put a reverse proxy in front of anything else."""
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8080
+    """0 takes any free one, which is told on standard output."""
+    dev: bool = False
+    """Serve without keys, on loopback only; the tenant is the header `X-Tenant`."""
+
+    def __post_init__(self) -> None:
+        if self.dev and not is_loopback(self.host):
+            raise ValueError(f"dev serves without keys and therefore on loopback only, not on {self.host}")
+
+
+class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one tenant has instead of the deployment's."""
+
+    channels: dict[str, OwnChannel] = {}
+    """`kind = "none"` takes a channel away."""
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything a process is told."""
+
+    db: str = DEFAULT_DB
+    """`sqlite:///betimes.db`, `postgresql://user@host/name` or `memory://`."""
+    server: ServerSettings = ServerSettings()
+    channels: dict[str, AppriseChannel | WebhookChannel | LogChannel] | None = None
+    """How people are reached, by name; without any, messages go into the log."""
+    tenants: dict[str, TenantSettings] = {}
+    webhooks: WebhookSettings = WebhookSettings()
+    engine: EngineSettings = EngineSettings()
+    policy: dict[str, Any] | None = None
+    """The deployment's policy; left out, what is in force stays."""
+
+    @property
+    def settings(self) -> Settings:
+        """What `Betimes` is set up with."""
+        webhooks = loopback_allowed(self.webhooks) if self.server.dev else self.webhooks
+        return Settings(channels=self._channels, webhooks=webhooks, engine=self.engine)
+
+    @property
+    def _channels(self) -> ChannelSettings:
+        own = {
+            tenant: {name: None if isinstance(said, NoChannel) else said for name, said in settings.channels.items()}
+            for tenant, settings in self.tenants.items()
+        }
+        shared = DEVELOPMENT_CHANNELS.channels if self.channels is None else self.channels
+        return ChannelSettings(channels=shared, tenants=own)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def loopback_allowed(webhooks: WebhookSettings) -> WebhookSettings:
+    """In development the receiver of a webhook is on the same machine, without TLS."""
+    networks = (*webhooks.allow_networks, *LOOPBACK)
+    return msgspec.structs.replace(webhooks, allow_http=True, allow_networks=networks)
+
+
+# -- reading
+
+
+def read(
+    file: Path | None = None, environment: Mapping[str, str] | None = None, over: Mapping[str, Any] | None = None
+) -> Configuration:
+    """The file's settings, the environment's over them, and `over` (the command line's) over both."""
+    variables = os.environ if environment is None else environment
+    found = place_of(file, variables)
+    body, wrong = environment_body(variables)
+    merged = merge(merge(file_body(found) if found else {}, body), over or {})
+    return configured(merged, wrong)
+
+
+def place_of(file: Path | None, variables: Mapping[str, str]) -> Path | None:
+    """The file that is meant: the one named, or the first of the usual names that is there."""
+    named = file or (Path(variables["BETIMES_CONFIG"]) if variables.get("BETIMES_CONFIG") else None)
+    if named is not None:
+        return named
+    return next((path for name in FILES if (path := Path(name)).is_file()), None)
+
+
+def file_body(path: Path) -> dict[str, Any]:
+    """What a file says, as mappings and plain values."""
+    try:
+        text = path.read_bytes().decode()
+    except FileNotFoundError:
+        raise NotFound(f"there is no configuration file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path} cannot be read: {error}") from None
+    body = _from_yaml(path, text) if path.suffix in (".yaml", ".yml") else _from_toml(path, text)
+    if not isinstance(body, Mapping):
+        raise Invalid(f"{path} must hold a mapping of names to values, such as db: {DEFAULT_DB}")
+    return dict(body)
+
+
+def _from_toml(path: Path, text: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Invalid(f"{path} is not TOML: {error}", ((str(path), str(error)),)) from None
+
+
+def _from_yaml(path: Path, text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        message = f"reading {path} needs PyYAML: pip install 'betimes[server]', or write it as betimes.toml"
+        raise MissingExtra(message) from None
+    try:
+        return yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise Invalid(f"{path} is not YAML: {error}", ((str(path), str(error)),)) from None
+
+
+def environment_body(variables: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
+    """The settings in the environment, and what is wrong with their names."""
+    sections = set(Configuration.__struct_fields__)
+    body: dict[str, Any] = {}
+    wrong: list[Problem] = []
+    for name, text in sorted(variables.items()):
+        if not name.startswith(PREFIX):
+            continue
+        parts = name.removeprefix(PREFIX).lower().split("__")
+        if parts[0] in sections:
+            nested = value_of(text)
+            for part in reversed(parts):
+                nested = {part: nested}
+            body = merge(body, nested)
+        elif len(parts) > 1:
+            wrong.append((name, f"no such setting; known are {', '.join(sorted(sections))}"))
+    return body, wrong
+
+
+def value_of(text: str) -> Any:
+    """JSON where it is JSON (numbers, true, lists, mappings), otherwise the text itself."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def configured(body: Mapping[str, Any], wrong: list[Problem] | None = None) -> Configuration:
+    """The body as a configuration, or `Invalid` with everything that is wrong with it."""
+    found = [*(wrong or ()), *problems("", body, Configuration), *_policy_problems(body.get("policy"))]
+    if found:
+        listed = "; ".join(f"{path}: {message}" for path, message in found)
+        raise Invalid(f"the configuration is refused: {listed}", tuple(found))
+    return msgspec.convert(body, Configuration)
+
+
+def _policy_problems(policy: Any) -> list[Problem]:
+    if not isinstance(policy, Mapping):
+        return []
+    try:
+        PolicyBook(SECTIONS).effective(policy)
+    except Invalid as error:
+        return [(f"policy.{path}", message) for path, message in error.problems]
+    return []

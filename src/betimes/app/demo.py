@@ -1,0 +1,179 @@
+"""The demo: three weeks of a small assistant, in virtual time and in memory, told line by line.
+
+Every line is what a service answered; nothing here is written by hand but what is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from betimes.app.betimes import Betimes
+from betimes.cli.wiring import Told
+from betimes.core.instants import render
+from betimes.engine.replay import verify
+from betimes.services.runs_views import TriggerRequest
+from betimes.services.schedules import hourly_sweep, schedule_request
+from betimes.services.scores import Interaction, NewScore
+from betimes.testing.clock import VirtualClock
+
+BERLIN = ZoneInfo("Europe/Berlin")
+POLICY = {
+    "notifications": {"jitter_s": 0, "event_types": {"UPDATE": {"digest": True}}},
+}
+NOTES = (
+    ("evt-1", "MESSAGE", "HIGH", "Tom replied", "See you at nine?"),
+    ("evt-2", "MESSAGE", "HIGH", "Tom replied", "see you  at NINE?"),
+    ("evt-3", "UPDATE", "MEDIUM", "Weekly numbers", "Usage is up by 4 percent"),
+    ("evt-4", "UPDATE", "MEDIUM", "A new release", "Version 7 is out, with dark mode"),
+    ("evt-5", "SECURITY", None, "New login", "Somebody signed in from Peru"),
+)
+
+
+async def story() -> AsyncIterator[Told]:
+    """All scenes, one after the other, on one clock."""
+    clock = VirtualClock("2026-03-24T09:00:00Z")
+    bt = Betimes("memory://", clock=clock, policy=POLICY)
+    prices = {"NVDA": Decimal(131)}
+    bt.source("price")(prices.__getitem__)
+    bt.run("SIGNAL_ARRIVED")(_think)
+    bt.handler("brief")(_think)
+    async with bt:
+        for scene in (_burst(bt), _night(bt), _clocks(bt), _wish(bt, prices), _fading(bt), _replayed(bt)):
+            async for told in scene:
+                yield told
+
+
+async def _think(call: Any) -> dict[str, Any]:
+    """The expensive part."""
+    return {"thought": True}
+
+
+async def _burst(bt: Betimes) -> AsyncIterator[Told]:
+    """Triggers that come faster than a run may."""
+    scene = "Runs: signals in a row for one account, whose expensive decision may run every five minutes"
+    for name, wait_s in (("sig-1", 20), ("sig-2", 60), ("sig-3", 30), ("sig-3", 0)):
+        request = TriggerRequest(
+            account_id="acct-7", trigger_type="SIGNAL_ARRIVED", idempotency_key=name, payload={"signal": name}
+        )
+        verdict = await bt.runs.trigger(request)
+        yield Told(
+            scene=scene, at=_now(bt), what=f"{request.trigger_type} {name}", answer=verdict.result,
+            reasons=(verdict.reason,), why=verdict.explanation,
+        )  # fmt: skip
+        await bt.advance(by_s=wait_s)
+    await bt.advance(by_s=600)
+    for run in (await bt.runs.runs()).items[::-1]:
+        yield Told(scene=scene, at=_now(bt), what=f"the run of {run.idempotency_key}", answer=run.status)
+
+
+async def _night(bt: Betimes) -> AsyncIterator[Told]:
+    """Messages for somebody who sleeps."""
+    scene = "Notifications: it is ten past two at night in Berlin, and Ana sleeps until seven"
+    await bt.notifications.set_preferences(
+        "ana",
+        {
+            "timezone": "Europe/Berlin",
+            "quiet_hours": [{"start": "22:00", "end": "07:00"}],
+            "digest_windows": ["30 8 * * *"],
+            "addresses": {"push": "device-1"},
+        },
+    )
+    await bt.advance(to="2026-03-25T01:10:00Z")
+    for event_id, kind, priority, title, message in NOTES:
+        verdict = await bt.notifications.send(
+            {
+                "event_id": event_id, "user_id": "ana", "event_type": kind, "title": title, "message": message,
+                "source": "demo", "channels": ["push"], **({"priority_hint": priority} if priority else {}),
+            }
+        )  # fmt: skip
+        yield Told(
+            scene=scene, at=_now(bt), what=f"{title}: “{message}”", answer=verdict.outcome,
+            reasons=tuple(verdict.reasons), why=verdict.explanation,
+        )  # fmt: skip
+    hours = (("2026-03-25T06:05:00Z", "after seven"), ("2026-03-25T07:35:00Z", "after the digest of half past eight"))
+    for at, what in hours:
+        await bt.advance(to=at)
+        found = [(title, await bt.notifications.notification(event_id)) for event_id, _, _, title, _ in NOTES]
+        states = ", ".join(f"{title} {note.status}" for title, note in found)
+        yield Told(scene=scene, at=_now(bt), what=what, answer=states)
+
+
+async def _clocks(bt: Betimes) -> AsyncIterator[Told]:
+    """A schedule over the change to summer time."""
+    scene = "Schedules: every night at 02:30 in Berlin, also in the night in which there is no 02:30"
+    target = {"kind": "handler", "name": "brief"}
+    body = {"schedule_id": "brief", "cron": "30 2 * * *", "timezone": "Europe/Berlin", "target": target}
+    await bt.schedules.create(schedule_request(body))
+    await bt.advance(to="2026-03-31T00:00:00Z")
+    for tick in (await bt.schedules.ticks("brief")).items[::-1][-4:]:
+        local = tick.scheduled_for.astimezone(BERLIN)
+        run = tick.run.status if tick.run else "–"
+        yield Told(
+            scene=scene, at=_iso(tick.scheduled_for), what=f"{local:%A %H:%M} in Berlin", answer=tick.status,
+            why=f"Its run is {run}; it can happen once only, as {tick.run_key}.",
+        )  # fmt: skip
+    await bt.schedules.disable("brief")
+
+
+async def _wish(bt: Betimes, prices: dict[str, Decimal]) -> AsyncIterator[Told]:
+    """An intent, a condition and a cooldown."""
+    scene = "Intents: tell Ana when NVDA is under 130, at most once a day"
+    await bt.intents.create(
+        {
+            "intent_id": "nvda-130", "user_id": "ana", "trigger_type": "price",
+            "condition": {"ticker": "NVDA", "operator": "<", "value": 130},
+            "action_type": "notify", "action_context": "NVDA is under 130.", "action_priority": "high",
+        }
+    )  # fmt: skip
+    for price, wait in ((131, timedelta(minutes=6)), (128, timedelta(minutes=10)), (127, timedelta(hours=26))):
+        prices["NVDA"] = Decimal(price)
+        await bt.advance(by_s=wait.total_seconds())
+        intent = await bt.intents.get("nvda-130")
+        cooling = f" It cools down for {intent.cooldown_remaining_hours} h." if intent.in_cooldown else ""
+        yield Told(
+            scene=scene, at=_now(bt), what=f"NVDA at {price}", answer=intent.last_status or "not looked at",
+            why=f"It has fired {intent.execution_count} times.{cooling}",
+        )  # fmt: skip
+    await bt.intents.disable("nvda-130")
+
+
+async def _fading(bt: Betimes) -> AsyncIterator[Told]:
+    """A score nobody tends."""
+    scene = "Scores: a plant that is not watered"
+    await bt.schedules.put("hourly-sweep", hourly_sweep())
+    await bt.scores.create(NewScore(user_id="fern", score=Decimal(60)))
+    await bt.scores.interact("fern", Interaction(type="text"))
+    for days in (0, 1, 2, 2, 2):
+        await bt.advance(by_s=days * 86_400)
+        score = await bt.scores.get("fern")
+        forecast = score.forecast and score.forecast.zero_at
+        yield Told(
+            scene=scene, at=_now(bt), what=f"the score is {score.score:.2f}",
+            answer=score.game_status.replace("_", " "),
+            why=f"If nobody does anything, it is over at {_iso(forecast)}." if forecast else "",
+        )  # fmt: skip
+    (last, *_) = (await bt.scores.history("fern")).items
+    yield Told(scene=scene, at=_iso(last.timestamp), what="the last entry of its history", answer=last.event_type)
+
+
+async def _replayed(bt: Betimes) -> AsyncIterator[Told]:
+    """All of it again, from the ledger alone."""
+    scene = "And all of it again, from the ledger alone"
+    report = await verify(bt.engine.store, bt.engine.kinds)
+    yield Told(
+        scene=scene, at=_now(bt), what=f"{report.segments:,} segments of {report.streams:,} streams replayed",
+        answer="the same, byte for byte" if report.is_sound else "NOT the same",
+    )  # fmt: skip
+
+
+def _now(bt: Betimes) -> str:
+    assert bt.clock is not None
+    return render(bt.clock())
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")

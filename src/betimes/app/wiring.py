@@ -1,0 +1,149 @@
+"""How the command line reaches the application: configuration, opening, serving, exporting, the demo."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+
+from betimes.app.betimes import Betimes
+from betimes.app.configuration import Configuration, environment_body, place_of, read
+from betimes.cli.wiring import Application, ServeOptions, Target, Told
+from betimes.core.errors import Invalid, NotFound
+from betimes.testing.clock import VirtualClock
+
+if TYPE_CHECKING:
+    from betimes.app.serving import Announce
+
+
+class Wired:
+    """`betimes.cli.wiring.Wiring`, on `Betimes`."""
+
+    def opened(self, target: Target, *, starts: bool = False) -> AbstractAsyncContextManager[Application]:
+        _log_warnings()
+        configuration = _configured(target)
+        return _application(target, configuration, policy=configuration.policy if starts else None, workers=False)
+
+    def serve(self, target: Target, options: ServeOptions, announce: Announce) -> None:
+        from betimes.app.serving import Serving, demand_server, log_to_stderr, run
+
+        def reread() -> Configuration:
+            return _configured(target, _said(options))
+
+        if options.role != "worker":
+            demand_server()
+        clock = VirtualClock(options.virtual_clock) if options.virtual_clock else None
+        configuration = reread()
+        if clock is not None and not _names_db(target):
+            configuration = msgspec.structs.replace(configuration, db="memory://")
+        log_to_stderr()
+        bt = _application(
+            target, configuration, policy=configuration.policy, workers=options.role != "api", clock=clock
+        )
+        run(Serving(bt, configuration, options.role, reread), announce)
+
+    def policy(self, target: Target) -> dict[str, Any] | None:
+        return _configured(target).policy
+
+    def configuration(self, target: Target) -> dict[str, Any]:
+        return without_secrets(_configured(target))
+
+    async def export(self, application: Application, path: str, progress: Callable[[Any], None]) -> Any:
+        from betimes.effects.lake.export import export
+
+        return await export(application.engine.store, application.engine.kinds, path, progress=progress)
+
+    def demo(self) -> AsyncIterator[Told]:
+        from betimes.app.demo import story
+
+        _log_warnings()
+        return story()
+
+
+def _configured(target: Target, over: Mapping[str, Any] | None = None) -> Configuration:
+    named = {} if target.db is None else {"db": target.db}
+    return read(target.config, over={**named, **(over or {})})
+
+
+def _said(options: ServeOptions) -> dict[str, Any]:
+    """What the command line says about the server."""
+    said = {"host": options.host, "port": options.port, "dev": options.dev}
+    return {"server": {name: value for name, value in said.items() if value is not None}}
+
+
+def _names_db(target: Target) -> bool:
+    """Whether anybody says which database is meant."""
+    import os
+
+    from betimes.app.configuration import file_body
+
+    place = place_of(target.config, os.environ)
+    said = [environment_body(os.environ)[0], file_body(place) if place else {}]
+    return target.db is not None or target.app is not None or any("db" in body for body in said)
+
+
+def _application(
+    target: Target,
+    configuration: Configuration,
+    *,
+    policy: Mapping[str, Any] | None,
+    workers: bool,
+    clock: VirtualClock | None = None,
+) -> Betimes:
+    if target.app is None:
+        return Betimes(
+            configuration.db, policy=policy, clock=clock, workers=workers, settings=configuration.settings
+        )  # fmt: skip
+    if target.db is not None or clock is not None:
+        raise Invalid("--app brings its own database and clock; leave --db and --virtual-clock out")
+    bt = _loaded(target.app)
+    bt.configure(policy=policy, workers=workers)
+    return bt
+
+
+def _loaded(place: str) -> Betimes:
+    """The `Betimes` that `module:name` names, found from the working folder too."""
+    module, _, name = place.partition(":")
+    if not module or not name:
+        raise Invalid(f"{place!r} does not name an application; say module:name, such as shop:bt")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise NotFound(f"there is no module {module!r} to take {name!r} from") from None
+    if not isinstance(found, Betimes):
+        raise Invalid(f"{place} is not a Betimes but {type(found).__name__}")
+    return found
+
+
+def without_secrets(configuration: Configuration) -> dict[str, Any]:
+    """The configuration as data; credentials are in URLs, so of those only the kind is shown."""
+    from betimes.app.serving import shown
+
+    body = cast(dict[str, Any], msgspec.to_builtins(configuration))
+    body["db"] = shown(configuration.db)
+    channels = [body["channels"] or {}, *(tenant["channels"] for tenant in body["tenants"].values())]
+    for named in channels:
+        for channel in named.values():
+            if "urls" in channel:
+                channel["urls"] = [f"{urlsplit(url).scheme}://…" for url in channel["urls"]]
+            if "url" in channel:
+                parts = urlsplit(channel["url"])
+                channel["url"] = f"{parts.scheme}://{parts.hostname}/…"
+    return body
+
+
+def _log_warnings() -> None:
+    """Of a command that ends, only what went wrong is told beside its answer."""
+    from betimes.app.serving import log_to_stderr
+
+    log_to_stderr(logging.WARNING)

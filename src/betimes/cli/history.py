@@ -1,0 +1,141 @@
+"""Commands about the ledger: `explain`, `verify`, `prune`, `export`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from betimes.cli.effects import effect_view
+from betimes.cli.options import At, Tenant, on
+from betimes.cli.printing import as_json, moment, progress, say, show
+from betimes.cli.wiring import Application, wired
+from betimes.core.errors import STATUS
+from betimes.core.streams import parse_segment_handle
+from betimes.engine.explaining import Explanation
+from betimes.engine.explaining import explain as explained
+from betimes.engine.pruning import PruneReport, Retention
+from betimes.engine.pruning import prune as pruned
+from betimes.engine.replay import Finding, VerifyReport
+from betimes.engine.replay import verify as verified
+
+
+def explain(segment_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Say why a segment was decided as it was: every rule that was looked at, with the values it saw.
+
+    Parameters
+    ----------
+    segment_id
+        As answers carry it: kind:id:version.
+    """
+    stream, version = parse_segment_handle(at.tenant, segment_id)
+
+    async def work(application: Application) -> Explanation:
+        return await explained(application.engine.store, application.engine.kinds, stream, version)
+
+    why = on(at.target, work)
+    if at.json:
+        print(as_json(explanation_view(why)))
+        return
+    say(why.summary)
+    for step in why.steps:
+        mark = "→" if step.matched else " "
+        shadow = " (shadow)" if step.mode == "shadow" else ""
+        say(f"  {mark} {step.rule}{shadow}: {step.sentence or ', '.join(f'{k}={v}' for k, v in step.values.items())}")
+    for effect in why.effects:
+        say(f"  effect {effect.id.handle}: {effect.executor}, {effect.status}")
+    say(f"  policy {why.segment.policy}")
+
+
+def explanation_view(why: Explanation) -> dict[str, Any]:
+    segment = why.segment
+    return {
+        "segment_id": segment.handle, "kind": segment.stream.kind, "id": segment.stream.id, "version": segment.version,
+        "at": moment(segment.at), "command": msgspec.json.decode(segment.command or "null"),
+        "events": msgspec.json.decode(segment.events), "policy": segment.policy, "actor": segment.actor,
+        "correlation_id": segment.correlation, "summary": why.summary, "trace": why.steps,
+        "answer": why.verdict.answer if why.verdict else None,
+        "reasons": why.verdict.reasons if why.verdict else [], "same_turn": why.same_turn,
+        "effects": [effect_view(effect) for effect in why.effects],
+    }  # fmt: skip
+
+
+def verify(*, tenant: str | None = None, kind: str | None = None, at: At = At()) -> int:  # noqa: B008 — frozen
+    """Replay the ledger and compare it with what is stored, byte for byte; exits with 65 when something differs.
+
+    Parameters
+    ----------
+    tenant
+        Only this tenant's streams.
+    kind
+        Only streams of this kind.
+    """
+    with progress("verifying", json=at.json) as bar:
+
+        def tell(report: VerifyReport) -> None:
+            bar(report.streams, f"{report.streams:,} streams, {report.segments:,} segments")
+
+        async def work(application: Application) -> VerifyReport:
+            engine = application.engine
+            return await verified(engine.store, engine.kinds, tenant=tenant, kind=kind, progress=tell)
+
+        report = on(at.target, work)
+    view = {"sound": report.is_sound, "streams": report.streams, "segments": report.segments}
+    _tell(view, report.findings, at)
+    return 0 if report.is_sound else STATUS["MALFORMED_ROW"][1]
+
+
+def prune(
+    *,
+    history_days: float | None = None,
+    effects_days: float = 7.0,
+    tenant: str | None = None,
+    at: At = At(),  # noqa: B008 — frozen
+) -> None:
+    """Replace old history by one checkpoint a stream, and forget expired keys and calls that ended long ago.
+
+    Parameters
+    ----------
+    history_days
+        Segments older than this many days are replaced; left out, history is kept for ever.
+    effects_days
+        Calls that ended longer ago are removed; dead letters are kept.
+    tenant
+        Only this tenant's history.
+    """
+    retention = Retention(history_days=history_days, effects_days=effects_days)
+
+    async def work(application: Application) -> PruneReport:
+        return await pruned(application.engine.store, application.engine.kinds, retention, tenant=tenant)
+
+    with progress("pruning", json=at.json):
+        report = on(at.target, work)
+    view = {"streams": report.streams, "segments": report.segments, "forgotten": report.forgotten}
+    _tell(view, report.findings, at)
+
+
+def _tell(view: dict[str, Any], findings: list[Finding], at: At) -> None:
+    told = [{"stream": str(found.stream), "version": found.version, "what": found.what} for found in findings]
+    if at.json:
+        print(as_json({**view, "findings": told}))
+        return
+    show(view, json=False)
+    for found in findings:
+        say(str(found))
+
+
+def export(path: str, /, *, at: At = At()) -> None:  # noqa: B008 — frozen
+    """Bring a lake of Parquet files up to date with the ledger; run it again at any time.
+
+    Parameters
+    ----------
+    path
+        A folder, or a place such as s3://bucket/prefix.
+    """
+    with progress("exporting", json=at.json) as bar:
+
+        async def work(application: Application) -> Any:
+            return await wired().export(application, path, lambda report: bar(report.segments))
+
+        report = on(at.target, work)
+    show(report, json=at.json)

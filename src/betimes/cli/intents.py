@@ -1,0 +1,141 @@
+"""`betimes intent …`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cyclopts import App
+
+from betimes.cli.documents import document
+from betimes.cli.options import Tenant, for_tenant
+from betimes.cli.printing import show
+from betimes.core.errors import STATUS
+
+app = App(name="intent", help="Intents.", help_format="plaintext")
+_COLUMNS = ("intent_id", "user_id", "trigger_type", "enabled", "next_check", "last_status", "execution_count")
+
+
+@app.command(name="list")
+def list_(
+    *,
+    user: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+    at: Tenant = Tenant(),  # noqa: B008
+) -> None:
+    """Intents in order of their ids.
+
+    Parameters
+    ----------
+    user
+        Only this person's.
+    limit
+        How many to show, up to 200.
+    cursor
+        Where to go on.
+    """
+    page = for_tenant(at, lambda bt: bt.intents.list(user_id=user, limit=limit, cursor=cursor))
+    show(page, json=at.json, columns=_COLUMNS, empty="No intents.")
+
+
+@app.command
+def pending(
+    *,
+    user: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+    at: Tenant = Tenant(),  # noqa: B008
+) -> None:
+    """Intents that are due and that nobody works on.
+
+    Parameters
+    ----------
+    user
+        Only this person's.
+    limit
+        How many to show, up to 200.
+    cursor
+        Where to go on.
+    """
+    page = for_tenant(at, lambda bt: bt.intents.pending(user_id=user, limit=limit, cursor=cursor))
+    show(page, json=at.json, columns=_COLUMNS, empty="Nothing is due.")
+
+
+@app.command(name="show")
+def show_(intent_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """One intent, with its state."""
+    show(for_tenant(at, lambda bt: bt.intents.get(intent_id)), json=at.json)
+
+
+@app.command
+def put(intent_id: str, file: Path, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Create or replace an intent.
+
+    Parameters
+    ----------
+    intent_id
+        Its id.
+    file
+        Its definition, as JSON, TOML or YAML; '-' reads JSON from standard input.
+    """
+    body = document(file)
+    show(for_tenant(at, lambda bt: bt.intents.put(intent_id, body)), json=at.json)
+
+
+@app.command
+def check(file: Path, /, *, at: Tenant = Tenant()) -> int:  # noqa: B008 — frozen
+    """Say whether an intent is valid and when it would be looked at; records nothing. Exits with 65 when it is not.
+
+    Parameters
+    ----------
+    file
+        Its definition, as JSON, TOML or YAML; '-' reads JSON from standard input.
+    """
+    body = document(file)
+    found = for_tenant(at, lambda bt: bt.intents.check(body))
+    show(found, json=at.json)
+    return 0 if found.valid else STATUS["INVALID"][1]
+
+
+@app.command
+def delete(intent_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Delete an intent."""
+    for_tenant(at, lambda bt: bt.intents.delete(intent_id))
+    show({"intent_id": intent_id, "status": "deleted"}, json=at.json)
+
+
+@app.command
+def enable(intent_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Let an intent go on."""
+    show(for_tenant(at, lambda bt: bt.intents.enable(intent_id)), json=at.json)
+
+
+@app.command
+def disable(intent_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Stop an intent."""
+    show(for_tenant(at, lambda bt: bt.intents.disable(intent_id)), json=at.json)
+
+
+@app.command
+def history(
+    intent_id: str,
+    /,
+    *,
+    limit: int = 50,
+    cursor: str | None = None,
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:
+    """How often an intent was looked at and what came of it, newest first.
+
+    Parameters
+    ----------
+    intent_id
+        The intent.
+    limit
+        How many to show, up to 200.
+    cursor
+        Where to go on.
+    """
+    page = for_tenant(at, lambda bt: bt.intents.history(intent_id, limit=limit, cursor=cursor))
+    columns = ("executed_at", "status", "worker", "message_preview", "next_check", "error_message")
+    show(page, json=at.json, columns=columns, empty="It was not looked at yet.")

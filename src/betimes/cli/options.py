@@ -1,0 +1,60 @@
+"""Options that many commands share, and running a command on an open application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from cyclopts import Parameter
+
+from betimes.cli.wiring import Application, Services, Target, wired
+from betimes.core.streams import checked_stream
+from betimes.services.caller import Caller
+
+T = TypeVar("T")
+EVERYBODY = "*"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class At:
+    """Which application is meant, and how the answer is shown."""
+
+    db: str | None = None
+    """Database URL: sqlite:///betimes.db, postgresql://… or memory://. Default: the configuration's."""
+    config: Path | None = None
+    """Configuration file. Default: $BETIMES_CONFIG, or betimes.toml or betimes.yaml in the working folder."""
+    json: Annotated[bool, Parameter(negative=())] = False
+    """Answer in JSON."""
+
+    @property
+    def target(self) -> Target:
+        return Target(db=self.db, config=self.config)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Tenant(At):
+    """The same, for one tenant."""
+
+    tenant: Annotated[str, Parameter(env_var="BETIMES_TENANT")] = "default"
+    """Whose data is meant."""
+
+
+def on(target: Target, work: Callable[[Application], Awaitable[T]], *, starts: bool = False) -> T:
+    """Do something on the application, opened for it."""
+
+    async def opened() -> T:
+        async with wired().opened(target, starts=starts) as application:
+            return await work(application)
+
+    return asyncio.run(opened())
+
+
+def for_tenant(at: Tenant, work: Callable[[Services], Awaitable[T]]) -> T:
+    """Do something with the services of the tenant."""
+    checked_stream(at.tenant, "tenant", at.tenant)
+    return on(at.target, lambda application: work(application.for_caller(Caller(at.tenant, "cli"))))

@@ -1,0 +1,96 @@
+"""Commands that do one pass and end: `tick` and `sweep`. For cron, pg_cron or a cloud scheduler."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from betimes.cli.options import EVERYBODY, At, on
+from betimes.cli.printing import as_json, moment, progress, say, show
+from betimes.cli.wiring import Application
+from betimes.engine.engine import TickResult
+from betimes.services.caller import Caller
+from betimes.services.sweeps import SweepRequest, SweepResult
+
+
+def tick(
+    *,
+    limit: int = 1_000,
+    max_s: float = 10.0,
+    tenant: str | None = None,
+    app: str | None = None,
+    at: At = At(),  # noqa: B008 — frozen
+) -> None:
+    """Do one bounded pass over alarms, effects and due intents; says what is still due.
+
+    Parameters
+    ----------
+    limit
+        Things to do at most.
+    max_s
+        Seconds after which to stop early.
+    tenant
+        Ring only this tenant's alarms.
+    app
+        module:name of a Betimes of your own, with its handlers, schedules and sensors.
+    """
+
+    async def work(application: Application) -> TickResult:
+        return await application.tick(limit=limit, max_s=max_s, tenant=tenant)
+
+    done = on(msgspec.structs.replace(at.target, app=app), work, starts=True)
+    if at.json:
+        print(as_json(tick_view(done)))
+    else:
+        say(_sentence(done))
+
+
+def tick_view(done: TickResult) -> dict[str, Any]:
+    """As `POST /v1/tick` answers."""
+    ends = {end: done.effects.get(end, 0) for end in ("done", "retrying", "dead")}
+    return {
+        "now": moment(done.now), "fired": done.fired, "effects": {**ends, **done.effects}, "complete": done.complete,
+        "next_due_at": moment(done.next_due_at),
+    }  # fmt: skip
+
+
+def _sentence(done: TickResult) -> str:
+    fired = ", ".join(f"{count} × {kind}" for kind, count in sorted(done.fired.items())) or "nothing"
+    effects = ", ".join(f"{count} {end}" for end, count in sorted(done.effects.items())) or "none"
+    left = "Nothing is due any more." if done.complete else "Something is still due: tick again."
+    following = f" Next: {moment(done.next_due_at)}." if done.next_due_at is not None else ""
+    return f"{moment(done.now)}  alarms: {fired}; effects: {effects}. {left}{following}"
+
+
+def sweep(
+    *,
+    tenant: str = EVERYBODY,
+    limit: int | None = None,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
+    at: At = At(),  # noqa: B008 — frozen
+) -> None:
+    """Let every score that is due decay, to the end.
+
+    Parameters
+    ----------
+    tenant
+        Sweep only this tenant's scores.
+    limit
+        Scores to take at most.
+    dry_run
+        Only say what would happen.
+    """
+    with progress("sweeping", json=at.json) as bar:
+
+        def tell(result: SweepResult) -> None:
+            bar(result.processed)
+
+        async def work(application: Application) -> SweepResult:
+            scores = application.for_caller(Caller(tenant, "cli")).scores
+            request = SweepRequest(limit=limit, dry_run=dry_run)
+            return await scores.sweep(request, progress=tell, unbounded=True)
+
+        result = on(at.target, work)
+    show(result, json=at.json)

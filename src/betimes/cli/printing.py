@@ -1,0 +1,149 @@
+"""Answers: rich tables for people on a terminal, JSON for programs.
+
+Answers go to standard output, everything else (progress, errors) to standard error, so that `--json` can be piped.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+
+from betimes.core.errors import BetimesError, Invalid, Refused
+from betimes.core.instants import render
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+def as_json(value: Any) -> str:
+    return msgspec.json.format(_encoder.encode(value), indent=2).decode()
+
+
+def show(value: Any, *, json: bool, columns: Sequence[str] = (), empty: str = "nothing") -> None:
+    """An answer: a list as a table with these columns, anything else field by field."""
+    if json:
+        print(as_json(value))
+        return
+    plain = msgspec.to_builtins(value, builtin_types=(datetime,))
+    if isinstance(plain, Mapping) and isinstance(plain.get("items"), list):
+        _print(_table(plain["items"], columns) if plain["items"] else empty)
+        if cursor := plain.get("next_cursor"):
+            _print(f"There is more: --cursor {cursor}")
+    elif isinstance(plain, Mapping):
+        _print(_fields(plain))
+    else:
+        _print(str(plain))
+
+
+def say(text: str) -> None:
+    """A sentence on standard output."""
+    _print(text)
+
+
+def _table(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Any:
+    from rich.table import Table
+
+    names = columns or list(items[0])
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for item in items:
+        table.add_row(*(_cell(item.get(name)) for name in names))
+    return table
+
+
+def _fields(plain: Mapping[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in plain.items():
+        table.add_row(name, _cell(value))
+    return table
+
+
+def _cell(value: Any) -> str:
+    from rich.markup import escape
+
+    match value:
+        case None:
+            return "–"
+        case str():
+            return escape(value)
+        case datetime():
+            return value.isoformat().replace("+00:00", "Z")
+        case bool() | int() | float():
+            return str(value)
+        case _:
+            return escape(_encoder.encode(value).decode())
+
+
+def _print(what: Any) -> None:
+    from rich.console import Console
+
+    Console(soft_wrap=isinstance(what, str), highlight=False).print(what, markup=not isinstance(what, str))
+
+
+def moment(at: int | None) -> str | None:
+    return None if at is None else render(at)
+
+
+# -- errors
+
+
+def problem(error: BetimesError) -> dict[str, Any]:
+    """An error as data, with the names of the HTTP API."""
+    code = error.reason if isinstance(error, Refused) else error.code
+    found = error.problems if isinstance(error, Invalid) else ()
+    errors = [{"path": path, "message": message} for path, message in found]
+    return {"code": code, "detail": str(error), "errors": errors, "exit_code": error.exit_code}
+
+
+def show_error(error: BetimesError, *, json: bool) -> None:
+    told = problem(error)
+    if json:
+        print(as_json(told), file=sys.stderr)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    lines: Iterable[str] = [f"  {found['path']}: {found['message']}" for found in told["errors"]]
+    detail = told["detail"].partition(": ")[0] if told["errors"] else told["detail"]
+    console.print(Text.assemble((f"{told['code']} ", "bold red"), detail))
+    for line in lines:
+        console.print(Text(line))
+
+
+# -- progress
+
+
+class Bar(Protocol):
+    """Told how far something is."""
+
+    def __call__(self, done: int, note: str = "") -> None: ...
+
+
+@contextmanager
+def progress(what: str, *, json: bool) -> Iterator[Bar]:
+    """A moving line on standard error, when a person is there to see it."""
+    if json or not sys.stderr.isatty():
+        yield lambda done, note="": None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=None, note="")
+        yield lambda done, note="": bars.update(task, completed=done, note=note or f"{done:,}")

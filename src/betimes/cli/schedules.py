@@ -1,0 +1,134 @@
+"""`betimes schedule …`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cyclopts import App
+
+from betimes.cli.documents import document
+from betimes.cli.options import Tenant, for_tenant
+from betimes.cli.printing import show
+from betimes.core.checking import checked
+from betimes.services.automation_views import PreviewRequest
+from betimes.services.schedules import schedule_request
+
+app = App(name="schedule", help="Schedules.", help_format="plaintext")
+
+
+@app.command(name="list")
+def list_(
+    *,
+    status: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+    at: Tenant = Tenant(),  # noqa: B008
+) -> None:
+    """Schedules in order of their ids.
+
+    Parameters
+    ----------
+    status
+        Only these: active, paused, ended or error.
+    limit
+        How many to show, up to 200.
+    cursor
+        Where to go on.
+    """
+    page = for_tenant(at, lambda bt: bt.schedules.list(status=status, limit=limit, cursor=cursor))
+    columns = ("schedule_id", "cron", "timezone", "status", "next_tick_at", "last_error")
+    show(page, json=at.json, columns=columns, empty="No schedules.")
+
+
+@app.command(name="show")
+def show_(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """One schedule, with its next tick."""
+    show(for_tenant(at, lambda bt: bt.schedules.get(schedule_id)), json=at.json)
+
+
+@app.command
+def put(schedule_id: str, file: Path, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Create or replace a schedule.
+
+    Parameters
+    ----------
+    schedule_id
+        Its id.
+    file
+        Its definition, as JSON, TOML or YAML; '-' reads JSON from standard input.
+    """
+    request = schedule_request(document(file))
+    show(for_tenant(at, lambda bt: bt.schedules.put(schedule_id, request)), json=at.json)
+
+
+@app.command
+def delete(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Delete a schedule."""
+    for_tenant(at, lambda bt: bt.schedules.delete(schedule_id))
+    show({"schedule_id": schedule_id, "status": "deleted"}, json=at.json)
+
+
+@app.command
+def enable(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Let a schedule tick again."""
+    show(for_tenant(at, lambda bt: bt.schedules.enable(schedule_id)), json=at.json)
+
+
+@app.command
+def disable(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Stop a schedule from ticking."""
+    show(for_tenant(at, lambda bt: bt.schedules.disable(schedule_id)), json=at.json)
+
+
+@app.command
+def trigger(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Let a schedule tick now, whatever its status."""
+    show(for_tenant(at, lambda bt: bt.schedules.trigger(schedule_id)), json=at.json)
+
+
+@app.command
+def ticks(
+    schedule_id: str, /, *, status: str | None = None, limit: int = 50, cursor: str | None = None,
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:  # fmt: skip
+    """What was fired, skipped or failed, newest first.
+
+    Parameters
+    ----------
+    schedule_id
+        The schedule.
+    status
+        Only these: fired, skipped or failed.
+    limit
+        How many to show, up to 200.
+    cursor
+        Where to go on.
+    """
+    page = for_tenant(at, lambda bt: bt.schedules.ticks(schedule_id, status=status, limit=limit, cursor=cursor))
+    columns = ("scheduled_for", "status", "cause", "reason", "count", "run_id", "error")
+    show(page, json=at.json, columns=columns, empty="No ticks yet.")
+
+
+@app.command
+def preview(
+    cron: str, /, *, timezone: str = "UTC", start: str | None = None, count: int = 5,
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:  # fmt: skip
+    """When an expression ticks next, in UTC and local time, without saving anything.
+
+    Parameters
+    ----------
+    cron
+        Five fields, or six with seconds first.
+    timezone
+        The zone its times are in.
+    start
+        The instant to start from; now by default.
+    count
+        How many ticks to show, up to 100.
+    """
+    body: dict[str, Any] = {"cron": cron, "timezone": timezone, "count": count}
+    request = checked(body | ({"from": start} if start else {}), PreviewRequest)
+    preview = for_tenant(at, lambda bt: bt.schedules.preview(request))
+    show(preview, json=at.json, columns=("scheduled_for", "local"), empty="It never ticks.")

@@ -1,0 +1,127 @@
+"""`betimes sensor …`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from betimes.cli.documents import document
+from betimes.cli.options import Tenant, for_tenant
+from betimes.cli.printing import show
+from betimes.services.sensors import sensor_request
+
+app = App(name="sensor", help="Sensors.", help_format="plaintext")
+
+
+@app.command(name="list")
+def list_(
+    *,
+    status: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+    at: Tenant = Tenant(),  # noqa: B008
+) -> None:
+    """Sensors in order of their ids.
+
+    Parameters
+    ----------
+    status
+        Only these: active, paused or error.
+    limit
+        How many to show, up to 200.
+    cursor
+        Where to go on.
+    """
+    page = for_tenant(at, lambda bt: bt.sensors.list(status=status, limit=limit, cursor=cursor))
+    columns = ("sensor_id", "sensor_type", "status", "next_evaluation_at", "consecutive_errors", "last_error")
+    show(page, json=at.json, columns=columns, empty="No sensors.")
+
+
+@app.command(name="show")
+def show_(sensor_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """One sensor, with its cursor."""
+    show(for_tenant(at, lambda bt: bt.sensors.get(sensor_id)), json=at.json)
+
+
+@app.command
+def put(sensor_id: str, file: Path, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Create or replace a sensor; a new one shows its secret, once.
+
+    Parameters
+    ----------
+    sensor_id
+        Its id.
+    file
+        Its definition, as JSON, TOML or YAML; '-' reads JSON from standard input.
+    """
+    request = sensor_request(document(file))
+    show(for_tenant(at, lambda bt: bt.sensors.put(sensor_id, request)), json=at.json)
+
+
+@app.command
+def delete(sensor_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Delete a sensor."""
+    for_tenant(at, lambda bt: bt.sensors.delete(sensor_id))
+    show({"sensor_id": sensor_id, "status": "deleted"}, json=at.json)
+
+
+@app.command
+def enable(sensor_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Let a sensor go on."""
+    show(for_tenant(at, lambda bt: bt.sensors.enable(sensor_id)), json=at.json)
+
+
+@app.command
+def disable(sensor_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Stop a sensor."""
+    show(for_tenant(at, lambda bt: bt.sensors.disable(sensor_id)), json=at.json)
+
+
+@app.command
+def evaluate(
+    sensor_id: str, /, *, dry_run: Annotated[bool, Parameter(negative=())] = False,
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:  # fmt: skip
+    """Evaluate a poll sensor now.
+
+    Parameters
+    ----------
+    sensor_id
+        The sensor.
+    dry_run
+        Only say what would happen.
+    """
+    show(for_tenant(at, lambda bt: bt.sensors.evaluate(sensor_id, dry_run=dry_run)), json=at.json)
+
+
+@app.command
+def evaluations(
+    sensor_id: str,
+    /,
+    *,
+    limit: int = 50,
+    cursor: str | None = None,
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:
+    """What a sensor saw and asked for, newest first.
+
+    Parameters
+    ----------
+    sensor_id
+        The sensor.
+    limit
+        How many to show, up to 200.
+    cursor
+        Where to go on.
+    """
+    page = for_tenant(at, lambda bt: bt.sensors.evaluations(sensor_id, limit=limit, cursor=cursor))
+    columns = ("evaluated_at", "status", "cause", "message_id", "cursor", "error")
+    show(page, json=at.json, columns=columns, empty="Nothing was evaluated yet.")
+
+
+@app.command
+def rotate_secret(sensor_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Give a push sensor a new secret, shown once."""
+    show(for_tenant(at, lambda bt: bt.sensors.rotate_secret(sensor_id)), json=at.json)

@@ -1,0 +1,115 @@
+"""What the command line needs of the application, and where it finds it.
+
+The commands know services and the engine only. Whoever starts the command line (`betimes.__main__`) says with `use`
+how an application is opened, served and exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:  # what a command does not use need not be loaded
+    from betimes.engine.engine import Engine, TickResult
+    from betimes.services.caller import Caller
+    from betimes.services.intents import Intents
+    from betimes.services.schedules import Schedules
+    from betimes.services.scores import Scores
+    from betimes.services.sensors import Sensors
+    from betimes.services.tenants import Tenants
+
+Role: TypeAlias = Literal["all", "api", "worker"]
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Which application is meant."""
+
+    db: str | None = None
+    config: Path | None = None
+    app: str | None = None
+    """`module:name` of a `Betimes` of the user's own, with what it declares."""
+
+
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    host: str | None = None
+    port: int | None = None
+    dev: bool | None = None
+    virtual_clock: str | None = None
+    role: Role = "all"
+
+
+class Services(Protocol):
+    """What one tenant may ask for."""
+
+    @property
+    def intents(self) -> Intents: ...
+    @property
+    def schedules(self) -> Schedules: ...
+    @property
+    def sensors(self) -> Sensors: ...
+    @property
+    def scores(self) -> Scores: ...
+    @property
+    def tenants(self) -> Tenants: ...
+
+
+class Application(Protocol):
+    """An open application."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    def for_caller(self, caller: Caller) -> Services: ...
+
+    async def tick(self, *, limit: int = ..., max_s: float = ..., tenant: str | None = ...) -> TickResult: ...
+
+    async def apply_policy(self, policy: Mapping[str, Any], *, actor: str = ...) -> str: ...
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the demo: what was asked at which instant, what was answered, and why."""
+
+    scene: str
+    at: str = ""
+    what: str
+    answer: str = ""
+    reasons: tuple[str, ...] = ()
+    why: str = ""
+
+
+class Wiring(Protocol):
+    """How an application comes to be."""
+
+    def opened(self, target: Target, *, starts: bool = False) -> AbstractAsyncContextManager[Application]:
+        """Open it without workers; `starts` puts the configured policy in force, as starting a process does."""
+
+    def serve(self, target: Target, options: ServeOptions, announce: Callable[[Mapping[str, Any]], None]) -> None:
+        """Serve until a signal says to stop."""
+
+    def policy(self, target: Target) -> dict[str, Any] | None:
+        """The policy section of the configuration."""
+
+    def configuration(self, target: Target) -> dict[str, Any]:
+        """The whole configuration, checked, without its secrets."""
+
+    async def export(self, application: Application, path: str, progress: Callable[[Any], None]) -> Any:
+        """Bring a lake up to date."""
+
+    def demo(self) -> AsyncIterator[Told]:
+        """A story about everything, in virtual time."""
+
+
+_wired: list[Wiring] = []
+
+
+def use(wiring: Wiring) -> None:
+    """From now on, commands reach the application this way."""
+    _wired[:] = [wiring]
+
+
+def wired() -> Wiring:
+    return _wired[0]
