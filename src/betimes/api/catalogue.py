@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from betimes.api import runs
+from betimes.api import admin, effects, health, history, live, runs
 from betimes.api.routes import Route
 
-ROUTES: tuple[Route, ...] = (*runs.ROUTES,)
+ROUTES: tuple[Route, ...] = (
+    *runs.ROUTES,
+    *effects.ROUTES,
+    *history.ROUTES,
+    *live.ROUTES,
+    *admin.ROUTES,
+    *health.ROUTES,
+)

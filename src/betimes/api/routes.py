@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
-from betimes.engine.engine import Engine
+from betimes.engine.engine import Engine, TickResult
 from betimes.services.caller import Caller
 from betimes.services.intents import Intents
 from betimes.services.notifications import Notifications
@@ -22,7 +22,11 @@ from betimes.services.runs import Runs
 from betimes.services.schedules import Schedules
 from betimes.services.scores import Scores
 from betimes.services.sensors import Sensors
+from betimes.services.tally import Tally
 from betimes.services.tenants import Tenants
+
+if TYPE_CHECKING:
+    from betimes.api.process import Process
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 PUBLIC = "public"
@@ -54,11 +58,16 @@ class Application(Protocol):
     @property
     def engine(self) -> Engine: ...
 
+    @property
+    def tally(self) -> Tally: ...
+
     def for_caller(self, caller: Caller) -> Services: ...
 
-    async def tick(self, *, limit: int = ..., max_s: float = ..., tenant: str | None = ...) -> Any: ...
+    async def tick(
+        self, *, limit: int = ..., max_s: float = ..., tenant: str | None = ..., kinds: tuple[str, ...] | None = ...
+    ) -> TickResult: ...
 
-    async def advance(self, *, to: Instant, max_s: float = ...) -> Any: ...
+    async def advance(self, *, to: Instant, max_s: float = ...) -> TickResult: ...
 
     @property
     def is_virtual(self) -> bool: ...
@@ -73,6 +82,7 @@ class Ask:
         caller: Caller,
         scopes: tuple[str, ...],
         *,
+        process: Process,
         path: Mapping[str, str],
         query: Any = None,
         body: Any = None,
@@ -84,6 +94,7 @@ class Ask:
         self.application = application
         self.caller = caller
         self.scopes = scopes
+        self.process = process
         self.path = path
         self.query = query
         self.body = body
@@ -169,6 +180,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     reply: Any = None
     """The type of the answer; `None` is 204."""
     status: int = 200
+    media_type: str = "application/json"
+    """Of the answer."""
     batch: bool = False
     """Takes `{"items": […]}` too."""
     key_field: str = ""

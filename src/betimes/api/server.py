@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from time import perf_counter
 from typing import Any
 from uuid import uuid4
 
@@ -21,6 +22,7 @@ from starlette.routing import Route as Served
 
 from betimes.api.decoding import BATCH_MAX, BODY_BYTES_MAX, body_of, json_of, query_of
 from betimes.api.problems import HttpProblem, problem_body, problem_of
+from betimes.api.process import Process
 from betimes.api.routes import ANY_KEY, PUBLIC, Answer, Application, Ask, Route
 from betimes.core.errors import Invalid
 from betimes.core.streams import checked_stream
@@ -64,41 +66,49 @@ class Guard:
 def serve(application: Application, routes: Iterable[Route], *, dev: bool = False) -> Starlette:
     """The application behind HTTP."""
     guard = Guard(application, dev=dev)
+    process = Process(tuple(routes))
     by_path: dict[str, list[Route]] = {}
-    for route in routes:
+    for route in process.routes:
         by_path.setdefault(route.path, []).append(route)
     served = [
-        Served(path, _endpoint(application, guard, {route.method: route for route in group}),
+        Served(path, _endpoint(application, guard, process, {route.method: route for route in group}),
                methods=sorted({route.method for route in group}))
         for path, group in sorted(by_path.items(), key=lambda pair: pair[0].count("{"))
     ]  # fmt: skip
-    return Starlette(routes=served, exception_handlers={HTTPException: _not_routed, Exception: _failed})
+    starlette = Starlette(routes=served, exception_handlers={HTTPException: _not_routed, Exception: _failed})
+    starlette.state.process = process
+    return starlette
 
 
-def _endpoint(application: Application, guard: Guard, routes: Mapping[str, Route]) -> Callable[[Request], Any]:
+def _endpoint(
+    application: Application, guard: Guard, process: Process, routes: Mapping[str, Route]
+) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
+        arrived_s = perf_counter()
         correlation = request.headers.get("x-correlation-id") or uuid4().hex
         route = routes["GET" if request.method == "HEAD" else request.method]
         try:
             if len(correlation) > CORRELATION_CHARS_MAX:
                 raise Invalid("1 header is wrong", (("header.x-correlation-id", f"at most {CORRELATION_CHARS_MAX}"),))
-            answer = await _answered(application, guard, request, route, correlation)
+            answer = await _answered(application, guard, process, request, route, correlation)
         except Exception as error:  # noqa: BLE001 — whatever went wrong is told as a problem
             answer = _told(error)
         if isinstance(answer, Response):
             answer.headers.setdefault("X-Correlation-Id", correlation)
-            return answer
-        return _response(answer, {"X-Correlation-Id": correlation})
+        else:
+            answer = _response(answer, {"X-Correlation-Id": correlation})
+        process.metrics.answered(route.method, route.path, answer.status_code, perf_counter() - arrived_s)
+        return answer
 
     return endpoint
 
 
 async def _answered(
-    application: Application, guard: Guard, request: Request, route: Route, correlation: str
+    application: Application, guard: Guard, process: Process, request: Request, route: Route, correlation: str
 ) -> Answer | Response:
     caller, scopes, key_id = await guard.caller(request, route, correlation)
     ask = Ask(
-        application, caller, scopes, path=request.path_params, headers=request.headers,
+        application, caller, scopes, process=process, path=request.path_params, headers=request.headers,
         parameters=dict(request.query_params), query=query_of(route, request.query_params), key_id=key_id,
     )  # fmt: skip
     if route.raw_body or route.body is not None:
@@ -165,8 +175,8 @@ async def _batch(route: Route, ask: Ask, value: dict[str, Any]) -> Answer:
 
 async def _item(route: Route, ask: Ask, item: Any, place: int) -> dict[str, Any]:
     alone = Ask(
-        ask.application, ask.caller, ask.scopes, path=ask.path, headers=ask.headers, parameters=ask.parameters,
-        query=_untraced(ask.query), key_id=ask.key_id,
+        ask.application, ask.caller, ask.scopes, process=ask.process, path=ask.path, headers=ask.headers,
+        parameters=ask.parameters, query=_untraced(ask.query), key_id=ask.key_id,
     )  # fmt: skip
     try:
         _decode(route, alone, item, f"items[{place}]")

@@ -243,10 +243,20 @@ class Engine:
         self, fired: Counter[str], effects: Counter[str], sends: int, kinds: tuple[str, ...]
     ) -> TickResult:
         now = await self.store.now()
-        next_due_at = await self.store.next_due("alarm", kinds, self._calls.names)
+        next_due_at = await self.store.next_due("alarm", kinds, self.executors)
         waiting = await self.store.waiting_sends(1, created_before=now + 1)
         complete = not waiting and (next_due_at is None or next_due_at > now)
         return TickResult(now, dict(fired), dict(effects), sends, complete, next_due_at)
+
+    @property
+    def queue_count(self) -> int:
+        """Commands that wait in this process."""
+        return len(self._lane)
+
+    @property
+    def executors(self) -> tuple[str, ...]:
+        """The names of the effects this process can carry out."""
+        return self._calls.names
 
     async def backlog(self) -> Backlog:
         """What is owed and how late."""

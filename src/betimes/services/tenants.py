@@ -67,7 +67,7 @@ class SecretKeyView(KeyView, frozen=True, kw_only=True):
 
 
 class WebhookSecret(msgspec.Struct, frozen=True):
-    secret: str
+    secret: str | None
     previous_expires_at: datetime | None
 
 
@@ -176,10 +176,13 @@ class Tenants(Service):
             raise NotFound(f"there is no key {key_id!r}")
         return self._key_view(key_id, key)
 
-    async def rotate_key(self, key_id: str, request: Rotation) -> SecretKeyView:
+    async def rotate_key(self, key_id: str, request: Rotation, *, key: str | None = None) -> SecretKeyView:
+        """A new secret, in the answer and nowhere else; a replay has none."""
         secret = token_hex(32)
-        await self._change(RotateKey(key_id, digest_of(secret), request.overlap_s))
-        return _with_secret(await self.key(key_id), f"{KEY_PREFIX}{key_id}_{secret}")
+        asked = f"rotate {key_id} {request.overlap_s}" if key else ""
+        recorded = await self._change(RotateKey(key_id, digest_of(secret), request.overlap_s), key=key, request=asked)
+        view = await self.key(key_id)
+        return _with_secret(view, None if recorded.replayed else f"{KEY_PREFIX}{key_id}_{secret}")
 
     async def revoke_key(self, key_id: str) -> None:
         await self._change(RevokeKey(key_id))
@@ -193,11 +196,13 @@ class Tenants(Service):
 
     # -- webhooks
 
-    async def rotate_webhook_secret(self, request: Rotation) -> WebhookSecret:
-        """A new secret for outbound calls; both sign until the old one ends."""
+    async def rotate_webhook_secret(self, request: Rotation, *, key: str | None = None) -> WebhookSecret:
+        """A new secret for outbound calls; both sign until the old one ends. A replay has none."""
         secret = fresh_webhook_secret()
-        await self._change(RotateWebhookSecret(secret, request.overlap_s))
-        return WebhookSecret(secret, moment((await self._tenant()).previous_webhook_secret_expires_at))
+        asked = f"rotate webhook secret {request.overlap_s}" if key else ""
+        recorded = await self._change(RotateWebhookSecret(secret, request.overlap_s), key=key, request=asked)
+        ends = moment((await self._tenant()).previous_webhook_secret_expires_at)
+        return WebhookSecret(None if recorded.replayed else secret, ends)
 
     # -- policy
 
@@ -220,8 +225,8 @@ class Tenants(Service):
             policy = await self._effective(request.overrides)
         except PolicyInvalid as error:
             return PolicyCheck(False, [Problem(*problem) for problem in error.problems], [], None, [])
-        changes = list(changes("", before, msgspec.json.decode(policy.body)))
-        return PolicyCheck(True, [], [], policy.fingerprint, changes)
+        after = msgspec.json.decode(policy.body)
+        return PolicyCheck(True, [], [], policy.fingerprint, list(changes("", before, after)))
 
     async def _effective(self, overrides: dict[str, Any]) -> Any:
         deployment: TenantState | None = await self.state(DEPLOYMENT)

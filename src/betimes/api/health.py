@@ -1,0 +1,116 @@
+"""Routes of the service itself: whether it lives and is ready, its numbers, and its description."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.resources import files
+
+import msgspec
+from starlette.responses import Response
+
+from betimes.api.history import demand_deployment
+from betimes.api.problems import HttpProblem
+from betimes.api.routes import PUBLIC, Ask, Route
+from betimes.core.errors import BetimesError, Invalid
+from betimes.domains.tenant.model import DEPLOYMENT
+from betimes.engine.engine import Engine
+from betimes.services.metrics import CONTENT_TYPE
+
+TAG = "Service"
+STORE_S = 2.0
+"""How long the store may take to show that it is there."""
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class Alive(msgspec.Struct, frozen=True):
+    status: str
+    version: str
+
+
+class Ready(msgspec.Struct, frozen=True):
+    status: str
+
+
+async def alive(ask: Ask) -> Alive:
+    return Alive("ok", ask.process.version)
+
+
+async def ready(ask: Ask) -> Ready:
+    failing = await _failing(ask)
+    if failing:
+        checks = ", ".join(name for name, _ in failing)
+        headers = {"Retry-After": "1"}
+        raise HttpProblem(503, "NOT_READY", f"Not ready: {checks}.", errors=tuple(failing), headers=headers)
+    return Ready("ready")
+
+
+async def _failing(ask: Ask) -> list[tuple[str, str]]:
+    """Every check that fails, with why."""
+    try:
+        engine = ask.engine
+    except Invalid:
+        return [("engine", "it has not been opened")]
+    if not engine.is_open:
+        return [("engine", "it is closed or closing")]
+    problem = await _store_problem(engine)
+    return [("store", problem)] if problem else []
+
+
+async def _store_problem(engine: Engine) -> str | None:
+    try:
+        async with asyncio.timeout(STORE_S):
+            await engine.store.load([DEPLOYMENT])
+    except TimeoutError:
+        return f"it did not answer within {STORE_S:g} s"
+    except BetimesError as error:
+        return f"it cannot be read: {error.code}"
+    return None
+
+
+async def metrics(ask: Ask) -> Response:
+    demand_deployment(ask, "metrics")
+    engine = ask.engine
+    text = ask.process.metrics.text(
+        ask.application.tally, await engine.backlog(), await engine.store.now(),
+        queue_count=engine.queue_count, stream_count=len(ask.process.streams),
+    )  # fmt: skip
+    return Response(text, headers={"Content-Type": CONTENT_TYPE})
+
+
+async def description(ask: Ask) -> Response:
+    return Response(ask.process.description, media_type="application/json")
+
+
+async def docs(ask: Ask) -> Response:
+    page = files("betimes.api").joinpath("pages", "docs.html").read_bytes()
+    return Response(page, media_type="text/html", headers=_PAGE_HEADERS)
+
+
+ROUTES = (
+    Route(
+        method="GET", path="/healthz", scope=PUBLIC, answer=alive, tag=TAG, summary="Whether the process lives",
+        reply=Alive,
+    ),
+    Route(
+        method="GET", path="/readyz", scope=PUBLIC, answer=ready, tag=TAG, summary="Whether it can take work",
+        description="The engine is open and the store answers in time.", reply=Ready, codes=((503, "NOT_READY"),),
+    ),
+    Route(
+        method="GET", path="/metrics", scope="metrics", answer=metrics, tag=TAG, summary="Numbers for Prometheus",
+        description="For a key of the tenant `*`. No label names a tenant or an id.", reply=str,
+        media_type="text/plain", deployment=True,
+    ),
+    Route(
+        method="GET", path="/openapi.json", scope=PUBLIC, answer=description, tag=TAG, summary="This description",
+        description="OpenAPI 3.1.", reply=dict,
+    ),
+    Route(
+        method="GET", path="/docs", scope=PUBLIC, answer=docs, tag=TAG, summary="The page that shows this description",
+        reply=str, media_type="text/html",
+    ),
+)  # fmt: skip

@@ -1,0 +1,122 @@
+"""Verdicts as they are committed, as server-sent events.
+
+A stream belongs to its request: it reads the ledger page by page, sends, and sleeps for a bounded while, all in the
+task that answers. When the reader goes away that task is cancelled and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Literal
+
+import msgspec
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from betimes.api.problems import HttpProblem
+from betimes.api.process import STREAMS_PER_TENANT_MAX, Streams
+from betimes.api.routes import Ask, Route
+from betimes.engine.engine import Engine
+from betimes.services.scopes import domains_of
+from betimes.services.verdict_feed import (
+    BEHIND_MAX,
+    FeedFilters,
+    Lagged,
+    VerdictEvent,
+    VerdictFeed,
+    position_of,
+)
+
+TAG = "Time and history"
+
+
+class StreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    domain: Literal["runs", "notifications", "intents", "automation", "scores"] | None = None
+    outcome: str | None = None
+    reason: str | None = None
+    id: str | None = None
+    """Of the stream it is about: an account, a person, an intent, a schedule, a sensor, a score."""
+
+
+class EventStream(StreamingResponse):
+    """Counted from its first byte to its last."""
+
+    def __init__(self, events: AsyncIterator[bytes], streams: Streams, tenant: str) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(events, headers=headers, media_type="text/event-stream")
+        self._streams = streams
+        self._tenant = tenant
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        with self._streams.one(self._tenant):
+            await super().__call__(scope, receive, send)
+
+    async def stream_response(self, send: Send) -> None:
+        async with aclosing(self.body_iterator):  # type: ignore[type-var]
+            await super().stream_response(send)
+
+
+async def verdicts(ask: Ask) -> EventStream:
+    tenant, streams, engine = ask.caller.tenant, ask.process.streams, ask.engine
+    filters = FeedFilters(**msgspec.structs.asdict(ask.query))
+    domains = domains_of(ask.scopes, "read")
+    last = ask.headers.get("last-event-id")
+    if last:
+        feed = VerdictFeed(engine, tenant, domains, filters, position_of(last))
+    else:
+        feed = await VerdictFeed.from_now(engine, tenant, domains, filters)
+    # nothing is awaited between this and the first byte, so no other stream comes between
+    if streams.is_full(tenant):
+        raise HttpProblem(
+            429, "TOO_MANY_STREAMS", f"{STREAMS_PER_TENANT_MAX} streams are open, which is the bound; close one first.",
+            headers={"Retry-After": "5"},
+        )  # fmt: skip
+    return EventStream(told(feed, engine, streams), streams, tenant)
+
+
+async def told(feed: VerdictFeed, engine: Engine, streams: Streams) -> AsyncIterator[bytes]:
+    """What goes over the wire, until the reader lags or the process stops."""
+    loop = asyncio.get_running_loop()
+    yield b": from here on\n\n"
+    said_s = loop.time()
+    while engine.is_open and not streams.is_closed:
+        try:
+            events = await feed.read()
+        except Lagged:
+            yield _spelt("lagged", "", msgspec.json.encode({"behind": f"more than {BEHIND_MAX} events"}))
+            return
+        if events:
+            yield b"".join(_spelt("verdict", position, _data(event)) for position, event in events)
+            said_s = loop.time()
+        elif loop.time() - said_s >= streams.comment_s:
+            yield b": still here\n\n"
+            said_s = loop.time()
+        if not feed.is_behind:
+            await asyncio.sleep(engine.settings.poll_s)
+
+
+def _data(event: VerdictEvent) -> bytes:
+    return msgspec.json.encode(event)
+
+
+def _spelt(name: str, id: str, data: bytes) -> bytes:
+    """One event; JSON has no line breaks, so its data is one line."""
+    return (f"id: {id}\n" if id else "").encode() + f"event: {name}\ndata: ".encode() + data + b"\n\n"
+
+
+ROUTES = (
+    Route(
+        method="GET", path="/v1/verdicts/stream", scope="any:read", answer=verdicts, tag=TAG,
+        summary="Verdicts as they happen", description="Server-sent events: `event: verdict` with a resume cursor as "
+        "its id. The header `Last-Event-ID` resumes; without it, from now on. A comment comes every 15 s. A reader "
+        f"over {BEHIND_MAX} events behind gets `event: lagged` and is closed.",
+        query=StreamQuery, reply=VerdictEvent, media_type="text/event-stream", time_limit_s=None,
+        codes=((429, "TOO_MANY_STREAMS"),),
+    ),
+)  # fmt: skip

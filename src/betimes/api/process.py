@@ -1,0 +1,66 @@
+"""What a process that serves keeps between requests: its routes and their description, its numbers, open streams."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from betimes.api.openapi import openapi
+from betimes.services.metrics import Metrics
+
+if TYPE_CHECKING:
+    from betimes.api.routes import Route
+
+STREAMS_PER_TENANT_MAX = 20
+COMMENT_S = 15.0
+
+
+class Streams:
+    """Open streams of verdicts, counted by tenant. Once closed, every stream ends and none begins."""
+
+    def __init__(self, *, comment_s: float = COMMENT_S) -> None:
+        self.comment_s = comment_s
+        self.is_closed = False
+        self._open: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return self._open.total()
+
+    def close(self) -> None:
+        """Let every stream end within a poll, so that a server that stops need not wait for its readers."""
+        self.is_closed = True
+
+    def is_full(self, tenant: str) -> bool:
+        return self._open[tenant] >= STREAMS_PER_TENANT_MAX
+
+    @contextmanager
+    def one(self, tenant: str) -> Iterator[None]:
+        """A stream, for as long as it is open."""
+        self._open[tenant] += 1
+        try:
+            yield
+        finally:
+            self._open[tenant] -= 1
+            if not self._open[tenant]:
+                del self._open[tenant]
+
+
+class Process:
+    """One for everything that is served together."""
+
+    def __init__(self, routes: tuple[Route, ...]) -> None:
+        self.routes = routes
+        self.version = version("betimes")
+        self.metrics = Metrics()
+        self.streams = Streams()
+
+    @cached_property
+    def description(self) -> bytes:
+        """The routes as OpenAPI."""
+        return msgspec.json.encode(openapi(self.routes, self.version))
