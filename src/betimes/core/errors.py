@@ -69,9 +69,11 @@ class Refused(BetimesError):
 
     code = "REFUSED"
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, *, retry_after_s: int | None = None) -> None:
         super().__init__(message)
         self.reason = reason
+        self.retry_after_s = retry_after_s
+        """After which it may be otherwise, where that is known."""
 
 
 class Fault(BetimesError):

@@ -30,6 +30,7 @@ from betimes.domains.names import Id
 from betimes.domains.runs.model import RunState
 from betimes.domains.targets import Target
 from betimes.services.moments import Moment, instant, moment
+from betimes.services.remarks import Remark
 
 SCHEDULE_READ_ONLY = frozenset(
     {"status", "next_tick_at", "last_scheduled_for", "changed_at", "last_error", "version", "created_at", "updated_at",
@@ -39,13 +40,6 @@ SENSOR_READ_ONLY = frozenset(
     {"status", "state_version", "cursor", "next_evaluation_at", "last_evaluated_at", "consecutive_errors", "last_error",
      "version", "created_at", "updated_at", "warnings", "segment_id", "secret", "push_url"}
 )  # fmt: skip
-
-
-class Warned(msgspec.Struct, frozen=True):
-    """Something that is allowed and may not be meant."""
-
-    path: str
-    message: str
 
 
 # -- schedules
@@ -102,23 +96,34 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     created_at: datetime
     updated_at: datetime
-    warnings: list[Warned] = []
-    segment_id: str | None = None
 
 
-def schedule_view(
-    schedule_id: str, state: ScheduleState, *, warnings: list[Warned] | None = None, segment_id: str | None = None
-) -> ScheduleView:
+class ScheduleWritten(ScheduleView, frozen=True, kw_only=True):
+    """The answer to a write; a write that changed nothing names the last segment."""
+
+    warnings: list[Remark]
+    segment_id: str
+
+
+def schedule_fields(schedule_id: str, state: ScheduleState) -> dict[str, Any]:
     definition = state.definition
     fields = {name: getattr(definition, name) for name in ScheduleDefinition.__struct_fields__}
     fields.update(starts_at=moment(definition.starts_at), ends_at=moment(definition.ends_at))
-    return ScheduleView(
-        **fields, schedule_id=schedule_id, status=state.status,
-        next_tick_at=moment(state.next.tick_at) if state.next else None,
-        last_scheduled_for=moment(state.last_scheduled_for), changed_at=moment(state.changed_at),
-        last_error=state.last_error or None, version=state.version, created_at=moment(state.created_at),
-        updated_at=moment(state.updated_at), warnings=warnings or [], segment_id=segment_id,
-    )  # fmt: skip
+    return fields | {
+        "schedule_id": schedule_id,
+        "status": state.status,
+        "next_tick_at": moment(state.next.tick_at) if state.next else None,
+        "last_scheduled_for": moment(state.last_scheduled_for),
+        "changed_at": moment(state.changed_at),
+        "last_error": state.last_error or None,
+        "version": state.version,
+        "created_at": moment(state.created_at),
+        "updated_at": moment(state.updated_at),
+    }
+
+
+def schedule_view(schedule_id: str, state: ScheduleState) -> ScheduleView:
+    return ScheduleView(**schedule_fields(schedule_id, state))
 
 
 class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
@@ -213,16 +218,25 @@ class BackfillView(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "
     failed: int
     created_at: datetime
     finished_at: datetime | None
-    segment_id: str | None = None
 
 
-def backfill_view(backfill_id: str, state: BackfillState, segment_id: str | None = None) -> BackfillView:
-    return BackfillView(
-        backfill_id=backfill_id, schedule_id=state.schedule_id, from_=moment(state.from_at), to=moment(state.to_at),
-        max_concurrency=state.max_concurrency, status=state.status, total=state.total, done=state.done,
-        existing=state.existing, failed=state.failed, created_at=moment(state.created_at),
-        finished_at=moment(state.finished_at), segment_id=segment_id,
-    )  # fmt: skip
+class BackfillWritten(BackfillView, frozen=True, kw_only=True, rename={"from_": "from"}):
+    segment_id: str
+
+
+def backfill_fields(backfill_id: str, state: BackfillState) -> dict[str, Any]:
+    same = ("schedule_id", "max_concurrency", "status", "total", "done", "existing", "failed")
+    return {name: getattr(state, name) for name in same} | {
+        "backfill_id": backfill_id,
+        "from_": moment(state.from_at),
+        "to": moment(state.to_at),
+        "created_at": moment(state.created_at),
+        "finished_at": moment(state.finished_at),
+    }
+
+
+def backfill_view(backfill_id: str, state: BackfillState) -> BackfillView:
+    return BackfillView(**backfill_fields(backfill_id, state))
 
 
 # -- sensors
@@ -273,18 +287,34 @@ class SensorView(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     created_at: datetime
     updated_at: datetime
-    warnings: list[Warned] = []
-    segment_id: str | None = None
 
 
-def sensor_view(sensor_id: str, state: SensorState, segment_id: str | None = None) -> SensorView:
+class SensorWritten(SensorView, frozen=True, kw_only=True):
+    """The answer to a write; a write that changed nothing names the last segment."""
+
+    warnings: list[Remark]
+    segment_id: str
+
+
+def sensor_fields(sensor_id: str, state: SensorState) -> dict[str, Any]:
     fields = {name: getattr(state.definition, name) for name in SensorDefinition.__struct_fields__}
-    return SensorView(
-        **fields, sensor_id=sensor_id, status=state.status, state_version=state.state_version, cursor=state.cursor,
-        next_evaluation_at=moment(state.next_at), last_evaluated_at=moment(state.last_evaluated_at),
-        consecutive_errors=state.consecutive_errors, last_error=state.last_error or None, version=state.version,
-        created_at=moment(state.created_at), updated_at=moment(state.updated_at), segment_id=segment_id,
-    )  # fmt: skip
+    return fields | {
+        "sensor_id": sensor_id,
+        "status": state.status,
+        "state_version": state.state_version,
+        "cursor": state.cursor,
+        "next_evaluation_at": moment(state.next_at),
+        "last_evaluated_at": moment(state.last_evaluated_at),
+        "consecutive_errors": state.consecutive_errors,
+        "last_error": state.last_error or None,
+        "version": state.version,
+        "created_at": moment(state.created_at),
+        "updated_at": moment(state.updated_at),
+    }
+
+
+def sensor_view(sensor_id: str, state: SensorState) -> SensorView:
+    return SensorView(**sensor_fields(sensor_id, state))
 
 
 class SecretView(msgspec.Struct, frozen=True):

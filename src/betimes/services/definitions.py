@@ -32,13 +32,14 @@ class Versioned(Protocol):
 Request = TypeVar("Request")
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 Shown = TypeVar("Shown", bound=Versioned)
+Written = TypeVar("Written", bound=Versioned)
 Row = TypeVar("Row")
 PATCH_TRIES = 5
 PAGES_MAX = 20
 """Pages of the ledger that one list looks through; what is left is behind its cursor."""
 
 
-class Definitions(Service, Generic[Asked, Shown]):
+class Definitions(Service, Generic[Asked, Shown, Written]):
     """A domain whose streams are made, changed and removed by people.
 
     A replay is answered with the definition as it was recorded, whatever became of it since.
@@ -54,19 +55,19 @@ class Definitions(Service, Generic[Asked, Shown]):
     async def get(self, id: str) -> Shown: ...
 
     @abstractmethod
-    async def _define(self, id: str, asked: Asked, if_version: int | None, key: str | None, request: str) -> Shown:
+    async def _define(self, id: str, asked: Asked, if_version: int | None, key: str | None, request: str) -> Written:
         """Put a definition in place of that version; 0 is none, `None` is any."""
 
     @abstractmethod
-    async def _shown(self, recorded: Recorded) -> Shown:
+    async def _shown(self, recorded: Recorded) -> Written:
         """The definition as a change left it."""
 
-    async def _create(self, id: str, asked: Asked, key: str | None) -> Shown:
+    async def _create(self, id: str, asked: Asked, key: str | None) -> Written:
         view = await self._define(id, asked, 0, key, "")
         self.created = not self.is_replay
         return view
 
-    async def put(self, id: str, request: Asked, *, if_match: int | None = None, only_create: bool = False) -> Shown:
+    async def put(self, id: str, request: Asked, *, if_match: int | None = None, only_create: bool = False) -> Written:
         """Create or replace; `only_create` refuses to replace."""
         name = f"{self.kind}_id"
         if getattr(request, name) not in (None, id):
@@ -85,7 +86,7 @@ class Definitions(Service, Generic[Asked, Shown]):
 
     async def patch(
         self, id: str, patch: Mapping[str, Any], *, if_match: int | None = None, key: str | None = None
-    ) -> Shown:
+    ) -> Written:
         """Change some fields; without a version it is laid over whatever is there."""
         fields = tuple(name for name in self.request_type.__struct_fields__ if name != f"{self.kind}_id")
         laid = {name: value for name, value in patch.items() if name not in self.read_only}

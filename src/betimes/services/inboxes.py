@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from betimes.core.canonical import fingerprint
 from betimes.core.checking import checked
 from betimes.core.errors import NotFound, Refused, VersionMismatch
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import merge
+from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.domains.notifications import windows
 from betimes.domains.notifications.case import Case
@@ -57,16 +59,18 @@ from betimes.services.notifications_views import (
     OptOutView,
     PreferencesRequest,
     PreferencesView,
+    PreferencesWritten,
     QuietHoursView,
     ReadRequest,
     ReadResult,
     WaitingView,
 )
-from betimes.services.pages import checked_limit, cursor_of, place_of
+from betimes.services.pages import Page, checked_limit, cursor_of, place_of
 
-_READ_ONLY = ("created_at", "updated_at", "warnings")
+PREFERENCES_READ_ONLY = frozenset({"created_at", "updated_at", "warnings", "segment_id"})
 _PATCH_TRIES = 5
-INCIDENTS_MAX = 1_000
+PREFERENCES, INCIDENTS = "preferences", "incidents"
+"""Collections of keys."""
 
 
 class Inboxes(Service):
@@ -85,32 +89,44 @@ class Inboxes(Service):
         return _preferences_view(await self._inbox_state(user_id))
 
     async def set_preferences(
-        self, user_id: str, body: Mapping[str, Any] | PreferencesRequest, *, if_match: int | None = None
-    ) -> PreferencesView:
+        self, user_id: str, body: Mapping[str, Any] | PreferencesRequest, *, if_match: int | None = None,
+        key: str | None = None, request: str = "",
+    ) -> PreferencesWritten:  # fmt: skip
         """Replace them. Read-only fields sent back are ignored."""
         if not isinstance(body, PreferencesRequest):
-            body = checked({name: value for name, value in body.items() if name not in _READ_ONLY}, PreferencesRequest)
+            sent = {name: value for name, value in body.items() if name not in PREFERENCES_READ_ONLY}
+            body = checked(sent, PreferencesRequest)
         version = body.version if if_match is None else if_match
+        command = SetPreferences(_preferences_of(body), version)
         try:
-            await self.submit(self._inbox(user_id), SetPreferences(_preferences_of(body), version))
+            recorded = await self.submit(
+                self._inbox(user_id), command, key=key, collection=PREFERENCES if key else "", request=request
+            )
         except Refused as refused:
             if refused.reason == "VERSION_MISMATCH":
                 raise VersionMismatch(str(refused)) from None
             raise
-        return await self.preferences(user_id)
+        return await self._preferences_after(recorded)
+
+    async def _preferences_after(self, recorded: Recorded) -> PreferencesWritten:
+        view = _preferences_view(await self.state_after(recorded))
+        return PreferencesWritten(**asdict(view), warnings=[], segment_id=recorded.segment_id)
 
     async def patch_preferences(
-        self, user_id: str, patch: Mapping[str, Any], *, if_match: int | None = None
-    ) -> PreferencesView:
+        self, user_id: str, patch: Mapping[str, Any], *, if_match: int | None = None, key: str | None = None
+    ) -> PreferencesWritten:
         """JSON Merge Patch; `null` restores a default."""
         wanted = patch.get("version") if if_match is None else if_match
+        request = self.caller.request or fingerprint((user_id, patch))
+        if key and (again := await self.answered(key, PREFERENCES, request)):
+            return await self._preferences_after(again)
         for attempt in range(_PATCH_TRIES):
             current = await self.preferences(user_id)
             if wanted is not None and wanted != current.version:
                 raise VersionMismatch(f"the preferences are at version {current.version}; read them again")
             body = _without_nulls(merge(msgspec.to_builtins(current), patch)) | {"version": current.version}
             try:
-                return await self.set_preferences(user_id, body)
+                return await self.set_preferences(user_id, body, key=key, request=request if key else "")
             except VersionMismatch:
                 if wanted is not None or attempt == _PATCH_TRIES - 1:
                     raise
@@ -160,10 +176,10 @@ class Inboxes(Service):
             read_at=moment(item.read_at),
         )
 
-    async def mark_read(self, user_id: str, request: ReadRequest) -> ReadResult:
+    async def mark_read(self, user_id: str, request: ReadRequest, *, key: str | None = None) -> ReadResult:
         self._inbox(user_id)
         command = MarkRead(request.item_ids or (), request.all, instant(request.before))
-        recorded = await self.submit(feed_stream(self.caller.tenant, user_id), command)
+        recorded = await self.submit(feed_stream(self.caller.tenant, user_id), command, key=key)
         assert isinstance(recorded.reply, ReadAnswer)
         return ReadResult(recorded.reply.read_count, recorded.reply.unread_count)
 
@@ -197,25 +213,35 @@ class Inboxes(Service):
 
     # -- incidents
 
-    async def open_incident(self, request: IncidentRequest) -> tuple[IncidentView, bool]:
+    async def open_incident(self, request: IncidentRequest, *, key: str | None = None) -> tuple[IncidentView, bool]:
         """The incident, and whether it is a new one; one that is open gets a later end."""
         stream = self._inbox(request.user_id) if request.user_id else incident_stream(self.caller.tenant)
         before = _incident_in(await self.state(stream))
-        recorded = await self.submit(stream, OpenIncident(request.ttl_seconds, request.reason))
+        command = OpenIncident(request.ttl_seconds, request.reason)
+        recorded = await self.submit(stream, command, key=key, collection=INCIDENTS if key else "")
         assert isinstance(recorded.reply, IncidentAnswer)
         incident = recorded.reply.incident
         assert incident is not None
         return _incident_view(incident), before is None or before.id != incident.id
 
-    async def incidents(self) -> list[IncidentView]:
-        """Those that are open, the tenant's own first."""
+    async def incidents(self, *, limit: int = 50, cursor: str | None = None) -> Page[IncidentView]:
+        """Those that are open: the tenant's own first, then people's, in order of their ids."""
         store, now, tenant = self.engine.store, await self.engine.store.now(), self.caller.tenant
-        shared = _incident_in(await self.state(incident_stream(tenant)))
-        query = StreamQuery(tenant=tenant, kind="inbox", status="incident", limit=INCIDENTS_MAX)
+        filters, size = ("incidents", tenant), checked_limit(limit)
+        after: str | None = place_of(cursor, filters)
+        shared = _incident_in(await self.state(incident_stream(tenant))) if after is None else None
+        first = [_incident_view(shared)] if shared and shared.ends_at > now else []
+        room = size - len(first)
+        query = StreamQuery(
+            tenant=tenant, kind="inbox", status="incident", limit=room + 1,
+            after=inbox_stream(tenant, after) if after else None,
+        )  # fmt: skip
         rows = await store.streams(query)
         kind = self.engine.kinds.of(inbox_stream(tenant, "any"))
-        own = [_incident_in(kind.state(row.stream, row.schema, row.state)) for row in rows]
-        return [_incident_view(one) for one in (shared, *own) if one and one.ends_at > now]
+        own = [_incident_in(kind.state(row.stream, row.schema, row.state)) for row in rows[:room]]
+        listed = [*first, *(_incident_view(one) for one in own if one and one.ends_at > now)]
+        last = rows[room - 1].stream.id if room else ""
+        return Page(listed, cursor_of(filters, last) if len(rows) > room else None)
 
     async def close_incident(self, incident_id: str) -> None:
         scope, _, rest = incident_id.partition(":")

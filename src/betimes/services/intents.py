@@ -19,6 +19,7 @@ from betimes.core.canonical import fingerprint
 from betimes.core.checking import checked
 from betimes.core.deciders import Command, Decision, View
 from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
+from betimes.core.instants import SECOND
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.domains.intents.decide import decide
@@ -58,7 +59,6 @@ from betimes.services.intents_views import (
     FireView,
     IntentView,
     IntentWritten,
-    ProblemView,
     ReleaseRequest,
     RenewRequest,
     claim_view,
@@ -68,6 +68,7 @@ from betimes.services.intents_views import (
 )
 from betimes.services.moments import moment
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.remarks import Remark
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Body = Mapping[str, Any] | Draft
@@ -79,7 +80,13 @@ _log = logging.getLogger("betimes.intents")
 
 
 class Intents(Service):
-    """Intents for one caller."""
+    """Intents for one caller. A replay is answered with the intent as it was recorded."""
+
+    @property
+    def created(self) -> bool:
+        """Whether what was written last is a new intent."""
+        made = self.last.reply if self.last and not self.last.replayed else None
+        return isinstance(made, Defined) and made.created
 
     # -- definitions
 
@@ -88,14 +95,14 @@ class Intents(Service):
         fields = _fields(body)
         stream = self._new_stream(fields.get("intent_id"), key)
         command = DefineIntent({name: value for name, value in fields.items() if name != "version"})
-        return await self._written(stream, command, key=key, request=fingerprint(fields))
+        return await self._written(stream, command, key=key, request=self.caller.request or fingerprint(fields))
 
     async def put(
-        self, intent_id: str, body: Body, *, if_match: int | None = None, only_new: bool = False
+        self, intent_id: str, body: Body, *, if_match: int | None = None, only_create: bool = False
     ) -> IntentWritten:
         """Make or replace an intent."""
         fields = _fields(body)
-        command = DefineIntent(fields, replaces=True, expected=_expected(fields, if_match), only_new=only_new)
+        command = DefineIntent(fields, replaces=True, expected=_expected(fields, if_match), only_new=only_create)
         return await self._written(self._stream(intent_id), command)
 
     async def patch(
@@ -105,15 +112,13 @@ class Intents(Service):
         fields = _fields(patch)
         expected, stream = _expected(fields, if_match), self._stream(intent_id)
         changed = {name: value for name, value in fields.items() if name != "version"}
-        return await self._of_its_owner(
-            stream, lambda user_id: ChangeIntent(changed, user_id, expected), key=key, request=fingerprint(fields)
-        )
+        return await self._of_its_owner(stream, lambda user_id: ChangeIntent(changed, user_id, expected), key, changed)
 
-    async def enable(self, intent_id: str) -> IntentWritten:
-        return await self._of_its_owner(self._stream(intent_id), EnableIntent)
+    async def enable(self, intent_id: str, *, key: str | None = None) -> IntentWritten:
+        return await self._of_its_owner(self._stream(intent_id), EnableIntent, key, "enable")
 
-    async def disable(self, intent_id: str) -> IntentWritten:
-        return await self._written(self._stream(intent_id), DisableIntent())
+    async def disable(self, intent_id: str, *, key: str | None = None) -> IntentWritten:
+        return await self._written(self._stream(intent_id), DisableIntent(), key=key)
 
     async def delete(self, intent_id: str, *, if_match: int | None = None) -> None:
         await self._submit(self._stream(intent_id), DeleteIntent(if_match))
@@ -172,8 +177,19 @@ class Intents(Service):
     ) -> ClaimView:
         """Reserve a due intent; `Refused` as ALREADY_CLAIMED, NOT_DUE or DISABLED."""
         asked, stream = _checked(request, ClaimRequest), self._stream(intent_id)
-        recorded = await self._submit(stream, ClaimIntent(self._worker(asked.worker), asked.lease_s), key=key)
-        return claim_view(intent_id, await self._state(stream), recorded.reply)
+        try:
+            recorded = await self._submit(stream, ClaimIntent(self._worker(asked.worker), asked.lease_s), key=key)
+        except Refused as refused:
+            raise await self._with_retry(stream, refused) from None
+        return claim_view(intent_id, await self.state_after(recorded), recorded.reply)
+
+    async def _with_retry(self, stream: StreamId, refused: Refused) -> Refused:
+        """Whoever comes second is told when the claim in their way ends."""
+        now = await self.engine.store.now()
+        claim = (await self._state(stream)).live_claim(now)
+        if refused.reason != "ALREADY_CLAIMED" or claim is None:
+            return refused
+        return Refused(refused.reason, str(refused), retry_after_s=-((now - claim.expires_at) // SECOND))
 
     async def claim_many(
         self, request: ClaimManyRequest | Mapping[str, Any] = _NO_CLAIMS, *, limit: int = 10
@@ -226,14 +242,18 @@ class Intents(Service):
         rows.sort(key=lambda row: (row.due_at or 0, row.stream))
         return [row.stream for row in rows[:limit]]
 
-    async def renew(self, intent_id: str, request: RenewRequest | Mapping[str, Any]) -> ClaimView:
+    async def renew(
+        self, intent_id: str, request: RenewRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> ClaimView:
         asked, stream = _checked(request, RenewRequest), self._stream(intent_id)
-        recorded = await self._submit(stream, RenewClaim(asked.claim_token, asked.lease_s))
-        return claim_view(intent_id, await self._state(stream), recorded.reply)
+        recorded = await self._submit(stream, RenewClaim(asked.claim_token, asked.lease_s), key=key)
+        return claim_view(intent_id, await self.state_after(recorded), recorded.reply)
 
-    async def release(self, intent_id: str, request: ReleaseRequest | Mapping[str, Any]) -> None:
+    async def release(
+        self, intent_id: str, request: ReleaseRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> None:
         asked = _checked(request, ReleaseRequest)
-        await self._submit(self._stream(intent_id), ReleaseClaim(asked.claim_token))
+        await self._submit(self._stream(intent_id), ReleaseClaim(asked.claim_token), key=key)
 
     async def fire(
         self, intent_id: str, request: FireRequest | Mapping[str, Any], *, key: str | None = None
@@ -294,30 +314,34 @@ class Intents(Service):
                 raise VersionMismatch(str(refused)) from None
             raise
 
-    async def _of_its_owner(self, stream: StreamId, command: Any, **keyed: Any) -> IntentWritten:
+    async def _of_its_owner(self, stream: StreamId, command: Any, key: str | None, asked: Any) -> IntentWritten:
         """Commands that may enable an intent name its owner, who is read first and may have changed meanwhile."""
+        request = self.caller.request or fingerprint((stream, asked))
+        if key and (again := await self.answered(key, INTENTS, request)):
+            return await self._as_left(again)
         for _ in range(OWNER_TRIES_MAX):
             user_id = (await self._state(stream)).definition.user_id
             try:
-                return await self._written(stream, command(user_id), **keyed)
+                return await self._written(stream, command(user_id), key=key, request=request)
             except Refused as refused:
                 if refused.reason != "OWNER_MOVED":
                     raise
         raise VersionMismatch(f"{stream.id!r} changes hands faster than it can be read; try again")
 
     async def _written(self, stream: StreamId, command: Command, **keyed: Any) -> IntentWritten:
-        recorded = await self._submit(stream, command, **keyed)
+        return await self._as_left(await self._submit(stream, command, **keyed))
+
+    async def _as_left(self, recorded: Recorded) -> IntentWritten:
+        """The intent as a write left it."""
         reply = recorded.reply
         assert isinstance(reply, Defined)
         if reply.problems:
             raise _invalid(reply.problems)
-        state, now = await self._state(stream), await self.engine.store.now()
-        return IntentWritten(
-            **intent_fields(stream.id, state, now),
-            warnings=_shown(reply.warnings),
-            segment_id=recorded.segment_id,
-            created=reply.created,
-        )
+        state: IntentState | None = await self.state_after(recorded)
+        if state is None:
+            raise NotFound(f"there is no intent {recorded.stream.id!r}")
+        fields = intent_fields(recorded.stream.id, state, recorded.at)
+        return IntentWritten(**fields, warnings=_shown(reply.warnings), segment_id=recorded.segment_id)
 
 
 def _fields(body: Body) -> dict[str, Any]:
@@ -346,8 +370,8 @@ def _check_type(trigger_type: str | None) -> None:
         raise Invalid(message, (("trigger_type", message),))
 
 
-def _shown(problems: Any) -> list[ProblemView]:
-    return [ProblemView(problem.path, problem.message) for problem in problems]
+def _shown(problems: Any) -> list[Remark]:
+    return [Remark(problem.path, problem.message) for problem in problems]
 
 
 def _invalid(problems: tuple[Problem, ...]) -> Invalid:

@@ -25,6 +25,7 @@ from betimes.domains.intents.model import (
 from betimes.domains.intents.timing import check_minutes
 from betimes.domains.names import Id
 from betimes.services.moments import moment
+from betimes.services.remarks import Remark
 
 OBJECT_BYTES_MAX = 16 * 1024
 Lease = Annotated[int, msgspec.Meta(ge=10, le=3_600)]
@@ -76,11 +77,6 @@ class FireRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 # -- answers
-
-
-class ProblemView(msgspec.Struct, frozen=True):
-    path: str
-    message: str
 
 
 class ScheduleView(msgspec.Struct, frozen=True):
@@ -148,9 +144,8 @@ class IntentView(msgspec.Struct, frozen=True, kw_only=True):
 class IntentWritten(IntentView, frozen=True, kw_only=True):
     """The answer to a write; a write that changed nothing names the last segment."""
 
-    warnings: list[ProblemView]
+    warnings: list[Remark]
     segment_id: str
-    created: bool = False
 
 
 class ClaimView(msgspec.Struct, frozen=True):
@@ -199,8 +194,8 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
 
 class CheckView(msgspec.Struct, frozen=True):
     valid: bool
-    errors: list[ProblemView]
-    warnings: list[ProblemView]
+    errors: list[Remark]
+    warnings: list[Remark]
     next_checks: list[datetime]
 
 

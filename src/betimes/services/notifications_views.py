@@ -14,6 +14,7 @@ from betimes.core.errors import Invalid
 from betimes.domains.names import Id
 from betimes.domains.notifications.model import Priority
 from betimes.services.moments import Moment
+from betimes.services.remarks import Remark
 from betimes.services.verdicts import TraceStep
 
 METADATA_BYTES_MAX = 4 * 1024
@@ -237,6 +238,11 @@ class PreferencesView(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     created_at: datetime | None
     updated_at: datetime | None
+
+
+class PreferencesWritten(PreferencesView, frozen=True, kw_only=True):
+    warnings: list[Remark]
+    segment_id: str
 
 
 class DigestLine(msgspec.Struct, frozen=True):

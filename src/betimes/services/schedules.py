@@ -48,19 +48,23 @@ from betimes.services.automation_views import (
     SCHEDULE_READ_ONLY,
     BackfillRequest,
     BackfillView,
+    BackfillWritten,
     Preview,
     PreviewRequest,
     PreviewTick,
     ScheduleRequest,
     ScheduleView,
+    ScheduleWritten,
     Tick,
-    Warned,
+    backfill_fields,
     backfill_view,
+    schedule_fields,
     schedule_view,
 )
 from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of
 from betimes.services.moments import instant, moment
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.remarks import Remark
 
 Ticks: TypeAlias = list[Tick]
 _events = msgspec.json.Decoder(list[ScheduleEvents])
@@ -77,7 +81,7 @@ def hourly_sweep() -> ScheduleRequest:
     return ScheduleRequest(schedule_id="hourly-sweep", cron="0 * * * *", target=SweepTarget())
 
 
-class Schedules(Definitions[ScheduleRequest, ScheduleView]):
+class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     """The schedules of a tenant."""
 
     kind = "schedule"
@@ -86,7 +90,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView]):
 
     # -- definitions
 
-    async def create(self, request: ScheduleRequest, *, key: str | None = None) -> ScheduleView:
+    async def create(self, request: ScheduleRequest, *, key: str | None = None) -> ScheduleWritten:
         return await self._create(request.schedule_id or generated_id("sch", key), request, key)
 
     async def get(self, id: str) -> ScheduleView:
@@ -113,28 +117,31 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView]):
     async def delete(self, schedule_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("schedule", schedule_id), DeleteSchedule(if_match))
 
-    async def enable(self, schedule_id: str, *, if_match: int | None = None, key: str | None = None) -> ScheduleView:
+    async def enable(self, schedule_id: str, *, if_match: int | None = None, key: str | None = None) -> ScheduleWritten:
         return await self._changed(self.stream("schedule", schedule_id), EnableSchedule(if_match), key)
 
-    async def disable(self, schedule_id: str, *, if_match: int | None = None, key: str | None = None) -> ScheduleView:
+    async def disable(
+        self, schedule_id: str, *, if_match: int | None = None, key: str | None = None
+    ) -> ScheduleWritten:
         return await self._changed(self.stream("schedule", schedule_id), DisableSchedule(if_match), key)
 
     async def _define(
         self, id: str, asked: ScheduleRequest, if_version: int | None, key: str | None, request: str
-    ) -> ScheduleView:
+    ) -> ScheduleWritten:
         definition = asked.definition()
         named(schedule_problems(id, definition))
         kind = DefineSchedule if definition.enabled else ShelveSchedule
         return await self._changed(self.stream("schedule", id), kind(definition, if_version), key, request)
 
-    async def _changed(self, stream: StreamId, command: Command, key: str | None, request: str = "") -> ScheduleView:
+    async def _changed(self, stream: StreamId, command: Command, key: str | None, request: str = "") -> ScheduleWritten:
         return await self._shown(await self.change(stream, command, key=key, request=request))
 
-    async def _shown(self, recorded: Recorded) -> ScheduleView:
+    async def _shown(self, recorded: Recorded) -> ScheduleWritten:
         state: ScheduleState | None = await self.state_after(recorded)
         if state is None:
             raise NotFound(f"there is no schedule {recorded.stream.id!r}")
-        return schedule_view(recorded.stream.id, state, warnings=_warnings(state), segment_id=recorded.segment_id)
+        fields = schedule_fields(recorded.stream.id, state)
+        return ScheduleWritten(**fields, warnings=_warnings(state), segment_id=recorded.segment_id)
 
     # -- time
 
@@ -179,7 +186,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView]):
 
     # -- backfills
 
-    async def backfill(self, schedule_id: str, request: BackfillRequest, *, key: str | None = None) -> BackfillView:
+    async def backfill(self, schedule_id: str, request: BackfillRequest, *, key: str | None = None) -> BackfillWritten:
         """Fire the ticks of a range that were never fired."""
         from_at, to_at = instant(request.from_), instant(request.to)
         now = await self.engine.store.now()
@@ -195,7 +202,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView]):
                 recorded = await self.change(stream, command, key=key)
             except VersionMismatch:
                 continue
-            return backfill_view(stream.id, await self.state_after(recorded), recorded.segment_id)
+            return await self._backfill_written(recorded)
         raise VersionMismatch(f"the schedule {schedule_id!r} was changed again and again meanwhile; try once more")
 
     async def backfills(self, schedule_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[BackfillView]:
@@ -216,21 +223,25 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView]):
     async def get_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
         return backfill_view(backfill_id, await self._found_backfill(schedule_id, backfill_id))
 
-    async def pause_backfill(self, schedule_id: str, backfill_id: str, *, key: str | None = None) -> BackfillView:
+    async def pause_backfill(self, schedule_id: str, backfill_id: str, *, key: str | None = None) -> BackfillWritten:
         return await self._change_backfill(schedule_id, backfill_id, PauseBackfill(), key)
 
-    async def resume_backfill(self, schedule_id: str, backfill_id: str, *, key: str | None = None) -> BackfillView:
+    async def resume_backfill(self, schedule_id: str, backfill_id: str, *, key: str | None = None) -> BackfillWritten:
         return await self._change_backfill(schedule_id, backfill_id, ResumeBackfill(), key)
 
-    async def cancel_backfill(self, schedule_id: str, backfill_id: str, *, key: str | None = None) -> BackfillView:
+    async def cancel_backfill(self, schedule_id: str, backfill_id: str, *, key: str | None = None) -> BackfillWritten:
         return await self._change_backfill(schedule_id, backfill_id, CancelBackfill(), key)
 
     async def _change_backfill(
         self, schedule_id: str, backfill_id: str, command: Command, key: str | None
-    ) -> BackfillView:
+    ) -> BackfillWritten:
         await self._found_backfill(schedule_id, backfill_id)
         recorded = await self.change(self.stream("backfill", backfill_id), command, key=key)
-        return backfill_view(backfill_id, await self.state_after(recorded), recorded.segment_id)
+        return await self._backfill_written(recorded)
+
+    async def _backfill_written(self, recorded: Recorded) -> BackfillWritten:
+        fields = backfill_fields(recorded.stream.id, await self.state_after(recorded))
+        return BackfillWritten(**fields, segment_id=recorded.segment_id)
 
     async def _found_backfill(self, schedule_id: str, backfill_id: str) -> BackfillState:
         state: BackfillState = await self.found(self.stream("backfill", backfill_id))
@@ -239,14 +250,14 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView]):
         return state
 
 
-def _warnings(state: ScheduleState) -> list[Warned]:
+def _warnings(state: ScheduleState) -> list[Remark]:
     definition = state.definition
     *_, day, _month, weekday = definition.cron.split()
     found = []
     if definition.enabled and state.next is None:
-        found.append(Warned("cron", "it does not occur any more"))
+        found.append(Remark("cron", "it does not occur any more"))
     if not day.startswith("*") and not weekday.startswith("*"):
-        found.append(Warned("cron", "it occurs when either the day of the month or the day of the week matches"))
+        found.append(Remark("cron", "it occurs when either the day of the month or the day of the week matches"))
     return found
 
 

@@ -95,10 +95,27 @@ class DecayResult(msgspec.Struct, frozen=True):
     segment_id: str
 
 
-class InteractionAnswer(WrittenScore, frozen=True):
+class InteractionAnswer(msgspec.Struct, frozen=True):
+    """What came of an interaction, and the score as it left it."""
+
     counted: bool
     created: bool
     decay: DecayResult | None
+    user_id: str
+    score: Decimal
+    effective_score: Decimal
+    chapter: Chapter
+    game_status: str
+    last_interaction_at: datetime | None
+    grace_ends_at: datetime
+    last_decay_applied_at: datetime | None
+    hours_overdue: Decimal
+    days_overdue: Decimal
+    paused_until: datetime | None
+    forecast: Forecast | None
+    created_at: datetime
+    updated_at: datetime
+    segment_id: str
 
 
 class AdjustAnswer(msgspec.Struct, frozen=True):
@@ -141,7 +158,7 @@ def written(user_id: str, state: ScoreState, policy: ScoresPolicy, now: Instant,
 def interaction_answer(
     score: WrittenScore, counted: bool, created: bool, decay: DecayResult | None
 ) -> InteractionAnswer:
-    return InteractionAnswer(*(*msgspec.structs.astuple(score), counted, created, decay))
+    return InteractionAnswer(*(counted, created, decay, *msgspec.structs.astuple(score)))
 
 
 def _fields(

@@ -49,6 +49,8 @@ from betimes.services.automation_views import (
     SecretView,
     SensorRequest,
     SensorView,
+    SensorWritten,
+    sensor_fields,
     sensor_view,
 )
 from betimes.services.caller import Caller
@@ -67,7 +69,7 @@ def sensor_request(body: Mapping[str, Any]) -> SensorRequest:
     return request_of(body, SensorRequest, SENSOR_READ_ONLY)
 
 
-class Sensors(Definitions[SensorRequest, SensorView]):
+class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     """The sensors of a tenant."""
 
     kind = "sensor"
@@ -80,7 +82,7 @@ class Sensors(Definitions[SensorRequest, SensorView]):
 
     # -- definitions
 
-    async def create(self, request: SensorRequest, *, key: str | None = None) -> SensorView:
+    async def create(self, request: SensorRequest, *, key: str | None = None) -> SensorWritten:
         return await self._create(request.sensor_id or generated_id("sen", key), request, key)
 
     async def get(self, id: str) -> SensorView:
@@ -107,13 +109,13 @@ class Sensors(Definitions[SensorRequest, SensorView]):
     async def delete(self, sensor_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("sensor", sensor_id), DeleteSensor(if_match))
 
-    async def enable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorView:
+    async def enable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorWritten:
         return await self._changed(self.stream("sensor", sensor_id), EnableSensor(if_match), key)
 
-    async def disable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorView:
+    async def disable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorWritten:
         return await self._changed(self.stream("sensor", sensor_id), DisableSensor(if_match), key)
 
-    async def reset_cursor(self, sensor_id: str, cursor: Any = None) -> SensorView:
+    async def reset_cursor(self, sensor_id: str, cursor: Any = None) -> SensorWritten:
         return await self._changed(self.stream("sensor", sensor_id), ResetCursor(cursor), None)
 
     async def rotate_secret(self, sensor_id: str, *, key: str | None = None) -> SecretView:
@@ -131,7 +133,7 @@ class Sensors(Definitions[SensorRequest, SensorView]):
 
     async def _define(
         self, id: str, asked: SensorRequest, if_version: int | None, key: str | None, request: str
-    ) -> SensorView:
+    ) -> SensorWritten:
         definition, stream = asked.definition(), self.stream("sensor", id)
         before: SensorState | None = await self.state(stream)
         is_other = before is not None and before.definition.sensor_type != definition.sensor_type
@@ -150,14 +152,15 @@ class Sensors(Definitions[SensorRequest, SensorView]):
             return view
         return replace(view, secret=secret, push_url=self._push_url(id, definition, secret))
 
-    async def _changed(self, stream: StreamId, command: Command, key: str | None) -> SensorView:
+    async def _changed(self, stream: StreamId, command: Command, key: str | None) -> SensorWritten:
         return await self._shown(await self.change(stream, command, key=key))
 
-    async def _shown(self, recorded: Recorded) -> SensorView:
+    async def _shown(self, recorded: Recorded) -> SensorWritten:
         state: SensorState | None = await self.state_after(recorded)
         if state is None:
             raise NotFound(f"there is no sensor {recorded.stream.id!r}")
-        return sensor_view(recorded.stream.id, state, recorded.segment_id)
+        fields = sensor_fields(recorded.stream.id, state)
+        return SensorWritten(**fields, warnings=[], segment_id=recorded.segment_id)
 
     def _push_url(self, sensor_id: str, definition: SensorDefinition, secret: str) -> str:
         """Where to push to, below the address of the service."""

@@ -1,0 +1,10 @@
+"""What is said about a field of a definition: that it is wrong, or that it is allowed and may not be meant."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Remark(msgspec.Struct, frozen=True):
+    path: str
+    message: str
