@@ -28,7 +28,8 @@ def handler_call(account: StreamId, due: Due, run: StreamId, handler: Handler | 
     """The one call of the handler. Payloads are added when it is made; they are in the account's segments."""
     if handler is None:
         return []
-    detail = decision_detail(account, due, due.key)
+    run_id = run_id_of(account.tenant, due.key)
+    detail = {**_asked_for(account, due, due.key), "correlation_id": due.correlation or None, "run_id": run_id}
     if isinstance(handler, PythonHandler):
         executor, payload = f"handler:{handler.name}", detail
     else:
@@ -38,16 +39,21 @@ def handler_call(account: StreamId, due: Due, run: StreamId, handler: Handler | 
     return [Call(executor, payload, at_most_once=True, lease_s=lease_s, report_to=run)]
 
 
-def decision_detail(account: StreamId, due: Due, key: str) -> dict[str, Any]:
+def _asked_for(account: StreamId, due: Due, key: str) -> dict[str, Any]:
+    """The detail of a RUN_DECISION."""
     return {
         "tenant_id": account.tenant,
         "account_id": account.id,
         "trigger_type": due.trigger_type,
         "scheduled_at": render(due.newest_at),
         "idempotency_key": key,
-        "correlation_id": due.correlation or None,
-        "run_id": run_id_of(account.tenant, due.key),
+        **_correlated(due),
     }
+
+
+def _correlated(due: Due) -> dict[str, Any]:
+    """Optional in the events that others consume: left out when there is none."""
+    return {"correlation_id": due.correlation} if due.correlation else {}
 
 
 def decision_hooks(account: StreamId, due: Due, key: str, policy: Policy, now: Instant) -> tuple[Effect, ...]:
@@ -56,7 +62,7 @@ def decision_hooks(account: StreamId, due: Due, key: str, policy: Policy, now: I
         return ()
     return hooked(
         policy, account.tenant, "RUN_DECISION",
-        key=key, at=now, subject=account.id, detail=decision_detail(account, due, key),
+        key=key, at=now, subject=account.id, detail=_asked_for(account, due, key),
     )  # fmt: skip
 
 
@@ -71,7 +77,7 @@ def deferred_hooks(account: StreamId, due: Due, policy: Policy, now: Instant) ->
         "defer_until_epoch": epoch_up(due.until_at),
         "retry_after_seconds": epoch_up(due.until_at - now),
         "original_idempotency_key": due.key,
-        "correlation_id": due.correlation or None,
+        **_correlated(due),
     }
     key = f"{due.key}:deferred:{epoch_up(due.until_at)}"
     return hooked(policy, account.tenant, "RUN_DECISION_DEFERRED", key=key, at=now, subject=account.id, detail=detail)
