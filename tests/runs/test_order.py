@@ -44,10 +44,12 @@ def test_a_fresh_trigger_is_allowed_and_its_run_is_made_in_the_same_turn() -> No
 
 
 def test_a_key_seen_before_is_skipped_with_the_first_verdict_attached_and_changes_nothing() -> None:
-    first = Verdict("LATER", ("COOLDOWN",), "runs", until=NINE, trace=(Step(0),))
+    matched = Step(2, "COOLDOWN", (10, 300))
+    first = Verdict("LATER", ("COOLDOWN",), "runs", until=NINE, trace=(Step(0), Step(1), matched))
     recorded = Recorded(StreamId("tenant", "account", "acct"), 3, NINE, "p", first, Outcome("deferred", "run_1"))
     command = repeated(signal(), recorded)
-    bare = First("account:acct:3", NINE, "p", Verdict("LATER", ("COOLDOWN",), "runs", until=NINE))
+    explained = Verdict("LATER", ("COOLDOWN",), "runs", until=NINE, trace=(matched,))
+    bare = First("account:acct:3", NINE, "p", explained)
     assert command == RepeatRequest("SIGNAL_ARRIVED", bare)
     scenario = account().when(signal(), key="k1")
     before = scenario.state

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from betimes.core.checking import checked
 from betimes.core.deciders import EffectCall
@@ -89,6 +90,15 @@ async def test_a_repeated_key_is_skipped_with_the_first_verdict_and_is_on_the_le
             TriggerRequest(account_id="acct", trigger_type="SIGNAL_ARRIVED", idempotency_key="k1")
         )
         assert elsewhere.reason == "DUPLICATE_IDEMPOTENCY_KEY"
+
+
+@pytest.mark.parametrize("mode", ["enforce", "shadow"])
+async def test_the_first_verdict_is_told_again_word_for_word(backend: Backend, tmp_path: Path, mode: str) -> None:
+    registry = {"SIGNAL_ARRIVED": {}, "EDIT": entry(debounce_seconds=60, debounce_mode="trailing")}
+    async with runs_world(backend, tmp_path, runs={"registry": registry, "mode": mode}) as w:
+        for key, type in (("k1", "SIGNAL_ARRIVED"), ("k2", "SIGNAL_ARRIVED"), ("k3", "POSTURE_CHANGE"), ("k4", "EDIT")):
+            first = await w.trigger(key, type)
+            assert (await w.trigger(key, type)).first == replace(first, trace=None)
 
 
 async def test_the_same_key_for_another_account_or_type_is_a_conflict(backend: Backend, tmp_path: Path) -> None:

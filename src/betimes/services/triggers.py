@@ -131,7 +131,7 @@ class Triggers(Service):
 
     def _first(self, first: First, stream: StreamId, trigger_type: str, key: str | None) -> TriggerVerdict:
         version = int(first.segment.rpartition(":")[2])
-        outcome = Outcome("allowed" if first.run_id else "skipped", first.run_id)
+        outcome = Outcome("allowed" if first.run_id else "skipped", first.run_id, first.shadow)
         recorded = Recorded(stream, version, first.at, first.policy, first.verdict, outcome)
         return self.verdict_view(recorded, trigger_type, key, trace=False)
 

@@ -75,9 +75,17 @@ def needs(stream: StreamId, command: AccountCommands | Wake | Settled, policy: P
 
 def repeated(command: RequestRun, first: Recorded) -> RepeatRequest:
     """A key that comes again is recorded, with what it led to when it was new."""
-    bare = replace(first.verdict, trace=()) if first.verdict else None
-    run_id = first.reply.run_id if first.reply and first.reply.status == "allowed" else None
-    return RepeatRequest(command.trigger_type, First(first.segment_id, first.at, first.policy, bare, run_id))
+    outcome = first.reply or Outcome("skipped")
+    run_id = outcome.run_id if outcome.status == "allowed" else None
+    bare, shadow = _bare(first.verdict), _bare(outcome.shadow)
+    return RepeatRequest(command.trigger_type, First(first.segment_id, first.at, first.policy, bare, run_id, shadow))
+
+
+def _bare(verdict: Verdict | None) -> Verdict | None:
+    """The verdict with what explains it: the rule that matched, if one did."""
+    if verdict is None:
+        return None
+    return replace(verdict, trace=() if verdict.answer == "NOW" else verdict.trace[-1:])
 
 
 # -- what arrives

@@ -80,13 +80,14 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class First(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a key led to when it was new; its trace is in its own segment."""
+    """What a key led to when it was new. Of its trace, which is in its own segment, only the rule that matched."""
 
     segment: str
     at: Instant
     policy: str
     verdict: Verdict | None = None
     run_id: str | None = None
+    shadow: Verdict | None = None
 
 
 class RepeatRequest(msgspec.Struct, frozen=True, tag=True):

@@ -22,7 +22,9 @@ def sentence(account_id: str, verdict: Verdict, at: Instant) -> str:
     if reason in _SKIPPED:
         return f"{account_id} does not run: {_SKIPPED[reason]}"
     if reason == "RETRY_EXHAUSTED":
-        return f"{account_id} does not run: its one retry was used up, or too many triggers wait."
+        return (
+            f"{account_id} does not run: it would have to wait for {verdict.reasons[-1]}, and has no retry left for it."
+        )
     if verdict.answer == "LATER" and until is not None:
         return f"{_because(account_id, verdict, reason, at)} It is judged again at {_clock(until, at)}."
     if reason == "DEBOUNCED":
@@ -45,8 +47,10 @@ def _because(account_id: str, verdict: Verdict, reason: str, at: Instant) -> str
             return f"{account_id} has had {used} of {cap} runs of this type within the hour."
         case "TENANT_HOURLY_CAP", (used, promised, cap):
             return f"The tenant has had {used} of {cap} runs of this type within the hour, and {promised} are promised."
+        case _ if verdict.answer == "LATER":
+            return f"{account_id} has a trigger of this type that waits for {reason}; this one shares its run."
         case _:
-            return f"{account_id} waits: {reason}."
+            return f"{account_id} does not run: {reason}."
 
 
 _RULES = {"COOLDOWN": "cooldown", "DEBOUNCED": "debounce", "ACCOUNT_HOURLY_CAP": "account_cap",
