@@ -30,7 +30,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "api": SERVICES | {"api"},
     "cli": SERVICES | {"cli"},
     "console": SERVICES | {"console"},
-    "testing": TESTING,
+    "testing": TESTING | {"app"},  # fixtures for users are the application under virtual time
     "app": EVERYTHING,
     "__main__": EVERYTHING,
     PACKAGE: EVERYTHING,

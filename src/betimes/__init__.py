@@ -1,53 +1,101 @@
 """betimes: a durable timing engine. May this happen now, later or never, and why?
 
 What is exported here is the public API; `betimes.testing` is public too. Stores are imported from `betimes.stores`, so
-that only what is used needs to be installed.
+that only what is used needs to be installed. A name is loaded when it is first used, so that importing the package
+costs nothing.
 """
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from betimes.core.deciders import (
-    Call,
-    Decider,
-    Decision,
-    EffectCall,
-    Index,
-    Refusal,
-    Send,
-    Settled,
-    View,
-    Wake,
-)
-from betimes.core.errors import (
-    BetimesError,
-    Fault,
-    Invalid,
-    KeyConflict,
-    NotFound,
-    Overloaded,
-    PolicyInvalid,
-    Refused,
-    TooLarge,
-    Unavailable,
-    Unknown,
-)
-from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, Instant, parse, render
-from betimes.core.policies import Policy
-from betimes.core.segments import Recorded, Segment
-from betimes.core.streams import StreamId
-from betimes.core.verdicts import Finding, Hit, Rule, RuleTable, Verdict
-from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, tenant_stream
-from betimes.engine.calls import GiveUp
-from betimes.engine.engine import Engine, TickResult
-from betimes.engine.explaining import Explanation, explain
-from betimes.engine.jobs import Submission
-from betimes.engine.pruning import PruneReport, Retention, prune
-from betimes.engine.replay import VerifyReport, replay, verify
-from betimes.engine.reports import Report
-from betimes.engine.settings import EngineSettings
-from betimes.engine.store import EffectQuery
+if TYPE_CHECKING:
+    from betimes.app import Betimes, BlockingBetimes
+    from betimes.core.deciders import (
+        Call,
+        Decider,
+        Decision,
+        EffectCall,
+        Index,
+        Refusal,
+        Send,
+        Settled,
+        View,
+        Wake,
+    )
+    from betimes.core.errors import (
+        BetimesError,
+        Fault,
+        Invalid,
+        KeyConflict,
+        NotFound,
+        Overloaded,
+        PolicyInvalid,
+        Refused,
+        TooLarge,
+        Unavailable,
+        Unknown,
+    )
+    from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, Instant, parse, render
+    from betimes.core.policies import Policy
+    from betimes.core.segments import Recorded, Segment
+    from betimes.core.streams import StreamId
+    from betimes.core.verdicts import Finding, Hit, Rule, RuleTable, Verdict
+    from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, tenant_stream
+    from betimes.engine.calls import GiveUp
+    from betimes.engine.engine import Engine, TickResult
+    from betimes.engine.explaining import Explanation, explain
+    from betimes.engine.jobs import Submission
+    from betimes.engine.pruning import PruneReport, Retention, prune
+    from betimes.engine.replay import VerifyReport, replay, verify
+    from betimes.engine.reports import Report
+    from betimes.engine.settings import EngineSettings
+    from betimes.engine.store import EffectQuery
+    from betimes.testing.clock import VirtualClock
 
-__version__ = version("betimes")
+    __version__: str
+
+_NAMES = {
+    # module: what of it is public
+    "betimes.app": "Betimes BlockingBetimes",
+    "betimes.core.deciders": "Call Decider Decision EffectCall Index Refusal Send Settled View Wake",
+    "betimes.core.errors": "BetimesError Fault Invalid KeyConflict NotFound "
+    "Overloaded PolicyInvalid Refused TooLarge Unavailable Unknown",
+    "betimes.core.instants": "DAY HOUR MINUTE SECOND Instant parse render",
+    "betimes.core.policies": "Policy",
+    "betimes.core.segments": "Recorded Segment",
+    "betimes.core.streams": "StreamId",
+    "betimes.core.verdicts": "Finding Hit Rule RuleTable Verdict",
+    "betimes.domains.tenant.model": "DEPLOYMENT SetPolicy tenant_stream",
+    "betimes.engine.calls": "GiveUp",
+    "betimes.engine.engine": "Engine TickResult",
+    "betimes.engine.explaining": "Explanation explain",
+    "betimes.engine.jobs": "Submission",
+    "betimes.engine.pruning": "PruneReport Retention prune",
+    "betimes.engine.replay": "VerifyReport replay verify",
+    "betimes.engine.reports": "Report",
+    "betimes.engine.settings": "EngineSettings",
+    "betimes.engine.store": "EffectQuery",
+    "betimes.testing.clock": "VirtualClock",
+}
+_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        found: Any = version("betimes")
+    elif name in _PLACES:
+        found = getattr(import_module(_PLACES[name]), name)
+    else:
+        raise AttributeError(f"module 'betimes' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})
+
 
 __all__ = [
     "DAY",
@@ -55,7 +103,9 @@ __all__ = [
     "HOUR",
     "MINUTE",
     "SECOND",
+    "Betimes",
     "BetimesError",
+    "BlockingBetimes",
     "Call",
     "Decider",
     "Decision",
@@ -97,6 +147,7 @@ __all__ = [
     "Verdict",
     "VerifyReport",
     "View",
+    "VirtualClock",
     "Wake",
     "explain",
     "parse",

@@ -1,6 +1,7 @@
 """The in-process API and all wiring: `Betimes` puts a store, every domain and their executors together, once."""
 
-from betimes.app.betimes import Betimes
+from betimes.app.betimes import Betimes, Settings
+from betimes.app.blocking import BlockingBetimes
 from betimes.app.tenancy import Tenancy
 
-__all__ = ["Betimes", "Tenancy"]
+__all__ = ["Betimes", "BlockingBetimes", "Settings", "Tenancy"]

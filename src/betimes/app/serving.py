@@ -205,6 +205,7 @@ def log_to_stderr(level: int = logging.INFO) -> None:
     import structlog
 
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))
     structlog.configure(
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         wrapper_class=structlog.make_filtering_bound_logger(level),

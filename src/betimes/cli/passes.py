@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
-import msgspec
 from cyclopts import Parameter
 
 from betimes.cli.options import EVERYBODY, At, on
@@ -40,7 +40,7 @@ def tick(
     async def work(application: Application) -> TickResult:
         return await application.tick(limit=limit, max_s=max_s, tenant=tenant)
 
-    done = on(msgspec.structs.replace(at.target, app=app), work, starts=True)
+    done = on(replace(at.target, app=app), work, starts=True)
     if at.json:
         print(as_json(tick_view(done)))
     else:

@@ -84,9 +84,12 @@ def _cell(value: Any) -> str:
 
 
 def _print(what: Any) -> None:
+    """Folded to a terminal's width; whole when it goes anywhere else."""
     from rich.console import Console
 
-    Console(soft_wrap=isinstance(what, str), highlight=False).print(what, markup=not isinstance(what, str))
+    width = None if sys.stdout.isatty() else 10_000
+    console = Console(soft_wrap=isinstance(what, str), highlight=False, width=width)
+    console.print(what, markup=not isinstance(what, str))
 
 
 def moment(at: int | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,7 +66,7 @@ def worker(*, app: str | None = None, at: At = At()) -> None:  # noqa: B008 — 
     app
         module:name of a Betimes of your own, with its handlers, schedules and sensors.
     """
-    target = msgspec.structs.replace(at.target, app=app)
+    target = replace(at.target, app=app)
     wired().serve(target, ServeOptions(role="worker"), _announcing(at.json))
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
-
-import msgspec
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
     from betimes.engine.engine import Engine, TickResult
@@ -25,7 +24,8 @@ if TYPE_CHECKING:  # what a command does not use need not be loaded
 Role: TypeAlias = Literal["all", "api", "worker"]
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Target:
     """Which application is meant."""
 
     db: str | None = None
@@ -34,7 +34,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """`module:name` of a `Betimes` of the user's own, with what it declares."""
 
 
-class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
     host: str | None = None
     port: int | None = None
     dev: bool | None = None
@@ -70,7 +71,8 @@ class Application(Protocol):
     async def apply_policy(self, policy: Mapping[str, Any], *, actor: str = ...) -> str: ...
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Told:
     """A line of the demo: what was asked at which instant, what was answered, and why."""
 
     scene: str

@@ -1,0 +1,135 @@
+"""`BlockingBetimes`: the same application for code that does not await.
+
+    with BlockingBetimes("sqlite:///betimes.db") as bt:
+        bt.runs.trigger(…)
+
+It is made of the asynchronous methods themselves: whatever is asked for runs on an event loop in a thread of its own,
+and the caller waits. Any number of threads may call. Handlers and the like are declared as on `Betimes`, before it is
+opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from betimes.app.betimes import Betimes
+from betimes.app.tenancy import Tenancy
+from betimes.core.errors import Invalid
+from betimes.engine.engine import Engine
+from betimes.services.caller import Service
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="betimes", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise Invalid("this runs on betimes' own thread, which cannot wait for itself; make the handler async")
+        return self.submit(work).result()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+
+class Blocking:
+    """Something asynchronous, seen from outside: its coroutine functions block, its services are `Blocking` too."""
+
+    def __init__(self, inner: Any, wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._inner = inner
+        self._wait_for = wait_for
+
+    def __getattr__(self, name: str) -> Any:
+        return _seen(getattr(self._inner, name), self._wait_for)
+
+    def __repr__(self) -> str:
+        return f"Blocking({self._inner!r})"
+
+
+def _seen(found: Any, wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> Any:
+    if isinstance(found, Service | Tenancy | Engine):
+        return Blocking(found, wait_for)
+    if inspect.ismethod(found):
+        return _blocking(found, wait_for)
+    return found
+
+
+def _blocking(method: Callable[..., Any], wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> Callable[..., Any]:
+    """The method, waited for if it has to be."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = method(*args, **kwargs)
+        return wait_for(result) if inspect.iscoroutine(result) else _seen(result, wait_for)
+
+    return call
+
+
+class BlockingBetimes:
+    """`Betimes`, waited for; takes the same arguments and has the same attributes."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._bt = Betimes(*args, **kwargs)
+        self._loop: _Loop | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return _seen(getattr(self._bt, name), self._wait_for)
+
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            work.close()
+            raise Invalid("betimes is not open; use `with BlockingBetimes(…) as bt`")
+        return self._loop.wait_for(work)
+
+    def open(self) -> None:
+        if self._loop is not None:
+            return
+        self._loop = _Loop()
+        try:
+            self._wait_for(self._bt.open())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Finish what was accepted, stop, and let everything go, the thread too."""
+        if self._loop is None:
+            return
+        try:
+            self._wait_for(self._bt.close())
+        finally:
+            self._loop.stop()
+            self._loop = None
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
