@@ -22,9 +22,7 @@ def sentence(account_id: str, verdict: Verdict, at: Instant) -> str:
     if reason in _SKIPPED:
         return f"{account_id} does not run: {_SKIPPED[reason]}"
     if reason == "RETRY_EXHAUSTED":
-        return (
-            f"{account_id} does not run: it would have to wait for {verdict.reasons[-1]}, and has no retry left for it."
-        )
+        return f"{account_id} does not run: it would have to wait for {verdict.reasons[-1]} and has no retry left."
     if verdict.answer == "LATER" and until is not None:
         return f"{_because(account_id, verdict, reason, at)} It is judged again at {_clock(until, at)}."
     if reason == "DEBOUNCED":
