@@ -167,6 +167,7 @@ async def _measured(engine: Engine, hand: Hand, clock: VirtualClock, count: int,
     for number in range(ROUNDS):
         ours.append(await _timed(swept))
         if number == 0:
+            peak.ends()
             await _check_every_score(engine.store, count, clock())
         await hand.settle()
         clock.advance(3600)
@@ -188,13 +189,18 @@ async def _measured(engine: Engine, hand: Hand, clock: VirtualClock, count: int,
 
 
 class Peak:
-    """The process's memory from the first batch on."""
+    """The process's memory during the first sweep; later ones share it with what was done by hand."""
 
     def __init__(self) -> None:
         self.before_mb = self.peak_mb = _rss_mb()
+        self._looks = True
 
     def look(self) -> None:
-        self.peak_mb = max(self.peak_mb, _rss_mb())
+        if self._looks:
+            self.peak_mb = max(self.peak_mb, _rss_mb())
+
+    def ends(self) -> None:
+        self._looks = False
 
 
 def _rss_mb() -> float:
