@@ -6,16 +6,16 @@ cannot forget any of it. A route without a scope cannot be made.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.engine.engine import Engine, TickResult
-from betimes.services.caller import Caller
+from betimes.services.caller import Caller, Service
 from betimes.services.intents import Intents
 from betimes.services.notifications import Notifications
 from betimes.services.runs import Runs
@@ -86,6 +86,8 @@ class Ask:
         path: Mapping[str, str],
         query: Any = None,
         body: Any = None,
+        sent: Any = None,
+        idempotency_key: str | None = None,
         raw: bytes = b"",
         headers: Mapping[str, str] | None = None,
         parameters: Mapping[str, str] | None = None,
@@ -98,6 +100,10 @@ class Ask:
         self.path = path
         self.query = query
         self.body = body
+        self.sent = sent
+        """The body as JSON, before it was checked."""
+        self.idempotency_key = idempotency_key
+        """From the header or the body."""
         self.raw = raw
         self.headers = headers or {}
         self.parameters = parameters or {}
@@ -113,13 +119,21 @@ class Ask:
         return self.application.for_caller(self.caller)
 
     @property
-    def idempotency_key(self) -> str | None:
-        return self.headers.get("idempotency-key")
-
-    @property
     def if_match(self) -> int | None:
         """The version a change is made on condition of, from `If-Match: "3"`."""
         return version_of(self.headers.get("if-match"))
+
+    @property
+    def expected_version(self) -> int | None:
+        """The same, from the header or from `version` in the body."""
+        given = self.sent.get("version") if isinstance(self.sent, dict) else None
+        if given is None:
+            return self.if_match
+        if type(given) is not int:
+            raise Invalid("1 field is wrong", (("version", "a whole number"),))
+        if self.if_match not in (None, given):
+            raise Invalid("1 field is wrong", (("version", "differs from the header If-Match"),))
+        return given
 
     @property
     def only_create(self) -> bool:
@@ -143,6 +157,16 @@ class Answer(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
 
 
+def answer_of(service: Service, body: Any, *, location: str | None = None, version: int | None = None) -> Answer:
+    """A write's answer: whether it is a replay, and where to find what was made and at which version."""
+    headers = {} if version is None else {"ETag": f'"{version}"'}
+    if service.is_replay:
+        return Answer(body, headers={**headers, "Idempotency-Replayed": "true"})
+    if location is None:
+        return Answer(body, headers=headers)
+    return Answer(body, 201, {**headers, "Location": location})
+
+
 class Empty(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """No parameters."""
 
@@ -153,12 +177,14 @@ class Traced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    limit: int = 50
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
     """1 to 200."""
     cursor: str | None = None
+    """The `next_cursor` of the page before; it belongs to the same filters."""
 
 
 Handler: TypeAlias = Callable[[Ask], Awaitable[Any]]
+ManyHandler: TypeAlias = Callable[[list[Ask]], Awaitable[Sequence[Any]]]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +200,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     query: type[msgspec.Struct] = Empty
     body: Any = None
     """The type of the request's body; `None` when it takes none."""
+    described_body: Any = None
+    """The type of the body as it is described, where the handler checks it itself."""
     body_optional: bool = False
     raw_body: bool = False
     """The handler reads the body itself."""
@@ -184,6 +212,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Of the answer."""
     batch: bool = False
     """Takes `{"items": […]}` too."""
+    answer_many: ManyHandler | None = None
+    """Answers the items of a batch together, with an error where an answer would be; by default each alone."""
     key_field: str = ""
     """The field of the body that is the idempotency key, so that the header may stand for it."""
     read_only: frozenset[str] = frozenset()
@@ -192,6 +222,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Further problems, as (status, code)."""
     deployment: bool = False
     """Whether a key of the tenant `*` may use it."""
+    own_proof: bool = False
+    """Whether a request without a key is let in, with no tenant and no scopes, to prove itself to the handler."""
     time_limit_s: float | None = 30.0
     example: Any = None
 
