@@ -9,12 +9,16 @@ import msgspec
 
 from betimes.api.problems import HttpProblem
 from betimes.api.routes import Route
-from betimes.core.checking import checked
+from betimes.core.checking import checked, problems
 from betimes.core.errors import Invalid
+from betimes.domains.names import Id
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 DEPTH_MAX = 32
 BATCH_MAX = 500
+KEY_FIELD = "idempotency_key"
+HANDLES = frozenset({"segment_id", "effect_id", "incident_id", "key_id"})
+"""Parameters of paths that are made of ids, and checked where they are taken apart."""
 
 
 def json_of(raw: bytes, content_type: str | None) -> Any:
@@ -69,8 +73,16 @@ def _query_problems(route: Route, name: str, value: str) -> list[tuple[str, str]
     return []
 
 
-def body_of(route: Route, value: Any, *, tenant: str, key: str | None, path: str = "") -> tuple[Any, str | None]:
-    """The body as the route's type, and the correlation id it carries, if any."""
+class Body(msgspec.Struct, frozen=True):
+    """A body as the route's type, and what it carries besides."""
+
+    value: Any
+    correlation: str | None = None
+    key: str | None = None
+
+
+def body_of(route: Route, value: Any, *, tenant: str, key: str | None, path: str = "") -> Body:
+    """The body, checked; `key` is that of the header, if there is one."""
     correlation = None
     if isinstance(value, dict):
         value = {name: part for name, part in value.items() if name not in route.read_only}
@@ -83,9 +95,24 @@ def body_of(route: Route, value: Any, *, tenant: str, key: str | None, path: str
                 raise Invalid("1 field is wrong", ((_dotted(path, "correlation_id"), "a text of at most 128"),))
         if route.key_field:
             value = _with_key(value, route.key_field, key, path)
-    if route.body is Any:
-        return value, correlation
-    return checked(value, route.body, path), correlation
+        elif KEY_FIELD in value and KEY_FIELD not in fields and route.method in ("POST", "PATCH"):
+            key = checked(_with_key(value, KEY_FIELD, key, path).pop(KEY_FIELD), Id, _dotted(path, KEY_FIELD))
+            value.pop(KEY_FIELD)
+    return Body(value if route.body is Any else checked(value, route.body, path), correlation, key)
+
+
+def key_of(headers: Mapping[str, str]) -> str | None:
+    """The header `Idempotency-Key`."""
+    key = headers.get("idempotency-key")
+    return None if key is None else checked(key, Id, "header.idempotency-key")
+
+
+def check_path(parameters: Mapping[str, str]) -> None:
+    """Refuse ids in the path that nothing can have."""
+    found = [problem for name, value in parameters.items() if name not in HANDLES
+             for problem in problems(f"path.{name}", value, Id)]  # fmt: skip
+    if found:
+        raise Invalid(f"{len(found)} parameters are wrong", tuple(found))
 
 
 def _fields(kind: Any) -> set[str]:

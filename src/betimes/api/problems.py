@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -30,12 +29,20 @@ TITLES = {
     504: "It took too long",
 }
 REFUSALS = {
-    # reasons of deciders that are not 409
-    "UNKNOWN_TRIGGER_TYPE": 422,
-    "NOT_FOUND": 404,
-    "VERSION_MISMATCH": 412,
-    "INVALID": 422,
+    # reasons of deciders that are not 409, with the code they are told as
+    "UNKNOWN_TRIGGER_TYPE": (422, "UNKNOWN_TRIGGER_TYPE"),
+    "NOT_FOUND": (404, "NOT_FOUND"),
+    "VERSION_MISMATCH": (412, "VERSION_MISMATCH"),
+    "UNAUTHENTICATED": (401, "UNAUTHENTICATED"),
+    "INVALID": (422, "INVALID"),
+    "UNKNOWN_INTERACTION": (422, "INVALID"),
+    "UNKNOWN_STATUS": (422, "INVALID"),
+    "UNKNOWN_STAGE": (422, "INVALID"),
+    "NOT_A_PAUSE": (422, "INVALID"),
+    "NOT_ONE_AMOUNT": (422, "INVALID"),
+    "IN_THE_FUTURE": (422, "INVALID"),
 }
+CHALLENGE = {"WWW-Authenticate": "Bearer"}
 CODES = {"TOO_LARGE": "BODY_TOO_LARGE", "VERSION_CONFLICT": "STORE_UNAVAILABLE", "DUPLICATE_KEY": "STORE_UNAVAILABLE"}
 RETRY_AFTER_S = 1
 
@@ -74,8 +81,8 @@ def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
     if isinstance(error, HttpProblem):
         return _problem(error.status, error.code, str(error), error.errors), error.headers
     if isinstance(error, Refused):
-        status = REFUSALS.get(error.reason, 409)
-        return _problem(status, error.reason, str(error)), {}
+        status, code = REFUSALS.get(error.reason, (409, error.reason))
+        return _problem(status, code, str(error)), _refusal_headers(status, error)
     if isinstance(error, Invalid):
         return _problem(422, "INVALID", str(error), error.problems), {}
     if isinstance(error, BetimesError) and error.http_status != 500:
@@ -87,6 +94,12 @@ def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
     return _problem(500, "INTERNAL", "An unexpected error; its id is in the log.", (), error_id), {}
 
 
+def _refusal_headers(status: int, error: Refused) -> dict[str, str]:
+    if status == 401:
+        return CHALLENGE
+    return {} if error.retry_after_s is None else {"Retry-After": str(error.retry_after_s)}
+
+
 def _problem(
     status: int, code: str, detail: str, errors: tuple[tuple[str, str], ...] = (), error_id: str | None = None
 ) -> Problem:
@@ -94,9 +107,3 @@ def _problem(
         error_id = uuid4().hex
     fields = [FieldProblem(path, message) for path, message in errors]
     return Problem(f"urn:betimes:problem:{code}", TITLES.get(status, "Problem"), status, detail, code, fields, error_id)
-
-
-def problem_body(error: BaseException) -> dict[str, Any]:
-    """The problem as an item of a batch has it."""
-    body: dict[str, Any] = msgspec.to_builtins(problem_of(error)[0])
-    return body

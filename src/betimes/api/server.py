@@ -8,7 +8,7 @@ without a key.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 from uuid import uuid4
@@ -20,18 +20,30 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as Served
 
-from betimes.api.decoding import BATCH_MAX, BODY_BYTES_MAX, body_of, json_of, query_of
-from betimes.api.problems import HttpProblem, problem_body, problem_of
+from betimes.api.batches import Batch, batch_item
+from betimes.api.decoding import (
+    BATCH_MAX,
+    BODY_BYTES_MAX,
+    KEY_FIELD,
+    body_of,
+    check_path,
+    json_of,
+    key_of,
+    query_of,
+)
+from betimes.api.problems import CHALLENGE, HttpProblem, problem_of
 from betimes.api.process import Process
 from betimes.api.routes import ANY_KEY, PUBLIC, Answer, Application, Ask, Route
+from betimes.core.canonical import fingerprint
 from betimes.core.errors import Invalid
 from betimes.core.streams import checked_stream
 from betimes.services.caller import Caller
 from betimes.services.scopes import allows
-from betimes.services.tenants import identify
+from betimes.services.tenants import KEY_PREFIX, identify
 
 DEPLOYMENT_TENANT = "*"
 CORRELATION_CHARS_MAX = 128
+NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive."
 
 
 class Guard:
@@ -49,13 +61,12 @@ class Guard:
                 checked_stream(tenant, "tenant", "x")
             return Caller(tenant, "dev" if self._dev else "", correlation), ("admin",) if self._dev else (), ""
         kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if route.own_proof and not token.strip().startswith(KEY_PREFIX):
+            return Caller("", "", correlation), (), ""
         engine = self._application.engine
         known = await identify(engine, token.strip(), await engine.store.now()) if kind.lower() == "bearer" else None
         if known is None:
-            raise HttpProblem(
-                401, "UNAUTHENTICATED", "Send Authorization: Bearer bt_… with a key that is known and alive.",
-                headers={"WWW-Authenticate": "Bearer"},
-            )  # fmt: skip
+            raise HttpProblem(401, "UNAUTHENTICATED", NO_KEY, headers=CHALLENGE)
         if route.scope != ANY_KEY and not allows(known.scopes, route.scope):
             raise HttpProblem(403, "MISSING_SCOPE", f"The key lacks the scope {route.scope}.")
         if known.tenant == DEPLOYMENT_TENANT and not route.deployment and route.scope != ANY_KEY:
@@ -107,10 +118,14 @@ async def _answered(
     application: Application, guard: Guard, process: Process, request: Request, route: Route, correlation: str
 ) -> Answer | Response:
     caller, scopes, key_id = await guard.caller(request, route, correlation)
+    check_path(request.path_params)
     ask = Ask(
         application, caller, scopes, process=process, path=request.path_params, headers=request.headers,
         parameters=dict(request.query_params), query=query_of(route, request.query_params), key_id=key_id,
+        idempotency_key=key_of(request.headers),
     )  # fmt: skip
+    if ask.idempotency_key is not None:
+        ask.caller = _agreeing(ask.caller, request.url.path, None)
     if route.raw_body or route.body is not None:
         ask.raw = await _read(request)
     if route.raw_body or route.body is None:
@@ -136,11 +151,19 @@ async def _read(request: Request) -> bytes:
 
 
 def _decode(route: Route, ask: Ask, value: Any, path: str = "") -> None:
-    ask.body, correlation = body_of(
-        route, value, tenant=ask.caller.tenant, key=None if path else ask.idempotency_key, path=path
-    )
-    if correlation:
-        ask.caller = msgspec.structs.replace(ask.caller, correlation=correlation)
+    ask.sent = value
+    decoded = body_of(route, value, tenant=ask.caller.tenant, key=None if path else ask.idempotency_key, path=path)
+    ask.body, ask.idempotency_key = decoded.value, decoded.key
+    if ask.idempotency_key is not None:
+        ask.caller = _agreeing(ask.caller, route.path.format_map(ask.path), value)
+    if decoded.correlation:
+        ask.caller = msgspec.structs.replace(ask.caller, correlation=decoded.correlation)
+
+
+def _agreeing(caller: Caller, path: str, sent: Any) -> Caller:
+    """A repeat of a key must agree in the path and the body as sent; where the key stands makes no difference."""
+    same = {name: part for name, part in sent.items() if name != KEY_FIELD} if isinstance(sent, dict) else sent
+    return msgspec.structs.replace(caller, request=fingerprint((path, same)))
 
 
 async def _within(route: Route, work: Awaitable[Answer | Response]) -> Answer | Response:
@@ -169,31 +192,33 @@ async def _batch(route: Route, ask: Ask, value: dict[str, Any]) -> Answer:
     if ask.idempotency_key is not None:
         message = "each item of a batch carries its own key"
         raise Invalid(message, (("header.idempotency-key", message),))
-    answers = await asyncio.gather(*(_item(route, ask, item, place) for place, item in enumerate(items)))
-    return Answer({"items": answers})
+    alone = [_item(route, ask, item, place) for place, item in enumerate(items)]
+    asks = [one for one in alone if isinstance(one, Ask)]
+    answers = iter(await _all(route, asks))
+    return Answer(Batch([batch_item(place, next(answers) if isinstance(one, Ask) else one)
+                         for place, one in enumerate(alone)]))  # fmt: skip
 
 
-async def _item(route: Route, ask: Ask, item: Any, place: int) -> dict[str, Any]:
+def _item(route: Route, ask: Ask, item: Any, place: int) -> Ask | Exception:
+    """An item as a request of its own, or what is wrong with it."""
     alone = Ask(
         ask.application, ask.caller, ask.scopes, process=ask.process, path=ask.path, headers=ask.headers,
         parameters=ask.parameters, query=_untraced(ask.query), key_id=ask.key_id,
     )  # fmt: skip
     try:
         _decode(route, alone, item, f"items[{place}]")
-        answer = await _call(route, alone)
-    except Exception as error:  # noqa: BLE001 — an item's problem is its own
-        problem = problem_body(_placed(error, f"items[{place}]"))
-        return {"index": place, "status": problem["status"], "body": None, "problem": problem}
-    assert isinstance(answer, Answer)
-    return {"index": place, "status": answer.status, "body": answer.body, "problem": None}
-
-
-def _placed(error: Exception, path: str) -> Exception:
-    """An item's bad fields are named by where they are in the batch."""
-    if not isinstance(error, Invalid):
+    except Invalid as error:
         return error
-    problems = ((name if name.startswith(path) else f"{path}.{name}", message) for name, message in error.problems)
-    return Invalid(str(error), tuple(problems))
+    return alone
+
+
+async def _all(route: Route, asks: list[Ask]) -> Sequence[Any]:
+    """An answer or an error for each; an item's problem is its own."""
+    if not asks:
+        return []
+    if route.answer_many:
+        return await route.answer_many(asks)
+    return await asyncio.gather(*(_call(route, alone) for alone in asks), return_exceptions=True)
 
 
 def _untraced(query: Any) -> Any:

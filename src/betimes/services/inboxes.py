@@ -238,9 +238,10 @@ class Inboxes(Service):
         )  # fmt: skip
         rows = await store.streams(query)
         kind = self.engine.kinds.of(inbox_stream(tenant, "any"))
-        own = [_incident_in(kind.state(row.stream, row.schema, row.state)) for row in rows[:room]]
+        taken = rows[:room]
+        own = [_incident_in(kind.state(row.stream, row.schema, row.state)) for row in taken]
         listed = [*first, *(_incident_view(one) for one in own if one and one.ends_at > now)]
-        last = rows[room - 1].stream.id if room else ""
+        last = taken[-1].stream.id if taken else ""
         return Page(listed, cursor_of(filters, last) if len(rows) > room else None)
 
     async def close_incident(self, incident_id: str) -> None:
