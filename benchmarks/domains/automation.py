@@ -10,6 +10,7 @@ import time
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable
 from datetime import datetime
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -199,8 +200,7 @@ def _cronsim(number: int) -> float:
 def _croniter(number: int) -> float:
     from zoneinfo import ZoneInfo
 
-    from croniter import croniter  # type: ignore[import-untyped]
-
+    croniter = import_module("croniter").croniter  # comes with a peer and has no types
     berlin = ZoneInfo("Europe/Berlin")
 
     def following(expression: str, at: Instant) -> Any:
