@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -78,9 +78,16 @@ class Site:
 
 
 @asynccontextmanager
-async def site(*, dev: bool = True, policy: dict[str, Any] | None = None, **settings: Any) -> AsyncIterator[Site]:
-    """Everything on a memory store, served."""
+async def site(
+    *,
+    dev: bool = True,
+    policy: dict[str, Any] | None = None,
+    declare: Callable[[Betimes], None] = lambda bt: None,
+    **settings: Any,
+) -> AsyncIterator[Site]:
+    """Everything on a memory store, served; `declare` is given the application before it opens."""
     clock = VirtualClock("2026-01-05T09:00:00Z")
     bt = Betimes("memory://", clock=clock, policy=policy, workers=False, **settings)
+    declare(bt)
     async with bt:
         yield Site(bt, clock, serve(bt, ROUTES, dev=dev))
