@@ -119,6 +119,10 @@ class Ask:
         return self.application.for_caller(self.caller)
 
     @property
+    def wants_trace(self) -> bool:
+        return self.query.trace is not False
+
+    @property
     def if_match(self) -> int | None:
         """The version a change is made on condition of, from `If-Match: "3"`."""
         return version_of(self.headers.get("if-match"))
@@ -160,10 +164,11 @@ class Answer(msgspec.Struct, frozen=True):
 def answer_of(service: Service, body: Any, *, location: str | None = None, version: int | None = None) -> Answer:
     """A write's answer: whether it is a replay, and where to find what was made and at which version."""
     headers = {} if version is None else {"ETag": f'"{version}"'}
+    status = 204 if body is None else 200
     if service.is_replay:
-        return Answer(body, headers={**headers, "Idempotency-Replayed": "true"})
+        return Answer(body, status, {**headers, "Idempotency-Replayed": "true"})
     if location is None:
-        return Answer(body, headers=headers)
+        return Answer(body, status, headers)
     return Answer(body, 201, {**headers, "Location": location})
 
 
@@ -181,6 +186,10 @@ class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """1 to 200."""
     cursor: str | None = None
     """The `next_cursor` of the page before; it belongs to the same filters."""
+
+
+class ClaimLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 10
 
 
 Handler: TypeAlias = Callable[[Ask], Awaitable[Any]]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
-from betimes.api.routes import Answer, Ask, Listed, Route, Traced
+from betimes.api.routes import Answer, Ask, ClaimLimit, Listed, Route, Traced
 from betimes.services.pages import Page
 from betimes.services.runs_views import (
     ActionsRequest,
@@ -36,10 +36,6 @@ class RunFilters(Listed, frozen=True, forbid_unknown_fields=True):
     handler: Literal["python", "webhook", "claim"] | None = None
 
 
-class ClaimLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 10
-
-
 class Claims(msgspec.Struct, frozen=True):
     items: list[RunClaim]
 
@@ -49,13 +45,9 @@ class RegistryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int | None = None
 
 
-def _traced(ask: Ask) -> bool:
-    return ask.query.trace is not False
-
-
 async def trigger(ask: Ask) -> TriggerVerdict:
     request = trigger_request(ask.body, ask.caller.tenant)
-    return await ask.services.runs.trigger(request, trace=_traced(ask))
+    return await ask.services.runs.trigger(request, trace=ask.wants_trace)
 
 
 async def trigger_status(ask: Ask) -> TriggerStatus:
@@ -63,7 +55,7 @@ async def trigger_status(ask: Ask) -> TriggerStatus:
 
 
 async def evaluate(ask: Ask) -> TriggerVerdict:
-    return await ask.services.runs.evaluate(ask.body, trace=_traced(ask))
+    return await ask.services.runs.evaluate(ask.body, trace=ask.wants_trace)
 
 
 async def run_state(ask: Ask) -> RunStateView:

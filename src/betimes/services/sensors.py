@@ -62,6 +62,7 @@ from betimes.services.secrets import fresh_secret, kept_secret
 Evaluate: TypeAlias = Callable[[str, Evaluator, Mapping[str, Any], int], Awaitable[Any]]
 """Calls an evaluator for a tenant with a body, within so many seconds."""
 OUTCOME_PAGES = 5
+UNPROVEN = "the message is not authenticated: no such sensor, or its proof is wrong"
 
 
 def sensor_request(body: Mapping[str, Any]) -> SensorRequest:
@@ -189,7 +190,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         if auth == "signature" and any(_is_signed(secret, headers, body) for secret in secrets):
             low = {name.lower(): value for name, value in headers.items()}
             return await self.message(sensor_id, parsed(headers, body, low.get("webhook-id")))
-        raise Refused("UNAUTHENTICATED", "the message is not authenticated: no such sensor, or its proof is wrong")
+        raise Refused("UNAUTHENTICATED", UNPROVEN)
 
     async def message(self, sensor_id: str, message: Message) -> EvaluationView:
         """Take a message once; a repeat of its id is answered with the first outcome."""

@@ -1,0 +1,267 @@
+"""Routes of automation: schedules with their ticks and backfills, sensors with their messages and evaluations.
+
+A message comes with an API key, or with the proof its sensor asks for; then nobody learns which tenants and sensors
+there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from betimes.api.definitions import Definitions
+from betimes.api.problems import HttpProblem
+from betimes.api.routes import Answer, Ask, Listed, Route, answer_of
+from betimes.core.errors import Invalid, Refused
+from betimes.domains.automation.messages import PlainMessage
+from betimes.services.automation_views import (
+    SCHEDULE_READ_ONLY,
+    SENSOR_READ_ONLY,
+    BackfillRequest,
+    BackfillView,
+    BackfillWritten,
+    EvaluationView,
+    EvaluationViewStatus,
+    Preview,
+    PreviewRequest,
+    ScheduleRequest,
+    ScheduleView,
+    ScheduleWritten,
+    SecretView,
+    SensorRequest,
+    SensorView,
+    SensorWritten,
+    Tick,
+)
+from betimes.services.caller import Caller
+from betimes.services.pages import Page
+from betimes.services.scopes import allows
+from betimes.services.sensors import UNPROVEN, Sensors
+from betimes.services.target_scopes import scope_to_save
+
+TAG = "Automation"
+SCHEDULE, SENSOR = "/v1/schedules/{schedule_id}", "/v1/sensors/{sensor_id}"
+BACKFILL = f"{SCHEDULE}/backfills/{{backfill_id}}"
+READ, WRITE = "automation:read", "automation:write"
+EVALUATE_LIMIT_S = 330.0
+"""A sensor's evaluator has at most 300 s."""
+
+
+class ScheduleFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    status: Literal["active", "paused", "ended", "error"] | None = None
+
+
+class SensorFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    status: Literal["active", "paused", "error"] | None = None
+    sensor_type: Literal["push", "poll"] | None = None
+
+
+class TickFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    status: Literal["fired", "skipped", "failed"] | None = None
+
+
+class EvaluationFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    status: EvaluationViewStatus | None = None
+
+
+class TriggerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    payload: dict[str, Any] | None = None
+
+
+class EvaluateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    dry_run: bool = False
+
+
+class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of a sender without an API key."""
+
+    tenant: str | None = None
+    token: str | None = None
+
+
+# -- targets
+
+
+async def may_save(ask: Ask) -> None:
+    """Whoever saves a target must be allowed to do what it will do."""
+    is_whole = isinstance(ask.body, ScheduleRequest | SensorRequest)
+    target = ask.body.target if is_whole else await _patched_target(ask)
+    scope = scope_to_save(target)
+    if scope is not None and not allows(ask.scopes, scope):
+        raise HttpProblem(403, "MISSING_SCOPE", f"The key lacks the scope {scope}, which this target needs.")
+
+
+async def _patched_target(ask: Ask) -> Any:
+    """The target as a patch leaves it; a patch of other fields saves none."""
+    patch = ask.body.get("target")
+    if not isinstance(patch, Mapping):
+        return None
+    if "schedule_id" in ask.path:
+        now: Any = (await ask.services.schedules.get(ask.path["schedule_id"])).target
+    else:
+        now = (await ask.services.sensors.get(ask.path["sensor_id"])).target
+    return {**msgspec.to_builtins(now), **patch}
+
+
+# -- schedules
+
+
+async def preview(ask: Ask) -> Preview:
+    return await ask.services.schedules.preview(ask.body)
+
+
+async def trigger(ask: Ask) -> Answer:
+    schedules = ask.services.schedules
+    tick = await schedules.trigger(ask.path["schedule_id"], ask.body.payload, key=ask.idempotency_key)
+    return answer_of(schedules, tick)
+
+
+async def ticks(ask: Ask) -> Page[Tick]:
+    return await ask.services.schedules.ticks(ask.path["schedule_id"], **msgspec.structs.asdict(ask.query))
+
+
+async def start_backfill(ask: Ask) -> Answer:
+    schedules, schedule_id = ask.services.schedules, ask.path["schedule_id"]
+    view = await schedules.backfill(schedule_id, ask.body, key=ask.idempotency_key)
+    return answer_of(schedules, view, location=f"/v1/schedules/{schedule_id}/backfills/{view.backfill_id}")
+
+
+async def backfills(ask: Ask) -> Page[BackfillView]:
+    return await ask.services.schedules.backfills(ask.path["schedule_id"], **msgspec.structs.asdict(ask.query))
+
+
+async def backfill(ask: Ask) -> BackfillView:
+    return await ask.services.schedules.get_backfill(ask.path["schedule_id"], ask.path["backfill_id"])
+
+
+async def pause_backfill(ask: Ask) -> Answer:
+    schedules = ask.services.schedules
+    return answer_of(schedules, await schedules.pause_backfill(**ask.path, key=ask.idempotency_key))
+
+
+async def resume_backfill(ask: Ask) -> Answer:
+    schedules = ask.services.schedules
+    return answer_of(schedules, await schedules.resume_backfill(**ask.path, key=ask.idempotency_key))
+
+
+async def cancel_backfill(ask: Ask) -> Answer:
+    schedules = ask.services.schedules
+    return answer_of(schedules, await schedules.cancel_backfill(**ask.path, key=ask.idempotency_key))
+
+
+# -- sensors
+
+
+async def receive(ask: Ask) -> Answer:
+    """With a key, or with the sensor's own proof."""
+    if ask.scopes and ask.query.tenant in (None, ask.caller.tenant):
+        service = ask.services.sensors
+        view = await service.receive(ask.path["sensor_id"], ask.headers, ask.raw)
+    else:
+        service = _of_tenant(ask)
+        view = await service.receive_from_outside(ask.path["sensor_id"], ask.headers, ask.raw, token=ask.query.token)
+    told = answer_of(service, view)
+    return msgspec.structs.replace(told, status=202) if view.status == "pending" else told
+
+
+def _of_tenant(ask: Ask) -> Sensors:
+    """The sensors of the tenant a sender names; one that cannot be is as unknown as one that is not."""
+    caller = Caller(ask.query.tenant or "", f"sensor:{ask.path['sensor_id']}", ask.caller.correlation)
+    sensors = ask.application.for_caller(caller).sensors
+    try:
+        sensors.stream("sensor", ask.path["sensor_id"])
+    except Invalid:
+        raise Refused("UNAUTHENTICATED", UNPROVEN) from None
+    return sensors
+
+
+async def evaluate(ask: Ask) -> Answer:
+    sensors = ask.services.sensors
+    view = await sensors.evaluate(ask.path["sensor_id"], dry_run=ask.body.dry_run, key=ask.idempotency_key)
+    return answer_of(sensors, view)
+
+
+async def rotate_secret(ask: Ask) -> Answer:
+    sensors = ask.services.sensors
+    return answer_of(sensors, await sensors.rotate_secret(ask.path["sensor_id"], key=ask.idempotency_key))
+
+
+async def evaluations(ask: Ask) -> Page[EvaluationView]:
+    return await ask.services.sensors.evaluations(ask.path["sensor_id"], **msgspec.structs.asdict(ask.query))
+
+
+SCHEDULES = Definitions(
+    noun="schedule", domain="automation", tag=TAG, service=lambda ask: ask.services.schedules, request=ScheduleRequest,
+    body=ScheduleRequest, view=ScheduleView, page=Page[ScheduleView], written=ScheduleWritten, filters=ScheduleFilters,
+    read_only=SCHEDULE_READ_ONLY, may_save=may_save,
+    example={"schedule_id": "brief", "cron": "0 7 * * *", "timezone": "Europe/Berlin",
+             "target": {"kind": "handler", "name": "brief"}},
+)  # fmt: skip
+SENSORS = Definitions(
+    noun="sensor", domain="automation", tag=TAG, service=lambda ask: ask.services.sensors, request=SensorRequest,
+    body=SensorRequest, view=SensorView, page=Page[SensorView], written=SensorWritten, filters=SensorFilters,
+    read_only=SENSOR_READ_ONLY, may_save=may_save,
+    example={"sensor_id": "orders", "sensor_type": "push", "auth": "signature",
+             "target": {"kind": "trigger", "account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED"}},
+)  # fmt: skip
+
+ROUTES = (
+    *SCHEDULES.routes(),
+    Route(
+        method="POST", path="/v1/schedules/preview", scope=READ, answer=preview, tag=TAG,
+        summary="The next ticks of an expression", description="A dry run: nothing is changed or recorded.",
+        body=PreviewRequest, reply=Preview, example={"cron": "30 2 * * *", "timezone": "Europe/Berlin", "count": 3},
+    ),
+    Route(
+        method="POST", path=f"{SCHEDULE}/trigger", scope=WRITE, answer=trigger, tag=TAG, summary="Tick now",
+        description="In any status. Again in the same second it is the same tick.", body=TriggerRequest,
+        body_optional=True, reply=Tick, codes=((409, "RUN_KEY_CONFLICT"),),
+    ),
+    Route(
+        method="GET", path=f"{SCHEDULE}/ticks", scope=READ, answer=ticks, tag=TAG,
+        summary="What was fired, skipped or failed, newest first", query=TickFilters, reply=Page[Tick],
+    ),
+    Route(
+        method="POST", path=f"{SCHEDULE}/backfills", scope=WRITE, answer=start_backfill, tag=TAG,
+        summary="Fire the ticks of a range that were never fired", body=BackfillRequest, reply=BackfillWritten,
+        status=201, example={"from": "2026-01-01T00:00:00Z", "to": "2026-01-05T00:00:00Z"},
+    ),
+    Route(
+        method="GET", path=f"{SCHEDULE}/backfills", scope=READ, answer=backfills, tag=TAG,
+        summary="A schedule's backfills, in order of their ids", query=Listed, reply=Page[BackfillView],
+    ),
+    Route(method="GET", path=BACKFILL, scope=READ, answer=backfill, tag=TAG, summary="A backfill", reply=BackfillView),
+    *(
+        Route(
+            method="POST", path=f"{BACKFILL}/{verb}", scope=WRITE, answer=answer, tag=TAG,
+            summary=f"{verb.capitalize()} a backfill", reply=BackfillWritten, codes=((409, "WRONG_STATE"),),
+        )
+        for verb, answer in (("pause", pause_backfill), ("resume", resume_backfill), ("cancel", cancel_backfill))
+    ),
+    *SENSORS.routes(),
+    Route(
+        method="POST", path=f"{SENSOR}/messages", scope=WRITE, answer=receive, tag=TAG, summary="Push a message",
+        description="Plain, a CloudEvent (structured or `ce-` headers) or a Pub/Sub envelope. Without a key: "
+        "`?tenant=` with the headers of Standard Webhooks (`auth: signature`), or with `&token=` (`auth: token`). "
+        "202 while an evaluator works on it. A repeat of its id is answered with the first outcome.",
+        query=Proof, raw_body=True, described_body=PlainMessage, reply=EvaluationView, own_proof=True,
+        codes=((409, "SENSOR_PAUSED"), (409, "NOT_A_PUSH_SENSOR")), example={"message_id": "m-1", "data": {"order": 7}},
+    ),
+    Route(
+        method="POST", path=f"{SENSOR}/evaluate", scope=WRITE, answer=evaluate, tag=TAG, summary="Poll now",
+        description="In any status. A dry run records nothing.", body=EvaluateRequest, body_optional=True,
+        reply=EvaluationView, time_limit_s=EVALUATE_LIMIT_S,
+        codes=((409, "NOT_A_POLL_SENSOR"), (409, "EVALUATOR_NOT_HERE")),
+    ),
+    Route(
+        method="POST", path=f"{SENSOR}/secret", scope=WRITE, answer=rotate_secret, tag=TAG,
+        summary="Make a new secret", description="Shown once, with its `push_url`; the old one lives for 24 h.",
+        reply=SecretView, codes=((409, "NO_SECRET"),),
+    ),
+    Route(
+        method="GET", path=f"{SENSOR}/evaluations", scope=READ, answer=evaluations, tag=TAG,
+        summary="Evaluations, newest first", query=EvaluationFilters, reply=Page[EvaluationView],
+    ),
+)  # fmt: skip
