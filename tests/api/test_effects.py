@@ -21,6 +21,9 @@ MUTE = Settings(channels=ChannelSettings())
 """No channel is configured, so that every delivery is a dead letter."""
 
 
+REPORT = HandlerTarget("report")
+
+
 class Moody:
     """A handler that gives up until it is told otherwise."""
 
@@ -29,19 +32,20 @@ class Moody:
         self.calls: list[Any] = []
 
     def declare(self, bt: Betimes) -> None:
-        @bt.handler("report")
         async def report(payload: Any) -> str:
             self.calls.append(payload)
             if not self.is_well:
                 raise GiveUp("no toner")
             return "printed"
 
+        bt.handler("report")(report)
+
 
 def _services(s: Site, tenant: str = "default") -> Any:
     return s.bt.for_caller(Caller(tenant))
 
 
-async def _ticked(s: Site, target: Any = HandlerTarget("report"), tenant: str = "default") -> None:
+async def _ticked(s: Site, target: Any = REPORT, tenant: str = "default") -> None:
     """A schedule that ticked once."""
     schedules = _services(s, tenant).schedules
     await schedules.create(ScheduleRequest(schedule_id="nightly", cron="0 3 * * *", target=target))
@@ -124,9 +128,10 @@ async def test_an_expired_notification_is_not_retried() -> None:
 
 async def test_a_run_handler_that_failed_is_final() -> None:
     def declare(bt: Betimes) -> None:
-        @bt.run("SIGNAL_ARRIVED")
         async def brief(detail: Any) -> None:
             raise RuntimeError("out of paper")
+
+        bt.run("SIGNAL_ARRIVED")(brief)
 
     async with site(declare=declare) as s:
         trigger = {"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"}
@@ -179,7 +184,7 @@ async def test_pages_of_effects_hold_every_effect_once() -> None:
         schedules = _services(s).schedules
         for number in range(5):
             name = f"s{number}"
-            await schedules.create(ScheduleRequest(schedule_id=name, cron="0 3 * * *", target=HandlerTarget("report")))
+            await schedules.create(ScheduleRequest(schedule_id=name, cron="0 3 * * *", target=REPORT))
             await schedules.trigger(name)
         await s.bt.tick()
         seen, cursor = [], ""
