@@ -80,6 +80,14 @@ def test_mappings_are_merged_and_everything_else_replaced() -> None:
     assert base == {"a": {"x": 1, "y": [1, 2]}, "b": 1}
 
 
+def test_something_of_another_kind_takes_the_place_of_the_first() -> None:
+    python, webhook = {"kind": "python", "name": "brief"}, {"kind": "webhook", "url": "https://example.org"}
+    assert merge({"handler": python}, {"handler": webhook}) == {"handler": webhook}
+    assert merge({"handler": python}, {"handler": {"name": "other"}}) == {
+        "handler": {"kind": "python", "name": "other"}
+    }
+
+
 trees = st.recursive(st.integers(), lambda inner: st.dictionaries(st.sampled_from("abc"), inner), max_leaves=8)
 mappings = st.dictionaries(st.sampled_from("abc"), trees)
 

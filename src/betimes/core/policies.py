@@ -98,8 +98,16 @@ def merge(base: Body, over: Body) -> dict[str, Any]:
     merged = dict(base)
     for name, value in over.items():
         below = merged.get(name)
-        merged[name] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+        if isinstance(below, Mapping) and isinstance(value, Mapping) and not _is_another_kind(below, value):
+            merged[name] = merge(below, value)
+        else:
+            merged[name] = value
     return merged
+
+
+def _is_another_kind(below: Body, value: Body) -> bool:
+    """Of another `kind`, nothing of the first would make sense in the second."""
+    return "kind" in below and "kind" in value and bool(below["kind"] != value["kind"])
 
 
 def _default_body(kind: type[msgspec.Struct]) -> Body:
