@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from betimes.core.checking import checked
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, KeyConflict, NotFound, Refused, VersionMismatch
+from betimes.domains.runs.policy import WebhookHandler
 from betimes.engine.replay import verify
 from betimes.services.caller import Caller
 from betimes.services.moments import moment
@@ -28,7 +28,6 @@ from betimes.services.runs_views import (
     RenewRequest,
     TriggerRequest,
 )
-from betimes.services.triggers import trigger_request
 from tests.runs.scenes import MINUTE, SECOND, entry
 from tests.runs.worlds import runs_world
 from tests.stores.backends import Backend
@@ -305,6 +304,7 @@ async def test_runs_are_listed_newest_first_and_in_pages(backend: Backend, tmp_p
         assert [run.idempotency_key for run in (await w.runs.runs(account_id="a1")).items] == ["k3", "k1"]
         assert (await w.runs.runs(status="started")).items == []
         assert len((await w.runs.runs(handler="claim", trigger_type="OTHER")).items) == 5
+        assert (await w.runs.runs(limit=5)).next_cursor is None, "the last page, though it is full"
         with pytest.raises(Invalid, match="other filters"):
             await w.runs.runs(status="allowed", cursor=page.next_cursor)
 
@@ -332,6 +332,14 @@ async def test_the_registry_is_replaced_and_shares_the_policys_version(backend: 
             await w.runs.put_registry([], version=0)
         gone = await w.elsewhere.put_registry([], version=1)
         assert len(gone.entries) == 6
+
+
+async def test_a_tenant_may_have_another_kind_of_handler_than_the_deployment(backend: Backend, tmp_path: Path) -> None:
+    webhook = WebhookHandler("https://example.org/runs")
+    own = RegistryEntry(trigger_type="SIGNAL_ARRIVED", debounce_seconds=1, cooldown_seconds=1, handler=webhook)
+    async with runs_world(backend, tmp_path, runs={"registry": CALLED}) as w:
+        registry = await w.runs.put_registry([own])
+        assert own in registry.entries
 
 
 async def test_a_registry_that_cannot_work_is_refused_by_its_entry(backend: Backend, tmp_path: Path) -> None:
@@ -363,42 +371,3 @@ async def test_everything_that_happened_replays_to_the_same_bytes(backend: Backe
             await w.engine.tick()
         report = await verify(w.engine.store, w.engine.kinds)
         assert report.is_sound, report.findings
-
-
-def test_the_envelope_of_the_seed_is_a_trigger() -> None:
-    detail = {
-        "tenant_id": "acme", "account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k",
-        "scheduled_at": "2026-01-05T09:00:00Z", "correlation_id": "c",
-    }  # fmt: skip
-    envelope = {"source": "cc-native", "detail-type": "RUN_DECISION", "detail": detail}
-    assert trigger_request(envelope, "acme").idempotency_key == "k"
-    with pytest.raises(Invalid) as refusal:
-        trigger_request(envelope, "other")
-    assert [path for path, _ in refusal.value.problems] == ["detail.tenant_id"]
-    with pytest.raises(Invalid) as refusal:
-        trigger_request(detail, "other")
-    assert [path for path, _ in refusal.value.problems] == ["tenant_id"]
-    with pytest.raises(Invalid) as refusal:
-        trigger_request({"account_id": "a b", "trigger_type": "x", "colour": 1}, "acme")
-    paths = sorted(path for path, _ in refusal.value.problems)
-    assert paths == ["account_id", "colour", "idempotency_key", "trigger_type"]
-
-
-LARGE = {"text": "x" * 64 * 1024}
-
-
-@pytest.mark.parametrize(
-    ("more", "path"), [({"payload": LARGE}, "payload"), ({"action_saturation_score": -1}, "action_saturation_score")]
-)
-def test_a_field_that_is_out_of_bounds_is_named(more: dict[str, Any], path: str) -> None:
-    body = {"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k", **more}
-    for sent, where in ((body, path), ({"detail-type": "RUN_DECISION", "detail": body}, f"detail.{path}")):
-        with pytest.raises(Invalid) as refusal:
-            trigger_request(sent, "acme")
-        assert [found for found, _ in refusal.value.problems] == [where]
-
-
-def test_a_result_that_is_too_large_is_named() -> None:
-    with pytest.raises(Invalid) as refusal:
-        checked({"claim_token": 1, "status": "succeeded", "result": LARGE}, CompleteRequest)
-    assert [path for path, _ in refusal.value.problems] == ["result"]

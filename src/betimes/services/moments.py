@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias, overload
 
 import msgspec
 
+from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 
 Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -31,4 +32,8 @@ def instant(when: None) -> None: ...
 @overload
 def instant(when: datetime | None) -> Instant | None: ...
 def instant(when: datetime | None) -> Instant | None:
-    return None if when is None else (when - _EPOCH) // _MICROSECOND
+    if when is None:
+        return None
+    if when.tzinfo is None:
+        raise Invalid(f"{when.isoformat()} has no offset; give an aware datetime, such as datetime(…, tzinfo=UTC)")
+    return (when - _EPOCH) // _MICROSECOND

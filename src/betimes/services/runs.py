@@ -139,10 +139,10 @@ class Runs(Triggers, Registry):
         for _ in range(PAGES_MAX):
             page = await self.engine.store.ledger(self._admissions(account_id, place))
             for segment in page:
-                place = segment.seq
-                items += await self._admitted(segment, wanted)
-                if len(items) >= limit:
+                more = await self._admitted(segment, wanted)
+                if len(items) + len(more) > limit:
                     return Page(items, cursor_of(filters, place))
+                place, items = segment.seq, items + more
             if len(page) < PAGE_MAX:
                 return Page(items)
         return Page(items, cursor_of(filters, place))
