@@ -96,8 +96,8 @@ def body_of(route: Route, value: Any, *, tenant: str, key: str | None, path: str
         if route.key_field:
             value = _with_key(value, route.key_field, key, path)
         elif KEY_FIELD in value and KEY_FIELD not in fields and route.method in ("POST", "PATCH"):
-            key = checked(_with_key(value, KEY_FIELD, key, path).pop(KEY_FIELD), Id, _dotted(path, KEY_FIELD))
-            value.pop(KEY_FIELD)
+            value = dict(_with_key(value, KEY_FIELD, key, path))
+            key = checked(value.pop(KEY_FIELD), Id, _dotted(path, KEY_FIELD))
     return Body(value if route.body is Any else checked(value, route.body, path), correlation, key)
 
 

@@ -43,7 +43,7 @@ _LAST_EVENT = ("Last-Event-ID", "The id of the last event seen; without it, from
 def openapi(routes: Iterable[Route], version: str) -> dict[str, Any]:
     """The description of the API."""
     listed = [*routes]
-    types = [kind for route in listed for kind in (route.body, route.reply) if kind not in (None, Any)]
+    types = [kind for route in listed for kind in (route.body_shape, route.reply) if kind not in (None, Any)]
     schemas, components = msgspec.json.schema_components([*types, Problem], ref_template=REF)
     by_type = dict(zip(map(repr, [*types, Problem]), schemas, strict=True))
     paths: dict[str, Any] = {}
@@ -169,7 +169,7 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _request_body(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
-    schema = by_type.get(repr(route.body), {})
+    schema = by_type.get(repr(route.body_shape), {})
     if route.batch:
         items = {"type": "array", "items": schema, "minItems": 1, "maxItems": 500}
         batch = {"type": "object", "required": ["items"], "properties": {"items": items}, "additionalProperties": False}

@@ -236,6 +236,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     time_limit_s: float | None = 30.0
     example: Any = None
 
+    @property
+    def body_shape(self) -> Any:
+        """The type of the body as it is described."""
+        return self.body if self.described_body is None else self.described_body
+
     def __post_init__(self) -> None:
         if not self.scope:
             raise Invalid(f"{self.method} {self.path} names no scope; every route needs one, or PUBLIC")
