@@ -13,8 +13,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from betimes.core.deciders import Decision, View
 from betimes.core.instants import Instant, render
-from betimes.core.streams import ID_CHARS_MAX, StreamId
+from betimes.core.streams import ID_CHARS_MAX, KeyId, StreamId
+from betimes.core.verdicts import Verdict
 from betimes.domains.intents.model import ActionPriority, Definition, IntentState
 from betimes.domains.intents.policy import IntentsPolicy
 from betimes.domains.notifications.model import NOTIFICATIONS, Notify, Priority, inbox_stream
@@ -88,26 +90,44 @@ class Acting:
         self._actor = actor
 
     async def gate(self, definition: Definition, action: Action) -> dict[str, Any] | None:
-        """What the run gate says, if the intent asks it."""
+        """What the run gate says, if the intent asks it.
+
+        A request that the gate postpones waits there and is admitted in its turn, which would take from the intent what
+        it waits for, again and again. So it is asked for good only when it does not answer LATER. What it answered for
+        this check before holds: whoever tries again after a failure was let through already.
+        """
         gate = definition.gate
         if gate is None:
             return None
         account = account_stream(action.tenant, gate.account_id or definition.user_id)
+        command = RequestRun(gate.trigger_type, payload={"intent_id": action.intent_id})
+        key = KeyId(action.tenant, TRIGGERS, f"{action.action_id}:gate")
+        answered = await self._engine.store.seen(key)
+        if answered is not None:
+            first = self._engine.kinds.of(answered.segment.stream).recorded(answered.segment)
+            return _gate_result(first.verdict, first.segment_id)
+        foreseen = await self._foreseen(account, command, key.key)
+        if foreseen is not None and foreseen.answer == "LATER":
+            return _gate_result(foreseen, None)
         recorded = await self._engine.submit(
             Submission(
-                stream=account,
-                command=RequestRun(gate.trigger_type, payload={"intent_id": action.intent_id}),
-                key=f"{action.action_id}:gate",
-                collection=TRIGGERS,
-                request=agreed_request(account.id, gate.trigger_type),
-                actor=self._actor,
+                stream=account, command=command, key=key.key, collection=TRIGGERS,
+                request=agreed_request(account.id, gate.trigger_type), actor=self._actor,
             )
-        )
-        verdict = recorded.verdict
-        result = _GATE_ANSWERS[verdict.answer] if verdict else "SKIP"
-        until = render(verdict.until) if verdict and verdict.until is not None else None
-        reasons = list(verdict.reasons) if verdict else ["NO_VERDICT"]
-        return {"result": result, "reasons": reasons, "defer_until": until, "segment_id": recorded.segment_id}
+        )  # fmt: skip
+        return _gate_result(recorded.verdict, recorded.segment_id)
+
+    async def _foreseen(self, account: StreamId, command: RequestRun, key: str) -> Verdict | None:
+        """What the gate would say; nothing is recorded."""
+        decider = self._engine.kinds.of(account).decider
+        policy = await self._engine.policy_of(account.tenant)
+        others = (*decider.needs(account, command, policy), *decider.reads(account))
+        rows = await self._engine.store.load([account, *others])
+        states = {stream: self._engine.kinds.of(stream).state(stream, row.schema, row.state)
+                  for stream, row in rows.items()}  # fmt: skip
+        view: View[Any] = View(account, states.get(account), 0, {stream: states.get(stream) for stream in others}, key)
+        decision = decider.decide(view, command, policy, await self._engine.store.now())
+        return decision.verdict if isinstance(decision, Decision) else None
 
     async def act(self, action: Action) -> Done:
         """Call the handler of that name, if the action has one; else notify."""
@@ -145,6 +165,15 @@ def notification(action: Action, policy: IntentsPolicy) -> Notify:
         priority_hint=_PRIORITIES[action.action_priority],  # type: ignore[index]
         metadata={"intent_id": action.intent_id, "action_type": action.action_type},
     )
+
+
+def _gate_result(verdict: Verdict | None, segment_id: str | None) -> dict[str, Any]:
+    return {
+        "result": _GATE_ANSWERS[verdict.answer] if verdict else "SKIP",
+        "reasons": list(verdict.reasons) if verdict else ["NO_VERDICT"],
+        "defer_until": render(verdict.until) if verdict and verdict.until is not None else None,
+        "segment_id": segment_id,
+    }
 
 
 async def _handle(handler: Handler, action: Action) -> Done:

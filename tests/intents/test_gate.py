@@ -1,0 +1,73 @@
+"""Intents that ask the run gate first, with the real gate, as `Betimes` wires them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from betimes.app import Betimes
+from betimes.services.intent_acting import Action
+from betimes.testing.clock import VirtualClock
+from tests.intents.stories import body
+
+URLS = ["memory://", "sqlite:///{folder}/betimes.db"]
+MINUTE_S = 60
+
+
+@asynccontextmanager
+async def gated(url: str, folder: Path, handler: Any, cooldown_s: int) -> AsyncIterator[Betimes]:
+    """An intent every five minutes, behind a gate with a cooldown."""
+    registry = {"BRIEF": {"debounce_seconds": 0, "cooldown_seconds": cooldown_s}}
+    policy = {"runs": {"registry": registry}}
+    bt = Betimes(url.format(folder=folder), clock=VirtualClock("2026-01-05T09:00:00Z"), policy=policy)
+    bt.handler("briefing")(handler)
+    async with bt:
+        schedule, gate = {"interval_minutes": 5}, {"trigger_type": "BRIEF"}
+        await bt.intents.create(
+            body("interval", intent_id="b", schedule=schedule, gate=gate, action_type="briefing")
+        )  # fmt: skip
+        yield bt
+
+
+async def told(bt: Betimes) -> list[tuple[int, str]]:
+    """Minutes past nine and what was reported then."""
+    return [(item.executed_at.minute, item.status) for item in reversed((await bt.intents.history("b")).items)]
+
+
+@pytest.mark.parametrize("url", URLS)
+async def test_an_intent_that_the_gate_postpones_leaves_nothing_there_that_goes_before_it(
+    url: str, tmp_path: Path
+) -> None:
+    async with gated(url, tmp_path, lambda action: "done", 10 * MINUTE_S) as bt:
+        await bt.advance(by_s=27 * MINUTE_S)
+        assert await told(bt) == [
+            (5, "success"), (10, "gate_blocked"), (15, "success"), (20, "gate_blocked"), (25, "success"),
+        ]  # fmt: skip
+        assert (await bt.runs.run_state("ann")).deferred == []
+        [_, blocked, *_] = (await bt.intents.history("b")).items
+        assert blocked.gate_result == {
+            "result": "DEFER", "reasons": ["COOLDOWN"], "defer_until": "2026-01-05T09:25:00Z", "segment_id": None,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("url", URLS)
+async def test_an_action_that_is_tried_again_was_let_through_already(url: str, tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def brief(action: Action) -> str:
+        calls.append(action.action_id)
+        if len(calls) == 1:
+            raise RuntimeError("not now")
+        return "done"
+
+    async with gated(url, tmp_path, brief, 120 * MINUTE_S) as bt:
+        await bt.advance(by_s=22 * MINUTE_S)
+        assert await told(bt) == [(5, "failed"), (20, "success")]
+        assert calls == ["intent:b:2026-01-05T09:05:00Z"] * 2
+        [again, _] = (await bt.intents.history("b")).items
+        assert again.gate_result
+        assert (again.gate_result["result"], again.gate_result["segment_id"]) == ("ALLOW", "account:ann:1")
