@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,11 @@ from betimes.services.intent_acting import Action, action_id_of
 from betimes.services.intent_worker import IntentWorker
 from tests.intents.stories import HOUR, NINE, body
 from tests.intents.worlds import IntentWorld, intent_world
-from tests.stores.backends import Backend
+from tests.stores.backends import BACKENDS, Backend
+
+MEMORY = BACKENDS[0]
+HANGS_S = 120
+"""Only so that a test whose subject hangs ends at all; nothing is measured by it."""
 
 # The least of an inbox, an account and a score.
 
@@ -88,7 +93,7 @@ async def working(backend: Backend, folder: Path, **policy: Any) -> AsyncIterato
 
 
 def worker(world: IntentWorld, **settings: Any) -> IntentWorker:
-    return IntentWorker(world.inner.engine, **{"name": "built-in", **settings})
+    return IntentWorker(world.inner.engine, **{"name": "built-in", "source_timeout_s": HANGS_S, **settings})
 
 
 async def inbox(world: IntentWorld, user_id: str = "ann") -> tuple[Notified, ...]:
@@ -261,12 +266,84 @@ async def test_a_missing_slow_or_broken_source_is_a_failure_that_says_which(back
             ("broken", {"price": broken}, "no line"),
         ):
             await world.intents.create(body(intent_id=name))
-            assert await worker(world, sources=sources, source_timeout_s=0.01 if name == "slow" else 60).once() == {
-                "failed": 1
-            }
+            # a source that never answers has had too long whatever the limit is
+            settings = {"source_timeout_s": 0} if name == "slow" else {}
+            assert await worker(world, sources=sources, **settings).once() == {"failed": 1}
             assert wanted in ((await world.intents.get(name)).last_error or "")
         with pytest.raises(Invalid, match="no such source: weather"):
             worker(world, sources={"weather": broken})
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [StopIteration(), asyncio.CancelledError(), SystemExit(3), TimeoutError("theirs"), KeyError("\ud800\0")],
+    ids=repr,
+)
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_whatever_a_source_or_a_handler_raises_is_a_failed_execution(
+    raised: BaseException, is_async: bool, tmp_path: Path
+) -> None:
+    def broken(given: Any) -> Any:
+        raise raised
+
+    async def broken_too(given: Any) -> Any:
+        raise raised
+
+    function = broken_too if is_async else broken
+    async with working(MEMORY, tmp_path) as world:
+        await world.intents.create(body(intent_id="source"))
+        await world.intents.create(body("interval", intent_id="handler", action_type="briefing"))
+        world.hours_pass(0.5)
+        worker_ = worker(world, sources={"price": function}, handlers={"briefing": function})
+        assert await worker_.once() == {"failed": 2}
+        for name in ("source", "handler"):
+            failed = await world.intents.get(name)
+            assert failed.last_error
+            assert "took longer" not in failed.last_error
+            assert failed.claim is None
+
+
+async def test_numbers_beyond_measure_are_a_failure_that_says_so(tmp_path: Path) -> None:
+    async with working(MEMORY, tmp_path) as world:
+        for number, given in enumerate(("1e18", -(10**30), Decimal("1e200000"))):
+            await world.intents.create(body(intent_id=f"i{number}"))
+            assert await worker(world, sources={"price": partial(_always, given)}).once() == {"failed": 1}
+            assert "below 10^18" in ((await world.intents.get(f"i{number}")).last_error or "")
+        await world.intents.create(body(intent_id="least", condition={"expression": "NVDA >= 999999999999999"}))
+        most = 10**18 - 1
+        assert await worker(world, sources={"price": partial(_always, most)}).once() == {"success": 1}
+
+
+async def test_what_a_handler_returns_is_shown_as_far_as_it_can_be_kept(tmp_path: Path) -> None:
+    async with working(MEMORY, tmp_path) as world:
+        await world.intents.create(body("interval", intent_id="b", action_type="briefing"))
+        world.hours_pass(0.5)
+        assert await worker(world, handlers={"briefing": lambda action: "a\0b\ud800c"}).once() == {"success": 1}
+        [execution] = (await world.intents.history("b")).items
+        assert execution.message_preview == "a\ufffdb?c"
+
+
+async def test_work_is_stopped_before_it_is_given_back(tmp_path: Path) -> None:
+    reached, held_while_stopping = asyncio.Event(), []
+
+    async with working(MEMORY, tmp_path) as world:
+
+        async def brief(action: Action) -> None:
+            reached.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                held_while_stopping.append((await world.intents.get("b")).claim is not None)
+
+        await world.intents.create(body("interval", intent_id="b", action_type="briefing"))
+        world.hours_pass(0.5)
+        running = asyncio.create_task(worker(world, handlers={"briefing": brief}).run())
+        await asyncio.wait_for(reached.wait(), HANGS_S)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert held_while_stopping == [True]
+        assert (await world.intents.get("b")).claim is None
 
 
 async def test_after_a_crash_the_second_workers_notification_is_a_replay(backend: Backend, tmp_path: Path) -> None:
@@ -313,7 +390,7 @@ async def test_a_running_worker_works_until_it_is_cancelled_and_gives_back_what_
         running = asyncio.create_task(
             worker(world, sources={"price": lambda ticker: 1}, handlers={"briefing": brief}, poll_s=0.01).run()
         )
-        await asyncio.wait_for(reached.wait(), 10)
+        await asyncio.wait_for(reached.wait(), HANGS_S)
         while not (await world.intents.history("nvda")).items:  # noqa: ASYNC110 — a database signals nobody
             await asyncio.sleep(0)
         running.cancel()
@@ -353,14 +430,16 @@ async def quotes() -> AsyncIterator[str]:
 
 async def test_a_source_over_http_gives_a_field_of_the_answer(tmp_path: Path) -> None:
     async with quotes() as port:
-        async with HttpSource(f"http://127.0.0.1:{port}/{{subject}}", field="data.last") as price:
+        async with HttpSource(f"http://127.0.0.1:{port}/{{subject}}", field="data.last", timeout_s=HANGS_S) as price:
             assert await price("NVDA") == 128.4
             for ticker, wanted in (("AWAY", "answered 302"), ("LONG", "more than"), ("TEXT", "no JSON")):
                 with pytest.raises(SourceAnswer, match=wanted):
                     await price(ticker)
-        async with HttpSource(f"http://127.0.0.1:{port}/{{subject}}", field="data.ticker") as name:
+        async with HttpSource(f"http://127.0.0.1:{port}/{{subject}}", field="data.ticker", timeout_s=HANGS_S) as name:
             assert await name("../x?y=1") == "../x?y=1"
-        async with HttpSource(f"http://127.0.0.1:{port}/{{subject}}", field="data.nothing") as nothing:
+        async with HttpSource(
+            f"http://127.0.0.1:{port}/{{subject}}", field="data.nothing", timeout_s=HANGS_S
+        ) as nothing:
             with pytest.raises(SourceAnswer, match="no field"):
                 await nothing("NVDA")
     for wrong in ("http://host/", "ftp://host/{subject}"):

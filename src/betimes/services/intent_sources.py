@@ -28,6 +28,7 @@ from betimes.services.moments import instant
 
 Source: TypeAlias = Callable[[str], Any]
 NAMES = ("price", "portfolio", "last_interaction")
+NUMBER_MAX = Decimal(10) ** 18
 _HOURS = Decimal(HOUR)
 
 
@@ -78,19 +79,36 @@ class Sources:
         source = self._sources.get(name)
         if source is None:
             raise SourceFailed(f"no source `{name}` is registered; give the worker one")
+        limit = asyncio.timeout(self._timeout_s)
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with limit:
                 return await called(source, subject)
-        except TimeoutError as error:
-            raise SourceFailed(f"{name}({subject!r}) took longer than {self._timeout_s:g} s") from error
         except Exception as error:
+            if limit.expired():
+                raise SourceFailed(f"{name}({subject!r}) took longer than {self._timeout_s:g} s") from error
             raise SourceFailed(f"{name}({subject!r}) failed: {error!r}") from error
 
 
 async def called(function: Callable[..., Any], *args: Any) -> Any:
     """The result of a function, which may block, or of a coroutine function."""
-    result = function(*args) if inspect.iscoroutinefunction(function) else await asyncio.to_thread(function, *args)
-    return await result if inspect.isawaitable(result) else result
+    try:
+        is_async = inspect.iscoroutinefunction(function)
+        result = function(*args) if is_async else await asyncio.to_thread(_in_thread, function, *args)
+        return await result if inspect.isawaitable(result) else result
+    except SystemExit as error:
+        raise RuntimeError(f"it exited with {error.code!r}") from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError(f"it raised {error!r}") from error  # nobody has cancelled us, so it is its own affair
+
+
+def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return function(*args)
+    except (StopIteration, asyncio.CancelledError) as error:  # a future cannot carry the one, and means the other
+        raise RuntimeError(f"it raised {error!r}") from error
 
 
 def _portfolio(given: Any, needs: tuple[str, ...]) -> dict[str, Decimal]:
@@ -117,6 +135,8 @@ def _number(name: str, value: Any) -> Decimal:
         number = None
     if number is None or not number.is_finite():
         raise SourceFailed(f"the source of {name} gave {value!r:.80}, which is no number")
+    if abs(number) >= NUMBER_MAX:
+        raise SourceFailed(f"the source of {name} gave {value!r:.80}; numbers are below 10^18")
     return number
 
 

@@ -164,12 +164,11 @@ class IntentWorker:
         except _Over:
             return "claim_lost"
         except asyncio.CancelledError:
+            await _stopped(work, renewing)  # first, so that nobody takes over what is still being done
             await self._release(held)
             raise
         finally:
-            work.cancel()
-            renewing.cancel()
-            await asyncio.gather(work, renewing, return_exceptions=True)
+            await _stopped(work, renewing)
 
     async def _renew(self, held: _Held) -> None:
         """Ends when the claim is lost."""
@@ -211,8 +210,7 @@ class IntentWorker:
         except _Over:
             raise
         except Exception as error:  # noqa: BLE001 — whatever a source or a handler raises is a failed execution
-            told = str(error) if isinstance(error, BetimesError) else repr(error)
-            return FireIntent(status="failed", claim_token=held.token, error_message=_storable(told))
+            return FireIntent(status="failed", claim_token=held.token, error_message=_told(error))
 
     async def _outcome(self, held: _Held) -> FireIntent:
         begun_s = time.perf_counter()
@@ -236,13 +234,28 @@ class IntentWorker:
         return replace(
             report, status="success", gate_result=gate_result, message_id=done.message_id,
             trigger_data=seen if done.outcome is None else {**seen, "notification": done.outcome},
-            message_preview=done.message_preview, generation_ms=done.generation_ms, delivery_ms=done.delivery_ms,
+            message_preview=done.message_preview and _storable(done.message_preview),
+            generation_ms=done.generation_ms, delivery_ms=done.delivery_ms,
         )  # fmt: skip
+
+
+async def _stopped(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _shown(value: Decimal) -> float | int:
     return int(value) if value == value.to_integral_value() else float(round(value, 6))
 
 
+def _told(error: Exception) -> str:
+    try:
+        told = str(error) if isinstance(error, BetimesError) else repr(error)
+    except Exception:  # noqa: BLE001 — an error that cannot say what it is
+        told = type(error).__name__
+    return _storable(told[:ERROR_CHARS_MAX])
+
+
 def _storable(text: str) -> str:
-    return text[:ERROR_CHARS_MAX].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
