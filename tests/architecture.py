@@ -30,11 +30,14 @@ ARROWS: dict[str, frozenset[str]] = {
     "api": SERVICES | {"api"},
     "cli": SERVICES | {"cli"},
     "console": SERVICES | {"console"},
-    "testing": TESTING | {"app"},  # fixtures for users are the application under virtual time
+    "testing": TESTING,
     "app": EVERYTHING,
     "__main__": EVERYTHING,
     PACKAGE: EVERYTHING,
 }
+
+# Modules that wire an application together and so belong to `app`, wherever users find them.
+WIRING = ("testing/fixtures.py",)
 
 PURE_PARTS = ("core", "domains", "engine")
 
@@ -122,7 +125,10 @@ def source_files(folder: Path) -> list[Path]:
 
 
 def part_of(path: Path, package: Path) -> str:
-    first = path.relative_to(package).parts[0].removesuffix(".py")
+    inner = path.relative_to(package)
+    if inner.as_posix() in WIRING:
+        return "app"
+    first = inner.parts[0].removesuffix(".py")
     return PACKAGE if first == "__init__" else first
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
+from cyclopts import Parameter
 
 from betimes.core.errors import Invalid, MissingExtra, NotFound
+
+File: TypeAlias = Annotated[Path, Parameter(allow_leading_hyphen=True)]
+"""A file's name, or `-`."""
 
 
 def document(path: Path) -> dict[str, Any]:

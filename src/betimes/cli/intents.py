@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from cyclopts import App
 
-from betimes.cli.documents import document
+from betimes.cli.documents import File, document
 from betimes.cli.options import Tenant, for_tenant
 from betimes.cli.printing import show
 from betimes.core.errors import STATUS
@@ -68,7 +66,7 @@ def show_(intent_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 �
 
 
 @app.command
-def put(intent_id: str, file: Path, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def put(intent_id: str, file: File, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
     """Create or replace an intent.
 
     Parameters
@@ -83,7 +81,7 @@ def put(intent_id: str, file: Path, /, *, at: Tenant = Tenant()) -> None:  # noq
 
 
 @app.command
-def check(file: Path, /, *, at: Tenant = Tenant()) -> int:  # noqa: B008 — frozen
+def check(file: File, /, *, at: Tenant = Tenant()) -> int:  # noqa: B008 — frozen
     """Say whether an intent is valid and when it would be looked at; records nothing. Exits with 65 when it is not.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from cyclopts import App
 
-from betimes.cli.documents import document
+from betimes.cli.documents import File, document
 from betimes.cli.options import EVERYBODY, At, Tenant, for_tenant, on
 from betimes.cli.printing import as_json, say, show
 from betimes.cli.wiring import Application, Services, wired
@@ -42,7 +42,7 @@ def show_(section: str | None = None, /, *, at: Tenant = Tenant()) -> None:  # n
 
 @app.command
 def check(
-    file: Path | None = None,
+    file: File | None = None,
     /,
     *,
     tenant: str | None = None,
@@ -103,7 +103,7 @@ def _shown(value: Any) -> str:
 
 @app.command
 def apply(
-    file: Path | None = None,
+    file: File | None = None,
     /,
     *,
     tenant: str | None = None,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from cyclopts import App
 
-from betimes.cli.documents import document
+from betimes.cli.documents import File, document
 from betimes.cli.options import Tenant, for_tenant
 from betimes.cli.printing import show
 from betimes.core.checking import checked
@@ -48,7 +47,7 @@ def show_(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 
 
 
 @app.command
-def put(schedule_id: str, file: Path, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def put(schedule_id: str, file: File, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
     """Create or replace a schedule.
 
     Parameters

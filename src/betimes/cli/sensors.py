@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from betimes.cli.documents import document
+from betimes.cli.documents import File, document
 from betimes.cli.options import Tenant, for_tenant
 from betimes.cli.printing import show
 from betimes.services.sensors import sensor_request
@@ -46,7 +45,7 @@ def show_(sensor_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 �
 
 
 @app.command
-def put(sensor_id: str, file: Path, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def put(sensor_id: str, file: File, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
     """Create or replace a sensor; a new one shows its secret, once.
 
     Parameters

@@ -1,0 +1,1 @@
+"""The application: configuration, virtual time, the blocking facade, fixtures for users."""

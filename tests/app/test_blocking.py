@@ -1,0 +1,99 @@
+"""betimes for code that does not await."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from betimes import BlockingBetimes, NotFound, VirtualClock
+from betimes.app import Betimes
+from betimes.core.errors import Invalid
+from betimes.services.caller import Caller
+from betimes.services.runs_views import TriggerRequest
+
+
+def trigger(key: str) -> TriggerRequest:
+    return TriggerRequest(account_id="acct-7", trigger_type="SIGNAL_ARRIVED", idempotency_key=key)
+
+
+def test_services_are_called_and_waited_for(tmp_path: Path) -> None:
+    with BlockingBetimes(f"sqlite:///{tmp_path}/b.db", workers=False) as bt:
+        assert bt.runs.trigger(trigger("sig-1")).result == "ALLOW"
+        assert bt.for_caller(Caller("other")).runs.trigger(trigger("sig-1")).result == "ALLOW"
+        with pytest.raises(NotFound):
+            bt.schedules.get("none")
+    with BlockingBetimes(f"sqlite:///{tmp_path}/b.db", workers=False) as bt:
+        assert bt.runs.trigger(trigger("sig-1")).reason == "DUPLICATE_IDEMPOTENCY_KEY"
+
+
+def test_what_is_declared_runs_when_its_time_has_come() -> None:
+    bt = BlockingBetimes("memory://", clock=VirtualClock("2026-01-05T09:00:00Z"))
+    heard: list[Any] = []
+
+    def brief(payload: Any) -> None:
+        heard.append(threading.current_thread().name)
+
+    bt.schedule("0 10 * * *")(brief)
+    with bt:
+        done = bt.advance(by_s=2 * 86_400)
+    assert done.fired["schedule"] == 2
+    assert len(heard) == 2
+
+
+def test_it_is_made_of_every_method_of_the_application() -> None:
+    with BlockingBetimes("memory://", workers=False) as bt:
+        for name in (name for name in dir(Betimes) if not name.startswith("_") and name not in ("open", "close")):
+            getattr(bt, name)
+
+
+def test_before_and_after_it_is_open_it_says_so() -> None:
+    bt = BlockingBetimes("memory://", workers=False)
+    with pytest.raises(Invalid, match="not open"):
+        bt.tick()
+    with bt:
+        bt.tick()
+    with pytest.raises(Invalid, match="not open"):
+        bt.tick()
+
+
+def test_its_thread_ends_with_it() -> None:
+    before = set(threading.enumerate())
+    with BlockingBetimes("memory://"):
+        assert any(thread.name == "betimes" for thread in threading.enumerate())
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.name == "betimes"]
+
+
+def test_a_store_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r".+"):
+        BlockingBetimes(f"sqlite:///{tmp_path}/no/such/folder/b.db").open()
+    assert not [thread for thread in threading.enumerate() if thread.name == "betimes"]
+
+
+def test_waiting_for_itself_is_refused_and_not_a_deadlock() -> None:
+    bt = BlockingBetimes("memory://", clock=VirtualClock())
+    refused: list[BaseException] = []
+
+    async def again(payload: Any) -> None:
+        await asyncio.sleep(0)
+        try:
+            bt.tick()
+        except Invalid as error:
+            refused.append(error)
+
+    bt.handler("again")(again)
+    with bt:
+        bt.schedules.create(_every_minute("again"))
+        bt.advance(by_s=60)
+    assert "cannot wait for itself" in str(refused[0])
+
+
+def _every_minute(handler: str) -> Any:
+    from betimes.services.schedules import schedule_request
+
+    return schedule_request(
+        {"schedule_id": "s", "cron": "* * * * *", "target": {"kind": "handler", "name": handler}}
+    )  # fmt: skip

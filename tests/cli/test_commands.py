@@ -1,0 +1,197 @@
+"""Commands that end, as real processes: what they answer, and what they exit with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+import pytest
+
+from betimes.core.errors import STATUS
+from tests.cli.running_inside import command as betimes
+
+SCHEDULE = {"cron": "0 8 * * *", "timezone": "Europe/Berlin", "target": {"kind": "handler", "name": "brief"}}
+
+
+def test_a_schedule_is_put_shown_ticked_and_deleted(tmp_path: Path) -> None:
+    body = msgspec.json.encode(SCHEDULE).decode()
+    put = betimes("schedule", "put", "brief", "-", "--json", folder=tmp_path, stdin=body)
+    assert put.json["next_tick_at"]
+    listed = betimes("schedule", "list", "--json", folder=tmp_path)
+    assert [item["schedule_id"] for item in listed.json["items"]] == ["brief"]
+    assert "brief" in betimes("schedule", "list", folder=tmp_path).out
+    assert betimes("schedule", "trigger", "brief", "--json", folder=tmp_path).json["status"] == "fired"
+    assert betimes("schedule", "ticks", "brief", "--json", folder=tmp_path).json["items"][0]["cause"] == "manual"
+    assert betimes("schedule", "disable", "brief", "--json", folder=tmp_path).json["status"] == "paused"
+    assert betimes("schedule", "delete", "brief", "--json", folder=tmp_path).json["status"] == "deleted"
+    gone = betimes("schedule", "show", "brief", "--json", folder=tmp_path)
+    assert (gone.code, gone.problem["code"]) == (STATUS["NOT_FOUND"][1], "NOT_FOUND")
+
+
+def test_an_invalid_definition_names_every_field(tmp_path: Path) -> None:
+    body = '{"cron": "0 8 * * *", "timezone": "Mars/Base", "colour": 1}'
+    refused = betimes("schedule", "put", "brief", "-", "--json", folder=tmp_path, stdin=body)
+    assert refused.code == STATUS["INVALID"][1]
+    assert {error["path"] for error in refused.problem["errors"]} >= {"target", "colour"}
+
+
+def test_tenants_do_not_see_each_other(tmp_path: Path) -> None:
+    body = msgspec.json.encode(SCHEDULE).decode()
+    betimes("schedule", "put", "brief", "-", "--tenant", "acme", folder=tmp_path, stdin=body)
+    assert betimes("schedule", "list", "--json", folder=tmp_path).json["items"] == []
+    assert betimes("schedule", "list", "--json", folder=tmp_path, BETIMES_TENANT="acme").json["items"]
+
+
+def test_sensors_and_intents_have_their_commands(tmp_path: Path) -> None:
+    (tmp_path / "shop.toml").write_text('sensor_type = "push"\n[target]\nkind = "handler"\nname = "brief"\n')
+    assert betimes("sensor", "put", "shop", "shop.toml", "--json", folder=tmp_path).json["status"] == "active"
+    assert betimes("sensor", "list", "--json", folder=tmp_path).json["items"][0]["sensor_id"] == "shop"
+    (tmp_path / "wish.yaml").write_text(
+        "user_id: ana\ntrigger_type: cron\nschedule: {cron: '0 8 * * *'}\naction_type: notify\naction_context: hello\n"
+    )
+    assert betimes("intent", "check", "wish.yaml", "--json", folder=tmp_path).json["next_checks"]
+    assert betimes("intent", "put", "wish", "wish.yaml", "--json", folder=tmp_path).json["enabled"]
+    assert betimes("intent", "list", "--user", "ana", "--json", folder=tmp_path).json["items"][0]["intent_id"] == "wish"
+    (tmp_path / "bad.json").write_text('{"user_id": "ana", "trigger_type": "cron"}')
+    refused = betimes("intent", "check", "bad.json", "--json", folder=tmp_path)
+    assert (refused.code, refused.json["valid"]) == (STATUS["INVALID"][1], False)
+
+
+def test_tick_says_what_is_still_due(tmp_path: Path) -> None:
+    """With nothing to carry the call out, the tick is there and its effect waits."""
+    body = msgspec.json.encode({**SCHEDULE, "cron": "* * * * * *"}).decode()
+    betimes("schedule", "put", "often", "-", folder=tmp_path, stdin=body)
+    while not (told := betimes("tick", "--json", folder=tmp_path).json)["fired"]:
+        assert told["next_due_at"]
+    assert told["fired"] == {"schedule": 1}
+    assert told["next_due_at"]
+    assert set(told["effects"]) >= {"done", "retrying", "dead"}
+    assert "Next:" in betimes("tick", folder=tmp_path).out
+
+
+def test_a_policy_is_checked_applied_and_shown(tmp_path: Path) -> None:
+    (tmp_path / "good.toml").write_text("[scores]\nstart = 40\n")
+    (tmp_path / "bad.toml").write_text("[scores]\nstart = -1\n[weather]\n")
+    refused = betimes("policy", "check", "bad.toml", "--json", folder=tmp_path)
+    assert (refused.code, refused.json["valid"]) == (STATUS["INVALID"][1], False)
+    assert {error["path"] for error in refused.json["errors"]} >= {"weather"}
+    checked = betimes("policy", "check", "good.toml", "--json", folder=tmp_path).json
+    assert [(change["path"], change["to"]) for change in checked["changes"]] == [("scores.start", "40")]
+    assert betimes("policy", "apply", "bad.toml", folder=tmp_path).code == STATUS["INVALID"][1]
+    applied = betimes("policy", "apply", "good.toml", "--json", folder=tmp_path).json
+    assert applied["fingerprint"] == checked["fingerprint"]
+    shown = betimes("policy", "show", "scores", folder=tmp_path).json
+    assert (shown["fingerprint"], shown["effective"]["scores"]["start"]) == (checked["fingerprint"], "40")
+    own = betimes("policy", "apply", "good.toml", "--tenant", "acme", "--json", folder=tmp_path)
+    assert own.json["tenant"] == "acme"
+
+
+def test_verify_names_what_was_changed(tmp_path: Path) -> None:
+    betimes("schedule", "put", "brief", "-", folder=tmp_path, stdin=msgspec.json.encode(SCHEDULE).decode())
+    assert betimes("verify", folder=tmp_path).code == 0
+    with apsw.Connection(str(tmp_path / "betimes.db")) as database:
+        database.execute("UPDATE stream SET alarm_at = alarm_at + 1 WHERE kind = 'schedule'")
+    found = betimes("verify", "--json", folder=tmp_path)
+    assert found.code == STATUS["MALFORMED_ROW"][1]
+    assert "alarm_at" in found.json["findings"][0]["what"]
+
+
+def test_history_is_exported_and_pruned(tmp_path: Path) -> None:
+    body = msgspec.json.encode(SCHEDULE).decode()
+    betimes("schedule", "put", "brief", "-", folder=tmp_path, stdin=body)
+    betimes("schedule", "disable", "brief", folder=tmp_path)
+    exported = betimes("export", "lake", "--json", folder=tmp_path).json
+    assert exported["segments"] >= 2
+    assert list((tmp_path / "lake").rglob("*.parquet"))
+    assert betimes("prune", "--history-days", "0", "--json", folder=tmp_path).json["segments"] >= 2
+    assert betimes("verify", folder=tmp_path).code == 0
+
+
+def test_a_dead_letter_is_listed_retried_and_discarded(tmp_path: Path) -> None:
+    """A channel nobody configured gives up at once."""
+    (tmp_path / "shop.py").write_text(BROKEN)
+    betimes("schedule", "put", "brief", "-", folder=tmp_path, stdin=msgspec.json.encode(SCHEDULE).decode())
+    betimes("schedule", "trigger", "brief", folder=tmp_path)
+    assert betimes("tick", "--app", "shop:bt", "--json", folder=tmp_path).json["effects"]["dead"] == 1
+    (letter,) = betimes("effects", "list", "--status", "dead", "--json", folder=tmp_path).json["items"]
+    assert "on purpose" in letter["last_error"]
+    retried = betimes("effects", "retry", letter["effect_id"], "--json", folder=tmp_path)
+    assert retried.json["status"] == "pending"
+    assert betimes("effects", "discard", letter["effect_id"], folder=tmp_path).code == STATUS["NOT_FOUND"][1]
+    betimes("tick", "--app", "shop:bt", folder=tmp_path)
+    assert betimes("effects", "discard", letter["effect_id"], "--json", folder=tmp_path).code == 0
+    assert betimes("effects", "list", "--json", folder=tmp_path).json["items"] == []
+
+
+BROKEN = """
+from betimes import Betimes, GiveUp
+
+bt = Betimes("sqlite:///betimes.db")
+
+
+@bt.handler("brief")
+def brief(payload):
+    raise GiveUp("on purpose")
+"""
+
+
+def test_a_bad_file_names_every_path_and_ends_with_the_code_of_the_table(tmp_path: Path) -> None:
+    (tmp_path / "betimes.toml").write_text("[server]\nport = 99999\ncolour = 1\n[policy.runs]\nnope = 1\n")
+    for words in (("config",), ("serve",), ("tick",)):
+        refused = betimes(*words, "--json", folder=tmp_path)
+        assert refused.code == STATUS["INVALID"][1]
+        paths = {error["path"] for error in refused.problem["errors"]}
+        assert paths == {"server.port", "server.colour", "policy.runs.nope"}
+    people = betimes("config", folder=tmp_path).err
+    assert all(path in people for path in ("server.port", "server.colour", "policy.runs.nope"))
+
+
+def test_the_configuration_is_shown_without_its_secrets(tmp_path: Path) -> None:
+    (tmp_path / "betimes.toml").write_text(
+        'db = "postgresql://ann:hunter2@db/betimes"\n'
+        '[channels.push]\nkind = "apprise"\nurls = ["tgram://hunter2/chat"]\n'
+        '[channels.crm]\nkind = "webhook"\nurl = "https://crm.example/hook?token=hunter2"\n'
+    )
+    shown = betimes("config", folder=tmp_path)
+    assert shown.json["channels"]["push"]["urls"] == ["tgram://…"]
+    assert "hunter2" not in shown.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("key", "create", "--tenant", "acme", "--scope", "nope"), STATUS["INVALID"][1]),
+        (("key", "create", "--tenant", "a b", "--scope", "admin"), STATUS["INVALID"][1]),
+        (("explain", "nonsense"), STATUS["INVALID"][1]),
+        (("explain", "run:none:1"), STATUS["NOT_FOUND"][1]),
+        (("tick", "--db", "oracle://x"), STATUS["INVALID"][1]),
+        (("tick", "--config", "missing.toml"), STATUS["NOT_FOUND"][1]),
+        (("tick", "--app", "no_such_module:bt"), STATUS["NOT_FOUND"][1]),
+        (("serve", "--dev", "--host", "0.0.0.0"), STATUS["INVALID"][1]),
+        (("serve", "--virtual-clock", "yesterday"), STATUS["INVALID"][1]),
+        (("no-such-command",), 2),
+        (("tick", "--no-such-option"), 2),
+    ],
+)
+def test_every_refusal_has_its_exit_code(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    refused = betimes(*words, folder=tmp_path)
+    assert (refused.code, refused.out) == (code, "")
+    assert refused.err
+
+
+def test_the_demo_tells_of_every_domain_and_leaves_nothing(tmp_path: Path) -> None:
+    told = [msgspec.json.decode(line) for line in betimes("demo", "--json", folder=tmp_path).out.splitlines()]
+    answers: dict[str, list[Any]] = {}
+    for line in told:
+        answers.setdefault(line["scene"].partition(":")[0], []).append(line["answer"])
+    assert answers["Runs"] == ["ALLOW", "SKIP", "DEFER", "SKIP", "succeeded", "succeeded"]
+    assert answers["Notifications"][:5] == ["LATER", "NEVER", "LATER", "LATER", "NOW"]
+    assert answers["Schedules"] == ["fired"] * 4
+    assert answers["Intents"] == ["condition_not_met", "success", "success"]
+    assert answers["Scores"][-2:] == ["game over", "decay_game_over"]
+    assert told[-1]["answer"] == "the same, byte for byte"
+    people = betimes("demo", folder=tmp_path)
+    assert "betimes serve --dev" in people.out
+    assert list(tmp_path.iterdir()) == []
