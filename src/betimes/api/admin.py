@@ -117,7 +117,7 @@ async def whoami(ask: Ask) -> WhoAmI:
     return WhoAmI(own.tenant, own.key_id, own.name, own.scopes, own.expires_at)
 
 
-_OVERRIDES = {"overrides": {"runs": {"account_cooldown_seconds": 600}}}
+_OVERRIDES = {"overrides": {"intents": {"claim_lease_s": 600}}}
 
 ROUTES = (
     Route(
