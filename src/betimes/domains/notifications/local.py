@@ -7,7 +7,8 @@ counted from 1970-01-01 in local dates, and times of day are minutes.
 from __future__ import annotations
 
 from datetime import date, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 
 from whenever import Date, Time, ZonedDateTime
 from whenever import Instant as Moment
@@ -19,12 +20,13 @@ _THURSDAY = 3
 
 
 def is_zone(name: str) -> bool:
-    """Whether the time zone data knows this name."""
-    try:
-        _zoned(0, name)
-    except ValueError:
-        return False
-    return True
+    """Whether it is a zone's name, as it is spelt everywhere: libraries differ on case and on names of this machine."""
+    return name in _zone_names()
+
+
+@cache
+def _zone_names() -> frozenset[str]:
+    return frozenset(files("tzdata").joinpath("zones").read_text().split())
 
 
 def local_us(zone: str, at: Instant) -> int:
