@@ -20,12 +20,14 @@ BOOK = PolicyBook(SECTIONS)
     ("setting", "path"),
     [
         ({"weights": {"hint": 0.4}}, "notifications.weights"),
-        ({"weights": {"hint": 0.35001}}, "notifications.weights"),
+        ({"weights": {"hint": 0.35001}}, "notifications.weights.hint"),
+        ({"weights": {"hint": "NaN"}}, "notifications.weights.hint"),
         ({"event_types": {"SALE": {}}}, "notifications.event_types.SALE.weight"),
         ({"event_types": {"SALE": {"weight": 2}}}, "notifications.event_types.SALE.weight"),
         ({"event_types": {"MESSAGE": {"ai_fallback": 2}}}, "notifications.event_types.MESSAGE.ai_fallback"),
         ({"thresholds": {"never_below": 0.9}}, "notifications.thresholds"),
         ({"hints": {"low": 0.9}}, "notifications.hints"),
+        ({"hints": {"low": 5}}, "notifications.hints.low"),
         ({"hints": {"absent": 0.1}}, "notifications.hints"),
         ({"fatigue": {"day": {"cap": 0}}}, "notifications.fatigue.day.cap"),
         ({"fatigue": {"day": {"span_s": 100_000}}}, "notifications.fatigue.day.span_s"),
@@ -71,6 +73,12 @@ def test_preferences_are_checked_all_at_once() -> None:
         "timezone", "quiet_hours[0]", "digest_windows[0]", "opt_out.event_types[0]", "opt_out.channels[0]",
         "digest_channel", "addresses.push", "addresses.fax",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["Europe/berlin", "utc", "localtime", "posixrules", "right/UTC", ""])
+def test_a_zone_has_one_spelling_and_is_the_same_everywhere(name: str) -> None:
+    with pytest.raises(Invalid, match="no such zone"):
+        inbox().when(SetPreferences(Preferences(timezone=name)))
 
 
 def test_preferences_have_versions() -> None:

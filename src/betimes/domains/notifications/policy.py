@@ -143,7 +143,7 @@ class Weights(_Part, frozen=True):
 
     @cached_property
     def exact(self) -> Factors:
-        return Factors(*map(ten_thousandths, (self.hint, self.ai, self.type, self.recency)))
+        return Factors(*(_share(name, getattr(self, name)) for name in ("hint", "ai", "type", "recency")))
 
 
 class Hints(_Part, frozen=True):
@@ -165,11 +165,11 @@ class Hints(_Part, frozen=True):
     @cached_property
     def exact(self) -> dict[str | None, int]:
         return {
-            "CRITICAL": ten_thousandths(self.critical),
-            "HIGH": ten_thousandths(self.high),
-            "MEDIUM": ten_thousandths(self.medium),
-            "LOW": ten_thousandths(self.low),
-            None: ten_thousandths(self.absent),
+            "CRITICAL": _share("critical", self.critical),
+            "HIGH": _share("high", self.high),
+            "MEDIUM": _share("medium", self.medium),
+            "LOW": _share("low", self.low),
+            None: _share("absent", self.absent),
         }
 
 

@@ -44,8 +44,8 @@ def score(weights: Factors, hint: int, ai: int, kind: int, recent: int, count: i
 
 def ten_thousandths(value: Decimal) -> int:
     """A number from 0 to 1 with at most four decimals, or `ValueError`."""
-    scaled = value * ONE
-    if not 0 <= value <= 1 or scaled != int(scaled):
+    scaled = value * ONE if value.is_finite() else None
+    if scaled is None or not 0 <= value <= 1 or scaled != int(scaled):
         raise ValueError(f"{value} is not a number from 0 to 1 with at most 4 decimals")
     return int(scaled)
 
