@@ -109,6 +109,14 @@ def test_news_older_than_the_recovery_opens_nothing() -> None:
     assert scenario.state.incident, "a recovery from before it says nothing of it"
 
 
+def test_whoever_opens_one_is_not_held_to_a_recovery_of_the_same_instant() -> None:
+    scenario = tenant().when(OpenIncident(600)).when(CloseIncident("global:1")).when(OpenIncident(600))
+    scenario.then(IncidentOpened(Incident("global:3", NINE, NINE + 10 * MINUTE)))
+    inbox().when(OpenIncident(60)).when(CloseIncident("user:1:ann")).when(OpenIncident(60)).then(
+        IncidentOpened(Incident("user:3:ann", NINE, NINE + MINUTE))
+    )
+
+
 def test_a_recovery_that_comes_first_is_remembered() -> None:
     scenario = tenant().when(CloseIncident(at=NINE)).when(OpenIncident(600, at=NINE - 1)).then_nothing()
     scenario.when(CloseIncident()).then_nothing()

@@ -23,10 +23,11 @@ from betimes.domains.notifications.model import (
 def opened(
     current: Incident | None, closed_at: Instant | None, command: OpenIncident, new_id: str, now: Instant
 ) -> IncidentOpened | None:
-    """A new incident, or the running one with a later end. News older than the recovery opens nothing."""
+    """A new incident, or the running one with a later end. News no newer than the recovery opens nothing."""
     at = now if command.at is None else command.at
     ends_at = at + command.ttl_s * SECOND
-    if (closed_at is not None and at <= closed_at) or ends_at <= now:
+    is_old_news = command.at is not None and closed_at is not None and at <= closed_at
+    if is_old_news or ends_at <= now:
         return None
     if current is None or current.ends_at <= now:
         return IncidentOpened(Incident(new_id, at, ends_at, command.reason))
