@@ -169,6 +169,22 @@ def test_a_call_says_when_it_expires() -> None:
     assert effect.payload["expires_at"] == NINE + MINUTE
 
 
+def test_critical_that_has_expired_is_sent_nowhere_and_kept_in_the_feed() -> None:
+    urgent = note(priority="CRITICAL", expires_at=NINE + MINUTE)
+    scenario = inbox().when(urgent, key="a").at(NINE + MINUTE).when(dead(1, "push"))
+    [effect] = scenario.decision.effects
+    assert isinstance(effect, Call)
+    assert (effect.executor, effect.payload["expires_at"]) == ("deliver:email", NINE + MINUTE)
+    scenario.at(NINE + MINUTE + 1).when(dead(2, "email"))
+    scenario.then_effects(Send(FEED, AddMessage("m3", (1,), NINE + MINUTE + 1)))
+    assert in_flight(scenario) == 0
+
+
+def test_expiry_in_shadow_is_not_enforced_by_the_delivery_either() -> None:
+    scenario = inbox(shadow=["expiry"]).when(note(expires_at=NINE - 1), key="a").then_effects(call("push", 1))
+    scenario.then_verdict("NOW", "DEFAULT_PASS")
+
+
 def test_a_dead_letter_that_is_revived_is_on_the_ledger_too() -> None:
     scenario = inbox().when(note(), key="a").when(dead(1, "push"))
     scenario.when(done(1, "push")).then(Delivered("push", NINE, 1, 0)).then_effects()

@@ -31,7 +31,7 @@ from betimes.core.policies import Body, merge
 from betimes.domains.catalogue import DECIDERS, SECTIONS
 from betimes.domains.tenant.model import DEPLOYMENT, RotateWebhookSecret, SetPolicy, TenantState, tenant_stream
 from betimes.effects.channels import Channels, ChannelSettings, LogChannel
-from betimes.effects.delivery import delivery_executors
+from betimes.effects.delivery import CHANNELS, delivery_executors
 from betimes.effects.enrichment import Enrichment
 from betimes.effects.evaluators import Evaluators
 from betimes.effects.handlers import Handlers
@@ -176,7 +176,7 @@ class Betimes:
         executors = {
             **self._handlers.executors(),
             **self._evaluators.executors(),
-            **delivery_executors(self._store, channels),
+            **delivery_executors(self._store, channels, {*CHANNELS, *self.settings.channels.names}),
             "sweep": sweeper(lambda: self.engine),
         }
         if webhooks:

@@ -74,6 +74,11 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     channels: Mapping[str, Channel] = {}
     tenants: Mapping[str, Mapping[str, Channel | None]] = {}
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Every channel that anybody has."""
+        return frozenset(self.channels).union(*self.tenants.values())
+
     def of(self, tenant: str, channel: str) -> Channel | None:
         own = self.tenants.get(tenant, {})
         return own[channel] if channel in own else self.channels.get(channel)

@@ -6,6 +6,7 @@ from betimes.core.deciders import Decision, Settled
 from betimes.domains.endings import TargetSettled
 from betimes.domains.notifications.drafting import Draft
 from betimes.domains.notifications.model import ChannelFailed, Delivered, Delivery, InboxState, Rerouted
+from betimes.domains.notifications.policy import IN_APP
 
 _ERROR_CHARS = 200
 
@@ -28,12 +29,15 @@ def settled(draft: Draft, inbox: InboxState, end: Settled) -> Decision:
 
 
 def _go_on(draft: Draft, delivery: Delivery, channel: str, error: str) -> None:
-    """Nothing else of it is under way: the next channel, if there is one."""
+    """Nothing else of it is under way: the next channel, if there is one. What has expired is only kept in the feed."""
     if not delivery.rest:
         draft.fail(delivery.refs, channel, error)
         return
-    following, *rest = delivery.rest
-    again = draft.launch(delivery.refs, (following,), tuple(rest), digest=delivery.digest)
+    is_late = delivery.expires_at is not None and delivery.expires_at < draft.now
+    following, *rest = (IN_APP,) if is_late else delivery.rest
+    again = draft.launch(
+        delivery.refs, (following,), tuple(rest), digest=delivery.digest, expires_at=delivery.expires_at
+    )
     items = tuple(ref.item for ref in delivery.refs)
     draft.events.append(Rerouted(items, following, draft.now, again))
     draft.arrived(delivery.refs, (following,))

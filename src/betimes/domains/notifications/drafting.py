@@ -77,7 +77,7 @@ class Draft:
         arrived = IN_APP in channels
         if not pending:
             return None
-        return Delivery(self.version, refs, tuple(pending), () if arrived else rest, arrived, digest)
+        return Delivery(self.version, refs, tuple(pending), () if arrived else rest, arrived, digest, expires_at)
 
     def _call(
         self, channel: str, segments: tuple[int, ...], has_rest: bool, digest: bool, expires_at: Instant | None

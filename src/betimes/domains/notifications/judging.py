@@ -25,13 +25,12 @@ _CHANCES_MAX = 16
 
 
 class Fate(msgspec.Struct, frozen=True, gc=False):
-    """What becomes of an item. `forced`: it goes out whether or not a channel has room."""
+    """What becomes of an item."""
 
     answer: Outcome
     reason: str
     until_at: Instant | None = None
     digest: bool = False
-    forced: bool = False
 
 
 class Judgement(msgspec.Struct, frozen=True, gc=False):
@@ -60,7 +59,7 @@ def fate_of(case: Case, verdict: Verdict) -> Fate:
     """What follows from the rules' answer, counting how often the item was put off."""
     reason = verdict.reasons[0]
     if verdict.answer == "NOW":
-        return Fate("NOW", reason, forced=reason != "DEFAULT_PASS")
+        return Fate("NOW", reason)
     if verdict.answer == "NEVER":
         return Fate("NEVER", reason)
     if reason == "DIGEST_ELIGIBLE":
@@ -75,8 +74,7 @@ def _exhausted(case: Case) -> Fate:
     until = case.next_digest(case.now) if _after_deferrals(case) == "digest" else None
     if until is not None:
         return Fate("LATER", "DEFER_EXHAUSTED", until, digest=True)
-    dropped = _after_deferrals(case) == "drop"
-    return Fate("NEVER" if dropped else "NOW", "DEFER_EXHAUSTED", forced=not dropped)
+    return Fate("NEVER" if _after_deferrals(case) == "drop" else "NOW", "DEFER_EXHAUSTED")
 
 
 def _after_deferrals(case: Case) -> AfterDeferrals:
@@ -175,15 +173,13 @@ class Route(msgspec.Struct, frozen=True, gc=False):
     rest: tuple[str, ...] = ()
 
 
-def route_of(judgement: Judgement) -> Route:
-    case, fate = judgement.case, judgement.fate
+def route_of(case: Case) -> Route:
+    """What goes out prefers channels with room; whether their being full stops it was for the rules to say."""
     if case.is_critical:
         return _critical_route(case)
     allowed = case.open_channels or case.item.channels
-    roomy = tuple(filter(case.has_room, allowed))
-    if _delivers_all(case):
-        return Route(roomy or allowed)
-    return Route((roomy or allowed)[:1]) if fate.forced or roomy else Route(allowed[:1])
+    channels = tuple(filter(case.has_room, allowed)) or allowed
+    return Route(channels if _delivers_all(case) else channels[:1])
 
 
 def _critical_route(case: Case) -> Route:

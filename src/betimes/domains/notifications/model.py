@@ -132,6 +132,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     rest: tuple[str, ...] = ()
     delivered: bool = False
     digest: bool = False
+    expires_at: Instant | None = None
 
 
 class InboxState(msgspec.Struct, frozen=True, omit_defaults=True):

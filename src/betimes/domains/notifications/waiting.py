@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from betimes.core.deciders import Decision
 from betimes.core.instants import DAY, Instant
-from betimes.core.verdicts import Answer, Verdict
+from betimes.core.verdicts import Verdict
 from betimes.domains.notifications.case import RANK, Case
 from betimes.domains.notifications.drafting import Draft, ref_of
 from betimes.domains.notifications.judging import Judgement, judged, route_of
@@ -58,9 +58,10 @@ def carry_out(draft: Draft, inbox: InboxState, judgement: Judgement, *, is_new: 
 
 
 def release(draft: Draft, judgement: Judgement, is_new: bool) -> tuple[str, ...]:
-    case, route = judgement.case, route_of(judgement)
+    case, route = judgement.case, route_of(judgement.case)
     item, refs = case.item, (ref_of(case.item),)
-    delivery = draft.launch(refs, route.first, route.rest, expires_at=item.expires_at)
+    expires_at = None if "expiry" in draft.policy.shadowed else item.expires_at
+    delivery = draft.launch(refs, route.first, route.rest, expires_at=expires_at)
     exact, near = (item.exact, item.near) if is_new else ("", None)
     draft.events.append(
         Released(
@@ -170,8 +171,7 @@ def _release_digest(draft: Draft, inbox: InboxState, shared: Incident | None) ->
         draft.events.append(Digested(item.version, item.event_id, (*item.reasons, "DIGEST_RELEASED")))
     draft.events.append(DigestReleased(draft.now, channel, delivery))
     draft.arrived(refs, (channel,))
-    answer: Answer = "NOW"
-    return draft.decision(Verdict(answer, ("DIGEST_RELEASED",)))
+    return draft.decision(Verdict("NOW", ("DIGEST_RELEASED",)))
 
 
 def _stopped_by(case: Case) -> str | None:
