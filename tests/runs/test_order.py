@@ -176,6 +176,11 @@ def test_reported_actions_saturate_until_the_day_is_over() -> None:
     scenario.at("2026-01-06T00:00:00Z").when(signal(), key="k3").then_verdict("NOW", "WITHIN_LIMITS")
 
 
+def test_a_score_the_caller_sends_holds_instead_of_the_reported_actions() -> None:
+    scenario = account(action_cap=1).when(ReportActions(1, NINE))
+    scenario.when(signal(action_saturation_score=Decimal("0.5")), key="k1").then_verdict("NOW", "WITHIN_LIMITS")
+
+
 @pytest.mark.parametrize(
     ("actions", "cap", "score"), [(1, 3, "0.333333"), (99_999, 100_000, "0.99999"), (3, 3, "1"), (30, 3, "10")]
 )

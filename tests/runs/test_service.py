@@ -292,6 +292,16 @@ async def test_the_state_of_an_account(backend: Backend, tmp_path: Path) -> None
             await w.runs.report_actions("acct", ActionsRequest(1, moment(w.clock() + 1)))
 
 
+async def test_the_runs_of_the_hour_are_those_of_all_types_that_were_allowed(backend: Backend, tmp_path: Path) -> None:
+    registry = {"OTHER": entry(), "SLOW": entry(cooldown_seconds=9_000)}
+    async with runs_world(backend, tmp_path, runs={"registry": registry}) as w:
+        for key, type in (("k1", "SIGNAL_ARRIVED"), ("k2", "OTHER"), ("k3", "SIGNAL_ARRIVED"), ("k4", "SLOW")):
+            await w.trigger(key, type)
+        assert (await w.runs.run_state("acct")).run_count_this_hour == 2
+        w.clock.advance(3_600)
+        assert (await w.runs.run_state("acct")).run_count_this_hour == 0
+
+
 async def test_runs_are_listed_newest_first_and_in_pages(backend: Backend, tmp_path: Path) -> None:
     async with runs_world(backend, tmp_path, runs={"registry": {"OTHER": entry()}}) as w:
         for place in range(5):

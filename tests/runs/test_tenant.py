@@ -127,6 +127,15 @@ def test_the_tenants_budget_is_shared_and_charged_by_allowed_runs_alone() -> Non
     tenant.ask("d", NINE + 15 * HOUR).then_verdict("NOW", "WITHIN_LIMITS")
 
 
+def test_a_tier_may_have_a_budget_of_the_tenant_of_its_own() -> None:
+    tenant = Tenant(tenant_daily_run_budget=9, tiers={"free": {"tenant_daily_run_budget": 1}})
+    tenant.ask("a", NINE).then_verdict("NOW", "WITHIN_LIMITS")
+    tenant.ask("b", NINE, tenant_tier="free").then_verdict("NEVER", "BUDGET_EXHAUSTED")
+    tenant.ask("c", NINE).then_verdict("NOW", "WITHIN_LIMITS")
+    tenant.ask("d", NINE + 15 * HOUR - 1, tenant_tier="free").then_verdict("NEVER", "BUDGET_EXHAUSTED")
+    tenant.ask("d", NINE + 15 * HOUR, tenant_tier="free").then_verdict("NOW", "WITHIN_LIMITS")
+
+
 def test_a_run_a_schedule_asked_for_is_held_with_the_account() -> None:
     policy = PolicyBook(SECTIONS).effective({"runs": CAPPED})
     run = StreamId("tenant", "run", "run_1")
