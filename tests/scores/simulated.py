@@ -162,7 +162,7 @@ class Life:
         if event["score"] != self.score:
             yield "an interaction changed the score"
         if event.get("counted", True):
-            if event["interacted_at"] < self.base_at and self.base_at <= event["at"]:
+            if event["interacted_at"] < self.base_at:
                 yield "an interaction went backwards"
             self.base_at = event["interacted_at"]
 
@@ -193,6 +193,8 @@ class Life:
             if event.get("interacted_at", 0) < self.base_at or event.get("interacted_at", 0) > segment.at:
                 yield "leaving a pause did not start grace afresh"
             self.base_at = event.get("interacted_at", 0)
+        elif self.status not in PAUSED and self.chapter != event["chapter"]:
+            self.applied_at = segment.at  # whatever came before is not charged at the new terms
         self.status, self.chapter = event["status"], event["chapter"]
 
     def on_scoreadjusted(self, event: Any, segment: Segment, policy: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,16 @@ from betimes.domains.scores.model import (
     CreateScore,
     Decayed,
     GameOver,
+    Interact,
     Rescheduled,
     ScoreAdjusted,
     SetStatus,
     StatusChanged,
 )
 from tests.scores.scene import SWEEP, T0, hours, left, nobody, score
+
+CALM = nobody(stages=[{"name": "calm", "grace_hours": 1, "rate": 1, "daily_cap": 5}]).policy
+"""It has none of the chapters."""
 
 # -- pauses
 
@@ -70,6 +75,17 @@ def test_a_change_of_chapter_first_applies_what_is_owed_at_the_old_rate() -> Non
     assert left(scenario) == Decimal("48.4")
     scenario.at(hours(36)).when(SWEEP).then_nothing()
     assert left(scenario.at(hours(46)).when(SWEEP)) == Decimal("42.4")
+
+
+def test_time_in_the_grace_of_the_old_chapter_is_not_charged_at_the_new_rate() -> None:
+    scenario = score(chapter=2).at(hours(30)).when(SetStatus("active", chapter=1)).when(SWEEP).then_nothing()
+    assert left(scenario.at(hours(31)).when(SWEEP)) == Decimal("49.2")
+
+
+def test_time_beyond_the_daily_cap_of_the_old_chapter_is_not_charged_at_the_new_rate() -> None:
+    scenario = score().at(hours(43)).when(SWEEP).at(hours(47)).when(SetStatus("active", chapter=2))
+    scenario.when(SWEEP).then_nothing()
+    assert left(scenario.at(hours(48)).when(SWEEP)) == Decimal("34.4")
 
 
 def test_a_score_at_0_cannot_be_made_active() -> None:
@@ -140,9 +156,42 @@ def test_a_score_that_is_not_due_any_more_is_put_back() -> None:
 
 def test_a_score_whose_stage_is_gone_fails_until_it_is_moved() -> None:
     scenario = score(chapter=5)
-    scenario.policy = nobody(stages=[{"name": "calm", "grace_hours": 1, "rate": 1, "daily_cap": 5}]).policy
+    scenario.policy = CALM
     with pytest.raises(ValueError, match="no stage 5"):
         scenario.at(hours(200)).when(SWEEP)
     scenario.when(SetStatus("active", chapter="calm"))
     assert scenario.state
     assert scenario.state.chapter == "calm"
+
+
+@pytest.mark.parametrize("command", [Interact("text"), AdjustScore("why", delta=POINT)])
+def test_what_must_settle_first_is_refused_when_the_stage_is_gone(command: Any) -> None:
+    scenario = score(chapter=5)
+    scenario.policy = CALM
+    scenario.at(hours(200)).when(command).then_refused("UNKNOWN_STAGE")
+
+
+def test_a_pause_times_out_though_the_stage_is_gone_and_the_score_can_be_moved() -> None:
+    scenario = score(chapter=5).when(SetStatus("boss_fight", timeout_s=3600))
+    scenario.policy = CALM
+    scenario.wakes().then(StatusChanged("active", 5, 50 * POINT, "timeout", hours(1), due_at=hours(1)))
+    scenario.when(SetStatus("active", chapter="calm"))
+    assert scenario.state
+    assert scenario.state.chapter == "calm"
+
+
+def test_a_score_at_0_is_never_due_also_when_its_status_is_not_a_pause_any_more() -> None:
+    scenario = score(3).at(hours(40)).when(SWEEP)
+    scenario.policy = nobody(paused_statuses=["over"], game_over_status="over").policy
+    scenario.when(Interact("text"))
+    assert scenario.state
+    assert scenario.state.due_at is None
+
+
+def test_a_reply_is_the_state_also_when_a_pause_that_times_out_is_not_one_any_more() -> None:
+    scenario = score().when(SetStatus("boss_fight", timeout_s=200 * 3600))
+    scenario.policy = nobody(active_statuses=["active", "boss_fight"], paused_statuses=["game_over"]).policy
+    scenario.at(hours(30)).when(Interact("text"))
+    assert scenario.decision.reply.state == scenario.state
+    assert scenario.state
+    assert scenario.state.paused_until_at == hours(200)

@@ -239,6 +239,12 @@ def test_an_interaction_never_goes_backwards() -> None:
     assert scenario.state.interacted_at == hours(10)
 
 
+def test_an_interaction_from_before_creation_does_not_move_grace_back() -> None:
+    scenario = nobody().when(CreateScore()).when(Interact("text", hours(-72))).when(SWEEP).then_nothing()
+    assert scenario.state
+    assert (scenario.state.interacted_at, scenario.state.due_at) == (T0, hours(24) + 4_500)
+
+
 def test_an_interaction_from_the_future_or_of_no_known_kind_is_refused() -> None:
     score().when(Interact("text", T0 + 1)).then_refused("IN_THE_FUTURE")
     score().when(Interact("smoke")).then_refused("UNKNOWN_INTERACTION")

@@ -39,6 +39,7 @@ from betimes.domains.scores.policy import ScoresPolicy
 from betimes.domains.scores.rules import (
     RULES,
     Paid,
+    UnknownStage,
     case_of,
     crossings,
     due_of,
@@ -150,8 +151,10 @@ def _interact(view: View[ScoreState], asked: Interact, policy: Policy, now: Inst
     if not counted:
         happened = Interacted(asked.interaction, at, state.score, False)
         return Decision((*begun, happened), reply=Reply(state, created=bool(begun)))
+    if refusal := _stage_gone(state, scores):
+        return refusal
     paid = settled(state, scores, at)
-    tended = replace(paid.state, interacted_at=max(at, paid.state.interacted_at or at))
+    tended = replace(paid.state, interacted_at=max(at, paid.state.base_at))
     tended = rescheduled(tended, scores)
     happened = Interacted(asked.interaction, at, tended.score, True, tended.interacted_at, tended.due_at)
     events = (*begun, *paid.events, happened)
@@ -182,16 +185,31 @@ def _changed(
     view: View[ScoreState], policy: Policy, state: ScoreState, changed: StatusChanged, before: tuple[Event, ...],
     decay: Decayed | None, now: Instant,
 ) -> Decision:  # fmt: skip
-    after = fold(state, changed)
-    changed = replace(changed, due_at=due_of(after, policy[ScoresPolicy]))
+    scores = policy[ScoresPolicy]
+    changed = replace(changed, applied_at=_counted_until(state, fold(state, changed), scores, now))
+    changed = replace(changed, due_at=due_of(fold(state, changed), scores))
     events = (*before, changed)
     return Decision(events, effects=_hooks(view, policy, events, now), reply=Reply(fold(state, changed), decay))
 
 
+def _counted_until(before: ScoreState, after: ScoreState, policy: ScoresPolicy, now: Instant) -> Instant | None:
+    """A new stage's terms count from now on: time that cost nothing at the old ones is not charged at the new."""
+    if after.chapter == before.chapter or after.status in policy.paused:
+        return None
+    from_at = max(after.base_at + policy.terms[after.chapter].grace_us, after.applied_at or 0)
+    return now if from_at < now else None
+
+
 def _time_out(state: ScoreState, policy: ScoresPolicy) -> Decision:
-    """The pause ends at the instant it was to end at, however late the alarm rings."""
-    changed = StatusChanged(policy.active_statuses[0], state.chapter, state.score, TIMEOUT, state.paused_until_at)
-    return Decision((replace(changed, due_at=due_of(fold(state, changed), policy)),))
+    """The pause ends at the instant it was to end at, however late the alarm rings.
+
+    If the stage is gone from the policy the score is due at once, so that the next sweep tells of it; a wake that
+    failed would also stand before the command that moves it.
+    """
+    ends_at = state.paused_until_at
+    changed = StatusChanged(policy.active_statuses[0], state.chapter, state.score, TIMEOUT, ends_at)
+    due_at = due_of(fold(state, changed), policy) if state.chapter in policy.terms else ends_at
+    return Decision((replace(changed, due_at=due_at),))
 
 
 def _adjust(
@@ -200,6 +218,8 @@ def _adjust(
     scores = policy[ScoresPolicy]
     if (asked.delta is None) == (asked.score is None):
         return Refusal("NOT_ONE_AMOUNT", "give one of delta and score")
+    if refusal := _stage_gone(state, scores):
+        return refusal
     paid = settled(state, scores, now)
     before = paid.state.score
     wanted = before + asked.delta if asked.delta is not None else asked.score or 0
@@ -223,6 +243,13 @@ def _unknown(status: str, chapter: int | str, policy: ScoresPolicy) -> Refusal |
     if chapter not in policy.terms:
         return Refusal("UNKNOWN_STAGE", f"the policy knows no stage {chapter!r}")
     return None
+
+
+def _stage_gone(state: ScoreState, policy: ScoresPolicy) -> Refusal | None:
+    """What is owed cannot be told when the policy does not know the score's stage any more."""
+    if state.status in policy.paused or state.chapter in policy.terms:
+        return None
+    return Refusal("UNKNOWN_STAGE", str(UnknownStage(state.chapter)))
 
 
 def _in_the_future(at: Instant, now: Instant) -> Refusal:
@@ -279,6 +306,7 @@ def fold(state: ScoreState | None, event: Events) -> ScoreState:
             return replace(
                 state, status=event.status, chapter=event.chapter, due_at=event.due_at,
                 interacted_at=state.interacted_at if event.interacted_at is None else event.interacted_at,
+                applied_at=state.applied_at if event.applied_at is None else event.applied_at,
                 paused_until_at=event.paused_until_at,
             )  # fmt: skip
         case ScoreAdjusted():

@@ -128,6 +128,8 @@ class StatusChanged(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     interacted_at: Instant | None = None
     paused_until_at: Instant | None = None
     due_at: Instant | None = None
+    applied_at: Instant | None = None
+    """From when a new stage's terms count, if that is not when its grace ends."""
 
 
 class ScoreAdjusted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):

@@ -14,18 +14,21 @@ from betimes.core.instants import Instant
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
 from betimes.domains.scores.amounts import Micro
 from betimes.domains.scores.decay import Owed, Terms, next_loss_at, owed
-from betimes.domains.scores.model import Decayed, GameOver, ScoreState, ThresholdCrossed
+from betimes.domains.scores.model import Chapter, Decayed, GameOver, ScoreState, ThresholdCrossed
 from betimes.domains.scores.policy import ScoresPolicy
 
 
 class UnknownStage(ValueError):
     """The policy in force does not know the score's stage any more."""
 
+    def __init__(self, chapter: Chapter) -> None:
+        super().__init__(f"the policy has no stage {chapter!r}; put it back, or move the score to another")
+
 
 def terms_of(state: ScoreState, policy: ScoresPolicy) -> Terms:
     terms = policy.terms.get(state.chapter)
     if terms is None:
-        raise UnknownStage(f"the policy has no stage {state.chapter!r}; put it back, or move the score to another")
+        raise UnknownStage(state.chapter)
     return terms
 
 
@@ -71,7 +74,7 @@ def case_of(state: ScoreState, policy: ScoresPolicy, until_at: Instant) -> Case:
 
 def due_of(state: ScoreState, policy: ScoresPolicy) -> Instant | None:
     """When a score next wants a sweep: when there is something to take, and not too soon after the last."""
-    if state.status in policy.paused:
+    if state.status in policy.paused or state.score == 0:
         return None
     return _due_after(terms_of(state, policy), state.base_at, state.applied_at, policy)
 
@@ -112,7 +115,7 @@ def settled(state: ScoreState, policy: ScoresPolicy, until_at: Instant) -> Paid:
     )  # fmt: skip
     after = ScoreState(
         left, state.chapter, state.status if left else policy.game_over_status, state.created_at, state.interacted_at,
-        debt.to_at, due_at,
+        debt.to_at, due_at, state.paused_until_at if left else None,
     )  # fmt: skip
     if left > policy.level_max or state.score <= policy.level_min:
         crossed: tuple[ThresholdCrossed, ...] = ()
