@@ -1,4 +1,4 @@
-"""A timing rule of one's own on the betimes kernel, start to end: `make run`.
+"""A timing rule of one's own on the betimes kernel, start to end: `python examples/kernel.py`.
 
 An assistant may nudge a person at most once in two hours. A nudge that comes too soon is not dropped: it waits for its
 time, survives restarts, and is never sent twice. Everything runs on an embedded SQLite file, in virtual time.

@@ -38,7 +38,6 @@ def command(*words: str, folder: Path, stdin: str = "", **environment: str) -> S
     with (
         chdir(folder),
         patch("sys.path", [*sys.path]),
-        patch.dict("sys.modules"),  # an application named by --app is loaded anew each time
         patch.dict("os.environ", environment),
         patch("sys.stdin", io.StringIO(stdin)),
         redirect_stdout(out),
@@ -48,4 +47,11 @@ def command(*words: str, folder: Path, stdin: str = "", **environment: str) -> S
             code = main(Wired(), words)
         except SystemExit as ended:
             code = int(ended.code or 0)
+    for name in [name for name, module in sys.modules.items() if _is_in(folder, module)]:
+        del sys.modules[name]  # an application named by --app is loaded anew each time
     return Said(code, out.getvalue(), err.getvalue())
+
+
+def _is_in(folder: Path, module: object) -> bool:
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and Path(file).parent == folder

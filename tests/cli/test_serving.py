@@ -84,6 +84,17 @@ def test_either_signal_ends_it_well(tmp_path: Path, number: signal.Signals) -> N
         assert server.process.wait(30) == 0
 
 
+def test_an_open_stream_of_verdicts_does_not_keep_it_from_ending(tmp_path: Path) -> None:
+    """It would be waited for an hour otherwise."""
+    words = ("serve", "--dev", "--port", "0", "--db", "memory://")
+    with serving(*words, folder=tmp_path, BETIMES_ENGINE__DRAIN_S="3600") as server:
+        reader = http.client.HTTPConnection("127.0.0.1", server.told["port"], timeout=30)
+        reader.request("GET", "/v1/verdicts/stream")
+        assert reader.getresponse().status == 200
+        assert server.stop() == 0
+        reader.close()
+
+
 def test_two_roles_share_one_file(tmp_path: Path) -> None:
     """The API writes, the worker carries out; neither does the other's work."""
     (tmp_path / "shop.py").write_text(SHOP)

@@ -91,6 +91,7 @@ async def _answer(serving: Serving, listener: socket.socket, stopping: asyncio.E
         })  # fmt: skip
         await asyncio.wait({serving_task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        application.state.process.streams.close()
         server.should_exit = True
         stop_task.cancel()
         await serving_task

@@ -1,0 +1,66 @@
+"""Write the commands and their options into docs/cli.md, between its markers, from the code.
+
+python docs/build_cli.py
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+from cyclopts import App
+
+from betimes.cli.main import COMMANDS, application
+from betimes.cli.options import At, Tenant
+
+PAGE = Path(__file__).parent / "cli.md"
+START, END = "<!-- commands -->\n", "<!-- /commands -->\n"
+SHARED = {f"--{name.replace('_', '-')}" for kind in (At, Tenant) for name in kind.__dataclass_fields__}
+
+
+def commands() -> Iterator[tuple[str, App]]:
+    """Every command that does something, by its full name."""
+    app = application()
+    for name in COMMANDS:
+        group = app[name]
+        below = [inner for inner in group if not inner.startswith("-")]
+        if not below:
+            yield name, group
+        for inner in below:
+            yield f"{name} {inner}", group[inner]
+
+
+def written() -> str:
+    """The commands as Markdown."""
+    return "\n".join(_section(name, command) for name, command in commands())
+
+
+def _section(name: str, command: App) -> str:
+    function = command.default_command
+    assert function is not None
+    sentence = (inspect.getdoc(function) or "").split("\n\nParameters\n")[0].replace("\n\n", "\n")
+    arguments = command.assemble_argument_collection(parse_docstring=True)
+    places = [found.name if found.required else f"[{found.name}]" for found in arguments if found.index is not None]
+    own = {name.replace("_", "-") for name in inspect.signature(function).parameters}
+    lines = [f"### `{' '.join(['betimes', name, *places])}`", "", sentence, ""]
+    told = [found for found in arguments if found.index is not None or found.name.removeprefix("--") in own]
+    lines += [f"- `{found.name}`: {' '.join(found.parameter.help.split())}" for found in told if found.parameter.help]
+    shared = sorted(
+        found.name for found in arguments if found.name in SHARED and found.name.removeprefix("--") not in own
+    )
+    if shared:
+        lines.append(f"- {', '.join(f'`{option}`' for option in shared)}: as above")
+    return "\n".join(lines) + "\n"
+
+
+def page_with(section: str) -> str:
+    """The page with this between its markers."""
+    text = PAGE.read_text()
+    before, _, rest = text.partition(START)
+    _, _, after = rest.partition(END)
+    return f"{before}{START}\n{section}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page_with(written()))

@@ -1,0 +1,133 @@
+"""The pages say what is there, and what they tell people to type works as it is written."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+
+from betimes.app.configuration import Configuration, configured, file_body
+from betimes.testing import fixtures
+from tests.cli.running import environment, serving
+
+ROOT = Path(__file__).parent.parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def builder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("build_cli", ROOT / "docs" / "build_cli.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_command_and_option_is_documented() -> None:
+    made = builder()
+    assert made.PAGE.read_text() == made.page_with(made.written()), "run python docs/build_cli.py"
+    names = {name for name, _ in made.commands()}
+    assert {"serve", "key create", "tick", "sweep", "worker", "effects retry", "policy check", "demo"} <= names
+
+
+def in_path() -> dict[str, str]:
+    """An environment in which `betimes` is the one of this Python."""
+    return environment(PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the README's commands are for curl")
+def test_the_readmes_commands_work_as_they_are_written(tmp_path: Path) -> None:
+    start, ask, look = blocks(README, "sh")
+    assert start.splitlines() == ["pip install 'betimes[server]'", "betimes serve --dev"]
+    with serving("serve", "--dev", folder=tmp_path, BETIMES_SERVER__PORT="0") as server:
+        asked = _shell(ask.replace("http://127.0.0.1:8080", server.url), tmp_path)
+        verdicts = [msgspec.json.decode(body) for body in asked.replace("}{", "}\n{").splitlines()]
+        assert [(verdict["result"], verdict["reason"]) for verdict in verdicts] == [
+            ("ALLOW", "WITHIN_LIMITS"),
+            ("SKIP", "DEBOUNCED"),
+        ]
+        looked = _shell(look, tmp_path)
+    assert "bt_acme~" in looked
+    assert "WITHIN_LIMITS" in looked
+    assert "True" in looked
+
+
+def _shell(script: str, folder: Path) -> str:
+    command = ["/bin/sh", "-e", "-c", script]
+    ended = subprocess.run(command, cwd=folder, env=in_path(), capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("containing", "says"), [("quick_start", "NOW"), ("mornings", "")], ids=["library", "virtual time"]
+)
+def test_the_readmes_programs_run(tmp_path: Path, containing: str, says: str) -> None:
+    (program,) = [block for block in blocks(README, "python") if containing in block]
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert says in ended.stdout
+
+
+def test_the_page_on_testing_is_tested() -> None:
+    month, _, night = blocks((ROOT / "docs" / "testing.md").read_text(), "python")
+    names: dict[str, Any] = {}
+    exec(month, names)
+    exec(night, names)
+    from betimes import BlockingBetimes, VirtualClock
+
+    with BlockingBetimes("memory://", clock=VirtualClock()) as bt:
+        names["test_ana_sleeps"](bt)
+
+
+def test_every_fixture_is_documented() -> None:
+    page = (ROOT / "docs" / "testing.md").read_text()
+    made = [name for name, found in vars(fixtures).items() if type(found).__name__ == "FixtureFunctionDefinition"]
+    assert len(made) == 4
+    assert all(f"`{name}`" in page for name in made)
+
+
+def test_the_configuration_on_its_page_is_valid_and_names_every_section(tmp_path: Path) -> None:
+    (example,) = blocks((ROOT / "docs" / "configuration.md").read_text(), "toml")
+    (tmp_path / "betimes.toml").write_text(example)
+    body = file_body(tmp_path / "betimes.toml")
+    configured(body)
+    assert set(body) == set(Configuration.__struct_fields__)
+
+
+def test_what_is_public_is_named_twice_alike() -> None:
+    """Once for type checkers, once for what is loaded when it is used."""
+    import ast
+
+    import betimes
+
+    tree = ast.parse(Path(betimes.__file__).read_text())
+    (typed,) = [node for node in tree.body if isinstance(node, ast.If)]
+    imported = {
+        alias.name: node.module for node in typed.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert imported == betimes._PLACES
+    assert set(betimes.__all__) == set(imported)
+    assert all(getattr(betimes, name) is not None for name in betimes.__all__)
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    command = [sys.executable, "-c", "import sys, betimes; print([n for n in sys.modules if n.startswith('betimes.')])"]
+    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.strip() == "[]"
