@@ -7,6 +7,7 @@ from typing import Any
 from betimes.core.instants import Instant
 from betimes.core.policies import PolicyBook
 from betimes.core.streams import StreamId
+from betimes.domains.runs.account import fold_quota
 from betimes.domains.runs.admission import needs
 from betimes.domains.runs.counters import QuotaState, SlotPromised, SlotReturned, SlotTaken
 from betimes.domains.runs.model import AccountState, RequestRun
@@ -158,3 +159,9 @@ def test_a_promise_is_given_back_when_its_type_has_left_the_registry() -> None:
     scenario.policy = account(tenant_daily_run_budget=9).policy
     scenario.wakes().then_verdict("NEVER", "UNKNOWN_TRIGGER_TYPE")
     scenario.then_also(QUOTA, SlotReturned("CUSTOM", NINE + HOUR, NINE + HOUR))
+
+
+def test_the_shared_counters_keep_only_the_last_hour() -> None:
+    first = fold_quota(None, SlotTaken("SIGNAL_ARRIVED", NINE))
+    later = fold_quota(first, SlotTaken("POSTURE_CHANGE", NINE + 2 * HOUR))
+    assert list(later.taken_by_type) == ["POSTURE_CHANGE"]

@@ -12,6 +12,9 @@ from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, TenantState, ten
 from betimes.services.caller import Service
 from betimes.services.runs_views import RegistryEntry, RegistryView
 
+TRIES_MAX = 5
+"""How often a change without a version is made again when somebody else changed the policy meanwhile."""
+
 
 class Registry(Service):
     """The trigger types of a tenant."""
@@ -27,27 +30,40 @@ class Registry(Service):
         names = [entry.trigger_type for entry in entries]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise Invalid(f"{', '.join(twice)} is there twice", tuple(("entries", f"{name} twice") for name in twice))
-        own = tenant_stream(self.caller.tenant)
-        at = await self._policy_version()
-        state: TenantState | None = await self.state(own)
+        for _ in range(TRIES_MAX):
+            overrides, at = await self._overrides(entries)
+            await self._demand_working(overrides, names)
+            command = SetPolicy(overrides, expected_version=at if version is None else version)
+            try:
+                await self.submit(tenant_stream(self.caller.tenant), command)
+            except Refused as refusal:
+                if version is not None:
+                    raise VersionMismatch(str(refusal)) from None
+            else:
+                return await self.registry()
+        raise VersionMismatch("the policy is changed all the time; try again")
+
+    async def _overrides(self, entries: list[RegistryEntry]) -> tuple[dict[str, Any], int]:
+        """The tenant's policy with these entries in it, and the version that was changed."""
+        state: TenantState | None = await self.state(tenant_stream(self.caller.tenant))
         overrides = dict(state.policy) if state else {}
         registry = {entry.trigger_type: _body(entry) for entry in entries}
-        overrides["runs"] = {**overrides.get("runs", {}), "registry": registry}
+        return overrides | {"runs": {**overrides.get("runs", {}), "registry": registry}}, _version(state)
+
+    async def _demand_working(self, overrides: dict[str, Any], names: list[str]) -> None:
         deployment: TenantState | None = await self.state(DEPLOYMENT)
         try:
             self.engine.book.effective(deployment.policy if deployment else {}, overrides)
         except Invalid as error:
             problems = tuple((_entry_path(path, names), message) for path, message in error.problems)
             raise Invalid(str(error), problems) from None
-        try:
-            await self.submit(own, SetPolicy(overrides, expected_version=at if version is None else version))
-        except Refused as refusal:
-            raise VersionMismatch(str(refusal)) from None
-        return await self.registry()
 
     async def _policy_version(self) -> int:
-        state: TenantState | None = await self.state(tenant_stream(self.caller.tenant))
-        return state.policy_version if state else 0
+        return _version(await self.state(tenant_stream(self.caller.tenant)))
+
+
+def _version(state: TenantState | None) -> int:
+    return state.policy_version if state else 0
 
 
 def _entry_view(name: str, entry: Entry) -> RegistryEntry:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from betimes.core import windows
@@ -49,19 +51,18 @@ def _charged(account: AccountState, trigger_type: str, at: Instant) -> AccountSt
         account,
         last_allowed_at=at,
         last_allowed_at_by_type={**account.last_allowed_at_by_type, trigger_type: at},
-        allowed_by_type={**_recent(account, at), trigger_type: windows.add(_window(account, trigger_type), at, HOUR_S)},
+        allowed_by_type={
+            **_recent(account.allowed_by_type, at),
+            trigger_type: windows.add(account.allowed_by_type.get(trigger_type, ()), at, HOUR_S),
+        },
         allowed_today=account.allowed_today.plus(1, at),
     )
 
 
-def _window(account: AccountState, trigger_type: str) -> Window:
-    return account.allowed_by_type.get(trigger_type, ())
-
-
-def _recent(account: AccountState, at: Instant) -> dict[str, Window]:
+def _recent(by_type: Mapping[str, Window], at: Instant) -> dict[str, Window]:
     """The windows in which something is left; the others would only take room."""
     oldest_s = epoch_down(at) - HOUR_S
-    return {name: window for name, window in account.allowed_by_type.items() if window[-1][0] > oldest_s}
+    return {name: window for name, window in by_type.items() if window[-1][0] > oldest_s}
 
 
 def _without(account: AccountState, key: str) -> tuple[Due, ...]:
@@ -83,9 +84,9 @@ def fold_quota(state: QuotaState | None, event: QuotaEvents) -> QuotaState:
     quota = state or QuotaState()
     match event:
         case SlotTaken(trigger_type, at, capped):
-            taken = quota.taken_by_type
+            taken = _recent(quota.taken_by_type, at)
             if capped:
-                taken = {**taken, trigger_type: windows.add(taken.get(trigger_type, ()), at, HOUR_S)}
+                taken[trigger_type] = windows.add(taken.get(trigger_type, ()), at, HOUR_S)
             return replace(quota, taken_by_type=taken, allowed_today=quota.allowed_today.plus(1, at))
         case SlotPromised(trigger_type, slot_at, at):
             promised = with_one(_promised(quota, trigger_type, at), epoch_up(slot_at))

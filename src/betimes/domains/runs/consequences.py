@@ -24,6 +24,16 @@ def handler_kind(handler: Handler | None) -> HandlerKind:
             return "claim"
 
 
+def handler_name(handler: Handler | None) -> str:
+    match handler:
+        case PythonHandler(name):
+            return name
+        case WebhookHandler(url):
+            return url
+        case None:
+            return ""
+
+
 def handler_call(account: StreamId, due: Due, run: StreamId, handler: Handler | None, policy: Policy) -> list[Effect]:
     """The one call of the handler. Payloads are added when it is made; they are in the account's segments."""
     if handler is None:

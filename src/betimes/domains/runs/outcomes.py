@@ -13,7 +13,14 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.domains.runs.asking import Asking, case_of
-from betimes.domains.runs.consequences import decision_hooks, deferred_hooks, handler_call, handler_kind, refusal_news
+from betimes.domains.runs.consequences import (
+    decision_hooks,
+    deferred_hooks,
+    handler_call,
+    handler_kind,
+    handler_name,
+    refusal_news,
+)
 from betimes.domains.runs.counters import QuotaEvents, SlotPromised, SlotReturned, SlotTaken, quota_stream
 from betimes.domains.runs.gate import ADMISSION, DecisionCostGateInput, slot_needed, would_pass_at
 from betimes.domains.runs.model import (
@@ -71,10 +78,9 @@ def allowed(
     if before is not None and before.status != "asked":
         return refused(asking, Verdict("NEVER", ("DUPLICATE_IDEMPOTENCY_KEY",), ADMISSION.name, trace=verdict.trace))
     handler = asking.entry.handler
-    name = getattr(handler, "name", "") or getattr(handler, "url", "")
     start_by_at = now + policy[RunsPolicy].start_deadline_seconds * SECOND
     admitted = RunAdmitted(
-        asking.stream.id, due.trigger_type, due.key, handler_kind(handler), due.segments, start_by_at, now, name,
+        asking.stream.id, due.trigger_type, due.key, handler_kind(handler), due.segments, start_by_at, now, handler_name(handler),
         due.correlation,
     )  # fmt: skip
     effects = (*asked_hooks(asking), *handler_call(asking.stream, due, run, handler, policy))
