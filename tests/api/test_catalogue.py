@@ -64,7 +64,7 @@ async def test_without_a_key_no_route_of_the_domains_answers() -> None:
 
 async def test_a_key_without_the_scope_is_told_which_one_it_lacks() -> None:
     async with site(dev=False) as s:
-        keys = {scope: await made(s, *(set(SCOPES) - {scope, "admin"})) for scope in SCOPES}
+        keys: dict[str, str] = {scope: await made(s, *(set(SCOPES) - {scope, "admin"})) for scope in SCOPES}
         for route in OF_DOMAINS:
             reply = await s.with_key(keys[route.scope])(route.method, target(route), {})
             assert (name(route), reply.status, reply.json["code"]) == (name(route), 403, "MISSING_SCOPE")
@@ -73,7 +73,7 @@ async def test_a_key_without_the_scope_is_told_which_one_it_lacks() -> None:
 
 async def test_a_key_with_the_scope_alone_gets_past_the_guard() -> None:
     async with site(dev=False) as s:
-        keys = {scope: await made(s, scope) for scope in SCOPES}
+        keys: dict[str, str] = {scope: await made(s, scope) for scope in SCOPES}
         for route in OF_DOMAINS:
             reply = await s.with_key(keys[route.scope])(route.method, target(route), {})
             assert (name(route), reply.status in (401, 403)) == (name(route), False)

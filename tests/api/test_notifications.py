@@ -197,7 +197,8 @@ async def test_incidents_are_opened_listed_and_closed() -> None:
         assert "location" not in later.headers
         for user_id in ("u-1", "u-2"):
             assert (await s.client("POST", "/v1/incidents", {"user_id": user_id})).json["scope"] == "user"
-        seen, cursor = [], ""
+        seen: list[str | None] = []
+        cursor: str | None = ""
         while cursor is not None:
             page = (await s.client("GET", f"/v1/incidents?limit=1{cursor and f'&cursor={cursor}'}")).json
             assert len(page["items"]) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from betimes.core.checking import checked
@@ -127,3 +128,14 @@ def test_hooks_are_written_as_a_list_and_a_bad_one_is_named() -> None:
         BOOK.effective({"hooks": [{"on": ["DINNER"], "target": {"kind": "handler", "name": ""}}]})
     paths = [path for path, _ in refusal.value.problems]
     assert paths == ["hooks.entries[0].on[0]", "hooks.entries[0].target.name"]
+
+
+def test_a_notification_that_expires_says_so_in_utc() -> None:
+    body = {"kind": "notification", "event_type": "ALERT", "title": "t", "message": "m", "source": "s",
+            "channels": ["push"], "expires_at": "2026-01-05T10:00:00+01:00"}  # fmt: skip
+    target = msgspec.convert(body, NotificationTarget)
+    assert msgspec.to_builtins(target)["expires_at"] == "2026-01-05T09:00:00Z"
+    sent = caused("acme", target, CAUSE)
+    assert isinstance(sent, Send)
+    assert isinstance(sent.command, Notify)
+    assert sent.command.expires_at == parse("2026-01-05T09:00:00Z")

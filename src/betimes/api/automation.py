@@ -6,7 +6,6 @@ there are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -15,7 +14,7 @@ from betimes.api.definitions import Definitions
 from betimes.api.problems import HttpProblem
 from betimes.api.routes import Answer, Ask, Listed, Route, answer_of
 from betimes.core.errors import Invalid, Refused
-from betimes.domains.automation.messages import PlainMessage
+from betimes.domains.automation.messages import NotJson, PlainMessage
 from betimes.services.automation_views import (
     SCHEDULE_READ_ONLY,
     SENSOR_READ_ONLY,
@@ -37,9 +36,7 @@ from betimes.services.automation_views import (
 )
 from betimes.services.caller import Caller
 from betimes.services.pages import Page
-from betimes.services.scopes import allows
 from betimes.services.sensors import UNPROVEN, Sensors
-from betimes.services.target_scopes import scope_to_save
 
 TAG = "Automation"
 SCHEDULE, SENSOR = "/v1/schedules/{schedule_id}", "/v1/sensors/{sensor_id}"
@@ -79,30 +76,6 @@ class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     tenant: str | None = None
     token: str | None = None
-
-
-# -- targets
-
-
-async def may_save(ask: Ask) -> None:
-    """Whoever saves a target must be allowed to do what it will do."""
-    is_whole = isinstance(ask.body, ScheduleRequest | SensorRequest)
-    target = ask.body.target if is_whole else await _patched_target(ask)
-    scope = scope_to_save(target)
-    if scope is not None and not allows(ask.scopes, scope):
-        raise HttpProblem(403, "MISSING_SCOPE", f"The key lacks the scope {scope}, which this target needs.")
-
-
-async def _patched_target(ask: Ask) -> Any:
-    """The target as a patch leaves it; a patch of other fields saves none."""
-    patch = ask.body.get("target")
-    if not isinstance(patch, Mapping):
-        return None
-    if "schedule_id" in ask.path:
-        now: Any = (await ask.services.schedules.get(ask.path["schedule_id"])).target
-    else:
-        now = (await ask.services.sensors.get(ask.path["sensor_id"])).target
-    return {**msgspec.to_builtins(now), **patch}
 
 
 # -- schedules
@@ -156,13 +129,16 @@ async def cancel_backfill(ask: Ask) -> Answer:
 
 async def receive(ask: Ask) -> Answer:
     """With a key, or with the sensor's own proof."""
-    if ask.scopes and ask.query.tenant in (None, ask.caller.tenant):
-        service = ask.services.sensors
-        view = await service.receive(ask.path["sensor_id"], ask.headers, ask.raw)
-    else:
-        service = _of_tenant(ask)
-        view = await service.receive_from_outside(ask.path["sensor_id"], ask.headers, ask.raw, token=ask.query.token)
-    told = answer_of(service, view)
+    has_key = bool(ask.scopes) and ask.query.tenant in (None, ask.caller.tenant)
+    sensors, sensor_id = ask.services.sensors if has_key else _of_tenant(ask), ask.path["sensor_id"]
+    try:
+        if has_key:
+            view = await sensors.receive(sensor_id, ask.headers, ask.raw)
+        else:
+            view = await sensors.receive_from_outside(sensor_id, ask.headers, ask.raw, token=ask.query.token)
+    except NotJson as error:
+        raise HttpProblem(400, "MALFORMED_JSON", str(error)) from None
+    told = answer_of(sensors, view)
     return msgspec.structs.replace(told, status=202) if view.status == "pending" else told
 
 
@@ -195,14 +171,14 @@ async def evaluations(ask: Ask) -> Page[EvaluationView]:
 SCHEDULES = Definitions(
     noun="schedule", domain="automation", tag=TAG, service=lambda ask: ask.services.schedules, request=ScheduleRequest,
     body=ScheduleRequest, view=ScheduleView, page=Page[ScheduleView], written=ScheduleWritten, filters=ScheduleFilters,
-    read_only=SCHEDULE_READ_ONLY, may_save=may_save,
+    read_only=SCHEDULE_READ_ONLY,
     example={"schedule_id": "brief", "cron": "0 7 * * *", "timezone": "Europe/Berlin",
              "target": {"kind": "handler", "name": "brief"}},
 )  # fmt: skip
 SENSORS = Definitions(
     noun="sensor", domain="automation", tag=TAG, service=lambda ask: ask.services.sensors, request=SensorRequest,
     body=SensorRequest, view=SensorView, page=Page[SensorView], written=SensorWritten, filters=SensorFilters,
-    read_only=SENSOR_READ_ONLY, may_save=may_save,
+    read_only=SENSOR_READ_ONLY,
     example={"sensor_id": "orders", "sensor_type": "push", "auth": "signature",
              "target": {"kind": "trigger", "account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED"}},
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -28,10 +28,6 @@ class Defines(Protocol):
     async def disable(self, id: str, /, *, key: str | None = ...) -> Any: ...
 
 
-async def _anything_goes(ask: Ask) -> None:
-    """Nothing is asked for beyond the route's scope."""
-
-
 class Definitions(msgspec.Struct, frozen=True, kw_only=True):
     """One collection of definitions, and the types it speaks in."""
 
@@ -49,8 +45,6 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
     written: Any
     filters: type[Listed]
     read_only: frozenset[str]
-    may_save: Callable[[Ask], Awaitable[None]] = _anything_goes
-    """Raises if the caller may not save what was sent."""
     example: Any = None
 
     @property
@@ -72,7 +66,6 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
     # -- handlers
 
     async def create(self, ask: Ask) -> Answer:
-        await self.may_save(ask)
         return self._answer(ask, await self._defines(ask).create(ask.body, key=ask.idempotency_key))
 
     async def list(self, ask: Ask) -> Any:
@@ -83,14 +76,12 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
         return Answer(view, headers={"ETag": f'"{view.version}"'})
 
     async def put(self, ask: Ask) -> Answer:
-        await self.may_save(ask)
         view = await self._defines(ask).put(
             self.id_of(ask), ask.body, if_match=ask.expected_version, only_create=ask.only_create
         )
         return self._answer(ask, view)
 
     async def patch(self, ask: Ask) -> Answer:
-        await self.may_save(ask)
         view = await self._defines(ask).patch(
             self.id_of(ask), ask.body, if_match=ask.expected_version, key=ask.idempotency_key
         )

@@ -59,10 +59,11 @@ class Guard:
             tenant = request.headers.get("x-tenant", "default") if self._dev else ""
             if tenant:
                 checked_stream(tenant, "tenant", "x")
-            return Caller(tenant, "dev" if self._dev else "", correlation), ("admin",) if self._dev else (), ""
+            scopes = ("admin",) if self._dev else ()
+            return Caller(tenant, "dev" if self._dev else "", correlation, scopes), scopes, ""
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if route.own_proof and not token.strip().startswith(KEY_PREFIX):
-            return Caller("", "", correlation), (), ""
+            return Caller("", "", correlation, ()), (), ""
         engine = self._application.engine
         known = await identify(engine, token.strip(), await engine.store.now()) if kind.lower() == "bearer" else None
         if known is None:
@@ -71,7 +72,7 @@ class Guard:
             raise HttpProblem(403, "MISSING_SCOPE", f"The key lacks the scope {route.scope}.")
         if known.tenant == DEPLOYMENT_TENANT and not route.deployment and route.scope != ANY_KEY:
             raise HttpProblem(403, "TENANT_REQUIRED", "This route belongs to a tenant; use a key of one.")
-        return Caller(known.tenant, known.name, correlation), known.scopes, known.key_id
+        return Caller(known.tenant, known.name, correlation, known.scopes), known.scopes, known.key_id
 
 
 def serve(application: Application, routes: Iterable[Route], *, dev: bool = False) -> Starlette:

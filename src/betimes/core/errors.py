@@ -58,6 +58,12 @@ class KeyConflict(BetimesError):
     code = "IDEMPOTENCY_CONFLICT"
 
 
+class MissingScope(BetimesError):
+    """The caller's key may not do this; the message names the scope it lacks."""
+
+    code = "MISSING_SCOPE"
+
+
 class VersionMismatch(BetimesError):
     """The definition was changed since the version the caller saw; read it again."""
 
@@ -162,6 +168,7 @@ STATUS: dict[str, tuple[int, int]] = {
     "UNKNOWN_KIND": (422, 65),
     "NOT_FOUND": (404, 66),
     "IDEMPOTENCY_CONFLICT": (409, 65),
+    "MISSING_SCOPE": (403, 77),
     "VERSION_MISMATCH": (412, 75),
     "REFUSED": (409, 65),
     "OVERLOADED": (503, 75),

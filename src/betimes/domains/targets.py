@@ -11,12 +11,13 @@ nothing.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
 from betimes.core.deciders import Call, Effect, Send
-from betimes.core.instants import Instant
+from betimes.core.instants import Instant, parse
 from betimes.core.streams import StreamId
 from betimes.domains.names import HandlerName, Id, Url
 from betimes.domains.notifications.model import NOTIFICATIONS, Notify, Priority, inbox_stream
@@ -41,9 +42,14 @@ class NotificationTarget(_Target, tag="notification", frozen=True):
     user_id: Id | None = None
     """Left out: the subject's own."""
     priority_hint: Priority | None = None
-    expires_at: Instant | None = None
+    expires_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    """Kept in UTC."""
     dedupe_key: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
     metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if self.expires_at is not None:
+            msgspec.structs.force_setattr(self, "expires_at", self.expires_at.astimezone(UTC))
 
 
 class SweepTarget(_Target, tag="sweep", frozen=True):
@@ -112,7 +118,8 @@ def caused(tenant: str, target: Target, cause: Cause) -> Effect:
 
 
 def _notify(target: NotificationTarget, cause: Cause) -> Notify:
+    expires_at = None if target.expires_at is None else parse(target.expires_at.isoformat())
     return Notify(
         target.event_type, target.title, target.message, target.source, target.channels, target.priority_hint,
-        cause.at, target.expires_at, target.dedupe_key, {**target.metadata, **cause.payload}, cause.report_to,
+        cause.at, expires_at, target.dedupe_key, {**target.metadata, **cause.payload}, cause.report_to,
     )  # fmt: skip

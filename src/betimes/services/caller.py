@@ -21,6 +21,8 @@ class Caller(msgspec.Struct, frozen=True):
     tenant: str = "default"
     actor: str = ""
     correlation: str = ""
+    scopes: tuple[str, ...] | None = None
+    """What their key may do; `None` is everything, for callers within the process."""
     request: str = ""
     """What they sent, as a fingerprint: what a repeat of their key must agree in. By default that is the command."""
 

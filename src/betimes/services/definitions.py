@@ -13,13 +13,16 @@ import msgspec
 from betimes.core.canonical import fingerprint
 from betimes.core.checking import checked
 from betimes.core.deciders import Command
-from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
+from betimes.core.errors import Invalid, MissingScope, NotFound, Refused, VersionMismatch
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.domains.runs.model import run_stream
+from betimes.domains.targets import Target
 from betimes.engine.store import LedgerQuery
 from betimes.services.automation_views import RunBrief, run_brief
 from betimes.services.caller import Service
+from betimes.services.scopes import allows
+from betimes.services.target_scopes import scope_to_save
 
 
 class Versioned(Protocol):
@@ -104,6 +107,15 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
                 if if_match is not None:
                     raise
         raise VersionMismatch(f"the {self.kind} {id!r} was changed again and again meanwhile; try once more")
+
+    async def demand_scope(self, stream: StreamId, target: Target) -> None:
+        """Whoever saves a target must be allowed to do what it will do; one that stays as it is was saved before."""
+        wanted, scopes = scope_to_save(target), self.caller.scopes
+        if wanted is None or scopes is None or allows(scopes, wanted):
+            return
+        before = await self.state(stream)
+        if before is None or before.definition.target != target:
+            raise MissingScope(f"The key lacks the scope {wanted}, which this target needs.")
 
     async def change(
         self, stream: StreamId, command: Command, *, key: str | None = None, request: str = ""

@@ -130,8 +130,10 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     ) -> ScheduleWritten:
         definition = asked.definition()
         named(schedule_problems(id, definition))
+        stream = self.stream("schedule", id)
+        await self.demand_scope(stream, definition.target)
         kind = DefineSchedule if definition.enabled else ShelveSchedule
-        return await self._changed(self.stream("schedule", id), kind(definition, if_version), key, request)
+        return await self._changed(stream, kind(definition, if_version), key, request)
 
     async def _changed(self, stream: StreamId, command: Command, key: str | None, request: str = "") -> ScheduleWritten:
         return await self._shown(await self.change(stream, command, key=key, request=request))

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from betimes.domains.catalogue import DOMAIN_OF
 from betimes.domains.targets import CommandTarget, NotificationTarget, SweepTarget, Target, TriggerTarget
 
 
-def scope_to_save(target: Any) -> str | None:
-    """The scope besides `automation:write`, if there is one; what is not a target at all is refused elsewhere."""
-    try:
-        known = msgspec.convert(msgspec.to_builtins(target), Target)
-    except msgspec.ValidationError:
-        return None
-    match known:
+def scope_to_save(target: Target) -> str | None:
+    """The scope besides `automation:write`, if there is one."""
+    match target:
         case TriggerTarget():
             return "runs:write"
         case NotificationTarget():

@@ -23,6 +23,10 @@ STRUCTURED = "application/cloudevents+json"
 _CE = "ce-"
 
 
+class NotJson(Invalid):
+    """The body of a message is not JSON."""
+
+
 class PlainMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_ID_CHARS_MAX)] | None = None
     data: Any = None
@@ -70,7 +74,7 @@ def _json(body: bytes) -> dict[str, Any]:
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Invalid(f"the body is not JSON: {error}", (("", "not JSON"),)) from None
+        raise NotJson(f"the body is not JSON: {error}", (("", "not JSON"),)) from None
     if not isinstance(document, dict):
         raise Invalid("the body is not a JSON object", (("", "expected an object"),))
     return document
@@ -102,7 +106,7 @@ def _is_json(content: str, body: bytes) -> bool:
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Invalid(f"the body is not JSON: {error}", (("", "not JSON"),)) from None
+        raise NotJson(f"the body is not JSON: {error}", (("", "not JSON"),)) from None
     return True
 
 
