@@ -80,8 +80,8 @@ def allowed(
     handler = asking.entry.handler
     start_by_at = now + policy[RunsPolicy].start_deadline_seconds * SECOND
     admitted = RunAdmitted(
-        asking.stream.id, due.trigger_type, due.key, handler_kind(handler), due.segments, start_by_at, now, handler_name(handler),
-        due.correlation,
+        asking.stream.id, due.trigger_type, due.key, handler_kind(handler), due.segments, start_by_at, now,
+        handler_name(handler), due.correlation,
     )  # fmt: skip
     effects = (*asked_hooks(asking), *handler_call(asking.stream, due, run, handler, policy))
     enforced, shadow = (_enforced(verdict), verdict) if asking.shadow else (verdict, None)
