@@ -41,9 +41,14 @@ class Client:
         raw = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
         sent = {"content-type": "application/json", **self._headers}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.send(method, path, query.encode(), sent, raw)
+
+    async def send(self, method: str, path: str, query: bytes, headers: dict[str, str], raw: bytes) -> Reply:
+        """A request in its parts, as they come out of the protocol."""
         scope = {
-            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode(),
-            "headers": [(name.lower().encode(), value.encode()) for name, value in sent.items()],
+            "type": "http", "method": method, "path": path, "raw_path": path.encode("utf-8", "surrogatepass"),
+            "query_string": query, "headers": [(name.lower().encode(), value.encode("latin-1", "replace"))
+                                               for name, value in headers.items()],
             "http_version": "1.1", "scheme": "http", "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1),
         }  # fmt: skip
         messages: list[Message] = []
@@ -57,7 +62,7 @@ class Client:
 
         await self._application(scope, receive, send)
         start = messages[0]
-        told = {name.decode(): value.decode() for name, value in start["headers"]}
+        told = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
         return Reply(start["status"], told, b"".join(message.get("body", b"") for message in messages[1:]))
 
 

@@ -33,11 +33,22 @@ Every status of 400 or more has an `application/problem+json` body; `errors` lis
 Instants are ISO 8601 in UTC with `Z`. Lists take `limit` (1–200) and `cursor`. \
 `Idempotency-Key` is honoured on every POST and PATCH: the same key and request give the recorded answer."""
 _ID_CHARS = 200
+_ID = "^[A-Za-z0-9_+][A-Za-z0-9._~:@+|=-]*$"
 _LONG_IDS = {"segment_id": 300, "effect_id": 300}
-_CORRELATION = ("X-Correlation-Id", "Recorded and echoed; made when it is not sent.", 128)
-_IDEMPOTENCY = ("Idempotency-Key", "The same key and request give the recorded answer; another request is 409.", 200)
-_IF_MATCH = ("If-Match", 'The version it must be at, in quotes, such as `"3"`; without it the last write wins.', 64)
-_LAST_EVENT = ("Last-Event-ID", "The id of the last event seen; without it, from now on.", 64)
+_CORRELATION = ("X-Correlation-Id", "Recorded and echoed; made when it is not sent.", 128, "")
+_IDEMPOTENCY = (
+    "Idempotency-Key",
+    "The same key and request give the recorded answer; another request is 409.",
+    _ID_CHARS,
+    _ID,
+)
+_IF_MATCH = (
+    "If-Match",
+    'The version it must be at, in quotes, such as `"3"`; without it the last write wins.',
+    20,
+    r'^"\d+"$',
+)
+_LAST_EVENT = ("Last-Event-ID", "The id of the last event seen; without it, from now on.", 25, r"^\d{1,18}\.\d{1,6}$")
 
 
 def openapi(routes: Iterable[Route], version: str) -> dict[str, Any]:
@@ -120,7 +131,7 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
             "name": name,
             "in": "path",
             "required": True,
-            "schema": {"type": "string", "minLength": 1, "maxLength": _LONG_IDS.get(name, _ID_CHARS)},
+            "schema": {"type": "string", "minLength": 1, "maxLength": _LONG_IDS.get(name, _ID_CHARS), "pattern": _ID},
         }
         for name in _NAMES.findall(route.path)
     ]
@@ -163,8 +174,8 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
         headers.append(_LAST_EVENT)
     return [
         {"name": name, "in": "header", "required": False, "description": says,
-         "schema": {"type": "string", "minLength": 1, "maxLength": chars}}
-        for name, says, chars in headers
+         "schema": {"type": "string", "minLength": 1, "maxLength": chars, **({"pattern": pattern} if pattern else {})}}
+        for name, says, chars, pattern in headers
     ]  # fmt: skip
 
 
