@@ -11,13 +11,13 @@ import pytest
 
 from betimes.core.errors import BetimesError, Invalid, KeyConflict, NotFound, VersionMismatch
 from betimes.core.instants import HOUR, MINUTE, parse
-from betimes.core.streams import EffectId, StreamId, parse_effect_handle
+from betimes.core.streams import StreamId
 from betimes.domains.tenant.model import SetPolicy, tenant_stream
 from betimes.effects.enrichment import Enrichment
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import verify
 from betimes.services.moments import moment
-from betimes.services.notifications_views import BanRequest, IncidentRequest, NotificationVerdict, ReadRequest
+from betimes.services.notifications_views import BanRequest, IncidentRequest, NotificationVerdict
 from tests.notifications.inboxes import NINE
 from tests.notifications.people import people, request
 from tests.stores.backends import Backend
@@ -98,6 +98,28 @@ async def test_every_bad_field_is_named(backend: Backend, tmp_path: Path) -> Non
             await p.service.send(request(event_type="GOSSIP", channels=["pigeon"]))
         assert {path for path, _ in error.value.problems} == {"event_type", "channels[0]"}
         assert (await p.service.send(request())).outcome == "NOW", "the id is still free"
+        with pytest.raises(Invalid) as error:
+            await p.service.classify(request(event_type="GOSSIP", title="", channels=["push", "pigeon"]))
+        assert {path for path, _ in error.value.problems} == {"event_type", "title", "channels[1]"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("title", "half a pair: \ud83d"),
+        ("metadata", {"half": "\ud83d"}),
+        ("metadata", {"a thing": object()}),
+        ("expires_at", "9999-12-31T23:59:59-01:00"),
+        ("timestamp", "0001-01-01T00:00:00+01:00"),
+    ],
+)
+async def test_what_cannot_be_stored_is_refused_by_name(
+    backend: Backend, tmp_path: Path, name: str, value: Any
+) -> None:
+    async with people(backend, tmp_path) as p:
+        with pytest.raises(Invalid) as error:
+            await p.service.send(request(**{name: value}))
+        assert [path for path, _ in error.value.problems] == [name]
 
 
 async def test_a_batch_answers_each_in_order(backend: Backend, tmp_path: Path) -> None:
@@ -118,119 +140,6 @@ async def test_batches_have_bounds(backend: Backend, tmp_path: Path) -> None:
                 await asked
 
 
-async def test_what_waits_goes_out_when_its_time_has_come(backend: Backend, tmp_path: Path) -> None:
-    async with people(backend, tmp_path) as p:
-        p.clock.advance_to(ONE_AM)
-        await p.service.set_preferences("ann", NIGHT)
-        answer = await p.service.send(request())
-        assert (await p.service.notification("e1")).status == "waiting"
-        assert answer.defer_until is not None
-        result = await p.tick(parse("2026-01-06T06:05:00Z"))
-        assert result.fired == {"inbox": 1}
-        [sent] = p.outside.sent
-        assert sent.message == "See you at nine? (e1)", "the text was read from its segment"
-        found = await p.service.notification("e1")
-        assert (found.status, found.reasons) == ("delivered", ("QUIET_HOURS", "DEFAULT_PASS"))
-        assert [(j.outcome, j.reasons) for j in found.judgements] == [
-            ("LATER", ("QUIET_HOURS",)), ("NOW", ("QUIET_HOURS", "DEFAULT_PASS")),
-        ]  # fmt: skip
-        [status] = await p.service.statuses(["e1"])
-        assert not isinstance(status, BetimesError)
-        assert (status.status, status.outcome, status.defer_count) == ("delivered", "NOW", 1)
-
-
-async def test_a_delivery_is_tried_three_times_and_then_a_dead_letter(backend: Backend, tmp_path: Path) -> None:
-    async with people(backend, tmp_path) as p:
-        p.outside.broken = {"push"}
-        await p.service.send(request())
-        await p.tick()
-        assert p.outside.tried == ["push"] * 3
-        found = await p.service.notification("e1")
-        assert (found.status, found.outcome) == ("failed", "NOW")
-        [delivery] = found.deliveries
-        assert (delivery.status, delivery.attempts) == ("dead", 3)
-        assert "push is down" in (delivery.last_error or "")
-        p.outside.broken = set()
-        assert await p.engine.store.revive_effect(_effect(delivery.effect_id or ""))
-        await p.tick()
-        assert (await p.service.notification("e1")).status == "delivered"
-
-
-def _effect(handle: str) -> EffectId:
-    return parse_effect_handle("acme", handle)
-
-
-async def test_critical_falls_through_the_channels(backend: Backend, tmp_path: Path) -> None:
-    async with people(backend, tmp_path) as p:
-        p.outside.broken = {"push", "email", "sms"}
-        answer = await p.service.send(request(priority_hint="CRITICAL"))
-        assert answer.reasons == ("CRITICAL_OVERRIDE",)
-        await p.tick()
-        assert p.outside.tried == ["push", "email", "sms"]
-        found = await p.service.notification("e1")
-        assert found.status == "delivered"
-        assert [(d.channel, d.status) for d in found.deliveries] == [
-            ("push", "dead"), ("email", "dead"), ("sms", "dead"), ("in_app", "done"),
-        ]  # fmt: skip
-        [item] = (await p.service.inbox("ann")).items
-        assert item.event_id == "e1"
-
-
-async def test_what_has_expired_before_it_could_be_delivered_is_not_sent(backend: Backend, tmp_path: Path) -> None:
-    async with people(backend, tmp_path) as p:
-        await p.service.send(request(expires_at="2026-01-05T09:05:00Z"))
-        await p.tick(NINE + 10 * MINUTE)
-        assert p.outside.tried == []
-        assert (await p.service.notification("e1")).status == "failed"
-
-
-async def test_in_app_messages_are_listed_and_marked_read(backend: Backend, tmp_path: Path) -> None:
-    async with people(backend, tmp_path) as p:
-        for place in range(3):
-            p.clock.advance_to(NINE + place * HOUR)
-            await p.service.send(request(f"e{place}", channels=["in_app"], metadata={"place": place}))
-        await p.tick()
-        page = await p.service.inbox("ann", limit=2)
-        assert [(item.event_id, item.metadata) for item in page.items] == [("e2", {"place": 2}), ("e1", {"place": 1})]
-        assert (page.unread_count, page.items[0].read_at) == (3, None)
-        rest = await p.service.inbox("ann", limit=2, cursor=page.next_cursor)
-        assert ([item.event_id for item in rest.items], rest.next_cursor) == (["e0"], None)
-        read = await p.service.mark_read("ann", ReadRequest(item_ids=(page.items[0].item_id,)))
-        assert (read.read_count, read.unread_count) == (1, 2)
-        assert [item.event_id for item in (await p.service.inbox("ann", unread=True)).items] == ["e1", "e0"]
-        read = await p.service.mark_read("ann", ReadRequest(all=True))
-        assert (read.read_count, read.unread_count) == (2, 0)
-        assert (await p.service.inbox("nobody")).items == []
-
-
-async def test_a_digest_is_one_message(backend: Backend, tmp_path: Path) -> None:
-    async with people(backend, tmp_path, jitter_s=0) as p:
-        for place in range(3):
-            kind: dict[str, Any] = {"event_type": "DIGEST", "priority_hint": None, "channels": ["email", "in_app"]}
-            await p.service.send(request(f"e{place}", **kind))
-        assert (await p.service.notification_state("ann")).next_digest_at == moment(parse("2026-01-05T18:00:00Z"))
-        await p.tick(parse("2026-01-05T18:00:00Z"))
-        [sent] = p.outside.sent
-        assert (sent.title, sent.message.count("\n"), sent.metadata) == (
-            "3 notifications", 2, {"digest": ["e0", "e1", "e2"]},
-        )  # fmt: skip
-        found = await p.service.notification("e1")
-        assert (found.status, found.reasons) == ("digested", ("DIGEST_ELIGIBLE", "DIGEST_RELEASED"))
-
-
-async def test_a_digest_in_the_feed_has_its_lines(backend: Backend, tmp_path: Path) -> None:
-    async with people(backend, tmp_path, jitter_s=0) as p:
-        await p.service.set_preferences("ann", {"digest_channel": "in_app"})
-        for place in range(2):
-            await p.service.send(request(f"e{place}", event_type="DIGEST", priority_hint=None))
-        await p.tick(parse("2026-01-05T18:00:00Z"))
-        [item] = (await p.service.inbox("ann")).items
-        assert (item.event_id, item.title, [line.event_id for line in item.digest]) == (
-            None, "2 notifications", ["e0", "e1"],
-        )  # fmt: skip
-        assert (await p.service.notification("e1")).status == "digested"
-
-
 # -- enrichment
 
 
@@ -249,6 +158,9 @@ async def test_the_provider_is_asked_only_when_the_score_is_reached(backend: Bac
         await p.service.send(request("e4"))
         assert (await p.service.classify(request("e5", user_id="bob"))).ai_used
         assert asked == ["e1", "e4", "e5"]
+        await p.service.set_preferences("bob", {"quiet_hours": [{"start": "08:00", "end": "10:00"}]})
+        assert not (await p.service.classify(request("e6", user_id="bob"))).ai_used
+        assert (await p.service.classify(request("e7", user_id="bob", at="2026-01-05T11:00:00Z"))).ai_used
 
 
 async def test_a_provider_that_fails_is_done_without(backend: Backend, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from betimes.domains.notifications.model import InboxState
 from betimes.effects.failures import giving_up
 from betimes.engine.calls import Executor, GiveUp
 from betimes.engine.store import Store
-from betimes.services.notification_texts import Text, texts_of
+from betimes.services.notification_texts import Text, digest_title, texts_of
 
 PREFIX = "deliver:"
 CHANNELS = ("push", "email", "sms")
@@ -98,5 +98,4 @@ def composed(texts: Sequence[Text], *, is_digest: bool) -> tuple[str, str, dict[
             lines.append(f"… and {len(texts) - len(lines)} more")
             break
         lines.append(line)
-    title = f"{len(texts)} notifications" if len(texts) > 1 else texts[0].title
-    return title, "\n".join(lines), {"digest": [text.event_id for text in texts]}
+    return digest_title(texts, len(texts)), "\n".join(lines), {"digest": [text.event_id for text in texts]}

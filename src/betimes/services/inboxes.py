@@ -43,7 +43,7 @@ from betimes.domains.notifications.quiet import QuietHours
 from betimes.engine.store import StreamQuery
 from betimes.services.caller import Service
 from betimes.services.moments import instant, moment
-from betimes.services.notification_texts import texts_of
+from betimes.services.notification_texts import digest_title, texts_of
 from betimes.services.notifications_views import (
     DAYS,
     BanRequest,
@@ -150,12 +150,13 @@ class Inboxes(Service):
         checked_limit(limit)
         filters = ("inbox", user_id, unread)
         place = place_of(cursor, filters)
+        self._inbox(user_id)
         feed: FeedState = await self.state(feed_stream(self.caller.tenant, user_id)) or FeedState()
         listed = [item for item in reversed(feed.items) if unread is None or (item.read_at is None) is unread]
         if place is not None:
-            listed = [item for item in listed if (item.at, item.id) < tuple(place)]
+            listed = [item for item in listed if _number(item) < place]
         page = listed[:limit]
-        following = cursor_of(filters, (page[-1].at, page[-1].id)) if len(listed) > limit else None
+        following = cursor_of(filters, _number(page[-1])) if len(listed) > limit else None
         unread_count = sum(item.read_at is None for item in feed.items)
         return InboxPage([await self._inbox_item(user_id, item) for item in page], following, unread_count)
 
@@ -168,7 +169,7 @@ class Inboxes(Service):
             item_id=item.id,
             event_id=single.event_id if single else None,
             event_type=single.event_type if single else "DIGEST",
-            title=single.title if single else f"{len(item.segments)} notifications",
+            title=single.title if single else digest_title(list(texts.values()), len(item.segments)),
             message=single.message if single else "\n".join(f"{line.title}: {line.message}" for line in lines),
             metadata=single.metadata if single else {},
             digest=lines if item.digest else [],
@@ -255,6 +256,11 @@ class Inboxes(Service):
             await self.submit(stream, CloseIncident(incident_id))
         except Refused as refused:
             raise NotFound(str(refused)) from None
+
+
+def _number(item: FeedItem) -> int:
+    """The version of the segment that sent it, which its id is made of: later messages have higher ones."""
+    return int(item.id[1:])
 
 
 def _incident_in(state: InboxState | IncidentState | None) -> Incident | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from betimes.core.deciders import Event
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
@@ -17,6 +19,7 @@ from betimes.domains.notifications.model import (
     DeliveryFailed,
     Digested,
     DigestReleased,
+    Held,
     Postponed,
     Released,
     Rerouted,
@@ -42,11 +45,35 @@ class Story:
         self.deliveries: dict[int, tuple[tuple[int | None, str], ...]] = {}
         """The segments that asked for deliveries, and the calls of each."""
         self.ends: dict[tuple[int, int | None], Delivered | ChannelFailed] = {}
+        self._deferrals = 0
         self._digest = False
 
     @property
     def is_open(self) -> bool:
-        return self.status in _OPEN
+        """More may be told of it: also of one that has arrived, as long as calls to other channels are under way."""
+        return self.status in _OPEN or any(
+            (version, place) not in self.ends for version, calls in self.deliveries.items() for place, _ in calls
+        )
+
+    @property
+    def defer_count(self) -> int:
+        """How often it was put off before its latest judgement."""
+        reply = self.latest.reply if self.latest else None
+        return reply.defer_count if isinstance(reply, Answer) else 0
+
+    @property
+    def defer_until(self) -> Instant | None:
+        verdict = self.latest.verdict if self.latest else None
+        return verdict.until if verdict else None
+
+    def status_with(self, deliveries: list[DeliveryView]) -> Status:
+        """A dead letter that was revived may have arrived after the item had failed."""
+        revived = self.status == "failed" and any(one.status == "done" for one in deliveries)
+        return self._arrived if revived else self.status
+
+    @property
+    def _arrived(self) -> Status:
+        return "digested" if self._digest else "delivered"
 
     def tell(self, kind: Kind, segment: Segment) -> None:
         for event in kind.events(segment):
@@ -59,6 +86,7 @@ class Story:
                 self._record(kind, segment, "NOW", reasons, None)
             case Postponed(item) if item.version == self.item:
                 self._record(kind, segment, "LATER", item.reasons, item.until_at)
+                self._deferrals = item.defer_count
             case Suppressed(item, _, reasons) if item == self.item:
                 self._record(kind, segment, "NEVER", reasons, None)
             case Digested(item, _, reasons) if item == self.item:
@@ -71,7 +99,7 @@ class Story:
         said = kind.recorded(segment)
         own = isinstance(said.reply, Answer) and said.reply.item == self.item
         verdict = said.verdict if own and said.verdict else Verdict(answer, reasons, until=until_at)
-        reply = said.reply if own else None
+        reply = said.reply if own else Answer(item=self.item, defer_count=self._deferrals)
         self.latest = Recorded(segment.stream, segment.version, segment.at, segment.policy, verdict, reply)
         self.judgements.append(JudgementView(moment(segment.at), answer, reasons, moment(until_at), segment.handle))
 
@@ -85,17 +113,30 @@ class Story:
                 self._launched(segment, channels, delivery)
             case Digested(item) if item == self.item:
                 self._digest = True
+            case Held(items, until_at) if self.item in items:
+                self._held(until_at)
             case DigestReleased(_, channel, delivery) if self._digest and self.status == "waiting":
                 self._launched(segment, (channel,), delivery)
+                self._sent_through(channel)
             case Rerouted(items, channel, _, delivery) if self.item in items:
                 self._launched(segment, (channel,), delivery)
             case Delivered(version=version, place=place) if version in self.deliveries:
                 self.ends[version, place] = event
-                self.status = "digested" if self._digest else "delivered"
+                self.status = self._arrived
             case ChannelFailed(version=version, place=place) if version in self.deliveries:
                 self.ends[version, place] = event
             case DeliveryFailed(items) if self.item in items:
                 self.status = "failed"
+
+    def _held(self, until_at: Instant) -> None:
+        """It is judged later than was said, as it was rung for in quiet hours."""
+        if self.latest and (verdict := self.latest.verdict):
+            passes_at = verdict.would_pass_at and max(verdict.would_pass_at, until_at)
+            self.latest = replace(self.latest, verdict=replace(verdict, until=until_at, would_pass_at=passes_at))
+
+    def _sent_through(self, channel: str) -> None:
+        if self.latest and isinstance(self.latest.reply, Answer):
+            self.latest = replace(self.latest, reply=replace(self.latest.reply, channel=channel))
 
     def _launched(self, segment: Segment, channels: tuple[str, ...], delivery: Delivery | None) -> None:
         self.status = "delivering"

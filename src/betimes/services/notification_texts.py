@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,11 @@ class Text(msgspec.Struct, frozen=True):
     title: str
     message: str
     metadata: dict[str, Any]
+
+
+def digest_title(texts: Sequence[Text], count: int) -> str:
+    """Of a digest of so many; of one, its own."""
+    return texts[0].title if count == 1 and texts else f"{count} notifications"
 
 
 _notes = msgspec.json.Decoder(Notify)

@@ -27,19 +27,17 @@ from betimes.engine.store import LedgerQuery
 from betimes.services.caller import Caller
 from betimes.services.inboxes import Inboxes
 from betimes.services.moments import instant, moment
-from betimes.services.notification_stories import Story, deliveries_of, told
+from betimes.services.notification_stories import deliveries_of, told
 from betimes.services.notification_texts import note_of
 from betimes.services.notifications_views import (
     BATCH_MAX,
     STATUS_BATCH_MAX,
     ClassifyRequest,
-    DeliveryView,
     NotificationRequest,
     NotificationStatus,
     NotificationVerdict,
     NotificationView,
     ShadowView,
-    Status,
     are_texts,
     classify_request,
     notification_request,
@@ -147,7 +145,7 @@ class Notifications(Inboxes):
         return list(
             await asyncio.gather(
                 *(
-                    self._scored(command, self._view(stream, states, rows), request, policy, now)
+                    self._scored(command, self._view(stream, states, rows), request, policy, _judged_at(request, now))
                     for command, stream, request in zip(commands, streams, requests, strict=True)
                 )
             )
@@ -185,7 +183,7 @@ class Notifications(Inboxes):
         self, request: Mapping[str, Any] | ClassifyRequest, *, trace: bool = True
     ) -> NotificationVerdict:
         """What it would be told, now or as of another instant; nothing is recorded."""
-        asked = request if isinstance(request, ClassifyRequest) else classify_request(dict(request), self.caller.tenant)
+        asked = await self._classifiable(request)
         [command] = await self._enriched([asked])
         policy = await self.engine.policy_of(self.caller.tenant)
         stream, shared = self._inbox(asked.user_id), incident_stream(self.caller.tenant)
@@ -197,6 +195,14 @@ class Notifications(Inboxes):
         assert isinstance(decision, Decision)
         recorded = Recorded(stream, view.version, now, policy.fingerprint, decision.verdict, decision.reply)
         return self._verdict_view(recorded, asked.event_id, trace=trace, dry=True)
+
+    async def _classifiable(self, request: Mapping[str, Any] | ClassifyRequest) -> ClassifyRequest:
+        if isinstance(request, ClassifyRequest):
+            return request
+        try:
+            return classify_request(dict(request), self.caller.tenant)
+        except Invalid as error:
+            raise await self._with_unknown_names(request, error) from None
 
     # -- what became of it
 
@@ -212,7 +218,7 @@ class Notifications(Inboxes):
         return NotificationView(
             **{name: getattr(view, name) for name in view.__struct_fields__},
             notification=_notification(note, event_id, first.stream.id),
-            status=_status_of(story, deliveries),
+            status=story.status_with(deliveries),
             judgements=story.judgements,
             deliveries=deliveries,
         )
@@ -228,9 +234,10 @@ class Notifications(Inboxes):
         except NotFound as error:
             return error
         story = await told(self.engine.store, self.engine.kinds.of(first.stream), first)
-        last = story.judgements[-1]
+        deliveries = await deliveries_of(self.engine.store, story, first) if story.status == "failed" else []
+        status, last = story.status_with(deliveries), story.judgements[-1]
         return NotificationStatus(
-            event_id, story.status, last.outcome, last.reasons, last.defer_until, _deferrals(story)
+            event_id, status, last.outcome, last.reasons, moment(story.defer_until), story.defer_count
         )
 
     async def _first(self, event_id: str) -> Segment:
@@ -293,6 +300,10 @@ def _rung(view: View[InboxState], policy: Policy, now: Instant) -> View[InboxSta
     return view
 
 
+def _judged_at(request: NotificationRequest | ClassifyRequest, now: Instant) -> Instant:
+    return instant(request.at) if isinstance(request, ClassifyRequest) and request.at else now
+
+
 def _command(request: NotificationRequest | ClassifyRequest) -> Notify:
     return Notify(
         request.event_type, request.title, request.message, request.source, request.channels, request.priority_hint,
@@ -314,14 +325,3 @@ def _notification(note: Notify, event_id: str, user_id: str) -> dict[str, Any]:
         "priority_hint": note.priority_hint, "timestamp": moment(note.happened_at),
         "expires_at": moment(note.expires_at), "dedupe_key": note.dedupe_key, "metadata": note.metadata,
     }  # fmt: skip
-
-
-def _status_of(story: Story, deliveries: list[DeliveryView]) -> Status:
-    """A dead letter that was revived may have arrived after the item had failed."""
-    revived = story.status == "failed" and any(one.status == "done" for one in deliveries)
-    return "delivered" if revived else story.status
-
-
-def _deferrals(story: Story) -> int:
-    """How often it was put off before its latest judgement."""
-    return sum(one.outcome == "LATER" for one in story.judgements[:-1])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeGuard
+from typing import Annotated, Any, Literal, TypeGuard, TypeVar
 
 import msgspec
 
-from betimes.core.checking import Problem, checked, problems
+from betimes.core.checking import Problem, problems
 from betimes.core.errors import Invalid
 from betimes.domains.names import Id
 from betimes.domains.notifications.model import Priority
@@ -26,6 +26,10 @@ DAYS: tuple[DayName, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 TimeOfDay = Annotated[str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 Status = Literal["waiting", "delivering", "delivered", "digested", "suppressed", "failed"]
 Outcome = Literal["NOW", "LATER", "NEVER"]
+
+
+_TEXTS = ("title", "message", "source", "dedupe_key")
+_MOMENTS = ("timestamp", "expires_at", "at")
 
 
 class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,24 +57,31 @@ class ClassifyRequest(_Asked, frozen=True, kw_only=True):
     at: Moment | None = None
 
 
+Request = TypeVar("Request", bound=_Asked)
+
+
 def notification_request(body: Any, tenant: str) -> NotificationRequest:
     """The notification a request body asks for, or `Invalid` naming every bad field."""
-    _refuse(body, NotificationRequest, tenant)
-    return checked(body, NotificationRequest)
+    return _asked(body, NotificationRequest, tenant)
 
 
 def classify_request(body: Any, tenant: str) -> ClassifyRequest:
-    _refuse(body, ClassifyRequest, tenant)
-    return checked(body, ClassifyRequest)
+    return _asked(body, ClassifyRequest, tenant)
 
 
-def _refuse(body: Any, kind: type[_Asked], tenant: str) -> None:
-    found = problems("", body, kind)
+def _asked(body: Any, kind: type[Request], tenant: str) -> Request:
+    request, found = None, []
+    try:
+        request = msgspec.convert(body, kind)
+    except (msgspec.ValidationError, ValueError):
+        found = problems("", body, kind)
     if isinstance(body, dict):
-        found += _further(body, tenant)
-    if found:
+        named = {path for path, _ in found}
+        found += [problem for problem in _further(body, tenant) if problem[0] not in named]
+    if request is None or found:
         listed = "; ".join(f"{path or 'the body'}: {message}" for path, message in found)
         raise Invalid(f"{len(found)} field(s) wrong: {listed}", tuple(found))
+    return request
 
 
 def _further(body: dict[str, Any], tenant: str) -> list[Problem]:
@@ -80,11 +91,40 @@ def _further(body: dict[str, Any], tenant: str) -> list[Problem]:
     if are_texts(channels) and len(set(channels)) < len(channels):
         found.append(("channels", "each channel once"))
     metadata = body.get("metadata")
-    if isinstance(metadata, dict) and len(msgspec.json.encode(metadata)) > METADATA_BYTES_MAX:
-        found.append(("metadata", f"at most {METADATA_BYTES_MAX:,} bytes"))
+    if isinstance(metadata, dict) and (problem := _metadata_problem(metadata)):
+        found.append(("metadata", problem))
+    found += [(name, "not Unicode text") for name in _TEXTS if not _is_unicode(body.get(name))]
+    found += [(name, "not within the years 1 to 9999 in UTC") for name in _MOMENTS if _is_off_calendar(body.get(name))]
     if body.get("tenant_id") not in (None, tenant):
         found.append(("tenant_id", "not your tenant"))
     return found
+
+
+def _metadata_problem(metadata: dict[str, Any]) -> str:
+    try:
+        size = len(msgspec.json.encode(metadata))
+    except (TypeError, ValueError) as error:
+        return f"not JSON: {error}"
+    return f"at most {METADATA_BYTES_MAX:,} bytes" if size > METADATA_BYTES_MAX else ""
+
+
+def _is_unicode(text: Any) -> bool:
+    """Whether it can be stored; Python's texts may hold halves of surrogate pairs."""
+    try:
+        return not isinstance(text, str) or text.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_off_calendar(value: Any) -> bool:
+    """Whether an instant is one only in its own offset."""
+    try:
+        msgspec.convert(value, Moment | None).astimezone(UTC) if value else None
+    except OverflowError:
+        return True
+    except msgspec.ValidationError:
+        return False
+    return False
 
 
 def are_texts(value: Any) -> TypeGuard[Sequence[str]]:
