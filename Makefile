@@ -44,8 +44,9 @@ bench: $(PEERS) ## measure, e.g. make bench ARGS=--json
 soak: $(READY) ## run under load for a long time
 	$(BIN)/python -m tests.soak $(ARGS)
 
-reference: $(READY) ## remake docs/reference.md from the code
+reference: $(READY) ## remake docs/reference.md and docs/cli.md from the code
 	$(BIN)/python docs/build_reference.py
+	$(BIN)/python docs/build_cli.py
 
 COMPILE = compile --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-emit-package betimes --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import msgspec
 import pytest
 
 from betimes.core.errors import STATUS
+from tests.cli.running import environment
 from tests.cli.running_inside import command as betimes
 
 SCHEDULE = {"cron": "0 8 * * *", "timezone": "Europe/Berlin", "target": {"kind": "handler", "name": "brief"}}
@@ -171,6 +174,7 @@ def test_the_configuration_is_shown_without_its_secrets(tmp_path: Path) -> None:
         (("tick", "--app", "no_such_module:bt"), STATUS["NOT_FOUND"][1]),
         (("serve", "--dev", "--host", "0.0.0.0"), STATUS["INVALID"][1]),
         (("serve", "--virtual-clock", "yesterday"), STATUS["INVALID"][1]),
+        (("serve", "--virtual-clock", "2026-01-01T00:00:00Z", "--role", "worker"), STATUS["INVALID"][1]),
         (("no-such-command",), 2),
         (("tick", "--no-such-option"), 2),
     ],
@@ -179,6 +183,18 @@ def test_every_refusal_has_its_exit_code(tmp_path: Path, words: tuple[str, ...],
     refused = betimes(*words, folder=tmp_path)
     assert (refused.code, refused.out) == (code, "")
     assert refused.err
+
+
+@pytest.mark.parametrize(("missing", "words"), [("cyclopts", ["--help"]), ("uvicorn", ["serve", "--dev"])])
+def test_a_missing_extra_is_named_with_its_command(tmp_path: Path, missing: str, words: list[str]) -> None:
+    program = f"import sys; sys.modules[{missing!r}] = None; from betimes.__main__ import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *words], cwd=tmp_path, env=environment(), capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.returncode == STATUS["EXTRA_NOT_INSTALLED"][1]
+    assert missing in ended.stderr
+    assert "pip install 'betimes[server]'" in ended.stderr
 
 
 def test_the_demo_tells_of_every_domain_and_leaves_nothing(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from secrets import token_hex
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
@@ -97,42 +97,15 @@ class Betimes:
         self._handlers = Handlers()
         self._webhooks = Webhooks(self._webhook_secrets, now=clock or system_clock, settings=self.settings.webhooks)
         self._evaluators = Evaluators(self._webhooks)
-        self.declared = Declarations(self._handlers, self._evaluators)
+        self.declared = declared = Declarations(self._handlers, self._evaluators)
+        self.handler, self.run, self.schedule = declared.handler, declared.run, declared.schedule
+        self.sensor, self.on_message = declared.sensor, declared.on_message
+        self.source, self.enrichment = declared.source, declared.enrichment
         self._starter = RunStarter(self.name)
         self._engine: Engine | None = None
         self._own: Tenancy | None = None
         self._scorer: Enrichment | None = None
         self._closing = AsyncExitStack()
-
-    # -- declarations
-
-    @property
-    def handler(self) -> Callable[..., Any]:
-        return self.declared.handler
-
-    @property
-    def run(self) -> Callable[..., Any]:
-        return self.declared.run
-
-    @property
-    def schedule(self) -> Callable[..., Any]:
-        return self.declared.schedule
-
-    @property
-    def sensor(self) -> Callable[..., Any]:
-        return self.declared.sensor
-
-    @property
-    def on_message(self) -> Callable[..., Any]:
-        return self.declared.on_message
-
-    @property
-    def source(self) -> Callable[..., Any]:
-        return self.declared.source
-
-    @property
-    def enrichment(self) -> Callable[..., Any]:
-        return self.declared.enrichment
 
     # -- life
 

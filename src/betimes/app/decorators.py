@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from betimes.core.errors import Invalid
 from betimes.domains.automation.sensor_model import HandlerEvaluator
@@ -20,9 +20,14 @@ from betimes.services.automation_views import ScheduleRequest, SensorRequest
 from betimes.services.intent_sources import Source
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Register = Callable[[Function], Function]
 _DURATION = re.compile(r"(\d+)\s*(s|m|h)")
 _UNIT_S = {"s": 1, "m": 60, "h": 3_600}
+
+
+class Register(Protocol):
+    """A decorator that gives back what it is given."""
+
+    def __call__(self, function: Function, /) -> Function: ...
 
 
 class Declarations:
@@ -37,11 +42,11 @@ class Declarations:
         self.sources: dict[str, Source] = {}
         self.scorer: Provider | None = None
 
-    def handler(self, name: str) -> Register[Function]:
+    def handler(self, name: str) -> Register:
         """The Python handler of this name, for targets, actions and runs."""
         return self.handlers.handler(name)
 
-    def run(self, trigger_type: str, **entry: Any) -> Register[Function]:
+    def run(self, trigger_type: str, **entry: Any) -> Register:
         """The handler of a trigger type's runs; `entry` overrides its registry entry."""
 
         def register(function: Function) -> Function:
@@ -52,7 +57,7 @@ class Declarations:
 
         return register
 
-    def schedule(self, cron: str, *, tz: str = "UTC", **settings: Any) -> Register[Function]:
+    def schedule(self, cron: str, *, tz: str = "UTC", **settings: Any) -> Register:
         """Call the function at these times; the schedule's id is the function's name unless `schedule_id` is given."""
 
         def register(function: Function) -> Function:
@@ -64,7 +69,7 @@ class Declarations:
 
         return register
 
-    def sensor(self, every: str = "30s", *, target: Any, **settings: Any) -> Register[Function]:
+    def sensor(self, every: str = "30s", *, target: Any, **settings: Any) -> Register:
         """Poll with the function; it is given the cursor and returns an `Evaluation`."""
 
         def register(function: Function) -> Function:
@@ -80,7 +85,7 @@ class Declarations:
 
         return register
 
-    def on_message(self, sensor_id: str, **settings: Any) -> Register[Function]:
+    def on_message(self, sensor_id: str, **settings: Any) -> Register:
         """Call the function with every message pushed to this sensor."""
 
         def register(function: Function) -> Function:
@@ -91,7 +96,7 @@ class Declarations:
 
         return register
 
-    def source(self, name: str) -> Register[Function]:
+    def source(self, name: str) -> Register:
         """What conditions of intents are evaluated against: `price`, `portfolio`, `last_interaction`."""
 
         def register(function: Function) -> Function:

@@ -174,9 +174,9 @@ class LoopbackOnly:
             await self._application(scope, receive, send)
             return
         body = msgspec.json.encode({
-            "type": "urn:betimes:problem:UNAUTHENTICATED", "title": "Only from this machine", "status": 403,
+            "type": "urn:betimes:problem:LOOPBACK_ONLY", "title": "Only from this machine", "status": 403,
             "detail": "--dev serves loopback only; use keys to serve other hosts and origins.",
-            "code": "UNAUTHENTICATED", "errors": [], "error_id": None,
+            "code": "LOOPBACK_ONLY", "errors": [], "error_id": None,
         })  # fmt: skip
         kind = [(b"content-type", b"application/problem+json")]
         await send({"type": "http.response.start", "status": 403, "headers": kind})

@@ -40,6 +40,8 @@ class Wired:
         if options.role != "worker":
             demand_server()
         clock = VirtualClock(options.virtual_clock) if options.virtual_clock else None
+        if clock is not None and options.role != "all":
+            raise Invalid("a virtual clock is for one process that does everything; leave --role out")
         configuration = reread()
         if clock is not None and not _names_db(target):
             configuration = msgspec.structs.replace(configuration, db="memory://")

@@ -43,7 +43,11 @@ class Handlers:
 
     def __init__(self, *, threads_max: int = THREADS_MAX) -> None:
         self._functions: dict[str, Callable[..., Any]] = {}
-        self._threads = ThreadPoolExecutor(threads_max, thread_name_prefix="betimes-handler")
+        self._threads_max = threads_max
+        self._threads = self._fresh_threads()
+
+    def _fresh_threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._threads_max, thread_name_prefix="betimes-handler")
 
     def handler(self, name: str) -> Callable[[Function], Function]:
         """Register the decorated function under a name."""
@@ -71,8 +75,9 @@ class Handlers:
         return self._functions
 
     def close(self) -> None:
-        """Drop what has not begun; handlers at work end by themselves."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Drop what has not begun; handlers at work end by themselves. It can be used again afterwards."""
+        threads, self._threads = self._threads, self._fresh_threads()
+        threads.shutdown(wait=False, cancel_futures=True)
 
     def _executor(self, function: Callable[..., Any]) -> Executor:
         with_context = wants_context(function)
