@@ -24,6 +24,7 @@ VALUES = {
         "inactive_hours": "50.5", "total_value": "9999.99", "any_holding_change": "6",
     }.items()
 }  # fmt: skip
+VALUES |= {f"price:{name}": Decimal(1) for name in ("IN", "NULL", "TRUE", "INT", "SIZE", "NOT", "true")}
 
 ACCEPTED = [
     ("NVDA < 130", True),
@@ -54,6 +55,12 @@ ACCEPTED = [
     ("NVDA > .5", True),
     ("(NVDA) < (130)", True),
     ("NVDA < 130\n and\tAMD > 1", True),
+    ("IN < 1 or NULL < 1 or TRUE >= 1 and INT == SIZE", True),
+    ('price("NOT") + price("true") == 2', True),
+    ("!NVDA < 130", False),
+    ("NVDA > 007", True),
+    ("5% < any_holding_change and any_holding_change > -5%", True),
+    ("AMD - 1 - 1 == 98 and AMD / 10 / 10 == 1 and -AMD * -1 == 100", True),
 ]
 
 REFUSED = [
@@ -93,7 +100,18 @@ REFUSED = [
     ("[1].all(x, x > 0)", "position 1: unexpected '['"),
     ("NVDA < 1 ? 2 : 3", "position 10: unexpected '?'"),
     ("NVDA < 130\x00", "position 11: unexpected '\\x00'"),
-    ("NVDA ≤ 130", "position 6: unexpected '≤'"),
+    ("NVDA ≤ 130", "position 6: unexpected '≤': write <="),
+    ("NVDA => 130", "position 6: unexpected '=': write >="),
+    ("NVDA < 1 & AMD < 2", "position 10: unexpected '&': write and"),
+    ("NVDA < and", "position 8: expected a number, found 'and'"),
+    ("NVDA < NOT 3", "position 8: expected a number, found 'NOT'"),
+    ("NVDA < && 3", "position 8: expected a number, found '&&'"),
+    ("😀😀 < 1", "position 1: unexpected '😀'"),
+    ("NVDA < 1 or '😀' < 1", "position 13: expected a condition, found \"'😀'\""),
+    ("NVDA < １３０", "position 8: unexpected '１'"),
+    ("NVDA % 2 == 0", "position 6: expected and, or, or the end, found '%'"),
+    ("any_holding_change > (5)%", "position 25: expected and, or, or the end, found '%'"),
+    ("true", "position 1: unknown name 'true' (a ticker is written in capitals)"),
     ("(" * 9 + "NVDA < 1" + ")" * 9, "position 9: nested more than 8 deep"),
     ("not " * 9 + "NVDA < 1", "position 33: nested more than 8 deep"),
     ("NVDA" + "+1" * 9 + "<1", "position 21: more than 8 of + - * /"),

@@ -38,6 +38,13 @@ _GOING_ON = "and, or, or the end"
 _COMPARING = ("<", "<=", ">", ">=", "==", "!=")
 _HINTS = {
     "=": "write == to compare",
+    "=<": "write <=",
+    "=>": "write >=",
+    "≤": "write <=",
+    "≥": "write >=",
+    "≠": "write !=",
+    "&": "write and",
+    "|": "write or",
     ",": "write numbers without separators",
     "$": "write amounts without a currency",
     '"': "this text has no end",
@@ -69,6 +76,8 @@ class _Token(NamedTuple):
     kind: str
     text: str
     at: int
+    written: str
+    """As its author wrote it: `and` for `&&`."""
 
 
 class _Part(NamedTuple):
@@ -92,15 +101,15 @@ def _tokens(text: str) -> Iterator[_Token]:
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None:
-            hint = _HINTS.get(text[place])
+            hint = _HINTS.get(text[place : place + 2]) or _HINTS.get(text[place])
             raise BadExpression(place + 1, f"unexpected {_shown(text[place])}" + (f": {hint}" if hint else ""))
         kind, found = match.lastgroup or "", match[0]
         if kind == "name" and found.lower() in _WORDS:
-            yield _Token("mark", _WORDS[found.lower()], place + 1)
+            yield _Token("mark", _WORDS[found.lower()], place + 1, found)
         elif kind != "space":
-            yield _Token(kind, found, place + 1)
+            yield _Token(kind, found, place + 1, found)
         place = match.end()
-    yield _Token("end", "", len(text) + 1)
+    yield _Token("end", "", len(text) + 1, "")
 
 
 def _shown(text: str) -> str:
@@ -144,7 +153,7 @@ class _Parser:
         token = self._next
         if wanted == _GOING_ON and token.kind == "mark" and token.text in _COMPARING:
             return BadExpression(token.at, "comparisons cannot be chained: join two with and")
-        found = "" if token.kind == "end" else f", found {_shown(token.text)}"
+        found = "" if token.kind == "end" else f", found {_shown(token.written)}"
         return BadExpression(token.at, f"expected {wanted}{found}")
 
     def _deeper(self, at: int) -> None:
