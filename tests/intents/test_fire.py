@@ -8,6 +8,7 @@ import pytest
 
 from betimes.core.deciders import Send
 from betimes.domains.intents.model import (
+    ChangeIntent,
     ClaimIntent,
     ClaimReleased,
     DisableIntent,
@@ -260,3 +261,32 @@ def test_whatever_comes_first_of_claim_and_intent_ends_first() -> None:
     scenario = made("interval", expires_at="2026-01-05T09:31:00Z").at(NINE + 30 * MINUTE).when(CLAIM)
     scenario.at(NINE + HOUR).wakes().then(IntentDisabled(2, NINE + 31 * MINUTE, "EXPIRED"))
     scenario.wakes().then(IntentFired("failed", NINE + 35 * MINUTE, None, "w1", "CLAIM_EXPIRED"))
+
+
+# -- plans that were made under a claim
+
+TOMORROW = NINE + 23 * HOUR
+"""Eight o'clock on the sixth."""
+TEN_DAILY = ChangeIntent({"schedule": {"cron": "0 10 * * *"}}, "ann")
+
+
+@pytest.mark.parametrize("status", ["success", "failed", "gate_blocked", "condition_not_met"])
+def test_a_report_under_an_older_claim_leaves_a_plan_that_was_made_since(status: str) -> None:
+    claimed = made("cron").at(TOMORROW).when(CLAIM).at(TOMORROW + MINUTE).when(TEN_DAILY)
+    ended = claimed.when(fired(status, 2))
+    assert (state(ended).next_check_at, state(ended).occasion_at) == (TOMORROW + 2 * HOUR,) * 2
+    assert (state(ended).claim, state(ended).last_status) == (None, status)
+
+
+def test_a_claim_that_runs_out_leaves_a_plan_that_was_made_since() -> None:
+    claimed = made("cron").at(TOMORROW).when(CLAIM).at(TOMORROW + MINUTE).when(TEN_DAILY)
+    ended = claimed.at(TOMORROW + 5 * MINUTE).wakes()
+    assert (state(ended).next_check_at, state(ended).failure_count) == (TOMORROW + 2 * HOUR, 1)
+
+
+def test_once_that_was_put_off_while_it_was_claimed_is_not_over() -> None:
+    later = ChangeIntent({"schedule": {"trigger_at": "2026-01-07T08:00:00Z"}}, "ann")
+    ended = made("once").at(TOMORROW).when(CLAIM).at(TOMORROW + MINUTE).when(later).when(fired("success", 2))
+    assert (state(ended).enabled, state(ended).next_check_at) == (True, TOMORROW + 24 * HOUR)
+    again = ended.at(TOMORROW + 24 * HOUR).when(fired("success"))
+    assert (state(again).was_disabled_reason, state(again).execution_count) == ("ONCE_DONE", 2)

@@ -102,6 +102,8 @@ def executed(intent: IntentState, status: FireStatus, policy: IntentsPolicy, at:
              error: str | None) -> tuple[IntentEvents, ...]:  # fmt: skip
     """The execution, and the disabling it leads to."""
     next_check_at = next_check(intent, status, policy, at) if intent.enabled else None
+    if intent.was_planned_anew:
+        next_check_at = intent.next_check_at
     reason = _last_because(intent, status, policy) if intent.enabled else None
     fired = IntentFired(status, at, None if reason else next_check_at, worker, error)
     return (fired, IntentDisabled(intent.version + 1, at, reason)) if reason else (fired,)
@@ -123,7 +125,7 @@ def _last_because(intent: IntentState, status: FireStatus, policy: IntentsPolicy
         return "FAILURES" if intent.failure_count + 1 >= policy.failures_max else None
     if status != "success":
         return None
-    if definition.trigger_type == "once":
+    if definition.trigger_type == "once" and not intent.was_planned_anew:
         return "ONCE_DONE"
     if definition.is_condition_based and definition.condition and definition.condition.fire_mode == "once":
         return "FIRE_MODE_ONCE"

@@ -321,6 +321,11 @@ class IntentState(msgspec.Struct, frozen=True, omit_defaults=True):
         ends_at = self.cooldown_ends_at
         return ends_at is not None and now < ends_at
 
+    @property
+    def was_planned_anew(self) -> bool:
+        """Whether the next check was chosen after the claim was granted: a report under it is about an older one."""
+        return self.claim is not None and self.next_check_at is not None and self.next_check_at > self.claim.claimed_at
+
     def live_claim(self, now: Instant) -> Claim | None:
         return self.claim if self.claim is not None and now < self.claim.expires_at else None
 
