@@ -66,12 +66,66 @@ def test_every_rule_that_is_broken_is_named_at_once() -> None:
     assert found.keys() == {
         "intent_id", "user_id", "schedule.interval_minutes", "schedule.check_interval_minutes", "schedule.timezone",
         "condition.expression", "condition.cooldown_hours", "condition.fire_mode", "action_type", "action_priority",
-        "action_context", "metadata", "max_executions", "colour",
+        "action_context", "metadata", "max_executions", "colour", "schedule.cron",
     }  # fmt: skip
     assert found["schedule.timezone"] == "no such zone: Mars/Base"
     assert found["condition.expression"] == "position 7: expected a number"
     assert found["action_context"] == "is required"
     assert "which is the limit" in found["user_id"]
+
+
+@pytest.mark.parametrize(
+    ("trigger_type", "fields", "paths"),
+    [
+        ("cron", {"schedule": {"cron": "* * *", "timezone": "Mars/Base"}}, ["schedule.cron", "schedule.timezone"]),
+        ("cron", {"schedule": {"cron": "* * * * *", "timezone": "Mars/Base"}}, ["schedule.cron", "schedule.timezone"]),
+        ("once", {"schedule": {"trigger_at": "soon", "timezone": "Mars/Base"}, "expires_at": "2020-01-01T00:00"},
+         ["expires_at", "schedule.timezone", "schedule.trigger_at"]),
+        ("once", {"schedule": {"trigger_at": "2026-01-05T20:00", "timezone": "Mars/Base"}}, ["schedule.timezone"]),
+        ("price", {"condition": {"cooldown_hours": 0}}, ["condition", "condition.cooldown_hours"]),
+        ("price", {"condition": {"ticker": "A B", "operator": "<", "value": "1e30"}},
+         ["condition.ticker", "condition.value"]),
+    ],
+)  # fmt: skip
+def test_one_mistake_does_not_hide_another(trigger_type: str, fields: dict[str, Any], paths: list[str]) -> None:
+    found = nothing().when(DefineIntent(body(trigger_type, **fields))).decision.reply.problems
+    assert sorted({problem.path for problem in found}) == paths
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"schedule": {"interval_minutes": 30, ".": 1}}, "schedule.."),
+        ({"a.b": 1}, "a.b"),
+        ({"schedule.": 1}, "schedule."),
+        ({"condition": {"expression.x": 1}}, "condition.expression.x"),
+        ({"gate": {"trigger_type": "A", "a.b": 1}}, "gate.a.b"),
+        ({"": 1}, ""),
+    ],
+)
+def test_a_name_that_is_not_known_may_look_like_a_path(fields: dict[str, Any], path: str) -> None:
+    assert refused("interval", **fields).keys() == {path}
+
+
+def test_decimals_are_counted_however_many_there_are() -> None:
+    for value in ("1.0000001", "1." + "0" * 40 + "1", "0." + "0" * 40 + "1"):
+        assert refused(condition={"ticker": "NVDA", "operator": "<", "value": value}).keys() == {"condition.value"}
+    made(condition={"ticker": "NVDA", "operator": "<", "value": "999999999999999.999999"})
+    made(condition={"ticker": "NVDA", "operator": "<", "value": "1.000000" + "0" * 40})
+
+
+def test_a_limit_that_is_reached_already_is_no_limit_of_an_enabled_intent() -> None:
+    twice = made("interval").when(fired("success")).when(fired("success"))
+    assert problems(twice.when(ChangeIntent({"max_executions": 2}, "ann"))).keys() == {"max_executions"}
+    assert state(twice.when(ChangeIntent({"max_executions": 3}, "ann"))).definition.max_executions == 3
+    assert state(twice.when(ChangeIntent({"max_executions": 2, "enabled": False}, "ann"))).enabled is False
+
+
+def test_what_python_takes_for_the_same_is_a_change_all_the_same() -> None:
+    for before, after in ((1, True), (0, False), (1, 1.0)):
+        changed = made(metadata={"flag": before}).when(ChangeIntent({"metadata": {"flag": after}}, "ann"))
+        flag = state(changed).definition.metadata["flag"]
+        assert (flag, type(flag), state(changed).version) == (after, type(after), 2)
 
 
 @pytest.mark.parametrize(

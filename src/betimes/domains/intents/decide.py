@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from betimes.core.canonical import encode
 from betimes.core.deciders import Decider, Decision, Event, Refusal, Settled, View, Wake
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
@@ -151,7 +152,7 @@ def _event(
             definition, view.version + 1, now, enabled, first_check(definition, now) if enabled else None
         )
     version = before.version + 1
-    if definition == before.definition:
+    if encode(definition) == encode(before.definition):  # in Python, 1 and True are the same
         if enabled == before.enabled:
             return None
         return IntentEnabled(version, now, first_check(definition, now)) if enabled else IntentDisabled(version, now)

@@ -44,19 +44,22 @@ def draft_from(fields: dict[str, Any]) -> tuple[Draft, list[Problem]]:
         found = [Problem(path, message) for path, message in problems("", fields, Draft)]
     sound = fields
     for problem in found:
-        sound = _without(sound, problem.path.split(".")) or {}
+        sound = _without(sound, problem.path)
     return msgspec.convert({**_STAND_INS, **sound}, Draft), found
 
 
-def _without(value: Any, path: list[str]) -> Any:
-    if not isinstance(value, Mapping) or not path or path[0] not in value:
+def _without(value: Any, path: str) -> Any:
+    """The rest of a mapping when what the path leads to is taken out. A name that was sent may itself have dots."""
+    if not isinstance(value, Mapping):
         return value
-    if len(path) == 1 or path[0] not in _NESTED:
-        return {name: kept for name, kept in value.items() if name != path[0]}
-    inner = _without(value[path[0]], path[1:])
-    if path[0] == "gate":  # it has a field it cannot do without
-        return {name: kept for name, kept in value.items() if name != "gate"}
-    return {**value, path[0]: inner}
+    kept = {}
+    for name, inner in value.items():
+        below = path.removeprefix(f"{name}.") if path.startswith(f"{name}.") else None
+        if below is not None and name in _NESTED and name != "gate":  # which has a field it cannot do without
+            kept[name] = _without(inner, below)
+        elif below is None and path != name and not path.startswith(f"{name}["):
+            kept[name] = inner
+    return kept
 
 
 def patched(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

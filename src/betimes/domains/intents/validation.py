@@ -25,6 +25,8 @@ from betimes.domains.intents.timing import cron_times, next_cron, read_instant, 
 METADATA_BYTES_MAX = 4 * 1024
 DECIMALS_MAX = 6
 AMOUNT_MAX = Decimal(10) ** 15
+WESTMOST = "Etc/GMT+12"
+"""Stands in for a zone that is none: what is past there is past everywhere."""
 _STRUCTURED = ("ticker", "metric", "operator", "value", "threshold_hours")
 
 
@@ -125,7 +127,11 @@ def _cron(case: Case) -> Iterator[Problem]:
         yield Problem("schedule.cron", f"fires {gap_s} s apart; at least {gap_s_min} s are needed")
     if fires > fires_max:
         yield Problem("schedule.cron", f"fires {fires} times a day; at most {fires_max} are allowed")
-    if next_cron(cron, case.draft.schedule.timezone, case.now) is None:
+
+
+def _cron_fires(case: Case) -> Iterator[Problem]:
+    cron = case.draft.schedule.cron
+    if cron is not None and next_cron(cron, case.draft.schedule.timezone, case.now) is None:
         yield Problem("schedule.cron", "never fires")
 
 
@@ -143,8 +149,9 @@ def _instant(case: Case, path: str, text: str | None, before: Instant | None) ->
     """An instant that can be read and, if it was just chosen, or is to count again, lies ahead."""
     if text is None:
         return
+    zone_name = case.draft.schedule.timezone
     try:
-        at = read_instant(text, case.draft.schedule.timezone)
+        at = read_instant(text, zone_name if zone(zone_name) else WESTMOST)
     except Invalid as error:
         yield Problem(path, str(error))
         return
@@ -172,15 +179,18 @@ def _amounts(case: Case) -> Iterator[Problem]:
             yield Problem(f"condition.{name}", f"must be a number with at most {DECIMALS_MAX} decimals, below 10^15")
         elif amount is not None and name == "threshold_hours" and amount <= 0:
             yield Problem("condition.threshold_hours", "must be more than 0")
-    if condition.ticker is not None and not TICKER.fullmatch(condition.ticker):
+
+
+def _ticker(case: Case) -> Iterator[Problem]:
+    condition = case.draft.condition
+    if condition and condition.ticker is not None and not TICKER.fullmatch(condition.ticker):
         yield Problem("condition.ticker", "a ticker has letters, digits and . ^ = _ / - only")
 
 
 def _is_amount(amount: Decimal) -> bool:
     if not amount.is_finite() or abs(amount) >= AMOUNT_MAX:
         return False
-    exponent = amount.normalize().as_tuple().exponent
-    return isinstance(exponent, int) and exponent >= -DECIMALS_MAX
+    return amount == round(amount, DECIMALS_MAX)
 
 
 def _condition(case: Case) -> Iterator[Problem]:
@@ -205,8 +215,8 @@ def _metadata(case: Case) -> Iterator[Problem]:
 
 def _executions(case: Case) -> Iterator[Problem]:
     most, done = case.draft.max_executions, case.before.execution_count if case.before else 0
-    if case.is_enabling and most is not None and done >= most:
-        yield Problem("max_executions", f"it was executed {done} times already; raise it to enable the intent")
+    if case.draft.enabled and most is not None and done >= most:
+        yield Problem("max_executions", f"it was executed {done} times already; raise it, or disable the intent")
 
 
 def _limit(case: Case) -> Iterator[Problem]:
@@ -224,12 +234,14 @@ CHECKS: tuple[Check, ...] = (
     Check(("user_id",), _user),
     Check(("schedule.timezone",), _zone),
     Check(("trigger_type", "schedule.cron", "schedule.interval_minutes", "schedule.trigger_at"), _needed),
-    Check(("schedule.cron", "schedule.timezone"), _cron),
-    Check(("schedule.trigger_at", "schedule.timezone"), _trigger_at),
-    Check(("expires_at", "schedule.timezone"), _expires_at),
+    Check(("schedule.cron",), _cron),
+    Check(("schedule.cron", "schedule.timezone"), _cron_fires),
+    Check(("schedule.trigger_at",), _trigger_at),
+    Check(("expires_at",), _expires_at),
     Check(("condition.expression",), _expression),
-    Check(("condition.value", "condition.threshold_hours", "condition.ticker"), _amounts),
-    Check(("trigger_type", "condition"), _condition),
+    Check(("condition.value", "condition.threshold_hours"), _amounts),
+    Check(("condition.ticker",), _ticker),
+    Check(("trigger_type", "condition.expression", *(f"condition.{name}" for name in _STRUCTURED)), _condition),
     Check(("metadata",), _metadata),
     Check(("max_executions", "enabled"), _executions),
     Check(("user_id", "enabled"), _limit),
