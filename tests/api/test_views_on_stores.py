@@ -1,0 +1,111 @@
+"""The ledger, effects and verdicts read the same on every store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from betimes.domains.catalogue import DECIDERS, SECTIONS
+from betimes.domains.targets import HandlerTarget
+from betimes.engine.calls import GiveUp
+from betimes.engine.engine import Engine
+from betimes.services.automation_views import ScheduleRequest
+from betimes.services.caller import Caller
+from betimes.services.effects import EffectFilters, Effects
+from betimes.services.ledger import Ledger, LedgerFilters
+from betimes.services.runs import Runs
+from betimes.services.runs_views import TriggerRequest
+from betimes.services.schedules import Schedules
+from betimes.services.scopes import domains_of
+from betimes.services.verdict_feed import FeedFilters, VerdictFeed, position_of
+from betimes.testing.clock import VirtualClock
+from tests.stores.backends import BACKENDS, Backend
+
+ME = Caller("acme", "test")
+EVERYTHING = domains_of(("admin",), "read")
+
+
+async def _gives_up(call: Any) -> None:
+    raise GiveUp("no")
+
+
+@pytest.fixture(params=[pytest.param(backend, id=backend.id, marks=backend.marks) for backend in BACKENDS])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    backend: Backend = request.param
+    return backend
+
+
+@asynccontextmanager
+async def world(backend: Backend, folder: Path) -> AsyncIterator[tuple[Engine, VirtualClock]]:
+    clock = VirtualClock()
+    async with backend.pair(clock, folder) as pair:
+        executors = {"handler:x": _gives_up}
+        async with Engine(pair.one, DECIDERS, name="test", sections=SECTIONS, executors=executors) as engine:
+            yield engine, clock
+
+
+async def _allowed(engine: Engine, *accounts: str, tenant: str = "acme") -> None:
+    for account in accounts:
+        await Runs(engine, Caller(tenant)).trigger(
+            TriggerRequest(account_id=account, trigger_type="SIGNAL_ARRIVED", idempotency_key=f"k-{account}")
+        )
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_pages_and_resuming(backend: Backend, tmp_path: Path, order: Any) -> None:
+    async with world(backend, tmp_path) as (engine, _):
+        ledger = Ledger(engine, ME, EVERYTHING)
+        for number in range(5):
+            await _allowed(engine, f"a{number}")
+            await _allowed(engine, f"b{number}", tenant="other")
+        seen: list[str] = []
+        cursor = None
+        filters = LedgerFilters(kind="account")
+        while True:
+            page = await ledger.segments(filters, order=order, limit=2, cursor=cursor)
+            seen += [segment.id for segment in page.items]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        assert seen == sorted((f"a{number}" for number in range(5)), reverse=order == "desc")
+        await _allowed(engine, "late")
+        resumed = await ledger.segments(filters, cursor=page.resume_cursor)
+        assert [segment.id for segment in resumed.items] == ["late"]
+        [one] = (await ledger.segments(LedgerFilters(kind="account", id="a3", event_type="RunAllowed"))).items
+        told = await ledger.explain(one.segment_id)
+        assert (told.verdict and told.verdict.outcome, told.later) == ("ALLOW", [])
+
+
+async def test_dead_letters_are_found_and_revived(backend: Backend, tmp_path: Path) -> None:
+    async with world(backend, tmp_path) as (engine, _):
+        schedules = Schedules(engine, ME)
+        for name in ("one", "two", "three"):
+            await schedules.create(ScheduleRequest(schedule_id=name, cron="0 0 1 1 *", target=HandlerTarget("x")))
+            await schedules.trigger(name)
+        await engine.tick()
+        effects = Effects(engine, ME, EVERYTHING)
+        dead = EffectFilters(status="dead", domain="automation")
+        first = await effects.effects(dead, limit=2)
+        rest = await effects.effects(dead, limit=2, cursor=first.next_cursor)
+        assert [row.stream.id for row in (*first.items, *rest.items)] == ["one", "three", "two"]
+        assert rest.next_cursor is None
+        assert (await effects.retry(rest.items[0].effect_id)).status == "pending"
+        assert len((await effects.effects(EffectFilters(status="pending"))).items) == 1
+
+
+async def test_a_feed_goes_on_where_it_was(backend: Backend, tmp_path: Path) -> None:
+    async with world(backend, tmp_path) as (engine, _):
+        await _allowed(engine, "before")
+        feed = await VerdictFeed.from_now(engine, "acme", EVERYTHING, FeedFilters())
+        assert await feed.read() == []
+        await _allowed(engine, "a", "b")
+        await _allowed(engine, "c", tenant="other")
+        (position, first), (_, second) = await feed.read()
+        assert (first.id, second.id, await feed.read()) == ("a", "b", [])
+        again = VerdictFeed(engine, "acme", EVERYTHING, FeedFilters(), position_of(position))
+        assert [event.id for _, event in await again.read()] == ["b"]
+        assert await again.read() == []
