@@ -8,17 +8,22 @@ from typing import Any
 import pytest
 
 from betimes.core.errors import Conflict, Unavailable, Unknown
+from betimes.domains.scores.decide import DECIDERS
 from betimes.engine import attempts
+from betimes.engine.engine import Engine
 from betimes.engine.replay import verify
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import WritesAhead
+from betimes.services.scores import Scores
 from betimes.services.sweeps import SweepResult
 from betimes.stores.postgres.transaction import PostgresTx
 from betimes.stores.sqlite.transaction import SqliteTx
+from betimes.testing.clock import VirtualClock
 from tests.engine.worlds import World
+from tests.scores.scene import SECTIONS
 from tests.scores.test_service import overdue
 from tests.scores.test_sweep import decays
-from tests.scores.worlds import scores_world
+from tests.scores.worlds import ACME, scores_world
 from tests.stores.backends import BACKENDS, Backend
 
 SLICE = 64
@@ -50,6 +55,21 @@ async def test_a_large_batch_is_one_commit_and_sound(backend: Backend, tmp_path:
         assert result == SweepResult(COUNT, COUNT, 0, 0, 0, complete=True)
         assert [one.processed for one in told] == [COUNT, COUNT]
         await all_swept_once(w)
+
+
+async def test_whoever_observes_commits_is_told_of_all_that_was_written(backend: Backend, tmp_path: Path) -> None:
+    async with backend.pair(VirtualClock("2026-02-01T00:00:00Z"), tmp_path) as pair:
+        seen: list[str] = []
+        engine = Engine(
+            pair.one, DECIDERS, name="one", sections=SECTIONS, settings=LARGE,
+            observe=lambda segments: seen.extend(segment.handle for segment in segments),
+        )  # fmt: skip
+        async with engine:
+            scores = Scores(engine, ACME)
+            await scores.create_many([overdue(f"u{n}", 5) for n in range(COUNT)])
+            seen.clear()
+            assert (await scores.sweep()).decayed == COUNT
+        assert len(seen) == len(set(seen)) == COUNT
 
 
 @pytest.mark.parametrize("store", [SqliteTx, pytest.param(PostgresTx, marks=pytest.mark.postgres)])

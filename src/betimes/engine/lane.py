@@ -222,7 +222,7 @@ class Lane:
     def _hand_on(self, workspace: Workspace) -> None:
         """Commands to other streams go into the queue at once; everything else is the dispatcher's."""
         if self.observe:
-            self.observe(workspace.changes.segments)
+            self.observe(workspace.segments)
         for effect in workspace.changes.effects:
             if effect.executor != SEND:
                 self.calls_waiting.set()

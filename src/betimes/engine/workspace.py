@@ -76,7 +76,7 @@ class Workspace:
         self.changes = Changes()
         self.written: list[StreamWrite] = []
         """Rows of streams that were decided outside the working set."""
-        self._first: Segment | None = None
+        self._ahead: list[Segment] = []
         self._first_alarm_at: Instant | None = None
         self._policies_used: dict[str, Policy] = {}
         self._policies_named: dict[str, Policy] = {}
@@ -164,15 +164,19 @@ class Workspace:
         """Hand over what was decided outside the working set, to be written before the rest."""
         streams, segments = self.written, self.changes.segments
         self.written, self.changes.segments = [], []
-        if segments:
-            self._first = self._first or segments[0]
-            self._first_alarm_at = earliest(self._first_alarm_at, *(write.alarm_at for write in streams))
+        self._ahead += segments
+        self._first_alarm_at = earliest(self._first_alarm_at, *(write.alarm_at for write in streams))
         return streams, segments
 
     @property
     def first_segment(self) -> Segment | None:
         """One segment of the batch, by which it is found again."""
-        return self._first or next(iter(self.changes.segments), None)
+        return next(iter(self._ahead or self.changes.segments), None)
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All that the batch writes, in order."""
+        return [*self._ahead, *self.changes.segments] if self._ahead else self.changes.segments
 
     def created(self) -> tuple[StreamId, ...]:
         """Streams written without having been locked."""
@@ -187,7 +191,7 @@ class Workspace:
             unsaved = (policy for policy in self._policies_named.values() if not self._policies.is_saved(policy))
             changes.policies = {policy.fingerprint: policy.body for policy in unsaved}
         return bool(
-            self._first or changes.streams or changes.sends_applied or changes.sends_dead or changes.settlements
+            self._ahead or changes.streams or changes.sends_applied or changes.sends_dead or changes.settlements
         )
 
     # -- what a job needs
