@@ -79,6 +79,44 @@ async def test_a_recorded_answer_stays_what_it_was_when_the_policy_changes(backe
         assert (await scores.get("ann")).effective_score == 49
 
 
+async def test_a_recorded_answer_is_given_again_when_the_policy_does_not_know_its_words_any_more(
+    backend: Backend, tmp_path: Path
+) -> None:
+    async with scores_world(backend, tmp_path) as (w, scores):
+        first = await scores.interact("ann", Interaction(type="voice"), key="k")
+        paused = StatusChange(game_status="won", timeout_seconds=60)
+        second = await scores.set_status("ann", paused, key="s")
+        section = {"interactions": ["text"], "paused_statuses": ["game_over"]}
+        await w.submit(SetPolicy({"scores": section}), tenant_stream("acme"))
+        assert await scores.interact("ann", Interaction(type="voice"), key="k") == first
+        assert await scores.set_status("ann", paused, key="s") == second
+        with pytest.raises(Invalid) as unknown:
+            await scores.interact("ann", Interaction(type="voice"), key="another")
+        assert [path for path, _ in unknown.value.problems] == ["type"]
+
+
+async def test_a_score_whose_stage_is_gone_is_shown_as_one_that_does_not_fade(backend: Backend, tmp_path: Path) -> None:
+    async with scores_world(backend, tmp_path) as (w, scores):
+        await scores.create(overdue("ann", 10, chapter=5))
+        stages = [{"name": 1, "grace_hours": 24, "rate": 0.8, "daily_cap": 15}]
+        await w.submit(SetPolicy({"scores": {"stages": stages}}), tenant_stream("acme"))
+        shown = await scores.get("ann")
+        assert (shown.chapter, shown.effective_score, shown.forecast) == (5, Decimal(50), None)
+        assert shown.hours_overdue == 0
+        assert (await scores.list()).items == [shown]
+        assert not (await scores.interact("ann", Interaction(type="portal"))).counted
+
+
+async def test_what_would_happen_after_the_year_9999_is_forecast_as_never(backend: Backend, tmp_path: Path) -> None:
+    stages = [{"name": 1, "grace_hours": 24, "rate": 0.8, "daily_cap": "0.00001"}]
+    async with scores_world(backend, tmp_path, body={"scores": {"stages": stages}}) as (_w, scores):
+        forecast = (await scores.create(NewScore(user_id="ann"))).forecast
+        assert forecast
+        warning, critical = forecast.thresholds
+        assert warning.at
+        assert (warning.at.year, critical.at, forecast.zero_at) == (4763, None, None)
+
+
 async def test_statuses_pause_and_time_out(backend: Backend, tmp_path: Path) -> None:
     async with scores_world(backend, tmp_path) as (w, scores):
         await scores.create(NewScore(user_id="ann"))

@@ -136,6 +136,28 @@ async def test_a_score_that_fails_is_counted_and_left_and_the_others_go_on(backe
         assert (await w.state(StreamId("acme", "score", "bad0"))).score == 50_000_000
 
 
+async def test_a_full_queue_is_not_a_failure_of_a_score(backend: Backend, tmp_path: Path) -> None:
+    settings = EngineSettings(batch_max=4, queue_max=8)
+    async with scores_world(backend, tmp_path, settings=settings) as (w, scores):
+        await scores.create(overdue("bad", 300, chapter=5))
+        await scores.create_many([overdue(f"ok{n}", 5) for n in range(30)])
+        stages = [{"name": 1, "grace_hours": 24, "rate": 0.8, "daily_cap": 15}]
+        await w.submit(SetPolicy({"scores": {"stages": stages}}), tenant_stream("acme"))
+        assert await scores.sweep() == SweepResult(31, 30, 0, 0, 1, complete=True)
+
+
+async def test_a_score_at_0_in_a_status_that_is_not_a_pause_any_more_does_not_keep_a_sweep_going(
+    backend: Backend, tmp_path: Path
+) -> None:
+    async with scores_world(backend, tmp_path) as (w, scores):
+        await scores.create(NewScore(user_id="ann", score=Decimal(0), game_status="game_over"))
+        section = {"paused_statuses": ["over"], "game_over_status": "over"}
+        await w.submit(SetPolicy({"scores": section}), tenant_stream("acme"))
+        await scores.interact("ann", Interaction(type="text"))
+        w.clock.advance(30 * 3600)
+        assert await scores.sweep() == SweepResult()
+
+
 async def test_scores_that_are_not_due_under_a_new_policy_are_skipped_once(backend: Backend, tmp_path: Path) -> None:
     async with scores_world(backend, tmp_path) as (w, scores):
         await scores.create_many([overdue(f"u{n}", 5) for n in range(3)])

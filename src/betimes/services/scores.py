@@ -7,7 +7,8 @@ Every write answers with the score as that write left it, also when it is answer
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Annotated, Any, TypeAlias
 
@@ -67,7 +68,7 @@ def _points(name: str, value: Decimal | None, low: int, high: int) -> Micro | No
     if value is None:
         return None
     if not value.is_finite() or not low <= value <= high:
-        raise ValueError(f"{name} must be a number from {low} to {high}")
+        raise ValueError(f"{name}: must be a number from {low} to {high}")
     return micro(value)
 
 
@@ -107,20 +108,36 @@ class Adjustment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         _points("delta", self.delta, -100, 100)
         _points("score", self.score, 0, 100)
         if (self.delta is None) == (self.score is None):
-            raise ValueError("give one of delta and score")
+            raise ValueError("delta: give one of delta and score")
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What a request is checked against before it is submitted; the decider checks it again."""
+    """What a request that was refused is held against, to name all that is wrong with it.
+
+    Only then: a request that was recorded is answered from the record, whatever the policy has come to since.
+    """
 
     policy: Policy
     now: Instant
 
-    def check(
+    @contextmanager
+    def names_what_is_wrong(
         self, moments: Mapping[str, Instant | None], *, status: str | None = None, chapter: StageName | None = None,
-        interaction: str | None = None,
+        interaction: str | None = None, timed: bool = False,
+    ) -> Iterator[None]:  # fmt: skip
+        """Turn a refusal into the paths of what is in the future and of names the policy does not know, if any."""
+        try:
+            yield
+        except (Refused, NotFound):
+            self._check(moments, status, chapter, interaction)
+            if timed and status not in self.policy[ScoresPolicy].paused:
+                raise _invalid("timeout_seconds", "only a pause can time out") from None
+            raise
+
+    def _check(
+        self, moments: Mapping[str, Instant | None], status: str | None, chapter: StageName | None,
+        interaction: str | None,
     ) -> None:  # fmt: skip
-        """Refuse what is in the future and names the policy does not know, all at once."""
         policy = self.policy[ScoresPolicy]
         wrong = [(name, f"{render(at)} is in the future") for name, at in moments.items() if at and at > self.now]
         wrong += [
@@ -149,10 +166,10 @@ class Scores(Sweeps):
             "created_at": instant(request.created_at), "last_interaction_at": instant(request.last_interaction_at),
             "last_decay_applied_at": instant(request.last_decay_applied_at),
         }  # fmt: skip
-        known.check(moments, status=request.game_status, chapter=request.chapter)
         score = _points("score", request.score, 0, 100)
         command = CreateScore(score, request.chapter, request.game_status, *moments.values())
-        recorded = await self._write(request.user_id, "create", command, request, key)
+        with known.names_what_is_wrong(moments, status=request.game_status, chapter=request.chapter):
+            recorded = await self._write(request.user_id, "create", command, request, key)
         return await self._written(recorded, known)
 
     async def create_many(self, requests: Sequence[NewScore], *, keys: Sequence[str | None] = ()) -> _Imported:
@@ -174,20 +191,19 @@ class Scores(Sweeps):
 
     async def interact(self, user_id: str, request: Interaction, *, key: str | None = None) -> InteractionAnswer:
         known, at = await self._known(), instant(request.timestamp)
-        known.check({"timestamp": at}, interaction=request.type)
-        command = Interact(request.type, at)
-        recorded = await self._write(user_id, "interact", command, request, key)
+        with known.names_what_is_wrong({"timestamp": at}, interaction=request.type):
+            recorded = await self._write(user_id, "interact", Interact(request.type, at), request, key)
         reply = _reply(recorded)
         decay = decay_result(user_id, reply.decay, recorded.at, recorded.segment_id) if reply.decay else None
         return interaction_answer(await self._written(recorded, known), reply.counted, reply.created, decay)
 
     async def set_status(self, user_id: str, request: StatusChange, *, key: str | None = None) -> WrittenScore:
         known = await self._known()
-        known.check({}, status=request.game_status, chapter=request.chapter)
-        if request.timeout_seconds is not None and request.game_status not in known.policy[ScoresPolicy].paused:
-            raise _invalid("timeout_seconds", "only a pause can time out")
         command = SetStatus(request.game_status, request.reason or "", request.chapter, request.timeout_seconds)
-        return await self._written(await self._write(user_id, "status", command, request, key), known)
+        timed = request.timeout_seconds is not None
+        with known.names_what_is_wrong({}, status=request.game_status, chapter=request.chapter, timed=timed):
+            recorded = await self._write(user_id, "status", command, request, key)
+        return await self._written(recorded, known)
 
     async def adjust(self, user_id: str, request: Adjustment, *, key: str | None = None) -> AdjustAnswer:
         command = AdjustScore(

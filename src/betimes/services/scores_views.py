@@ -5,7 +5,7 @@ Everything is derived from a state, a policy and an instant with the domain's ow
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
@@ -17,7 +17,7 @@ from betimes.core.instants import DAY, HOUR, Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import segment_handle
 from betimes.domains.scores.amounts import Micro, points
-from betimes.domains.scores.decay import falls_to_at, owed
+from betimes.domains.scores.decay import Terms, falls_to_at, owed
 from betimes.domains.scores.model import (
     Decayed,
     GameOver,
@@ -31,11 +31,14 @@ from betimes.domains.scores.model import (
 )
 from betimes.domains.scores.policy import ScoresPolicy
 from betimes.domains.scores.rules import terms_of
-from betimes.services.moments import moment
+from betimes.services.moments import instant, moment
 
 Chapter: TypeAlias = int | str
 HistoryType: TypeAlias = Literal["created", "interaction", "decay", "decay_game_over", "adjust", "status"]
 _DECIMALS = 6
+_UNKNOWN_STAGE = Terms(grace_us=0, rate=0, daily_cap=0, cycle_cap=0)
+"""A score whose stage is gone from the policy is shown as one that does not fade: no sweep takes anything from it."""
+_LAST_AT = instant(datetime.max.replace(tzinfo=UTC))
 
 
 class ThresholdForecast(msgspec.Struct, frozen=True):
@@ -165,8 +168,9 @@ def _fields(
     user_id: str, stored: ScoreState, policy: ScoresPolicy, now: Instant, updated_at: Instant
 ) -> tuple[Any, ...]:
     state = as_of(stored, policy, now)
-    paused = state.status in policy.paused
-    debt = owed(terms_of(state, policy), state.base_at, state.applied_at, now, state.score)
+    paused = state.status in policy.paused or state.chapter not in policy.terms
+    terms = policy.terms.get(state.chapter, _UNKNOWN_STAGE)
+    debt = owed(terms, state.base_at, state.applied_at, now, state.score)
     overdue_us = 0 if paused else max(now - debt.grace_ends_at, 0)
     return (
         user_id, points(state.score), points(state.score - (0 if paused else debt.amount)), state.chapter, state.status,
@@ -178,8 +182,8 @@ def _fields(
 
 def _forecast(state: ScoreState, policy: ScoresPolicy, now: Instant) -> Forecast:
     def at(level: Micro) -> datetime | None:
-        terms = terms_of(state, policy)
-        return moment(falls_to_at(terms, state.base_at, state.applied_at, state.score, level, now))
+        falls_at = falls_to_at(terms_of(state, policy), state.base_at, state.applied_at, state.score, level, now)
+        return None if falls_at is None or falls_at > _LAST_AT else moment(falls_at)  # past the year 9999: never
 
     ahead = [(level, name) for level, name in policy.levels if level < state.score]
     return Forecast([ThresholdForecast(name, points(level), at(level)) for level, name in ahead], at(0))

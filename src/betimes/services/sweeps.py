@@ -20,7 +20,7 @@ from typing import Annotated
 import msgspec
 
 from betimes.core.deciders import Decision, View
-from betimes.core.errors import BetimesError, StoreError
+from betimes.core.errors import BetimesError, Overloaded, StoreError
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
@@ -140,7 +140,8 @@ class Sweeps(Service):
         """Go through what is due page by page, past what fails; or only say what would be done."""
         loop, last = asyncio.get_running_loop(), None
         while ends_s is None or loop.time() < ends_s:
-            room = PAGE_MAX if request.limit is None else min(PAGE_MAX, request.limit - count.processed)
+            size = min(PAGE_MAX, self.engine.settings.batch_max)
+            room = size if request.limit is None else min(size, request.limit - count.processed)
             rows = await self.engine.store.streams(self._due(until_at, last, max(room, 1)))
             if not rows:
                 return count.result(complete=True)
@@ -165,7 +166,7 @@ class Sweeps(Service):
                 count.add(await self.engine.submit(
                     Submission(stream=row.stream, command=command, actor=self.caller.actor)
                 ))  # fmt: skip
-        except StoreError:
+        except (StoreError, Overloaded):
             raise
         except (BetimesError, ValueError) as error:
             count.failed.add(row.stream)
