@@ -227,6 +227,8 @@ async def test_a_manual_tick_is_the_same_within_its_second() -> None:
         assert [(list(item), item["tick_id"]) for item in page["items"]] == [(TICK, tick.json["tick_id"])]
         assert (await s.client("GET", "/v1/schedules/none/ticks")).status == 404
         assert (await s.client("POST", "/v1/schedules/none/trigger")).status == 404
+        large = await s.client("POST", "/v1/schedules/brief/trigger", {"payload": {"x": "y" * 65_536}})
+        assert (large.status, large.json["errors"][0]["path"]) == (422, "payload")
 
 
 async def test_a_backfill_is_started_paused_resumed_and_cancelled() -> None:

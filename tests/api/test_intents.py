@@ -207,5 +207,7 @@ async def test_a_disabled_intent_is_neither_claimed_nor_fired() -> None:
         for verb, body in (("claim", {}), ("fire", {"status": "success"})):
             reply = await s.client("POST", f"{ONE}/{verb}", body)
             assert (reply.status, reply.json["code"]) == (409, "DISABLED")
+        large = await s.client("POST", f"{ONE}/fire", {"status": "success", "trigger_data": {"x": "y" * 16_384}})
+        assert (large.status, large.json["errors"][0]["path"]) == (422, "trigger_data")
         over = await s.client("POST", "/v1/intents/claim?limit=201")
         assert (over.status, over.json["errors"][0]["path"]) == (422, "query.limit")

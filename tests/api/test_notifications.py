@@ -49,6 +49,16 @@ async def test_a_repeat_is_the_first_decision_and_another_persons_event_a_confli
         assert (other.status, other.json["code"]) == (409, "IDEMPOTENCY_CONFLICT")
 
 
+async def test_a_correlation_id_in_the_body_is_echoed_and_recorded() -> None:
+    async with site() as s:
+        told = await s.client("POST", "/v1/notifications", {**NOTE, "correlation_id": "c-7"})
+        assert told.headers["x-correlation-id"] == "c-7"
+        (segment, *_) = (await s.client("GET", "/v1/ledger?correlation_id=c-7")).json["items"]
+        assert segment["segment_id"] == told.json["segment_id"]
+        strange = await s.client("POST", "/v1/notifications", {**NOTE, "event_id": "e-2", "correlation_id": "ü\n"})
+        assert strange.status == 200
+
+
 async def test_the_event_id_may_come_in_the_header() -> None:
     async with site() as s:
         bare = {name: value for name, value in NOTE.items() if name != "event_id"}
@@ -172,7 +182,7 @@ async def test_in_app_messages_are_listed_and_marked_as_read() -> None:
         assert (again.headers["idempotency-replayed"], again.json) == ("true", read.json)
         assert (await s.client("GET", "/v1/users/u-3/inbox?unread=true")).json["items"] == []
         neither = await s.client("POST", path, {})
-        assert (neither.status, neither.json["code"]) == (422, "INVALID")
+        assert (neither.status, neither.json["errors"][0]["path"]) == (422, "item_ids")
 
 
 async def test_a_banned_person_hears_nothing() -> None:

@@ -13,6 +13,7 @@ import msgspec
 from betimes.api.definitions import Definitions
 from betimes.api.problems import HttpProblem
 from betimes.api.routes import Answer, Ask, Listed, Route, answer_of
+from betimes.core.canonical import encode
 from betimes.core.errors import Invalid, Refused
 from betimes.domains.automation.messages import NotJson, PlainMessage
 from betimes.services.automation_views import (
@@ -42,6 +43,7 @@ TAG = "Automation"
 SCHEDULE, SENSOR = "/v1/schedules/{schedule_id}", "/v1/sensors/{sensor_id}"
 BACKFILL = f"{SCHEDULE}/backfills/{{backfill_id}}"
 READ, WRITE = "automation:read", "automation:write"
+PAYLOAD_BYTES_MAX = 64 * 1024
 EVALUATE_LIMIT_S = 330.0
 """A sensor's evaluator has at most 300 s."""
 
@@ -65,6 +67,10 @@ class EvaluationFilters(Listed, frozen=True, forbid_unknown_fields=True):
 
 class TriggerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     payload: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if len(encode(self.payload).encode()) > PAYLOAD_BYTES_MAX:
+            raise ValueError(f"payload: at most {PAYLOAD_BYTES_MAX:,} bytes")
 
 
 class EvaluateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -222,7 +228,7 @@ ROUTES = (
         description="Plain, a CloudEvent (structured or `ce-` headers) or a Pub/Sub envelope. Without a key: "
         "`?tenant=` with the headers of Standard Webhooks (`auth: signature`), or with `&token=` (`auth: token`). "
         "202 while an evaluator works on it. A repeat of its id is answered with the first outcome.",
-        query=Proof, raw_body=True, described_body=PlainMessage, reply=EvaluationView, own_proof=True,
+        query=Proof, raw_body=True, described_body=PlainMessage, reply=EvaluationView, also=(202,), own_proof=True,
         codes=((409, "SENSOR_PAUSED"), (409, "NOT_A_PUSH_SENSOR")), example={"message_id": "m-1", "data": {"order": 7}},
     ),
     Route(

@@ -203,8 +203,8 @@ def _responses(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
             route.media_type: {"schema": {"anyOf": [schema, _batch_answer(schema, by_type)]} if route.batch else schema}
         }
         responses = {str(route.status): {"description": route.summary, "content": content}}
-        if route.status == 201:
-            responses["200"] = responses["201"]
+        for status in (*((200,) if route.status == 201 else ()), *route.also):
+            responses[str(status)] = responses[str(route.status)]
     problem = {"application/problem+json": {"schema": by_type[repr(Problem)]}}
     for status, codes in sorted(_problems(route).items()):
         description = f"{TITLES[status]}: {', '.join(codes)}"

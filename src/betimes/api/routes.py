@@ -217,6 +217,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     reply: Any = None
     """The type of the answer; `None` is 204."""
     status: int = 200
+    also: tuple[int, ...] = ()
+    """Further statuses with the same answer."""
     media_type: str = "application/json"
     """Of the answer."""
     batch: bool = False

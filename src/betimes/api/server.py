@@ -138,7 +138,14 @@ async def _answered(
     if route.batch and isinstance(value, dict) and "items" in value:
         return await _within(route, _batch(route, ask, value))
     _decode(route, ask, value)
-    return await _within(route, _call(route, ask))
+    return _echoed(await _within(route, _call(route, ask)), ask.caller.correlation)
+
+
+def _echoed(answer: Answer | Response, correlation: str) -> Answer | Response:
+    """A correlation id that came in the body is echoed like one of the header, if a header can hold it."""
+    if isinstance(answer, Response) or not (correlation.isascii() and correlation.isprintable()):
+        return answer
+    return msgspec.structs.replace(answer, headers={**answer.headers, "X-Correlation-Id": correlation})
 
 
 async def _read(request: Request) -> bytes:

@@ -73,7 +73,7 @@ class FireRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def __post_init__(self) -> None:
         for name in ("trigger_data", "gate_result"):
             if len(encode(getattr(self, name)).encode()) > OBJECT_BYTES_MAX:
-                raise ValueError(f"{name} has more than {OBJECT_BYTES_MAX:,} bytes")
+                raise ValueError(f"{name}: at most {OBJECT_BYTES_MAX:,} bytes")
 
 
 # -- answers

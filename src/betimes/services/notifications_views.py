@@ -29,7 +29,9 @@ Outcome = Literal["NOW", "LATER", "NEVER"]
 
 
 _TEXTS = ("title", "message", "source", "dedupe_key")
-_MOMENTS = ("timestamp", "expires_at", "at")
+_MOMENTS = ("timestamp", "expires_at")
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
+"""Of instants that can be judged as of: there is a calendar on both sides of them."""
 
 
 class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,6 +57,10 @@ class NotificationRequest(_Asked, frozen=True, kw_only=True):
 class ClassifyRequest(_Asked, frozen=True, kw_only=True):
     event_id: Id | None = None
     at: Moment | None = None
+
+    def __post_init__(self) -> None:
+        if self.at is not None and not _FIRST_YEAR <= self.at.year < _LAST_YEAR:
+            raise ValueError(f"at: from the year {_FIRST_YEAR} to {_LAST_YEAR - 1}")
 
 
 Request = TypeVar("Request", bound=_Asked)
@@ -317,9 +323,9 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def __post_init__(self) -> None:
         if (self.item_ids is None) == (not self.all):
-            raise ValueError("either item_ids, or all: true")
+            raise ValueError("item_ids: either these, or all")
         if self.before is not None and not self.all:
-            raise ValueError("before goes with all: true")
+            raise ValueError("before: goes with all")
 
 
 class ReadResult(msgspec.Struct, frozen=True):

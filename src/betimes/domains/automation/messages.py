@@ -30,7 +30,7 @@ class NotJson(Invalid):
 class PlainMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_ID_CHARS_MAX)] | None = None
     data: Any = None
-    attributes: dict[str, Any] = {}
+    attributes: dict[str, Any] | None = None
 
 
 class CloudEvent(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ def parsed(headers: Mapping[str, str], body: bytes, fallback_id: str | None = No
     message_id = plain.message_id or fallback_id
     if not message_id:
         raise Invalid("1 field is wrong: message_id: is required", (("message_id", "is required"),))
-    return _within_bounds(Message(message_id, plain.data, plain.attributes))
+    return _within_bounds(Message(message_id, plain.data, plain.attributes or {}))
 
 
 def _json(body: bytes) -> dict[str, Any]:
