@@ -69,7 +69,10 @@ def _points(name: str, value: Decimal | None, low: int, high: int) -> Micro | No
         return None
     if not value.is_finite() or not low <= value <= high:
         raise ValueError(f"{name}: must be a number from {low} to {high}")
-    return micro(value)
+    try:
+        return micro(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 class NewScore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
