@@ -323,6 +323,13 @@ async def test_what_a_handler_returns_is_shown_as_far_as_it_can_be_kept(tmp_path
         assert execution.message_preview == "a\ufffdb?c"
 
 
+async def test_a_worker_of_one_tenant_is_not_kept_awake_by_what_is_due_of_another(tmp_path: Path) -> None:
+    async with working(MEMORY, tmp_path) as world:
+        await world.intents.create(body(intent_id="theirs"))
+        assert await worker(world, tenant="other", poll_s=7)._rest_s() == 7
+        assert await worker(world, poll_s=7)._rest_s() < 7
+
+
 async def test_work_is_stopped_before_it_is_given_back(tmp_path: Path) -> None:
     reached, held_while_stopping = asyncio.Event(), []
 

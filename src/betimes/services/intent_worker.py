@@ -130,6 +130,8 @@ class IntentWorker:
 
     async def _rest_s(self) -> float:
         """Until the next intent is due, as far as is known here, but no longer than the poll."""
+        if self._tenant is not None:  # what is due of others is none of ours, and is not told apart
+            return self._poll_s
         try:
             now, due_at = await self._engine.store.now(), await self._engine.store.next_due("due", ["intent"])
         except BetimesError:
