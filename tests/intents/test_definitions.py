@@ -26,6 +26,7 @@ from betimes.domains.intents.model import (
     OwnerState,
 )
 from betimes.domains.intents.owners import OWNER as OWNERS
+from betimes.domains.intents.timing import next_checks
 from betimes.testing.scenarios import Scenario, given
 from tests.intents.stories import HOUR, MINUTE, NINE, OWNER, body, fired, made, nothing
 
@@ -168,6 +169,15 @@ def test_a_broken_rule_is_named_by_its_path_and_only_once(trigger_type: str, fie
 def test_a_cron_of_ninety_six_fires_a_day_a_minute_apart_is_allowed() -> None:
     made("cron", schedule={"cron": "*/15 * * * *"})
     made("cron", schedule={"cron": "0 0-59 8 * * *"})
+
+
+@pytest.mark.parametrize(
+    ("trigger_type", "fields", "count"),
+    [("interval", {}, 5), ("interval", {"max_executions": 2}, 2), ("once", {}, 1), ("price", {"max_executions": 1}, 5)],
+)
+def test_what_is_foreseen_ends_with_the_last_execution(trigger_type: str, fields: dict[str, Any], count: int) -> None:
+    definition = state(made(trigger_type, **fields)).definition
+    assert len(next_checks(definition, NINE, 5)) == count
 
 
 def test_reserved_names_are_no_ids() -> None:

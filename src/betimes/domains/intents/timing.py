@@ -112,8 +112,10 @@ def check_after_failure(failure_count: int, policy: IntentsPolicy, now: Instant)
 
 
 def next_checks(definition: Definition, now: Instant, count: int) -> list[Instant]:
-    """When it would be looked at, if every check succeeds."""
+    """When it would be looked at: by the clock, if every check succeeds; a condition, as long as it is not met."""
     checks: list[Instant] = []
+    if definition.max_executions is not None and not definition.is_condition_based:
+        count = min(count, definition.max_executions)
     at = first_check(definition, now)
     while at is not None and len(checks) < count:
         if definition.expires_at is not None and at >= definition.expires_at:
