@@ -191,6 +191,12 @@ async def test_the_ledger_is_filtered_and_turned_round() -> None:
         ]  # fmt: skip
 
 
+async def test_a_filter_no_store_could_keep_is_refused() -> None:
+    async with site() as s:
+        bad = await s.client("GET", "/v1/ledger?id=a%00b&key=%00")
+        assert (bad.status, [error["path"] for error in bad.json["errors"]]) == (422, ["query.id", "query.key"])
+
+
 @pytest.mark.parametrize("order", ["asc", "desc"])
 async def test_a_reader_pages_through_and_comes_back_for_what_is_committed_later(order: str) -> None:
     async with site() as s:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from betimes.core.errors import Invalid, NotFound
 from betimes.domains.catalogue import DECIDERS, SECTIONS
 from betimes.domains.targets import HandlerTarget
 from betimes.engine.calls import GiveUp
@@ -17,6 +19,7 @@ from betimes.services.automation_views import ScheduleRequest
 from betimes.services.caller import Caller
 from betimes.services.effects import EffectFilters, Effects
 from betimes.services.ledger import Ledger, LedgerFilters
+from betimes.services.pages import cursor_of
 from betimes.services.runs import Runs
 from betimes.services.runs_views import TriggerRequest
 from betimes.services.schedules import Schedules
@@ -109,3 +112,36 @@ async def test_a_feed_goes_on_where_it_was(backend: Backend, tmp_path: Path) -> 
         again = VerdictFeed(engine, "acme", EVERYTHING, FeedFilters(), position_of(position))
         assert [event.id for _, event in await again.read()] == ["b"]
         assert await again.read() == []
+
+
+@pytest.mark.parametrize("text", ["é" * 300, "'; --", "%_", "\n", "\ufffd"])
+async def test_no_text_in_a_filter_is_more_than_text(backend: Backend, tmp_path: Path, text: str) -> None:
+    async with world(backend, tmp_path) as (engine, _):
+        await _allowed(engine, "a")
+        for field in ("kind", "id", "event_type", "key", "correlation_id"):
+            page = await Ledger(engine, ME, EVERYTHING).segments(replace(LedgerFilters(), **{field: text}))
+            assert page.items == []
+        for field in ("user_id", "channel", "domain"):
+            effects = await Effects(engine, ME, EVERYTHING).effects(replace(EffectFilters(), **{field: text}))
+            assert effects.items == []
+
+
+async def test_ids_and_cursors_that_nobody_was_given_are_not_found_or_refused(backend: Backend, tmp_path: Path) -> None:
+    most = 10**18 - 1
+    async with world(backend, tmp_path) as (engine, _):
+        await _allowed(engine, "a")
+        ledger, effects = Ledger(engine, ME, EVERYTHING), Effects(engine, ME, EVERYTHING)
+        for version in (0, 2, most):
+            with pytest.raises(NotFound):
+                await ledger.explain(f"account:a:{version}")
+            with pytest.raises(NotFound):
+                await effects.effect(f"account:a:{version}:{most}")
+        named = ["effects", "acme", EffectFilters()]
+        assert (await effects.effects(EffectFilters(), cursor=cursor_of(named, ["z", "z", 9, 9]))).items == []
+        for place in (["z", "\0", 1, 1], ["z", "z", 10**30, 1], ["z", "z", -1, 1], ["z"], "z", [1, 2, 3, 4]):
+            with pytest.raises(Invalid):
+                await effects.effects(EffectFilters(), cursor=cursor_of(named, place))
+        named = ["ledger", "acme", LedgerFilters(), "asc"]
+        for places in ([10**30, 0], [-1, 0], ["a", 0], [1], 1):
+            with pytest.raises(Invalid):
+                await ledger.segments(LedgerFilters(), cursor=cursor_of(named, places))

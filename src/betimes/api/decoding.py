@@ -51,6 +51,10 @@ def within_depth(value: Any, levels: int) -> bool:
 
 def query_of(route: Route, sent: Mapping[str, str]) -> Any:
     """The query's parameters as the route's type; texts become numbers and truths."""
+    unkept = tuple((f"query.{name}", "holds a NUL, which nothing we keep does")
+                   for name, value in sent.items() if "\0" in value)  # fmt: skip
+    if unkept:
+        raise Invalid(f"{len(unkept)} parameters are wrong", unkept)
     try:
         return msgspec.convert(dict(sent), route.query, strict=False)
     except msgspec.ValidationError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -23,6 +24,8 @@ from betimes.services.showing import shown
 
 PAGES_MAX = 20
 """Pages of effects that one list looks through; what is left is behind its cursor."""
+NUMBER_MAX = 2**31 - 1
+"""Versions and places are below it on every store."""
 DELIVER = "deliver:"
 WEBHOOKS = ("webhook", "evaluator")
 EffectKind: TypeAlias = Literal["run_handler", "handler", "webhook", "delivery", "command"]
@@ -154,7 +157,7 @@ class Effects(Service):
             id = parse_effect_handle(self.caller.tenant, effect_id)
         except Invalid:
             raise unknown from None
-        if domain_of(id.kind) not in self._domains:
+        if domain_of(id.kind) not in self._domains or max(id.version, id.place) > NUMBER_MAX:
             raise unknown
         async for row in self._of_segment(id.source, id.version):
             if row.id == id:
@@ -250,7 +253,7 @@ def _place(tenant: str, place: Any) -> EffectId | None:
     match place:
         case None:
             return None
-        case [str() as kind, str() as id, int() as version, int() as number]:
-            return EffectId(tenant, kind, id, version, number)
-        case _:
-            raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))
+        case [str() as kind, str() as id, int() as version, int() as number] if max(version, number) <= NUMBER_MAX:
+            with suppress(Invalid):
+                return parse_effect_handle(tenant, f"{kind}:{id}:{version}:{number}")
+    raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))

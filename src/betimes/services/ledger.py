@@ -18,7 +18,7 @@ from betimes.engine.explaining import explain
 from betimes.engine.kinds import checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.services.caller import Caller, Service
-from betimes.services.effects import Effects, EffectView, domain_of
+from betimes.services.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.services.moments import instant, moment
 from betimes.services.outcomes import Outcome, judged
 from betimes.services.pages import checked_limit, cursor_of, place_of
@@ -184,7 +184,7 @@ class Ledger(Service):
             self.engine.kinds.of(stream)
         except (Invalid, UnknownKind):
             raise unknown from None
-        if domain_of(stream.kind) not in self._domains:
+        if domain_of(stream.kind) not in self._domains or version > NUMBER_MAX:
             raise unknown
         told = await explain(self.engine.store, self.engine.kinds, stream, version)
         effects = Effects(self.engine, self.caller, self._domains)
