@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from betimes.app.configuration import Configuration, configured, file_body
+from betimes.cli.main import COMMANDS, application
 from betimes.testing import fixtures
 from tests.cli.running import environment, serving
 
@@ -85,15 +86,24 @@ def test_the_readmes_programs_run(tmp_path: Path, containing: str, says: str) ->
     assert says in ended.stdout
 
 
-def test_the_page_on_testing_is_tested() -> None:
-    month, _, night = blocks((ROOT / "docs" / "testing.md").read_text(), "python")
-    names: dict[str, Any] = {}
-    exec(month, names)
-    exec(night, names)
-    from betimes import BlockingBetimes, VirtualClock
+def test_the_page_on_testing_is_tested(tmp_path: Path) -> None:
+    """Its program as it is, its fixtures as a user's pytest finds them."""
+    month, conftest, night = blocks((ROOT / "docs" / "testing.md").read_text(), "python")
+    exec(month, {})
+    (tmp_path / "conftest.py").write_text(conftest)
+    (tmp_path / "test_night.py").write_text(night)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_night.py"]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert "1 passed" in ended.stdout
 
-    with BlockingBetimes("memory://", clock=VirtualClock()) as bt:
-        names["test_ana_sleeps"](bt)
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_every_command(shell: Any) -> None:
+    script = application().generate_completion(shell=shell)
+    assert all(re.search(rf"\b{name}\b", script) for name in COMMANDS)
 
 
 def test_every_fixture_is_documented() -> None:

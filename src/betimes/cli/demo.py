@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -17,8 +20,8 @@ COLOURS = {
 ENDING = """\
 Three weeks in a few seconds. Now with your own data, durable:
 
-  betimes serve --dev          # the HTTP API on http://127.0.0.1:8080, with its description at /docs
-  betimes --help               # everything else
+  {command} serve --dev      # the HTTP API on http://127.0.0.1:8080, with its description at /docs
+  {command} --help           # everything else
 """
 
 
@@ -52,7 +55,15 @@ async def _told() -> None:
         if told.why:
             console.print(Text(f"      {told.why}", style="dim"))
     console.print()
-    console.print(Text(ENDING), end="")
+    console.print(Text(ENDING.format(command=_command())), end="")
+
+
+def _command() -> str:
+    """How the command line is started here: from a clone it is not on the path."""
+    if shutil.which("betimes"):
+        return "betimes"
+    started = Path(sys.argv[0])
+    return "python -m betimes" if started.name == "__main__.py" else str(started)
 
 
 def _line(told: Told) -> object:
