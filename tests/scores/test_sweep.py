@@ -136,6 +136,20 @@ async def test_a_score_that_fails_is_counted_and_left_and_the_others_go_on(backe
         assert (await w.state(StreamId("acme", "score", "bad0"))).score == 50_000_000
 
 
+async def test_scores_that_fail_do_not_stand_before_the_others_in_a_limited_sweep(
+    backend: Backend, tmp_path: Path
+) -> None:
+    async with scores_world(backend, tmp_path) as (w, scores):
+        await scores.create_many([overdue(f"bad{n}", 300, chapter=5) for n in range(5)])
+        await scores.create_many([overdue(f"ok{n}", 5) for n in range(3)])
+        stages = [{"name": 1, "grace_hours": 24, "rate": 0.8, "daily_cap": 15}]
+        await w.submit(SetPolicy({"scores": {"stages": stages}}), tenant_stream("acme"))
+        first = await scores.sweep(SweepRequest(limit=2))
+        assert (first.decayed, first.complete) == (2, False)
+        second = await scores.sweep(SweepRequest(limit=2))
+        assert (second.decayed, second.complete) == (1, True)
+
+
 async def test_a_full_queue_is_not_a_failure_of_a_score(backend: Backend, tmp_path: Path) -> None:
     settings = EngineSettings(batch_max=4, queue_max=8)
     async with scores_world(backend, tmp_path, settings=settings) as (w, scores):

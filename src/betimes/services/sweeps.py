@@ -37,7 +37,7 @@ _log = logging.getLogger("betimes.scores")
 
 class SweepRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """Scores to take at most."""
+    """Scores to take at most; those that fail are not taken, so that they never stand before the others."""
     max_s: Annotated[float, msgspec.Meta(ge=1, le=25)] = 25.0
     """Seconds after which to stop early."""
     dry_run: bool = False
@@ -65,8 +65,12 @@ class _Count:
         self.failed: set[StreamId] = set()
 
     @property
+    def taken(self) -> int:
+        return self.decayed + self.skipped
+
+    @property
     def processed(self) -> int:
-        return self.decayed + self.skipped + len(self.failed)
+        return self.taken + len(self.failed)
 
     def add(self, recorded: Recorded) -> None:
         self.count(recorded.reply, recorded.stream)
@@ -105,7 +109,7 @@ class Sweeps(Service):
         until_at = await self.engine.store.now()
         count, tell = _Count(), progress or (lambda result: None)
         while ends_s is None or loop.time() < ends_s:
-            room = size if request.limit is None else min(size, request.limit - count.processed)
+            room = size if request.limit is None else min(size, request.limit - count.taken)
             if room <= 0:
                 break
             if request.dry_run or count.failed:
@@ -141,7 +145,7 @@ class Sweeps(Service):
         loop, last = asyncio.get_running_loop(), None
         while ends_s is None or loop.time() < ends_s:
             size = min(PAGE_MAX, self.engine.settings.batch_max)
-            room = size if request.limit is None else min(size, request.limit - count.processed)
+            room = size if request.limit is None else min(size, request.limit - count.taken)
             rows = await self.engine.store.streams(self._due(until_at, last, max(room, 1)))
             if not rows:
                 return count.result(complete=True)
