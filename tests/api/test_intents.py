@@ -109,7 +109,7 @@ async def test_a_patch_merges_and_null_restores_a_default() -> None:
         patched = await s.client("PATCH", ONE, body, idempotency_key="p")
         assert (patched.status, list(patched.json)) == (200, WRITTEN)
         assert (patched.json["metadata"], patched.json["action_priority"]) == ({"a": 1, "b": 2}, "normal")
-        again = await s.client("PATCH", ONE, body, idempotency_key="p")
+        again = await s.client("PATCH", ONE, body, idempotency_key="p", content_type="application/merge-patch+json")
         assert (again.headers["idempotency-replayed"], again.json) == ("true", patched.json)
         assert (await s.client("PATCH", ONE, {"version": 1, "enabled": False})).status == 412
 
@@ -195,8 +195,11 @@ async def test_a_second_worker_is_told_when_to_come_back() -> None:
         assert (second.status, second.json["code"], second.headers["retry-after"]) == (409, "ALREADY_CLAIMED", "90")
         lost = await s.client("POST", f"{ONE}/release", {"claim_token": 99})
         assert (lost.status, lost.json["code"]) == (409, "CLAIM_LOST")
-        released = await s.client("POST", f"{ONE}/release", {"claim_token": first.json["claim_token"]})
+        body = {"claim_token": first.json["claim_token"]}
+        released = await s.client("POST", f"{ONE}/release", body, idempotency_key="r-1")
         assert (released.status, released.raw) == (204, b"")
+        again = await s.client("POST", f"{ONE}/release", body, idempotency_key="r-1")
+        assert (again.status, again.headers["idempotency-replayed"]) == (204, "true")
         late = await s.client("POST", f"{ONE}/renew", {"claim_token": first.json["claim_token"]})
         assert (late.status, late.json["code"]) == (409, "CLAIM_LOST")
 

@@ -1,0 +1,61 @@
+"""Definitions under idempotency keys, on every store: a repeat is answered with what was recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from betimes.core.errors import KeyConflict, MissingScope, NotFound, VersionMismatch
+from betimes.services.caller import Caller
+from betimes.services.schedules import Schedules, schedule_request
+from betimes.services.sensors import sensor_request
+from tests.automation.worlds import HANDLER, automation_world
+from tests.stores.backends import Backend
+
+SWEEP = {"kind": "sweep"}
+
+
+async def test_a_patch_is_replayed_as_it_was_recorded(backend: Backend, tmp_path: Path) -> None:
+    async with automation_world(backend, tmp_path) as world:
+        await world.schedule()
+        first = await world.schedules.patch("brief", {"payload": {"n": 1}}, if_match=1, key="k")
+        await world.schedules.patch("brief", {"payload": {"n": 2}})
+        with pytest.raises(KeyConflict):
+            await world.schedules.patch("brief", {"payload": {"n": 3}}, key="k")
+        for _ in range(2):
+            again = await world.elsewhere.patch("brief", {"payload": {"n": 1}}, if_match=1, key="k")
+            assert (again, world.elsewhere.is_replay) == (first, True)
+            await world.schedules.delete("brief")
+            with pytest.raises(NotFound):
+                await world.schedules.get("brief")
+            await world.schedule()
+
+
+async def test_whoever_puts_a_definition_learns_whether_it_is_new(backend: Backend, tmp_path: Path) -> None:
+    async with automation_world(backend, tmp_path) as world:
+        request = sensor_request({"sensor_type": "push", "target": HANDLER})
+        await world.sensors.put("orders", request)
+        assert world.sensors.created
+        await world.sensors_elsewhere.put("orders", replace(request, payload={"n": 1}))
+        assert not world.sensors_elsewhere.created
+        for conditions in ({"only_create": True}, {"if_match": 0}):
+            with pytest.raises(VersionMismatch):
+                await world.sensors.put("orders", request, **conditions)
+        await world.sensors.delete("orders")
+        await world.sensors_elsewhere.put("orders", request)
+        assert world.sensors_elsewhere.created
+
+
+async def test_a_target_is_saved_by_whoever_may_do_what_it_does(backend: Backend, tmp_path: Path) -> None:
+    async with automation_world(backend, tmp_path) as world:
+        limited = Schedules(world.engine, Caller("acme", "eve", scopes=("automation:write",)))
+        request = schedule_request({"cron": "0 * * * *", "target": SWEEP})
+        with pytest.raises(MissingScope):
+            await limited.put("sweep", request)
+        await world.schedules.put("sweep", request)
+        assert (await limited.put("sweep", replace(request, cron="30 * * * *"))).cron == "30 * * * *"
+        await limited.patch("sweep", {"target": {"kind": "handler", "name": "brief"}})
+        with pytest.raises(MissingScope):
+            await limited.patch("sweep", {"target": {"kind": "sweep", "name": None}})
