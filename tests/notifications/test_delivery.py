@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from betimes.core.deciders import Call, Send, Settled
 from betimes.core.instants import HOUR, MINUTE
 from betimes.core.streams import StreamId
@@ -20,6 +22,7 @@ from betimes.domains.notifications.model import (
     feed_stream,
     inbox_stream,
 )
+from betimes.domains.notifications.quiet import QuietHours
 from betimes.testing.scenarios import Scenario
 from tests.notifications.inboxes import ANN, NINE, inbox, note, preferences, sent
 
@@ -160,6 +163,19 @@ def test_critical_and_forced_prefer_a_channel_with_room_but_are_not_stopped() ->
 
 def _channel(scenario: Scenario[Any]) -> Any:
     return scenario.decision.reply.channel
+
+
+@pytest.mark.parametrize("event_type", ["MESSAGE", "DIGEST"])
+def test_what_waited_does_not_go_to_a_channel_the_policy_no_longer_has(event_type: str) -> None:
+    faxing = {"channels": {"fax": {}}, "jitter_s": 0}
+    scenario = inbox(preferences(quiet_hours=(QuietHours(8 * 60, 10 * 60),), digest_channel="fax"), **faxing)
+    scenario.when(note(event_type, "HIGH" if event_type == "MESSAGE" else None, channels=("fax", "email")), key="a")
+    scenario.policy = inbox(jitter_s=0).policy
+    while not scenario.decision.effects:
+        scenario.wakes()
+    [effect] = scenario.decision.effects
+    assert isinstance(effect, Call)
+    assert effect.executor == "deliver:email"
 
 
 def test_a_call_says_when_it_expires() -> None:

@@ -155,6 +155,12 @@ class Case:
         closed = self.inbox.preferences.opt_out.channels
         return tuple(name for name in self.item.channels if name not in closed) if closed else self.item.channels
 
+    @once
+    def usable_channels(self) -> tuple[str, ...]:
+        """Those to choose from when it goes out: of what waited, channels that the policy still has come before all."""
+        allowed = self.open_channels or self.item.channels
+        return tuple(name for name in allowed if name in self.policy.channels) or allowed
+
     def channel_free_at(self, name: str) -> Instant:
         channel = self.policy.channels.get(name)
         if channel is None or channel.cap_24h is None:
@@ -166,7 +172,7 @@ class Case:
 
     @once
     def first_room_at(self) -> Instant | None:
-        return earliest(*map(self.channel_free_at, self.open_channels))
+        return earliest(*map(self.channel_free_at, self.usable_channels))
 
     # -- digests and scores
 

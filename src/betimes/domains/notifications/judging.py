@@ -177,8 +177,7 @@ def route_of(case: Case) -> Route:
     """What goes out prefers channels with room; whether their being full stops it was for the rules to say."""
     if case.is_critical:
         return _critical_route(case)
-    allowed = case.open_channels or case.item.channels
-    channels = tuple(filter(case.has_room, allowed)) or allowed
+    channels = tuple(filter(case.has_room, case.usable_channels)) or case.usable_channels
     return Route(channels if _delivers_all(case) else channels[:1])
 
 

@@ -119,8 +119,8 @@ def _cooldown(case: Case) -> Finding:
 def _channel_cap(case: Case) -> Finding:
     room_at = case.first_room_at
     if room_at is None or room_at <= case.now:
-        return Finding((", ".join(case.open_channels),))
-    return Finding((", ".join(case.open_channels),), Hit("LATER", "CHANNEL_CAP", case.outside_quiet(room_at)))
+        return Finding((", ".join(case.usable_channels),))
+    return Finding((", ".join(case.usable_channels),), Hit("LATER", "CHANNEL_CAP", case.outside_quiet(room_at)))
 
 
 def _digest(case: Case) -> Finding:

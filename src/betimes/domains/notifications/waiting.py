@@ -181,8 +181,8 @@ def _stopped_by(case: Case) -> str | None:
 
 def _digest_channel(inbox: InboxState, kept: list[Case]) -> str:
     """The person's choice, else the first channel of the newest item."""
-    chosen = inbox.preferences.digest_channel
-    if chosen and chosen not in inbox.preferences.opt_out.channels:
-        return chosen
     newest = max(kept, key=lambda case: (case.item.accepted_at, case.item.version))
-    return (newest.open_channels or newest.item.channels)[0]
+    chosen = inbox.preferences.digest_channel
+    if chosen in newest.policy.channels and chosen not in inbox.preferences.opt_out.channels:
+        return chosen
+    return newest.usable_channels[0]
