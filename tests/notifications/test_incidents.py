@@ -122,6 +122,11 @@ def test_a_recovery_that_comes_first_is_remembered() -> None:
     scenario.when(CloseIncident()).then_nothing()
 
 
+def test_an_older_recovery_does_not_undo_a_newer_one() -> None:
+    scenario = tenant().when(CloseIncident(at=NINE + 2 * MINUTE)).when(CloseIncident(at=NINE))
+    scenario.when(OpenIncident(600, at=NINE + MINUTE)).then_nothing()
+
+
 def test_closing_one_that_is_not_open_is_refused() -> None:
     tenant().when(CloseIncident("global:9")).then_refused("NO_SUCH_INCIDENT")
     inbox().when(CloseIncident("user:9:ann")).then_refused("NO_SUCH_INCIDENT")

@@ -65,7 +65,8 @@ def fold(state: IncidentState | None, event: IncidentEvents) -> IncidentState:
         case IncidentClosed(at, recovered):
             stays = recovered and incident.incident is not None and incident.incident.opened_at > at
             kept = incident.incident if stays else None
-            return IncidentState(kept, at if recovered else incident.closed_at)
+            latest_at = max(at, at if incident.closed_at is None else incident.closed_at)
+            return IncidentState(kept, latest_at if recovered else incident.closed_at)
 
 
 INCIDENT: Decider[IncidentState] = Decider(
