@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import tempfile
 import time
-from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Callable
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import datetime
 from importlib import import_module
 from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.parse import urlsplit
 
+import asyncpg
 import msgspec
 
 from benchmarks.places import PLACES, TENANT, Place
@@ -125,14 +129,31 @@ class Ticking:
 
 
 async def _peer(module: str, place: Place, schedules: int) -> Row:
-    """The same in a process of its own, on a database of the same kind."""
-    with tempfile.TemporaryDirectory(prefix="betimes-bench-peer-") as folder:
-        url = f"sqlite:///{folder}/peer.db" if place.kind == "sqlite" else place.path
+    """The same in a process of its own, on a fresh database of the same kind."""
+    async with _peer_database(place) as url:
         program = [sys.executable, "-m", f"benchmarks.peers.{module}", url, str(schedules)]
-        process = await asyncio.create_subprocess_exec(*program, stdout=PIPE, stderr=DEVNULL)
-        said, _ = await process.communicate()
+        process = await asyncio.create_subprocess_exec(*program, stdout=PIPE, stderr=PIPE)
+        said, wrong = await process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"{module} failed: {wrong.decode()[-500:]}")
     found: Row = json.loads(said.splitlines()[-1])
     return found
+
+
+@asynccontextmanager
+async def _peer_database(place: Place) -> AsyncIterator[str]:
+    if place.kind == "sqlite":
+        with tempfile.TemporaryDirectory(prefix="betimes-bench-peer-") as folder:
+            yield f"sqlite:///{folder}/peer.db"
+        return
+    name = f"peer_{os.getpid()}_{next(_names)}"
+    connection = await asyncpg.connect(place.path)
+    try:
+        await connection.execute(f"CREATE DATABASE {name}")
+        yield urlsplit(place.path)._replace(path=f"/{name}").geturl()
+        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        await connection.close()
 
 
 async def ticks(kind: str, scale: float) -> list[Row]:

@@ -33,7 +33,7 @@ def main(url: str, count: str) -> None:
     config: DBOSConfig = {"name": "bench", "system_database_url": url, "run_admin_server": False}
     DBOS(config=config)
     DBOS.launch()
-    due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=30 + wanted / 20)
+    due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=20 + wanted / 8)
     cron = f"{due.second} {due.minute} {due.hour} {due.day} {due.month} *"
     for number in range(wanted):
         DBOS.create_schedule(schedule_name=f"s{number}", workflow_fn=brief, schedule=cron, context=None)
