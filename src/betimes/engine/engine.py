@@ -228,6 +228,7 @@ class Engine:
         fired: Counter[str] = Counter()
         effects: Counter[str] = Counter()
         sends = 0
+        drained = False
         while loop.time() < until and (room := limit - fired.total() - effects.total() - sends) > 0:
             rung = await self._alarms.ring(min(room, self.settings.batch_max), kinds, tenant)
             sent = await self._apply_sends(room := room - rung.total()) if room > rung.total() else 0
@@ -236,8 +237,13 @@ class Engine:
             effects += ended
             sends += sent
             if not (rung or sent or ended):
+                drained = True
                 break
-        return await self._tick_result(fired, effects, sends, self.kinds.names if kinds is None else kinds)
+        done = await self._tick_result(fired, effects, sends, self.kinds.names if kinds is None else kinds)
+        if tenant is None or done.complete:
+            return done
+        # what is due is other tenants': this one's pass is over when it found nothing more to do
+        return msgspec.structs.replace(done, complete=drained, next_due_at=None)
 
     async def _tick_result(
         self, fired: Counter[str], effects: Counter[str], sends: int, kinds: tuple[str, ...]
