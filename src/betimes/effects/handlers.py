@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,6 +22,7 @@ import msgspec
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid
 from betimes.engine.calls import Executor
+from betimes.services.intent_acting import Action
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -71,8 +73,11 @@ class Handlers:
 
     @property
     def functions(self) -> Mapping[str, Callable[..., Any]]:
-        """What was registered, by name."""
-        return self._functions
+        """What was registered, by name, as the actions of intents call it: with the action alone."""
+        return {
+            name: partial(_given_context, function) if wants_context(function) else function
+            for name, function in self._functions.items()
+        }
 
     def close(self) -> None:
         """Drop what has not begun; handlers at work end by themselves. It can be used again afterwards."""
@@ -114,6 +119,10 @@ def wants_context(function: Callable[..., Any]) -> bool:
             continue
         return len(arguments) == 2
     raise Invalid(f"a handler takes the payload, or the payload and a context; {function!r} takes {signature}")
+
+
+def _given_context(function: Callable[..., Any], action: Action) -> Any:
+    return function(action, HandlerContext(action.action_id, action.tenant, action.attempt))
 
 
 def _called(function: Callable[..., Any], *arguments: Any) -> Any:

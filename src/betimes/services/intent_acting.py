@@ -38,6 +38,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
     action_id: str
     """The same for every attempt at this check: a key for whatever the handler does elsewhere."""
+    attempt: int
+    """One more than the failures in a row before it."""
     tenant: str
     intent_id: str
     user_id: str
@@ -70,6 +72,7 @@ def action_of(stream: StreamId, intent: IntentState, trigger_data: dict[str, Any
     definition = intent.definition
     return Action(
         action_id=action_id_of(stream.id, intent.occasion_at or 0),
+        attempt=intent.failure_count + 1,
         tenant=stream.tenant,
         intent_id=stream.id,
         user_id=definition.user_id,

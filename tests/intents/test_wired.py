@@ -1,4 +1,4 @@
-"""Intents that ask the run gate first, with the real gate, as `Betimes` wires them."""
+"""Intents as `Betimes` wires them: with the real gate, and with handlers that are declared."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from betimes.app import Betimes
+from betimes.effects.handlers import HandlerContext
 from betimes.services.intent_acting import Action
 from betimes.testing.clock import VirtualClock
 from tests.intents.stories import body
@@ -71,3 +72,23 @@ async def test_an_action_that_is_tried_again_was_let_through_already(url: str, t
         [again, _] = (await bt.intents.history("b")).items
         assert again.gate_result
         assert (again.gate_result["result"], again.gate_result["segment_id"]) == ("ALLOW", "account:ann:1")
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_declared_handler_may_take_a_context_too(is_async: bool, tmp_path: Path) -> None:
+    seen: list[tuple[str, HandlerContext]] = []
+
+    def brief(action: Action, context: HandlerContext) -> str:
+        seen.append((action.intent_id, context))
+        if context.attempt == 1:
+            raise RuntimeError("not now")
+        return "done"
+
+    async def brief_too(action: Action, context: HandlerContext) -> str:
+        return brief(action, context)
+
+    async with gated("memory://", tmp_path, brief_too if is_async else brief, 120 * MINUTE_S) as bt:
+        await bt.advance(by_s=22 * MINUTE_S)
+        assert await told(bt) == [(5, "failed"), (20, "success")]
+        check = "intent:b:2026-01-05T09:05:00Z"
+        assert seen == [("b", HandlerContext(check, "default", attempt)) for attempt in (1, 2)]
