@@ -3,102 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from aiohttp import web
 
-from betimes.core.deciders import Decider, Decision
 from betimes.core.errors import Invalid
-from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
-from betimes.core.verdicts import Verdict
-from betimes.domains.intents.decide import DECIDERS
 from betimes.domains.notifications.model import Notify
-from betimes.domains.runs.model import RequestRun
-from betimes.effects.http_source import HttpSource, SourceAnswer
 from betimes.engine.jobs import Submission
 from betimes.services.intent_acting import Action, action_id_of
-from betimes.services.intent_worker import IntentWorker
 from tests.intents.stories import HOUR, NINE, body
-from tests.intents.worlds import IntentWorld, intent_world
-from tests.stores.backends import BACKENDS, Backend
-
-MEMORY = BACKENDS[0]
-HANGS_S = 120
-"""Only so that a test whose subject hangs ends at all; nothing is measured by it."""
-
-# The least of an inbox, an account and a score.
-
-
-class Notified(msgspec.Struct, frozen=True, tag=True):
-    asked: Notify
-    key: str
-
-
-class Inbox(msgspec.Struct, frozen=True):
-    received: tuple[Notified, ...] = ()
-
-
-class Asked(msgspec.Struct, frozen=True, tag=True):
-    trigger_type: str
-
-
-class Account(msgspec.Struct, frozen=True):
-    asked: int = 0
-
-
-class Interact(msgspec.Struct, frozen=True, tag=True): ...
-
-
-class Score(msgspec.Struct, frozen=True, tag=True):
-    last_interaction_at: Instant
-
-
-def asked_at_the_gate(view: Any, command: RequestRun, policy: Any, now: Instant) -> Decision:
-    answers: Any = {"ALLOWED": ("NOW", "CLEAR"), "DEFERRED": ("LATER", "COOLDOWN"), "SKIPPED": ("NEVER", "BUDGET")}
-    answer, reason = answers[command.trigger_type]
-    return Decision(
-        (Asked(command.trigger_type),), verdict=Verdict(answer, (reason,), until=now if answer == "LATER" else None)
-    )
-
-
-INBOX: Decider[Inbox] = Decider(
-    kind="inbox", state=Inbox, commands=Notify, events=Notified,
-    decide=lambda view, command, policy, now: Decision(
-        (Notified(command, view.key or ""),), verdict=Verdict("NOW", ("DEFAULT_PASS",))
-    ),
-    fold=lambda state, event: Inbox((*(state.received if state else ()), event)),
-)  # fmt: skip
-ACCOUNT: Decider[Account] = Decider(
-    kind="account", state=Account, commands=RequestRun, events=Asked, decide=asked_at_the_gate,
-    fold=lambda state, event: Account((state.asked if state else 0) + 1),
-)  # fmt: skip
-SCORE: Decider[Score] = Decider(
-    kind="score", state=Score, commands=Interact, events=Score,
-    decide=lambda view, command, policy, now: Decision((Score(now),)), fold=lambda state, event: event,
-)  # fmt: skip
-
-
-@asynccontextmanager
-async def working(backend: Backend, folder: Path, **policy: Any) -> AsyncIterator[IntentWorld]:
-    async with intent_world(backend, folder, deciders=(*DECIDERS, INBOX, ACCOUNT, SCORE), **policy) as world:
-        yield world
-
-
-def worker(world: IntentWorld, **settings: Any) -> IntentWorker:
-    return IntentWorker(world.inner.engine, **{"name": "built-in", "source_timeout_s": HANGS_S, **settings})
-
-
-async def inbox(world: IntentWorld, user_id: str = "ann") -> tuple[Notified, ...]:
-    state: Inbox | None = await world.inner.state(StreamId("acme", "inbox", user_id))
-    return state.received if state else ()
+from tests.intents.working import HANGS_S, MEMORY, Interact, inbox, worker, working
+from tests.stores.backends import Backend
 
 
 async def test_a_condition_that_holds_is_told_once_and_then_cools(backend: Backend, tmp_path: Path) -> None:
@@ -406,52 +325,6 @@ async def test_a_running_worker_works_until_it_is_cancelled_and_gives_back_what_
         left = await world.intents.get("b")
         assert (left.claim, left.last_status) == (None, None)
         assert len(await inbox(world)) == 1
-
-
-# -- sources over HTTP
-
-
-@asynccontextmanager
-async def quotes() -> AsyncIterator[str]:
-    async def quote(request: web.Request) -> web.StreamResponse:
-        ticker = request.match_info["ticker"]
-        if ticker == "AWAY":
-            return web.Response(status=302, headers={"Location": "/NVDA"})
-        if ticker == "LONG":
-            return web.Response(body=b"[" + b"1," * 200_000 + b"1]")
-        if ticker == "TEXT":
-            return web.Response(text="soon")
-        return web.json_response({"data": {"last": 128.4, "ticker": ticker}})
-
-    app = web.Application()
-    app.router.add_get("/{ticker}", quote)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
-
-
-async def test_a_source_over_http_gives_a_field_of_the_answer(tmp_path: Path) -> None:
-    async with quotes() as port:
-        async with HttpSource(f"http://127.0.0.1:{port}/{{subject}}", field="data.last", timeout_s=HANGS_S) as price:
-            assert await price("NVDA") == 128.4
-            for ticker, wanted in (("AWAY", "answered 302"), ("LONG", "more than"), ("TEXT", "no JSON")):
-                with pytest.raises(SourceAnswer, match=wanted):
-                    await price(ticker)
-        async with HttpSource(f"http://127.0.0.1:{port}/{{subject}}", field="data.ticker", timeout_s=HANGS_S) as name:
-            assert await name("../x?y=1") == "../x?y=1"
-        async with HttpSource(
-            f"http://127.0.0.1:{port}/{{subject}}", field="data.nothing", timeout_s=HANGS_S
-        ) as nothing:
-            with pytest.raises(SourceAnswer, match="no field"):
-                await nothing("NVDA")
-    for wrong in ("http://host/", "ftp://host/{subject}"):
-        with pytest.raises(Invalid):
-            HttpSource(wrong)
 
 
 def test_long_ids_still_give_an_action_id_that_fits() -> None:
