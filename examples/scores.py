@@ -49,9 +49,8 @@ async def main() -> None:
             score = await scores.get(user)
             print(f"{user}: {score.score} points, {score.game_status}")
         newest = (await scores.history("bob")).items[0]
-        print(
-            f"bob's end: {newest.event_type}, {newest.event_details['decay_amount']} points at {newest.timestamp:%a %H:%M}"
-        )
+        lost = newest.event_details["decay_amount"]
+        print(f"bob's end: {newest.event_type}, {lost} points at {newest.timestamp:%a %H:%M}")
 
 
 if __name__ == "__main__":
