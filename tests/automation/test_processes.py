@@ -170,7 +170,7 @@ async def test_a_controller_that_was_stopped_catches_up_as_after_a_pause(sqlite_
 
 
 @pytest.mark.postgres
-async def test_a_storm_of_messages_at_four_processes_evaluates_each_once(postgres: Place, tmp_path: Path) -> None:
+async def test_a_storm_of_messages_at_several_engines_evaluates_each_once(postgres: Place, tmp_path: Path) -> None:
     """Three in ten are repetitions, at another process than the first."""
     distinct, dice = 2_000, Random(3)
     sink = StreamId("acme", "sensor", "storm")
