@@ -16,14 +16,8 @@ from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.engine.engine import Engine, TickResult
 from betimes.services.caller import Caller, Service
-from betimes.services.intents import Intents
-from betimes.services.notifications import Notifications
-from betimes.services.runs import Runs
-from betimes.services.schedules import Schedules
-from betimes.services.scores import Scores
-from betimes.services.sensors import Sensors
 from betimes.services.tally import Tally
-from betimes.services.tenants import Tenants
+from betimes.services.tenancy import Tenancy
 
 if TYPE_CHECKING:
     from betimes.api.process import Process
@@ -31,25 +25,6 @@ if TYPE_CHECKING:
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 PUBLIC = "public"
 ANY_KEY = "any key"
-
-
-class Services(Protocol):
-    """Everything one caller may ask for; `betimes.app.Tenancy` is one."""
-
-    @property
-    def runs(self) -> Runs: ...
-    @property
-    def notifications(self) -> Notifications: ...
-    @property
-    def intents(self) -> Intents: ...
-    @property
-    def schedules(self) -> Schedules: ...
-    @property
-    def sensors(self) -> Sensors: ...
-    @property
-    def scores(self) -> Scores: ...
-    @property
-    def tenants(self) -> Tenants: ...
 
 
 class Application(Protocol):
@@ -61,7 +36,7 @@ class Application(Protocol):
     @property
     def tally(self) -> Tally: ...
 
-    def for_caller(self, caller: Caller) -> Services: ...
+    def for_caller(self, caller: Caller) -> Tenancy: ...
 
     async def tick(
         self, *, limit: int = ..., max_s: float = ..., tenant: str | None = ..., kinds: tuple[str, ...] | None = ...
@@ -115,7 +90,7 @@ class Ask:
         return self.application.engine
 
     @cached_property
-    def services(self) -> Services:
+    def services(self) -> Tenancy:
         return self.application.for_caller(self.caller)
 
     @property

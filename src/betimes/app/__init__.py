@@ -2,6 +2,6 @@
 
 from betimes.app.betimes import Betimes, Settings
 from betimes.app.blocking import BlockingBetimes
-from betimes.app.tenancy import Tenancy
+from betimes.services.tenancy import Tenancy
 
 __all__ = ["Betimes", "BlockingBetimes", "Settings", "Tenancy"]

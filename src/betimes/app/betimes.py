@@ -24,7 +24,6 @@ import msgspec
 from betimes.app.decorators import Declarations
 from betimes.app.passes import advanced, one_pass
 from betimes.app.places import Clock, store_at, system_clock
-from betimes.app.tenancy import Tenancy
 from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.instants import Instant, parse, seconds
 from betimes.core.policies import Body, merge
@@ -53,6 +52,7 @@ from betimes.services.schedules import Schedules
 from betimes.services.scores import Scores
 from betimes.services.sensors import Sensors
 from betimes.services.tally import Tally
+from betimes.services.tenancy import Tenancy
 from betimes.services.tenants import PolicyRequest, fresh_webhook_secret
 from betimes.testing.clock import VirtualClock
 
@@ -235,7 +235,7 @@ class Betimes:
 
     def for_caller(self, caller: Caller) -> Tenancy:
         """The same services for another tenant, or on another's behalf."""
-        return Tenancy(self.engine, caller, evaluators=self._evaluators, scorer=self._scorer)
+        return Tenancy(self.engine, caller, evaluate=self._evaluators, scorer=self._scorer)
 
     @property
     def runs(self) -> Runs:

@@ -20,10 +20,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from betimes.app.betimes import Betimes
-from betimes.app.tenancy import Tenancy
 from betimes.core.errors import Invalid
 from betimes.engine.engine import Engine
 from betimes.services.caller import Service
+from betimes.services.tenancy import Tenancy
 
 T = TypeVar("T")
 

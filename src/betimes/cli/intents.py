@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cyclopts import App
 
+from betimes.cli.definitions import add_definition_commands
 from betimes.cli.documents import File, document
 from betimes.cli.options import Tenant, for_tenant
 from betimes.cli.printing import show
@@ -11,6 +12,7 @@ from betimes.core.errors import STATUS
 
 app = App(name="intent", help="Intents.", help_format="plaintext")
 _COLUMNS = ("intent_id", "user_id", "trigger_type", "enabled", "next_check", "last_status", "execution_count")
+add_definition_commands(app, "intent", lambda services: services.intents)
 
 
 @app.command(name="list")
@@ -59,12 +61,6 @@ def pending(
     show(page, json=at.json, columns=_COLUMNS, empty="Nothing is due.")
 
 
-@app.command(name="show")
-def show_(intent_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """One intent, with its state."""
-    show(for_tenant(at, lambda bt: bt.intents.get(intent_id)), json=at.json)
-
-
 @app.command
 def put(intent_id: str, file: File, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
     """Create or replace an intent.
@@ -93,25 +89,6 @@ def check(file: File, /, *, at: Tenant = Tenant()) -> int:  # noqa: B008 — fro
     found = for_tenant(at, lambda bt: bt.intents.check(body))
     show(found, json=at.json)
     return 0 if found.valid else STATUS["INVALID"][1]
-
-
-@app.command
-def delete(intent_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Delete an intent."""
-    for_tenant(at, lambda bt: bt.intents.delete(intent_id))
-    show({"intent_id": intent_id, "status": "deleted"}, json=at.json)
-
-
-@app.command
-def enable(intent_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Let an intent go on."""
-    show(for_tenant(at, lambda bt: bt.intents.enable(intent_id)), json=at.json)
-
-
-@app.command
-def disable(intent_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Stop an intent."""
-    show(for_tenant(at, lambda bt: bt.intents.disable(intent_id)), json=at.json)
 
 
 @app.command

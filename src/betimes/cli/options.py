@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import Parameter
 
-from betimes.cli.wiring import Application, Services, Target, wired
+from betimes.cli.wiring import Application, Target, wired
 from betimes.core.streams import checked_stream
 from betimes.services.caller import Caller
+
+if TYPE_CHECKING:  # what a command does not use need not be loaded
+    from betimes.services.tenancy import Tenancy
 
 T = TypeVar("T")
 EVERYBODY = "*"
@@ -54,7 +57,7 @@ def on(target: Target, work: Callable[[Application], Awaitable[T]], *, starts: b
     return asyncio.run(opened())
 
 
-def for_tenant(at: Tenant, work: Callable[[Services], Awaitable[T]]) -> T:
+def for_tenant(at: Tenant, work: Callable[[Tenancy], Awaitable[T]]) -> T:
     """Do something with the services of the tenant."""
     checked_stream(at.tenant, "tenant", at.tenant)
     return on(at.target, lambda application: work(application.for_caller(Caller(at.tenant, "cli"))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from cyclopts import App
@@ -11,9 +11,12 @@ from cyclopts import App
 from betimes.cli.documents import File, document
 from betimes.cli.options import EVERYBODY, At, Tenant, for_tenant, on
 from betimes.cli.printing import as_json, say, show
-from betimes.cli.wiring import Application, Services, wired
+from betimes.cli.wiring import Application, wired
 from betimes.core.errors import STATUS, Invalid, PolicyInvalid
 from betimes.services.tenants import PolicyCheck, PolicyRequest, Problem, changes
+
+if TYPE_CHECKING:  # what a command does not use need not be loaded
+    from betimes.services.tenancy import Tenancy
 
 app = App(name="policy", help="The policy in force: show, check, apply.", help_format="plaintext")
 
@@ -80,7 +83,7 @@ async def _checked(application: Application, body: dict[str, Any]) -> PolicyChec
     return PolicyCheck(True, [], [], policy.fingerprint, list(changes("", before, msgspec.json.decode(policy.body))))
 
 
-async def _overrides_checked(services: Services, body: dict[str, Any]) -> PolicyCheck:
+async def _overrides_checked(services: Tenancy, body: dict[str, Any]) -> PolicyCheck:
     return await services.tenants.check_policy(PolicyRequest(body))
 
 

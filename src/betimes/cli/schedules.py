@@ -6,6 +6,7 @@ from typing import Any
 
 from cyclopts import App
 
+from betimes.cli.definitions import add_definition_commands
 from betimes.cli.documents import File, document
 from betimes.cli.options import Tenant, for_tenant
 from betimes.cli.printing import show
@@ -14,6 +15,7 @@ from betimes.services.automation_views import PreviewRequest
 from betimes.services.schedules import schedule_request
 
 app = App(name="schedule", help="Schedules.", help_format="plaintext")
+add_definition_commands(app, "schedule", lambda services: services.schedules)
 
 
 @app.command(name="list")
@@ -40,12 +42,6 @@ def list_(
     show(page, json=at.json, columns=columns, empty="No schedules.")
 
 
-@app.command(name="show")
-def show_(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """One schedule, with its next tick."""
-    show(for_tenant(at, lambda bt: bt.schedules.get(schedule_id)), json=at.json)
-
-
 @app.command
 def put(schedule_id: str, file: File, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
     """Create or replace a schedule.
@@ -59,25 +55,6 @@ def put(schedule_id: str, file: File, /, *, at: Tenant = Tenant()) -> None:  # n
     """
     request = schedule_request(document(file))
     show(for_tenant(at, lambda bt: bt.schedules.put(schedule_id, request)), json=at.json)
-
-
-@app.command
-def delete(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Delete a schedule."""
-    for_tenant(at, lambda bt: bt.schedules.delete(schedule_id))
-    show({"schedule_id": schedule_id, "status": "deleted"}, json=at.json)
-
-
-@app.command
-def enable(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Let a schedule tick again."""
-    show(for_tenant(at, lambda bt: bt.schedules.enable(schedule_id)), json=at.json)
-
-
-@app.command
-def disable(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Stop a schedule from ticking."""
-    show(for_tenant(at, lambda bt: bt.schedules.disable(schedule_id)), json=at.json)
 
 
 @app.command

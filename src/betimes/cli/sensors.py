@@ -6,12 +6,14 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from betimes.cli.definitions import add_definition_commands
 from betimes.cli.documents import File, document
 from betimes.cli.options import Tenant, for_tenant
 from betimes.cli.printing import show
 from betimes.services.sensors import sensor_request
 
 app = App(name="sensor", help="Sensors.", help_format="plaintext")
+add_definition_commands(app, "sensor", lambda services: services.sensors)
 
 
 @app.command(name="list")
@@ -38,12 +40,6 @@ def list_(
     show(page, json=at.json, columns=columns, empty="No sensors.")
 
 
-@app.command(name="show")
-def show_(sensor_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """One sensor, with its cursor."""
-    show(for_tenant(at, lambda bt: bt.sensors.get(sensor_id)), json=at.json)
-
-
 @app.command
 def put(sensor_id: str, file: File, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
     """Create or replace a sensor; a new one shows its secret, once.
@@ -57,25 +53,6 @@ def put(sensor_id: str, file: File, /, *, at: Tenant = Tenant()) -> None:  # noq
     """
     request = sensor_request(document(file))
     show(for_tenant(at, lambda bt: bt.sensors.put(sensor_id, request)), json=at.json)
-
-
-@app.command
-def delete(sensor_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Delete a sensor."""
-    for_tenant(at, lambda bt: bt.sensors.delete(sensor_id))
-    show({"sensor_id": sensor_id, "status": "deleted"}, json=at.json)
-
-
-@app.command
-def enable(sensor_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Let a sensor go on."""
-    show(for_tenant(at, lambda bt: bt.sensors.enable(sensor_id)), json=at.json)
-
-
-@app.command
-def disable(sensor_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Stop a sensor."""
-    show(for_tenant(at, lambda bt: bt.sensors.disable(sensor_id)), json=at.json)
 
 
 @app.command

@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 if TYPE_CHECKING:  # what a command does not use need not be loaded
     from betimes.engine.engine import Engine, TickResult
     from betimes.services.caller import Caller
-    from betimes.services.intents import Intents
-    from betimes.services.schedules import Schedules
-    from betimes.services.scores import Scores
-    from betimes.services.sensors import Sensors
-    from betimes.services.tenants import Tenants
+    from betimes.services.tenancy import Tenancy
 
 Role: TypeAlias = Literal["all", "api", "worker"]
 
@@ -43,28 +39,13 @@ class ServeOptions:
     role: Role = "all"
 
 
-class Services(Protocol):
-    """What one tenant may ask for."""
-
-    @property
-    def intents(self) -> Intents: ...
-    @property
-    def schedules(self) -> Schedules: ...
-    @property
-    def sensors(self) -> Sensors: ...
-    @property
-    def scores(self) -> Scores: ...
-    @property
-    def tenants(self) -> Tenants: ...
-
-
 class Application(Protocol):
     """An open application."""
 
     @property
     def engine(self) -> Engine: ...
 
-    def for_caller(self, caller: Caller) -> Services: ...
+    def for_caller(self, caller: Caller) -> Tenancy: ...
 
     async def tick(self, *, limit: int = ..., max_s: float = ..., tenant: str | None = ...) -> TickResult: ...
 

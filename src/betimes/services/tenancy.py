@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from betimes.effects.evaluators import Evaluators
 from betimes.engine.engine import Engine
 from betimes.services.caller import Caller
 from betimes.services.intents import Intents
@@ -12,17 +11,19 @@ from betimes.services.notifications import Notifications, Scorer
 from betimes.services.runs import Runs
 from betimes.services.schedules import Schedules
 from betimes.services.scores import Scores
-from betimes.services.sensors import Sensors
+from betimes.services.sensors import Evaluate, Sensors
 from betimes.services.tenants import Tenants
 
 
 class Tenancy:
     """The services of one caller; cheap to make, one per request."""
 
-    def __init__(self, engine: Engine, caller: Caller, *, evaluators: Evaluators, scorer: Scorer | None = None) -> None:
+    def __init__(
+        self, engine: Engine, caller: Caller, *, evaluate: Evaluate | None = None, scorer: Scorer | None = None
+    ) -> None:
         self.engine = engine
         self.caller = caller
-        self._evaluators = evaluators
+        self._evaluate = evaluate
         self._scorer = scorer
 
     @cached_property
@@ -43,7 +44,7 @@ class Tenancy:
 
     @cached_property
     def sensors(self) -> Sensors:
-        return Sensors(self.engine, self.caller, evaluate=self._evaluators)
+        return Sensors(self.engine, self.caller, evaluate=self._evaluate)
 
     @cached_property
     def scores(self) -> Scores:
