@@ -6,10 +6,10 @@ import asyncio
 import sys
 from asyncio.subprocess import create_subprocess_exec
 from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import fsspec  # type: ignore[import-untyped]
 import msgspec
 import pytest
 
@@ -207,15 +207,14 @@ def test_the_rows_of_other_domains() -> None:
     assert (row["event_type"], row["score"], row["thresholds_crossed"]) == ("decay", 48_400_000, ["low"])
 
 
-def test_a_url_needs_fsspec() -> None:
-    if find_spec("fsspec"):
-        pytest.skip("fsspec is installed")
+def test_a_url_needs_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    monkeypatch.delitem(sys.modules, "fsspec.core", raising=False)
     with pytest.raises(MissingExtra, match="fsspec"):
         place_of("memory://lake")
 
 
 async def test_a_lake_at_a_url_is_written_and_resumed(tmp_path: Path) -> None:
-    fsspec = pytest.importorskip("fsspec")
     async with automation_world(SQLITE, tmp_path, evaluators=counting()) as world:
         await live(world, hours=2)
         url = f"memory://{tmp_path.name}"

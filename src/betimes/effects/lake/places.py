@@ -114,10 +114,10 @@ class FsspecPlace:
 
     def __init__(self, url: str) -> None:
         try:
-            from fsspec.core import url_to_fs  # type: ignore[import-not-found, unused-ignore]
+            from fsspec.core import url_to_fs  # type: ignore[import-untyped]
         except ModuleNotFoundError as error:
             raise MissingExtra(
-                f"{url} needs fsspec and the library for its kind: pip install fsspec, and s3fs, gcsfs or adlfs"
+                f"{url} needs fsspec and a library for its kind: pip install 'betimes[lake]', and s3fs, gcsfs or adlfs"
             ) from error
         self._fs: Any
         self._fs, self._root = url_to_fs(url)
