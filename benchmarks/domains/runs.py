@@ -10,7 +10,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 import asyncpg
@@ -141,12 +141,7 @@ async def verdicts(kind: str, scale: float) -> list[dict[str, Any]]:
     return [_row(kind, ours, theirs, elsewhere)]
 
 
-class _Rate(NamedTuple):
-    per_s: float
-
-
 def _row(kind: str, ours: list[Measured], theirs: list[Measured], elsewhere: list[float]) -> dict[str, Any]:
-    dbos = [_Rate(per_s) for per_s in elsewhere]
     return {
         "store": kind,
         "verdicts_per_s": middle(ours).per_s,
@@ -155,7 +150,7 @@ def _row(kind: str, ours: list[Measured], theirs: list[Measured], elsewhere: lis
         "limits_and_insert_per_s": middle(theirs).per_s,
         "over_limits": paired_ratio(ours, theirs, lambda run: run.per_s),
         "dbos_debounces_per_s": sorted(elsewhere)[len(elsewhere) // 2],
-        "over_dbos": sorted(run.per_s / peer.per_s for run, peer in zip(ours, dbos, strict=True))[len(ours) // 2],
+        "over_dbos": sorted(run.per_s / per_s for run, per_s in zip(ours, elsewhere, strict=True))[len(ours) // 2],
     }
 
 
