@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, parse, render
-from betimes.domains.automation.calendar import Gap, Overlap, calendar_of, is_fixed
+from betimes.domains.automation.calendar import Gap, Overlap, calendar_of, forget_walks, is_fixed
 from betimes.domains.automation.zones import zone, zone_names
 from docs.build_dst import changes, middle, page
 
@@ -183,6 +183,18 @@ def test_occurrences_do_not_depend_on_where_one_starts(cron: str, name: str, sta
     assert whole == sorted(set(whole))
     middle = min(start + later, whole[-1])
     assert [tick for tick in whole if tick > middle] == list(calendar.between(middle, whole[-1]))
+
+
+@given(CRONS, ZONES, INSTANTS, st.lists(st.integers(-40 * DAY, 40 * DAY), max_size=8))
+def test_what_was_walked_before_changes_no_answer(cron: str, name: str, start: int, elsewhere: list[int]) -> None:
+    calendar = calendar_of(cron, name)
+    forget_walks()
+    fresh = list(islice(calendar.after(start), 5))
+    forget_walks()
+    for offset in elsewhere:
+        list(islice(calendar.after(start + offset), 3))
+    assert list(islice(calendar.after(start), 5)) == fresh
+    assert all(list(islice(calendar.after(tick - 1), 1)) == [tick] for tick in fresh)
 
 
 @given(CRONS, ZONES, INSTANTS, st.integers(1, 3 * DAY), st.integers(1, 50))

@@ -33,6 +33,8 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 — local time is naive on purpose
 _NEVER = 1 << 62
 _TWO_DAYS_S = 2 * 86_400
 """Further than any offset and any gap reach."""
+STRETCHES_MAX = 4
+"""Of a calendar, remembered between searches: those before and behind what is due now, and a few more."""
 
 
 class Calendar(msgspec.Struct, frozen=True):
@@ -45,11 +47,16 @@ class Calendar(msgspec.Struct, frozen=True):
 
     def after(self, at: Instant) -> Iterator[Instant]:
         """Occurrences later than the instant; none is left after 50 years without any."""
-        last = -1
-        for second in self._seconds(at // SECOND + 1):
-            if second != last:
+        start = at // SECOND + 1
+        known = _known(self)
+        while (found := known.at_or_after(start)) is not None:
+            yield found * SECOND
+            start = found + 1
+        for second in self._seconds(start):
+            if second >= start:  # the end of a gap may come twice
+                known.learn(start, second)
                 yield second * SECOND
-            last = second
+                start = second + 1
 
     def between(self, after: Instant, until: Instant) -> Iterator[Instant]:
         """Occurrences in `(after, until]`."""
@@ -82,7 +89,7 @@ class Calendar(msgspec.Struct, frozen=True):
         return sum(1 for _ in islice(self.between(after, until), limit))
 
     def _seconds(self, start: int) -> Iterator[int]:
-        """Matching seconds from `start` on; the end of a gap may come twice."""
+        """Matching seconds from `start` on, ascending; the end of a gap may come twice."""
         wall = _Wall(self.cron)
         at = start
         while True:
@@ -110,6 +117,36 @@ class Calendar(msgspec.Struct, frozen=True):
         while local < high:
             yield local - offset
             local = wall.at_or_after(local + 1)
+
+
+class _Known:
+    """The stretches of a calendar that were walked last, each empty up to the occurrence at its end.
+
+    Schedules that are due together often share an expression, and a wake asks for the same stretch twice: to see that
+    nothing more is due, and for what comes next. It only saves walking; with or without it the answers are the same.
+    """
+
+    def __init__(self) -> None:
+        self._stretches: tuple[tuple[int, int], ...] = ()  # replaced as a whole, so that threads may share it
+
+    def at_or_after(self, start: int) -> int | None:
+        for low, found in self._stretches:
+            if low <= start <= found:
+                return found
+        return None
+
+    def learn(self, start: int, found: int) -> None:
+        self._stretches = ((start, found), *self._stretches[: STRETCHES_MAX - 1])
+
+
+@lru_cache(maxsize=16_384)
+def _known(calendar: Calendar) -> _Known:
+    return _Known()
+
+
+def forget_walks() -> None:
+    """Answer from scratch; for tests that compare."""
+    _known.cache_clear()
 
 
 class _Wall:
