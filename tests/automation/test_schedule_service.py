@@ -49,6 +49,16 @@ async def test_a_tick_runs_its_target_and_its_history_says_what_became_of_it(bac
         assert (await verify(world.engine.store, world.engine.kinds)).is_sound
 
 
+async def test_runs_of_a_backfill_are_no_overlap_to_the_schedule(backend: Backend, tmp_path: Path) -> None:
+    async with automation_world(backend, tmp_path) as world:
+        await world.schedule(overlap="skip")
+        await world.schedules.backfill("brief", BackfillRequest(NINE - 3 * FIVE, NINE))
+        await world.settle()
+        await world.go(300)
+        [tick] = (await world.schedules.ticks("brief", limit=1)).items
+        assert (tick.status, tick.cause, tick.scheduled_for) == ("fired", "cron", NINE + FIVE)
+
+
 async def test_a_trigger_target_shows_its_verdict(backend: Backend, tmp_path: Path) -> None:
     target = {"kind": "trigger", "account_id": "acct", "trigger_type": "CADENCE"}
     async with automation_world(backend, tmp_path) as world:

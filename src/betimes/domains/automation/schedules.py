@@ -250,8 +250,10 @@ def tick(
     now: Instant,
     cause: TickCause,
 ) -> tuple[ScheduleTicked, RunRequested]:
-    """One tick and its run."""
-    return _asked(requests, wanted(definition, run_key_of(schedule_id, tick_at)), ScheduleTicked(tick_at, now, cause))
+    """One tick and its run. That of a backfill ends there, and is never unfinished to the schedule."""
+    run = wanted(definition, run_key_of(schedule_id, tick_at))
+    ticked, requested = _asked(requests, run, ScheduleTicked(tick_at, now, cause))
+    return (replace(ticked, tell=False) if cause == "backfill" else ticked), requested
 
 
 def _asked(requests: Requests, run: Wanted, ticked: ScheduleTicked) -> tuple[ScheduleTicked, RunRequested]:
