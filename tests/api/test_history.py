@@ -88,6 +88,28 @@ async def test_a_tenants_own_key_rings_that_tenants_alarms_alone() -> None:
         assert (await everybody("POST", "/v1/tick")).json["fired"] == {"account": 1}
 
 
+async def test_a_tenants_own_key_carries_out_that_tenants_effects_alone() -> None:
+    called: list[str] = []
+
+    def declare(bt: Betimes) -> None:
+        bt.handler("note")(lambda payload: called.append(payload["payload"]["of"]))
+
+    async with site(dev=False, declare=declare) as s:
+        for tenant in ("acme", "other"):
+            schedules = _services(s, tenant).schedules
+            await schedules.create(ScheduleRequest(
+                schedule_id="hourly", cron="0 * * * *", target=HandlerTarget("note"), payload={"of": tenant}
+            ))  # fmt: skip
+            await schedules.trigger("hourly")
+        told = (await (await _client(s, "tick"))("POST", "/v1/tick")).json
+        assert called == ["acme"]
+        assert (told["effects"]["done"], told["complete"], told["next_due_at"]) == (1, True, "2026-01-05T10:00:00Z")
+        told = (await (await _client(s, "tick", tenant="idle"))("POST", "/v1/tick")).json
+        assert (told["complete"], told["next_due_at"], called) == (True, None, ["acme"])
+        assert (await (await _client(s, "tick", tenant="*"))("POST", "/v1/tick")).json["effects"]["done"] == 1
+        assert called == ["acme", "other"]
+
+
 # -- clock
 
 

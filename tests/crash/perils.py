@@ -121,8 +121,8 @@ class PerilousStore:
         begin = self._store.begin_due(index, kinds, limit, until_at=until_at, tenant=tenant)
         return self._watched(begin, "picked")
 
-    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
-        leases = await self._store.lease_calls(executors, limit)
+    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
+        leases = await self._store.lease_calls(executors, limit, tenant=tenant)
         if leases:
             self._perils.reach("leased")
         return leases

@@ -30,8 +30,8 @@ class Slow(MemoryStore):
         self.leased = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
-        leases = await super().lease_calls(executors, limit)
+    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
+        leases = await super().lease_calls(executors, limit, tenant=tenant)
         if leases:
             self.leased.set()
             await self.go_on.wait()

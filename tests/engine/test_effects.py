@@ -64,6 +64,24 @@ async def test_a_command_to_another_stream_is_applied_exactly_once(backend: Back
         assert await w.store.effects(EffectQuery()) == []
 
 
+async def test_a_tenants_own_pass_leaves_the_effects_of_others_alone(backend: Backend, tmp_path: Path) -> None:
+    greet = Recorder()
+    async with world(backend, tmp_path, policy={"tally": True, "greet": True}, executors={"handler:greet": greet}) as w:
+        w.engine._lane.send_job = lambda *sent: None  # type: ignore[method-assign]  # it dies before it applies them
+        for tenant in ("acme", "other", "third"):
+            await w.knock("ann", StreamId(tenant, "gate", "front"))
+        done = await w.other.tick(tenant="other")
+        assert [call.id.tenant for call in greet.calls] == ["other"]
+        assert (done.effects, done.sends) == ({"done": 1}, 1)
+        left = await w.store.effects(EffectQuery(status="pending"))
+        assert {row.id.tenant for row in left} == {"acme", "third"}
+        assert (done.complete, done.next_due_at) == (True, (await w.store.next_due("alarm", ["gate"], tenant="other")))
+        assert not (await w.other.tick(tenant="acme", limit=1)).complete, "there is more of this tenant"
+        rest = await w.other.tick()
+        assert rest.complete
+        assert {call.id.tenant for call in greet.calls} == {"acme", "other", "third"}
+
+
 async def test_a_send_left_by_a_dead_process_is_applied_by_another(backend: Backend, tmp_path: Path) -> None:
     async with world(backend, tmp_path, policy={"tally": True}) as w:
         w.engine._lane.send_job = lambda *sent: None  # type: ignore[method-assign]  # it dies before it applies it

@@ -18,8 +18,10 @@ from betimes.testing.sample import GATE, QUOTA, SAMPLE, SECTIONS, TALLY, Count, 
 class BackwardStore(MemoryStore):
     """Shows commands that wait the newest first."""
 
-    async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
-        return (await super().waiting_sends(limit, created_before=created_before))[::-1]
+    async def waiting_sends(
+        self, limit: int, *, created_before: Instant, tenant: str | None = None
+    ) -> list[WaitingSend]:
+        return (await super().waiting_sends(limit, created_before=created_before, tenant=tenant))[::-1]
 
 
 async def test_sends_found_backwards_are_applied_forwards() -> None:

@@ -25,6 +25,7 @@ from betimes.engine.store import (
     StreamQuery,
     StreamRow,
     StreamWrite,
+    WaitingSend,
 )
 from betimes.stores.memory import MemoryDatabase, MemoryStore
 from betimes.stores.memory.effects import MemoryEffect
@@ -209,16 +210,34 @@ class StartsCallsAtMostOnceAgain(Broken):
 
 
 class GivesEveryLeaseTheSameFence(Broken):
-    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
+    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
         for effect in self.database.effects.values():
             effect.fence = 0
-        return await super().lease_calls(executors, limit)
+        return await super().lease_calls(executors, limit, tenant=tenant)
 
 
 class LeasesForEverybody(Broken):
-    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
+    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
         everybody = [effect.write.executor for effect in self.database.effects.values()]
-        return await super().lease_calls([*executors, *everybody], limit)
+        return await super().lease_calls([*executors, *everybody], limit, tenant=tenant)
+
+
+class LeasesForEveryTenant(Broken):
+    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
+        return await super().lease_calls(executors, limit)
+
+
+class ShowsSendsOfEveryTenant(Broken):
+    async def waiting_sends(
+        self, limit: int, *, created_before: Instant, tenant: str | None = None
+    ) -> list[WaitingSend]:
+        return await super().waiting_sends(limit, created_before=created_before)
+
+
+class LooksAheadForEveryTenant(Broken):
+    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
+                       tenant: str | None = None) -> Instant | None:  # fmt: skip
+        return await super().next_due(index, kinds, executors)
 
 
 class RevivesWithoutFreshAttempts(Broken):
@@ -324,6 +343,9 @@ CAUGHT_BY: dict[type[Broken], str] = {
     KeysLoseTheirRequest: "a_used_key_returns_its_request_and_its_segment",
     StartsCallsAtMostOnceAgain: "a_call_at_most_once_is_never_started_again",
     GivesEveryLeaseTheSameFence: "who_lost_the_lease_is_fenced_off",
+    LeasesForEveryTenant: "only_calls_of_the_tenant_asked_for_are_taken",
+    ShowsSendsOfEveryTenant: "waiting_sends_of_one_tenant_are_told_apart",
+    LooksAheadForEveryTenant: "the_next_instant_of_one_tenant_is_told_apart",
     LeasesForEverybody: "a_process_takes_only_what_it_can_execute",
     RevivesWithoutFreshAttempts: "a_dead_letter_that_is_revived_has_fresh_attempts",
     OrdersEffectsAsText: "effects_are_listed_in_order_of_their_ids_page_by_page",

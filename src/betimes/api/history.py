@@ -168,7 +168,7 @@ ROUTES = (
     Route(
         method="POST", path="/v1/tick", scope="tick", answer=tick, tag=TAG, summary="One bounded pass over what is due",
         description="Rings alarms, carries out effects and works off due intents, so that cron can drive betimes "
-        "without a daemon. A tenant's own key rings that tenant's alarms alone.",
+        "without a daemon. With a tenant's own key it is about that tenant alone, in what it does and in what it says.",
         body=TickRequest, body_optional=True, reply=PassView, deployment=True, example={"limit": 1000, "max_s": 10},
     ),
     Route(

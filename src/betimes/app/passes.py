@@ -25,16 +25,16 @@ async def one_pass(
     tenant: str | None,
     kinds: tuple[str, ...] | None = None,
 ) -> TickResult:
-    """Due intents, then alarms (of these kinds, if given) and effects; says what is still due of all of them."""
+    """Due intents, then alarms (of these kinds, if given) and effects; says what is still due of all of them.
+
+    `intents` works for the same tenant, or for all.
+    """
     if kinds is not None and "intent" not in kinds:
         return await engine.tick(limit=limit, max_s=max_s, tenant=tenant, kinds=kinds)
     ends = await intents.once(min(limit, INTENTS_MAX))
     done = await engine.tick(limit=limit, max_s=max_s, tenant=tenant, kinds=kinds)
     fired = Counter(done.fired) + Counter({"intent": ends.total()})
-    if tenant is not None:  # the store knows what is due next of everybody, not of one tenant
-        is_over = done.complete and ends.total() < min(limit, INTENTS_MAX)
-        return msgspec.structs.replace(done, fired=dict(fired), complete=is_over)
-    due_at = await engine.store.next_due("due", ["intent"])
+    due_at = await engine.store.next_due("due", ["intent"], tenant=tenant)
     return msgspec.structs.replace(
         done, fired=dict(fired), next_due_at=earliest(done.next_due_at, due_at),
         complete=done.complete and (due_at is None or due_at > done.now),

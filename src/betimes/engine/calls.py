@@ -66,10 +66,10 @@ class Calls:
             if not await asyncio.shield(self._starting):
                 await self._rest()
 
-    async def once(self, limit: int) -> Counter[str]:
-        """Take what is due now, up to `limit`, and see it to its end."""
+    async def once(self, limit: int, tenant: str | None = None) -> Counter[str]:
+        """Take what is due now (of a tenant, if given), up to `limit`, and see it to its end."""
         ends: Counter[str] = Counter()
-        while limit > 0 and (leases := await self._leases(min(limit, self._settings.calls_max))):
+        while limit > 0 and (leases := await self._leases(min(limit, self._settings.calls_max), tenant)):
             limit -= len(leases)
             ends.update(await asyncio.gather(*(self._carry_out(*lease) for lease in leases)))
         return ends
@@ -85,12 +85,13 @@ class Calls:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
 
-    async def _leases(self, limit: int) -> list[tuple[Lease, float]]:
+    async def _leases(self, limit: int, tenant: str | None = None) -> list[tuple[Lease, float]]:
         """Calls to make, each with the loop's time before which its lease cannot end."""
         if not self._executors or limit <= 0:
             return []
         asked_s = asyncio.get_running_loop().time()
-        return [(lease, asked_s + lease.call.lease_s) for lease in await self._store.lease_calls(self.names, limit)]
+        leases = await self._store.lease_calls(self.names, limit, tenant=tenant)
+        return [(lease, asked_s + lease.call.lease_s) for lease in leases]
 
     async def _start(self, limit: int) -> int:
         """Take calls and begin them; how many. It is let finish when the engine closes."""

@@ -219,7 +219,10 @@ class Engine:
         tenant: str | None = None,
         kinds: tuple[str, ...] | None = None,
     ) -> TickResult:
-        """One bounded pass over alarms (of a tenant, of kinds, if given), sends and effects; says what is still due."""
+        """One bounded pass over alarms (of kinds, if given), sends and effects; says what is still due.
+
+        With a tenant it is about that tenant alone, in what it does and in what it says.
+        """
         if limit < 1:
             raise Invalid("a tick does at least one thing: limit must be 1 or more", (("limit", "at least 1"),))
         self._check_open()
@@ -228,29 +231,19 @@ class Engine:
         fired: Counter[str] = Counter()
         effects: Counter[str] = Counter()
         sends = 0
-        drained = False
         while loop.time() < until and (room := limit - fired.total() - effects.total() - sends) > 0:
             rung = await self._alarms.ring(min(room, self.settings.batch_max), kinds, tenant)
-            sent = await self._apply_sends(room := room - rung.total()) if room > rung.total() else 0
-            ended = await self._calls.once(min(room - sent, self.settings.calls_max))
+            sent = await self._apply_sends(room := room - rung.total(), tenant) if room > rung.total() else 0
+            ended = await self._calls.once(min(room - sent, self.settings.calls_max), tenant)
             fired += rung
             effects += ended
             sends += sent
             if not (rung or sent or ended):
-                drained = True
                 break
-        done = await self._tick_result(fired, effects, sends, self.kinds.names if kinds is None else kinds)
-        if tenant is None or done.complete:
-            return done
-        # what is due is other tenants': this one's pass is over when it found nothing more to do
-        return msgspec.structs.replace(done, complete=drained, next_due_at=None)
-
-    async def _tick_result(
-        self, fired: Counter[str], effects: Counter[str], sends: int, kinds: tuple[str, ...]
-    ) -> TickResult:
         now = await self.store.now()
-        next_due_at = await self.store.next_due("alarm", kinds, self.executors)
-        waiting = await self.store.waiting_sends(1, created_before=now + 1)
+        asked = self.kinds.names if kinds is None else kinds
+        next_due_at = await self.store.next_due("alarm", asked, self.executors, tenant=tenant)
+        waiting = await self.store.waiting_sends(1, created_before=now + 1, tenant=tenant)
         complete = not waiting and (next_due_at is None or next_due_at > now)
         return TickResult(now, dict(fired), dict(effects), sends, complete, next_due_at)
 
@@ -270,8 +263,8 @@ class Engine:
 
     # -- sends that a process left behind
 
-    async def _apply_sends(self, limit: int) -> int:
-        waiting = await self.store.waiting_sends(limit, created_before=await self.store.now() + 1)
+    async def _apply_sends(self, limit: int, tenant: str | None) -> int:
+        waiting = await self.store.waiting_sends(limit, created_before=await self.store.now() + 1, tenant=tenant)
         jobs = [job for send in waiting if (job := self._lane.send_job(send.id, send.to, send.command))]
         loop = asyncio.get_running_loop()
         for job in jobs:

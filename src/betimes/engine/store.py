@@ -329,19 +329,22 @@ class Store(Protocol):
         Streams held by somebody else are skipped. The index `alarm` heeds snoozes.
         """
 
-    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = ()) -> Instant | None:
+    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
+                       tenant: str | None = None) -> Instant | None:  # fmt: skip
         """The earliest instant at which a stream of these kinds, or a call for these executors, is due."""
 
     async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
         """Let a wake that failed rest, beside the state; any later commit to the stream ends it."""
 
-    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
+    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
         """Take calls that are due for these executors, each with a fence; a lease that ran out may be taken again."""
 
     async def renew_lease(self, effect: EffectId, fence: int) -> None:
         """Extend a lease by its own length, or raise `Fenced`."""
 
-    async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
+    async def waiting_sends(
+        self, limit: int, *, created_before: Instant, tenant: str | None = None
+    ) -> list[WaitingSend]:
         """The oldest sends that nobody has applied; dead ones are left out."""
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]: ...

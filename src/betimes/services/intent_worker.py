@@ -130,10 +130,9 @@ class IntentWorker:
 
     async def _rest_s(self) -> float:
         """Until the next intent is due, as far as is known here, but no longer than the poll."""
-        if self._tenant is not None:  # what is due of others is none of ours, and is not told apart
-            return self._poll_s
+        store = self._engine.store
         try:
-            now, due_at = await self._engine.store.now(), await self._engine.store.next_due("due", ["intent"])
+            now, due_at = await store.now(), await store.next_due("due", ["intent"], tenant=self._tenant)
         except BetimesError:
             return self._poll_s
         return self._poll_s if due_at is None else min(max((due_at - now) / SECOND, 0.01), self._poll_s)

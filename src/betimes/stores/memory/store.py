@@ -31,6 +31,7 @@ from betimes.engine.store import (
     WaitingSend,
 )
 from betimes.stores.memory.database import MemoryDatabase
+from betimes.stores.memory.effects import MemoryEffect
 from betimes.stores.memory.transaction import MemoryTx
 
 
@@ -91,17 +92,22 @@ class MemoryStore:
     def _wakes_at(self, row: StreamWrite) -> Instant | None:
         return None if row.alarm_at is None else max(row.alarm_at, self.database.snoozes.get(row.stream, row.alarm_at))
 
-    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = ()) -> Instant | None:
-        calls = [e.next_attempt_at for e in self.database.effects.values() if e.write.executor in executors]
-        return earliest(*(at for at, _ in self._due(index, kinds)[:1]), *calls)
+    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
+                       tenant: str | None = None) -> Instant | None:  # fmt: skip
+        calls = [call.next_attempt_at for call in self._calls(executors, tenant)]
+        return earliest(*(at for at, _ in self._due(index, kinds, tenant)[:1]), *calls)
+
+    def _calls(self, executors: Sequence[str], tenant: str | None) -> list[MemoryEffect]:
+        effects = self.database.effects.values()
+        return [e for e in effects if e.write.executor in executors and tenant in (None, e.write.id.tenant)]
 
     async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
         if stream in self.database.rows and self.database.version(stream) == version:
             self.database.snoozes[stream] = until
 
-    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
+    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
         now = self.clock()
-        due = [e for e in self.database.effects.values() if e.write.executor in executors and e.is_due(now)]
+        due = [call for call in self._calls(executors, tenant) if call.is_due(now)]
         return [e.lease(now) for e in sorted(due, key=lambda e: (e.next_attempt_at or 0, e.write.id))[:limit]]
 
     async def renew_lease(self, effect: EffectId, fence: int) -> None:
@@ -110,8 +116,11 @@ class MemoryStore:
             raise Fenced(f"the lease on effect {effect.handle} was lost")
         held.next_attempt_at = self.clock() + held.write.lease_s * SECOND
 
-    async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
-        sends = (self.database.effects[id].write for waiting in self.database.sends.values() for id in waiting)
+    async def waiting_sends(
+        self, limit: int, *, created_before: Instant, tenant: str | None = None
+    ) -> list[WaitingSend]:
+        waiting = (ids for source, ids in self.database.sends.items() if tenant in (None, source.tenant))
+        sends = (self.database.effects[id].write for ids in waiting for id in ids)
         old = sorted((send for send in sends if send.created_at < created_before), key=lambda s: (s.created_at, s.id))
         return [WaitingSend(s.id, s.to, s.payload, s.created_at) for s in old[:limit] if s.to]
 

@@ -24,13 +24,18 @@ SELECT turn FROM betimes.ledger WHERE tenant = :tenant AND kind = :kind AND id =
 
 -- next_alarm: when the next stream wants to be woken or the next call is due
 SELECT least(
-    (SELECT wake_at FROM betimes.stream WHERE wake_at IS NOT NULL AND kind = ANY (:kinds) ORDER BY wake_at LIMIT 1),
+    (
+        SELECT wake_at FROM betimes.stream WHERE wake_at IS NOT NULL AND kind = ANY (:kinds)
+        AND tenant = :tenant --?
+        ORDER BY wake_at LIMIT 1
+    ),
     (
         SELECT min(c.next_attempt_at)
         FROM unnest(:executors::text[]) x
         CROSS JOIN LATERAL (
             SELECT e.next_attempt_at FROM betimes.effect e
             WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
+            AND e.tenant = :tenant --?
             ORDER BY e.next_attempt_at LIMIT 1
         ) c
     )
@@ -38,13 +43,18 @@ SELECT least(
 
 -- next_due: when the next stream can be claimed or swept or the next call is due
 SELECT least(
-    (SELECT due_at FROM betimes.stream WHERE due_at IS NOT NULL AND kind = ANY (:kinds) ORDER BY due_at LIMIT 1),
+    (
+        SELECT due_at FROM betimes.stream WHERE due_at IS NOT NULL AND kind = ANY (:kinds)
+        AND tenant = :tenant --?
+        ORDER BY due_at LIMIT 1
+    ),
     (
         SELECT min(c.next_attempt_at)
         FROM unnest(:executors::text[]) x
         CROSS JOIN LATERAL (
             SELECT e.next_attempt_at FROM betimes.effect e
             WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
+            AND e.tenant = :tenant --?
             ORDER BY e.next_attempt_at LIMIT 1
         ) c
     )
@@ -64,6 +74,7 @@ WITH picked AS MATERIALIZED (
         FROM betimes.effect e
         WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
             AND e.next_attempt_at <= (SELECT betimes.clock(:now))
+            AND e.tenant = :tenant --?
         ORDER BY e.next_attempt_at, e.tenant, e.kind, e.id, e.version, e.place LIMIT :limit FOR UPDATE SKIP LOCKED
     ) c
     ORDER BY c.due_at, c.tenant, c.kind, c.id, c.version, c.place LIMIT :limit
@@ -86,6 +97,7 @@ RETURNING true;
 SELECT tenant, kind, id, version, place, to_tenant, to_kind, to_id, payload, created_at
 FROM betimes.effect
 WHERE executor = 'send' AND status = 'pending' AND created_at < :created_before
+    AND tenant = :tenant --?
 ORDER BY created_at, tenant, kind, id, version, place LIMIT :limit;
 
 -- effects: effects in order of their ids

@@ -135,19 +135,20 @@ class PostgresStore:
             tx.start_due(session, answer)
             yield tx
 
-    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = ()) -> Instant | None:
+    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
+                       tenant: str | None = None) -> Instant | None:  # fmt: skip
         name = "next_alarm" if index == "alarm" else "next_due"
         at: Instant | None = await self._sessions.value(
-            self._statement(name, kinds=list(kinds), executors=sorted(set(executors)))
+            self._statement(name, kinds=list(kinds), executors=sorted(set(executors)), tenant=tenant)
         )
         return at
 
     async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
         await self._sessions.write(self._statement("snooze", **stream._asdict(), version=version, until=until))
 
-    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
+    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
         records = await self._sessions.write(
-            self._statement("lease_calls", executors=sorted(set(executors)), limit=limit)
+            self._statement("lease_calls", executors=sorted(set(executors)), limit=limit, tenant=tenant)
         )
         return [rows.lease(record) for record in sorted(records, key=lambda record: tuple(record[:6]))]
 
@@ -155,8 +156,10 @@ class PostgresStore:
         if not await self._sessions.write(self._statement("renew_lease", **effect._asdict(), fence=fence)):
             raise Fenced(f"the lease on effect {effect.handle} was lost")
 
-    async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
-        statement = self._statement("waiting_sends", created_before=created_before, limit=limit)
+    async def waiting_sends(
+        self, limit: int, *, created_before: Instant, tenant: str | None = None
+    ) -> list[WaitingSend]:
+        statement = self._statement("waiting_sends", created_before=created_before, limit=limit, tenant=tenant)
         return [rows.waiting_send(record) for record in await self._sessions.rows(statement)]
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]:

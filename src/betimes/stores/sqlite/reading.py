@@ -121,15 +121,16 @@ def _parts(name: StreamId | EffectId | None, role: str) -> dict[str, Any]:
     return {f"{part}_{role}": value for part, value in name._asdict().items()} if name else {}
 
 
-def waiting_sends(connection: Connection, limit: int, created_before: Instant) -> list[WaitingSend]:
-    found = connection.json("waiting_sends", {"created_before": created_before, "limit": limit})
-    return [waiting_send(columns) for columns in found]
+def waiting_sends(connection: Connection, limit: int, created_before: Instant, tenant: str | None) -> list[WaitingSend]:
+    asked = {"created_before": created_before, "limit": limit, "tenant": tenant, "all": tenant is None or None}
+    return [waiting_send(columns) for columns in connection.json("waiting_sends", asked)]
 
 
-def next_due(connection: Connection, index: DueIndex, kinds: Sequence[str], executors: Sequence[str]) -> Instant | None:
-    at: Instant | None = connection.value(
-        "next_due", {"index": index, "kinds": encode(kinds), "executors": encode(executors)}
-    )
+def next_due(
+    connection: Connection, index: DueIndex, kinds: Sequence[str], executors: Sequence[str], tenant: str | None
+) -> Instant | None:
+    asked = {"index": index, "kinds": encode(kinds), "executors": encode(executors), "tenant": tenant}
+    at: Instant | None = connection.value("next_due", asked)
     return at
 
 

@@ -159,11 +159,14 @@ class SqliteStore:
         async with self._turn() as writer:
             return await writer.run(whole)
 
-    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = ()) -> Instant | None:
-        return await self._read(reading.next_due, index, kinds, executors)
+    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
+                       tenant: str | None = None) -> Instant | None:  # fmt: skip
+        return await self._read(reading.next_due, index, kinds, executors, tenant)
 
-    async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
-        return await self._read(reading.waiting_sends, limit, created_before)
+    async def waiting_sends(
+        self, limit: int, *, created_before: Instant, tenant: str | None = None
+    ) -> list[WaitingSend]:
+        return await self._read(reading.waiting_sends, limit, created_before, tenant)
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]:
         return await self._read(reading.effects, query)
@@ -192,8 +195,8 @@ class SqliteStore:
     async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
         await self._write(upkeep.snooze, stream, version, until)
 
-    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
-        return await self._write(upkeep.lease_calls, executors, limit, self.clock)
+    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
+        return await self._write(upkeep.lease_calls, executors, limit, tenant, self.clock)
 
     async def renew_lease(self, effect: EffectId, fence: int) -> None:
         await self._write(upkeep.renew_lease, effect, fence, self.clock)

@@ -24,9 +24,12 @@ def snooze(connection: Connection, stream: StreamId, version: int, until: Instan
     connection.change("snooze", {**stream._asdict(), "version": version, "until": until})
 
 
-def lease_calls(connection: Connection, executors: Sequence[str], limit: int, clock: Clock) -> list[Lease]:
+def lease_calls(
+    connection: Connection, executors: Sequence[str], limit: int, tenant: str | None, clock: Clock
+) -> list[Lease]:
     now = clock()
-    due = connection.json("due_calls", {"executors": encode(executors), "limit": limit, "now": now})
+    asked = {"executors": encode(executors), "tenant": tenant, "limit": limit, "now": now}
+    due = connection.json("due_calls", asked)
     if due:
         connection.change("lease_calls", {"calls": encode([columns[0] for columns in due]), "now": now})
     return [lease_of(columns[1:]) for columns in due]

@@ -236,6 +236,19 @@ async def calls_are_taken_from_the_oldest_attempt(pair: Pair) -> None:
     expect_equal({lease.call.id.place for lease in taken}, {2, 0}, "those that are left")
 
 
+async def only_calls_of_the_tenant_asked_for_are_taken(pair: Pair) -> None:
+    now, other = pair.clock(), stream("a", tenant="other")
+    early = [call(A, 1, now, place=place, next_attempt_at=now - HOUR) for place in range(5)]
+    late = [call(other, 1, now, place=place, next_attempt_at=now - place) for place in range(3)]
+    await pair.commit(together(causing(A, 1, now, *early), causing(other, 1, now, *late)))
+    expect_equal(await pair.one.lease_calls([BRIEF], 10, tenant="nobody"), [], "calls of a tenant that has none")
+    taken = await pair.one.lease_calls([BRIEF], 2, tenant="other")
+    expect_equal({lease.call.id for lease in taken}, {late[2].id, late[1].id}, "the oldest of the tenant")
+    taken = await pair.two.lease_calls([BRIEF, "handler:z"], 10, tenant="other")
+    expect_equal([lease.call.id for lease in taken], [late[0].id], "what is left of the tenant")
+    expect_equal(len(await pair.two.lease_calls([BRIEF], 10)), 5, "calls of everybody that are left")
+
+
 async def two_who_take_calls_at_once_take_different_ones(pair: Pair) -> None:
     now = pair.clock()
     await pair.commit(causing(A, 1, now, *(call(A, 1, now, place=place) for place in range(20))))

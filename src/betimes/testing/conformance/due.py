@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from betimes.core.instants import HOUR, MINUTE, SECOND
 from betimes.core.streams import StreamId
-from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, DueIndex, Store, StreamQuery
+from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes, DueIndex, Store, StreamQuery
 from betimes.testing.conformance.expectations import expect, expect_equal
 from betimes.testing.conformance.pairs import Pair
 from betimes.testing.conformance.samples import (
@@ -207,3 +207,18 @@ async def the_next_instant_counts_calls_of_the_executors_asked_for(pair: Pair) -
     await pair.commit(settled(called.id, lease.call.fence, "done", pair.clock()))
     expect_equal(await pair.two.next_due("alarm", [KIND], asked), now + HOUR, "the next alarm when the call is done")
     expect(await pair.two.next_due("alarm", [], asked) is None, "nothing is due, ever")
+
+
+async def the_next_instant_of_one_tenant_is_told_apart(pair: Pair) -> None:
+    now, other = pair.clock(), stream("z", tenant="other")
+    called = call(other, 1, now, next_attempt_at=now + MINUTE)
+    await pair.commit(together(
+        moved(A, 1, now, alarm_at=now, due_at=now), causing(B, 1, now, call(B, 1, now)),
+        moved(other, 1, now, alarm_at=now + HOUR, due_at=now + 2 * HOUR),
+    ))  # fmt: skip
+    await pair.commit(Changes(effects=[called]))
+    asked = [called.executor]
+    expect_equal(await pair.two.next_due("alarm", [KIND], tenant="other"), now + HOUR, "the tenant's next alarm")
+    expect_equal(await pair.two.next_due("due", [KIND], tenant="other"), now + 2 * HOUR, "its next due time")
+    expect_equal(await pair.two.next_due("alarm", [KIND], asked, tenant="other"), now + MINUTE, "its next call")
+    expect_equal(await pair.two.next_due("due", [KIND], asked, tenant="nobody"), None, "of a tenant that has nothing")

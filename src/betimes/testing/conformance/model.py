@@ -99,14 +99,16 @@ class Model:
     def wake_at(self, row: StreamWrite) -> Instant | None:
         return None if row.alarm_at is None else max(row.alarm_at, self.snoozes.get(row.stream, 0))
 
-    def due(self, index: DueIndex, kinds: Sequence[str], until: Instant) -> list[StreamId]:
+    def due(self, index: DueIndex, kinds: Sequence[str], until: Instant, tenant: str | None = None) -> list[StreamId]:
         at = {of: self.wake_at(row) if index == "alarm" else row.due_at for of, row in self.rows.items()}
         due = [(when, of) for of, when in at.items() if when is not None and when <= until and of.kind in kinds]
-        return [of for _, of in sorted(due)]
+        return [of for _, of in sorted(due) if tenant in (None, of.tenant)]
 
-    def next_due(self, kinds: Sequence[str], executors: Sequence[str]) -> Instant | None:
-        alarms = [self.wake_at(row) for of, row in self.rows.items() if of.kind in kinds]
-        return earliest(*alarms, *(e.next_at for e in self.effects.values() if e.write.executor in executors))
+    def next_due(self, kinds: Sequence[str], executors: Sequence[str], tenant: str | None) -> Instant | None:
+        rows = [row for of, row in self.rows.items() if of.kind in kinds and tenant in (None, of.tenant)]
+        calls = [e for e in self.effects.values() if e.write.executor in executors]
+        ours = [e.next_at for e in calls if tenant in (None, e.write.id.tenant)]
+        return earliest(*(self.wake_at(row) for row in rows), *ours)
 
     def waiting(self, source: StreamId | None = None) -> list[EffectId]:
         """Sends that wait, oldest first."""
@@ -122,9 +124,10 @@ class Model:
     def up_to(self, id: EffectId) -> list[EffectId]:
         return [older for older in self.waiting(id.source) if older <= id]
 
-    def due_calls(self, executors: Sequence[str], now: Instant) -> list[ModelEffect]:
+    def due_calls(self, executors: Sequence[str], now: Instant, tenant: str | None) -> list[ModelEffect]:
         calls = [e for e in self.effects.values() if e.write.executor in executors and e.next_at is not None]
-        return [e for e in calls if e.next_at is not None and e.next_at <= now]
+        due = [e for e in calls if e.next_at is not None and e.next_at <= now]
+        return [e for e in due if tenant in (None, e.write.id.tenant)]
 
     def lease(self, effect: ModelEffect, now: Instant, fence: int) -> tuple[int, bool]:
         """The attempt it is, and whether it may only be settled."""

@@ -67,8 +67,12 @@ class _Walker:
         found = without_positions(await everything(self.store, STREAMS, KEYS))
         for part, wanted in self.model.visible(STREAMS, KEYS, self.now)._asdict().items():
             expect_equal(getattr(found, part), wanted, f"{part} afterwards")
-        next_at = await self.store.next_due("alarm", KINDS, EXECUTORS)
-        expect_equal(next_at, self.model.next_due(KINDS, EXECUTORS), "the next instant anything is due")
+        tenant = self.queries.maybe("acme", "zeta")
+        next_at = await self.store.next_due("alarm", KINDS, EXECUTORS, tenant=tenant)
+        expect_equal(next_at, self.model.next_due(KINDS, EXECUTORS, tenant), "the next instant anything is due")
+        sends = await self.store.waiting_sends(100, created_before=self.now + 1, tenant=tenant)
+        wanted = [id for id in self.model.waiting() if tenant in (None, id.tenant)]
+        expect_equal([sent.id for sent in sends], wanted, f"the sends that wait of {tenant}")
         await self.ask_for_lists()
 
     async def ask_for_lists(self) -> None:
@@ -117,9 +121,9 @@ class _Walker:
     async def decide_what_is_due(self) -> None:
         kinds = self.dice.choice((KINDS, KINDS[:1], KINDS[1:]))
         index = self.dice.choice(INDEXES)
-        limit = self.dice.randint(1, 6)
-        async with self.store.begin_due(index, kinds, limit) as tx:
-            due = self.model.due(index, kinds, self.now)[:limit]
+        limit, tenant = self.dice.randint(1, 6), self.queries.maybe("acme", "zeta")
+        async with self.store.begin_due(index, kinds, limit, tenant=tenant) as tx:
+            due = self.model.due(index, kinds, self.now, tenant)[:limit]
             expect_equal(list(tx.rows.items()), [(of, self.row(of)) for of in due], f"streams taken by {index}")
             changes = together(*(self.batches.moving(of) for of in due[: self.dice.randint(0, 6)]))
             await tx.commit(changes)
@@ -127,8 +131,9 @@ class _Walker:
 
     async def lease_calls(self) -> None:
         executors = self.dice.sample(EXECUTORS, self.dice.randint(1, 3))
-        due = {effect.write.id: effect for effect in self.model.due_calls(executors, self.now)}
-        leases = await self.store.lease_calls(executors, 1_000)
+        tenant = self.queries.maybe("acme", "zeta")
+        due = {effect.write.id: effect for effect in self.model.due_calls(executors, self.now, tenant)}
+        leases = await self.store.lease_calls(executors, 1_000, tenant=tenant)
         expect_equal({lease.call.id for lease in leases}, set(due), "the calls that are due")
         for lease in leases:
             effect = due[lease.call.id]

@@ -9,7 +9,7 @@ from betimes.core.streams import EffectId
 from betimes.engine.store import SEND, Ask, Changes, DeadSend, EffectQuery, Store
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair, commit
-from betimes.testing.conformance.samples import A, B, C, causing, locking, moved, send, together
+from betimes.testing.conformance.samples import A, B, C, causing, locking, moved, send, stream, together
 
 
 async def _with_sends(pair: Pair, *versions: int, count: int = 1) -> list[EffectId]:
@@ -121,6 +121,18 @@ async def waiting_sends_are_listed_from_the_oldest(pair: Pair) -> None:
     expect_equal([sent.id for sent in found], oldest[:2], "the two oldest")
     found = await pair.two.waiting_sends(9, created_before=later)
     expect_equal([sent.id for sent in found], oldest[:2], "those created before the instant")
+
+
+async def waiting_sends_of_one_tenant_are_told_apart(pair: Pair) -> None:
+    now, other = pair.clock(), stream("z", tenant="other")
+    theirs = [send(A, 1, now, B, place=place, created_at=now - 9) for place in range(3)]
+    ours = [send(other, 1, now, B, place=place, created_at=now - place) for place in range(3)]
+    await pair.commit(together(causing(A, 1, now, *theirs), causing(other, 1, now, *ours)))
+    found = await pair.two.waiting_sends(2, created_before=now, tenant="other")
+    expect_equal([sent.id for sent in found], [ours[2].id, ours[1].id], "the oldest of the tenant that sends")
+    found = await pair.two.waiting_sends(10, created_before=now + 1, tenant="other")
+    expect_equal([sent.id.place for sent in found], [2, 1, 0], "all of the tenant that sends")
+    expect_equal(await pair.two.waiting_sends(9, created_before=now + 1, tenant="nobody"), [], "of one that has none")
 
 
 async def a_send_is_never_leased_as_a_call(pair: Pair) -> None:

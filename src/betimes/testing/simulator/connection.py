@@ -176,18 +176,19 @@ class Connection(MemoryStore):
         await self.reach("now")
         return await super().now()
 
-    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = ()) -> Instant | None:
+    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
+                       tenant: str | None = None) -> Instant | None:  # fmt: skip
         await self.reach("next_due")
-        return await super().next_due(index, kinds, executors)
+        return await super().next_due(index, kinds, executors, tenant=tenant)
 
     async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
         await self.reach("snooze")
         await super().snooze(stream, version, until)
         self._answer("snooze")
 
-    async def lease_calls(self, executors: Sequence[str], limit: int) -> list[Lease]:
+    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
         await self.reach("lease_calls")
-        leases = await super().lease_calls(executors, limit)
+        leases = await super().lease_calls(executors, limit, tenant=tenant)
         self.server.note_leases(leases)
         self._answer("lease_calls")
         return leases
@@ -197,6 +198,8 @@ class Connection(MemoryStore):
         await super().renew_lease(effect, fence)
         self._answer("renew_lease")
 
-    async def waiting_sends(self, limit: int, *, created_before: Instant) -> list[WaitingSend]:
+    async def waiting_sends(
+        self, limit: int, *, created_before: Instant, tenant: str | None = None
+    ) -> list[WaitingSend]:
         await self.reach("waiting_sends")
-        return await super().waiting_sends(limit, created_before=created_before)
+        return await super().waiting_sends(limit, created_before=created_before, tenant=tenant)

@@ -102,6 +102,8 @@ CREATE TABLE betimes.effect (
 
 CREATE INDEX effect_call ON betimes.effect (executor, next_attempt_at)
     WHERE executor <> 'send' AND status IN ('pending', 'leased');
+CREATE INDEX effect_tenant_call ON betimes.effect (tenant, executor, next_attempt_at)
+    WHERE executor <> 'send' AND status IN ('pending', 'leased');
 CREATE INDEX effect_send ON betimes.effect (tenant, kind, id, version, place)
     WHERE executor = 'send' AND status = 'pending';
 CREATE INDEX effect_send_age ON betimes.effect (created_at) WHERE executor = 'send' AND status = 'pending';

@@ -109,6 +109,10 @@ CREATE TABLE effect (
 CREATE INDEX effect_open ON effect (executor, next_attempt_at, tenant, kind, id, version, place, status)
 WHERE status IN ('pending', 'leased');
 
+-- The same calls for one tenant, whatever the others have waiting.
+CREATE INDEX effect_tenant_open ON effect (tenant, executor, next_attempt_at, kind, id, version, place, status)
+WHERE executor <> 'send' AND status IN ('pending', 'leased');
+
 -- Commands to other streams: the oldest of a source, and all by age.
 CREATE INDEX effect_send ON effect (tenant, kind, id, version, place)
 WHERE executor = 'send' AND status = 'pending';

@@ -15,13 +15,15 @@ CROSS JOIN effect AS e ON e.n IN (
     ORDER BY version, place LIMIT ?
 );
 
--- waiting_sends: The oldest sends that nobody has applied.
+-- waiting_sends: The oldest sends that nobody has applied; of one tenant they are few enough to be sorted.
 SELECT json_group_array(json_array(
     tenant, kind, id, version, place, to_tenant, to_kind, to_id, payload, created_at
 ))
 FROM (
     SELECT * FROM effect
-    WHERE executor = 'send' AND status = 'pending' AND created_at < :created_before
+    WHERE executor = 'send' AND status = 'pending'
+    AND created_at < :created_before --? all
+    AND tenant = :tenant AND +created_at < :created_before --? tenant
     ORDER BY created_at, tenant, kind, id, version, place LIMIT :limit
 );
 
@@ -52,6 +54,7 @@ FROM (
     SELECT c.* FROM json_each(:executors) AS x CROSS JOIN effect AS c ON c.n IN (
         SELECT n FROM effect
         WHERE executor = x.value AND status IN ('pending', 'leased') AND next_attempt_at <= :now
+        AND tenant = :tenant AND executor <> 'send' --? tenant
         ORDER BY next_attempt_at, tenant, kind, id, version, place LIMIT :limit
     )
     ORDER BY c.next_attempt_at, c.tenant, c.kind, c.id, c.version, c.place LIMIT :limit

@@ -31,7 +31,8 @@ UPDATE OR ROLLBACK stream SET owner = w.column2, status = w.column3, due_at = w.
 FROM (VALUES /* rows */ (?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1;
 
--- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at.
+-- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at. Those of one tenant
+-- are picked out of the index of all: an index of their own would be paid for by every write that moves an alarm.
 SELECT json_group_array(json_array(
     tenant, kind, id, n, version, owner, status, due_at, alarm_at, snooze_until, json_array(schema, state, at, digest)
 ))
@@ -39,7 +40,7 @@ FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
         SELECT n FROM stream
         WHERE kind = k.value AND wake_at <= :until
-        AND tenant = :tenant --? tenant
+        AND +tenant = :tenant --? tenant
         ORDER BY wake_at, tenant, id LIMIT :limit
     )
     ORDER BY s.wake_at, s.tenant, s.kind, s.id LIMIT :limit
@@ -61,15 +62,24 @@ FROM (
 
 -- next_due: The earliest instant anything of these kinds, or for these executors, is due.
 SELECT min(at) FROM (
-    SELECT (SELECT wake_at FROM stream WHERE kind = k.value AND wake_at IS NOT NULL ORDER BY wake_at LIMIT 1) AS at
+    SELECT (
+        SELECT wake_at FROM stream WHERE kind = k.value AND wake_at IS NOT NULL
+        AND +tenant = :tenant --? tenant
+        ORDER BY wake_at LIMIT 1
+    ) AS at
     FROM json_each(:kinds) AS k WHERE :index = 'alarm'
     UNION ALL
-    SELECT (SELECT due_at FROM stream WHERE kind = k.value AND due_at IS NOT NULL ORDER BY due_at LIMIT 1)
+    SELECT (
+        SELECT due_at FROM stream WHERE kind = k.value AND due_at IS NOT NULL
+        AND tenant = :tenant --? tenant
+        ORDER BY due_at LIMIT 1
+    )
     FROM json_each(:kinds) AS k WHERE :index = 'due'
     UNION ALL
     SELECT (
         SELECT next_attempt_at FROM effect
         WHERE executor = e.value AND status IN ('pending', 'leased') AND next_attempt_at IS NOT NULL
+        AND tenant = :tenant AND executor <> 'send' --? tenant
         ORDER BY next_attempt_at LIMIT 1
     )
     FROM json_each(:executors) AS e
