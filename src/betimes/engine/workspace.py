@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import encode
-from betimes.core.deciders import Command, Decision, Refusal, View, Wake
+from betimes.core.deciders import Command, Decision, Event, Refusal, View, Wake
 from betimes.core.errors import (
     BetimesError,
     Fault,
@@ -335,12 +335,16 @@ class Workspace:
         if not decision.events:
             return _unwritten(own, turn, decision)
         also = {self._other(name, lives): events for name, events in decision.also.items()} if decision.also else {}
-        recorded = write(self.changes, turn, own, command, key, decision, also, self._settings)
+        recorded = self._write(turn, own, command, key, decision, also)
         if key:
             self._used[key] = (turn.job.request, recorded)
         if own.stream.kind == "tenant":
             self._policies_used.clear()  # whatever comes behind it in the batch goes by the new one
         return recorded
+
+    def _write(self, turn: Turn, own: Live, command: Command, key: KeyId | None, decision: Decision,
+               also: Mapping[Live, tuple[Event, ...]]) -> Recorded:  # fmt: skip
+        return write(self.changes, turn, own, command, key, decision, also, self._settings)
 
     def _others(self, lives: list[Live]) -> Mapping[StreamId, Any]:
         """The states a decision may see besides its own: those it holds, and those it only looks at."""

@@ -1,0 +1,281 @@
+"""A rehearsal: the engine's working set as a world of its own, where nothing is ever committed.
+
+It is one batch that does not end. The same `Workspace` decides every command as it would for a store: alarms first,
+keys, needs, streams that decisions make. What it decides stays in memory: streams as they are now, never their
+history; no text is made, since nobody will read it. Time is what it is told. Alarms ring when they are due, in the
+order the engine rings them; commands to other streams follow their cause; calls are handed to whoever rehearses, who
+says how they end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
+from typing import Any
+
+import msgspec
+
+from betimes.core.canonical import encode, fingerprint
+from betimes.core.deciders import Call, Command, Decision, Event, Send
+from betimes.core.errors import BetimesError
+from betimes.core.instants import MINUTE, SECOND, Instant
+from betimes.core.segments import GENESIS, Recorded
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.cache import Cached, StateCache
+from betimes.engine.jobs import WAKE, Job
+from betimes.engine.kinds import Kinds
+from betimes.engine.policies import PoliciesInForce
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import Ask, Changes, Row, SeenKey
+from betimes.engine.workspace import Workspace
+from betimes.engine.writing import Live, Turn
+
+WAKES_AT_ONCE = 256
+"""Streams due at one instant that are woken before what they sent is applied, like a batch of the engine."""
+HELD_MAX = 1_000
+SNOOZE = MINUTE
+_NEW = Cached(0, None, 0, None, GENESIS, 0)
+
+
+class Step(msgspec.Struct, frozen=True, gc=False):
+    """One command's outcome on its stream: what a segment would have said."""
+
+    stream: StreamId
+    command: Command
+    events: tuple[Event, ...]
+    recorded: Recorded
+    key: KeyId | None
+    job: Job
+
+
+class _Here(StateCache):
+    """Every stream there is: as it was put here, or new. `first` is told of each when it is first asked for."""
+
+    def __init__(self, first: Callable[[StreamId], None]) -> None:
+        super().__init__(0)
+        self.given: dict[StreamId, Cached] = {}
+        self._first = first
+
+    def get(self, stream: StreamId) -> Cached | None:
+        self._first(stream)
+        return self.given.pop(stream, _NEW)
+
+
+class _Everything(set[StreamId]):
+    def __contains__(self, stream: object) -> bool:
+        return True
+
+
+class _Moment:
+    """The transaction that never ends: it holds every stream, and its time is set from outside."""
+
+    def __init__(self) -> None:
+        self.now: Instant = 0
+        self.rows: dict[StreamId, Row] = {}
+        self.unchanged: set[StreamId] = _Everything()
+        self.seen: dict[KeyId, SeenKey] = {}
+        self.sends: set[EffectId] = set()
+
+    async def extend(self, ask: Ask) -> None:
+        """Everything is here."""
+
+    async def commit(self, changes: Changes) -> None:
+        """Nothing is kept."""
+
+    async def turn_at(self, stream: StreamId, version: int) -> str | None:
+        return None
+
+
+class Rehearsal(Workspace):
+    """A world in memory. `told` hears of every step; `call` of every call, and says what follows from it at once."""
+
+    def __init__(
+        self,
+        kinds: Kinds,
+        policies: PoliciesInForce,
+        settings: EngineSettings,
+        *,
+        told: Callable[[Step], None],
+        call: Callable[[EffectId, Call, Instant], Iterable[Job]],
+        first: Callable[[StreamId], None] = lambda stream: None,
+        swept: frozenset[str] = frozenset(),
+    ) -> None:
+        """`first` is told of every stream when it is first looked at; `swept`: kinds that `due` can be asked for."""
+        self._here_now, self._moment = _Here(first), _Moment()
+        super().__init__(self._moment, kinds=kinds, cache=self._here_now, policies=policies, settings=settings)
+        self._told = told
+        self._call = call
+        self._alarms: list[tuple[Instant, StreamId]] = []
+        self._due: dict[str, list[tuple[Instant, StreamId]]] = {kind: [] for kind in swept}
+        self._outbox: deque[tuple[EffectId, Send, str]] = deque()
+        self._ends: deque[Job] = deque()
+        self._expiring: deque[tuple[Instant, KeyId]] = deque()
+        self._known: dict[KeyId, Recorded] = {}
+        self.failures: dict[str, int] = {}
+        """Commands from within that could not be decided, by the error's code."""
+
+    @property
+    def now(self) -> Instant:
+        return self._moment.now
+
+    # -- streams
+
+    def put(self, stream: StreamId, version: int, state: Any, at: Instant) -> None:
+        """A stream as it is when the rehearsal begins, or as it shall be from here on."""
+        decider = self._kinds.of(stream).decider
+        alarm_at = None if state is None else decider.alarm(state)
+        self._lives.pop(stream, None)
+        self._here_now.given[stream] = Cached(version, state, at, alarm_at, GENESIS, 0)
+        if alarm_at is not None:
+            heappush(self._alarms, (alarm_at, stream))
+        if state is not None and stream.kind in self._due:
+            self._list(stream, decider.index(state).due_at)
+        self._policies_used.clear()
+
+    def remember(self, key: KeyId, recorded: Recorded) -> None:
+        """A key that was used before the rehearsal began."""
+        self._known[key] = recorded
+
+    def state(self, stream: StreamId) -> Any:
+        live = self._here(stream)
+        return live.state if live else None
+
+    def streams(self) -> Iterable[StreamId]:
+        """All that are here, in order."""
+        return sorted({*self._lives, *self._here_now.given})
+
+    def due(self, kind: str, until_at: Instant, tenant: str) -> list[StreamId]:
+        """Streams of a kind that can be swept and whose `due_at` has come."""
+        listed, found, kept = self._due[kind], [], []
+        while listed and listed[0][0] <= until_at:
+            at, stream = heappop(listed)
+            live = self._here(stream)
+            if live is None or live.state is None or live.decider.index(live.state).due_at != at:
+                continue
+            kept.append((at, stream))
+            if stream.tenant == tenant:
+                found.append(stream)
+        for entry in kept:
+            heappush(listed, entry)
+        return found
+
+    # -- time
+
+    def next_alarm_at(self) -> Instant | None:
+        while self._alarms:
+            at, stream = self._alarms[0]
+            live = self._here(stream)
+            if live and live.alarm_at is not None and live.alarm_at <= at:
+                return at
+            heappop(self._alarms)
+        return None
+
+    def advance_to(self, at: Instant) -> None:
+        """Ring everything that is due on the way, in order, and apply what it sends."""
+        while (alarm_at := self.next_alarm_at()) is not None and alarm_at <= at:
+            self._moment.now = max(self._moment.now, alarm_at)
+            self._ring_together()
+            self.settle_down()
+        self._moment.now = max(self._moment.now, at)
+        self._forget_keys()
+
+    def _ring_together(self) -> None:
+        woken: dict[StreamId, None] = {}
+        while len(woken) < WAKES_AT_ONCE and (at := self.next_alarm_at()) is not None and at <= self._moment.now:
+            woken[heappop(self._alarms)[1]] = None
+        for stream in woken:
+            try:
+                self.decide(Job(stream, WAKE))
+            except BetimesError as error:
+                self._failed(error)
+                heappush(self._alarms, (self._moment.now + SNOOZE, stream))
+
+    def _forget_keys(self) -> None:
+        while self._expiring and self._expiring[0][0] <= self._moment.now:
+            self._used.pop(self._expiring.popleft()[1], None)
+
+    # -- commands
+
+    def submit(self, job: Job) -> Recorded:
+        """Decide a command now, and apply what it sends; raises what its caller would be told."""
+        try:
+            return self.decide(job)
+        finally:
+            self.settle_down()
+
+    def decide(self, job: Job) -> Recorded:
+        """Decide a command now; what it sends waits."""
+        for _ in range(HELD_MAX):
+            recorded = self.take(job, "")
+            if recorded is not None:
+                return recorded
+            self._blocked.clear()
+            self._blocked_sources.clear()
+        raise BetimesError(f"{job.name} was held again and again")
+
+    def settle_down(self) -> None:
+        """Apply what was sent, in order, then what calls led to, and whatever follows from that."""
+        while self._outbox or self._ends:
+            try:
+                self.decide(self._sent(*self._outbox.popleft()) if self._outbox else self._ends.popleft())
+            except BetimesError as error:
+                self._failed(error)
+
+    def _sent(self, id: EffectId, send: Send, correlation: str) -> Job:
+        """The command as its target reads it."""
+        kind = self._kinds.of(send.to)
+        command = kind.command(encode(send.command), id.handle)
+        key = KeyId(send.to.tenant, send.collection or send.to.kind, send.key) if send.key else None
+        request = (send.request or fingerprint((send.to, command))) if key else ""
+        return Job(send.to, command, key=key, request=request, correlation=correlation, cause=id.handle)
+
+    def _failed(self, error: BetimesError) -> None:
+        self.failures[error.code] = self.failures.get(error.code, 0) + 1
+
+    def _seen(self, job: Job, key: KeyId) -> Recorded | None:
+        return self._known.get(key) or super()._seen(job, key)
+
+    def _other(self, stream: StreamId, lives: list[Live]) -> Live:
+        if stream in self._here_now.given:
+            self._loaded(stream)
+        return super()._other(stream, lives)
+
+    # -- what a decision leaves
+
+    def _write(self, turn: Turn, own: Live, command: Command, key: KeyId | None, decision: Decision,
+               also: Mapping[Live, tuple[Event, ...]]) -> Recorded:  # fmt: skip
+        now = turn.now
+        self._advance(own, decision.events, now)
+        for live, events in also.items():
+            self._advance(live, events, now)
+        recorded = Recorded(own.stream, own.version, now, turn.policy.fingerprint, decision.verdict, decision.reply)
+        if key:
+            until = max(now, decision.promised_at or 0) + self._settings.key_retention_s * SECOND
+            self._expiring.append((until, key))
+        self._told(Step(own.stream, command, decision.events, recorded, key, turn.job))
+        for place, effect in enumerate(decision.effects):
+            id = EffectId(*own.stream, own.version, place)
+            if isinstance(effect, Send):
+                self._outbox.append((id, effect, turn.job.correlation))
+            else:
+                self._ends.extend(self._call(id, effect, now))
+        return recorded
+
+    def _advance(self, live: Live, events: tuple[Event, ...], now: Instant) -> None:
+        decider, state, stream = live.decider, live.state, live.stream
+        for event in events:
+            state = decider.fold(state, event)
+        live.state, live.at = state, now
+        live.version += 1
+        live.base = live.version
+        alarm_at = None if state is None else decider.alarm(state)
+        if alarm_at is not None and alarm_at != live.alarm_at:
+            heappush(self._alarms, (alarm_at, stream))
+        live.alarm_at = alarm_at
+        if state is not None and stream.kind in self._due:
+            self._list(stream, decider.index(state).due_at)
+
+    def _list(self, stream: StreamId, due_at: Instant | None) -> None:
+        if due_at is not None:
+            heappush(self._due[stream.kind], (due_at, stream))
