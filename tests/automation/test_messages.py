@@ -13,6 +13,7 @@ from betimes.domains.automation.messages import parsed
 from betimes.domains.automation.sensor_model import Message
 
 EVENT = {"specversion": "1.0", "id": "e-1", "source": "/shop", "type": "order.made"}
+DEEP = b"[" * 40 + b"]" * 40
 CE_HEADERS = {f"ce-{name}": value for name, value in EVENT.items()}
 
 
@@ -63,6 +64,10 @@ def test_a_pub_sub_envelope_is_decoded(raw: bytes, data: Any) -> None:
     assert parsed({}, body(envelope)) == Message("42", data, {"k": "v"})
 
 
+def test_data_in_base64_that_is_nested_too_deep_is_text() -> None:
+    assert parsed({}, body({**EVENT, "data_base64": b64encode(DEEP).decode()})).data == DEEP.decode()
+
+
 def test_data_in_base64_is_decoded() -> None:
     assert parsed({}, body({**EVENT, "data_base64": b64encode(b"[1]").decode()})).data == [1]
 
@@ -81,6 +86,8 @@ def test_data_in_base64_is_decoded() -> None:
         ({"content-type": "application/cloudevents-batch+json"}, b"[]"),
         ({"ce-id": "x"}, b""),
         ({**CE_HEADERS, "content-type": "application/json"}, b"{"),
+        ({**CE_HEADERS, "content-type": "application/json"}, DEEP),
+        ({}, b'{"message_id": "m", "data": ' + DEEP + b"}"),
     ],
 )
 def test_what_is_no_message_is_refused(headers: dict[str, str], sent: bytes) -> None:

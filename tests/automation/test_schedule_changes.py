@@ -99,7 +99,8 @@ def test_a_version_that_moved_is_refused() -> None:
         ({"timezone": "../etc/passwd"}, "timezone"),
         ({"starts_at": NINE, "ends_at": NINE}, "ends_at"),
         ({"target": TriggerTarget("DAILY")}, "target.account_id"),
-        ({"payload": {"x": "y" * 140_000}}, "definition"),
+        ({"payload": {"x": "ü" * 33_000}}, "payload: at most 65,536 bytes"),
+        ({"asset_selection": tuple(f"{n}" * 300 for n in range(1_000))}, "definition"),
     ],
 )
 def test_a_definition_that_cannot_work_is_refused(fields: dict[str, Any], named: str) -> None:

@@ -242,6 +242,25 @@ async def test_a_manual_evaluation_is_answered_and_recorded(backend: Backend, tm
         assert refused.value.reason == "NOT_A_POLL_SENSOR"
 
 
+async def test_an_answer_nested_too_deep_to_keep_is_an_error(backend: Backend, tmp_path: Path) -> None:
+    evaluators = Evaluators()
+
+    @evaluators.evaluator("deep")
+    async def deep(cursor: Any, ctx: Any) -> Evaluation:
+        nested: Any = 1
+        for _ in range(40):
+            nested = [nested]
+        return Evaluation(cursor=nested)
+
+    async with automation_world(backend, tmp_path, evaluators=evaluators) as world:
+        await world.sensor(sensor_type="poll", evaluator={"kind": "handler", "name": "deep"})
+        await world.settle()
+        [evaluation] = (await world.sensors.evaluations("orders")).items
+        assert (evaluation.status, evaluation.cursor) == ("error", None)
+        assert evaluation.error
+        assert "32 levels" in evaluation.error
+
+
 async def test_an_evaluation_overtaken_by_another_is_stale(backend: Backend, tmp_path: Path) -> None:
     evaluators = Evaluators()
     gate, started = asyncio.Event(), asyncio.Event()

@@ -16,6 +16,7 @@ from betimes.api.routes import Answer, Ask, Listed, Route, answer_of
 from betimes.core.canonical import encode
 from betimes.core.errors import Invalid, Refused
 from betimes.domains.automation.messages import NotJson, PlainMessage
+from betimes.domains.automation.model import PAYLOAD_BYTES_MAX
 from betimes.services.automation_views import (
     SCHEDULE_READ_ONLY,
     SENSOR_READ_ONLY,
@@ -43,7 +44,6 @@ TAG = "Automation"
 SCHEDULE, SENSOR = "/v1/schedules/{schedule_id}", "/v1/sensors/{sensor_id}"
 BACKFILL = f"{SCHEDULE}/backfills/{{backfill_id}}"
 READ, WRITE = "automation:read", "automation:write"
-PAYLOAD_BYTES_MAX = 64 * 1024
 EVALUATE_LIMIT_S = 330.0
 """A sensor's evaluator has at most 300 s."""
 

@@ -9,12 +9,11 @@ import msgspec
 
 from betimes.api.problems import HttpProblem
 from betimes.api.routes import Route
-from betimes.core.checking import checked, problems
+from betimes.core.checking import DEPTH_MAX, checked, problems, within_depth
 from betimes.core.errors import Invalid
 from betimes.domains.names import Id
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
-DEPTH_MAX = 32
 BATCH_MAX = 500
 KEY_FIELD = "idempotency_key"
 HANDLES = frozenset({"segment_id", "effect_id", "incident_id", "key_id"})
@@ -35,18 +34,6 @@ def json_of(raw: bytes, content_type: str | None) -> Any:
     if not within_depth(value, DEPTH_MAX):
         raise HttpProblem(400, "MALFORMED_JSON", f"The body is nested more than {DEPTH_MAX} levels deep.")
     return value
-
-
-def within_depth(value: Any, levels: int) -> bool:
-    layer = [value]
-    for _ in range(levels + 1):
-        layer = [
-            part for whole in layer if isinstance(whole, dict | list)
-            for part in (whole.values() if isinstance(whole, dict) else whole)
-        ]  # fmt: skip
-        if not layer:
-            return True
-    return False
 
 
 def query_of(route: Route, sent: Mapping[str, str]) -> Any:

@@ -16,6 +16,8 @@ from betimes.core.errors import Invalid
 
 T = TypeVar("T")
 Problem = tuple[str, str]
+DEPTH_MAX = 32
+"""How deep JSON from outside may be nested."""
 
 
 def checked(value: Any, kind: type[T], path: str = "") -> T:
@@ -27,6 +29,19 @@ def checked(value: Any, kind: type[T], path: str = "") -> T:
         count = f"{len(found)} fields are" if len(found) > 1 else "1 field is"
         listed = "; ".join(f"{name or 'the body'}: {message}" for name, message in found)
         raise Invalid(f"{count} wrong: {listed}", found) from None
+
+
+def within_depth(value: Any, levels: int) -> bool:
+    """Whether JSON values are nested at most so deep: what is deeper may be read and not be written again."""
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [
+            part for whole in layer if isinstance(whole, dict | list)
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+        ]  # fmt: skip
+        if not layer:
+            return True
+    return False
 
 
 def problems(path: str, value: Any, kind: Any) -> list[Problem]:

@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.core.checking import DEPTH_MAX, within_depth
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, Refused
 from betimes.domains.automation.sensor_model import Evaluation, Evaluator, HandlerEvaluator, WebhookEvaluator
@@ -104,7 +105,7 @@ class Evaluators:
             function = self._functions[evaluator.name]
             context = EvaluationContext(tenant, body["sensor_id"], body.get("state_version"), id)
             answer = await function(body["message"] if "message" in body else body["cursor"], context)
-        return msgspec.to_builtins(answer) if isinstance(answer, Evaluation) else answer
+        return _recordable(msgspec.to_builtins(answer) if isinstance(answer, Evaluation) else answer)
 
     async def _over_http(self, tenant: str, url: str, body: Mapping[str, Any], timeout_s: int, id: str) -> Any:
         if self._webhooks is None:
@@ -112,6 +113,12 @@ class Evaluators:
         sent = encode(body).encode()
         answer = await self._webhooks.post(url, sent, id=id, tenant=tenant, timeout_s=timeout_s)
         try:
-            return msgspec.json.decode(answer) if answer else None
-        except msgspec.DecodeError as error:
+            return _recordable(msgspec.json.decode(answer)) if answer else None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"the evaluator did not answer in JSON: {error}") from None
+
+
+def _recordable(answer: Any) -> Any:
+    if not within_depth(answer, DEPTH_MAX):
+        raise ValueError(f"the evaluator's answer is nested more than {DEPTH_MAX} levels deep")
+    return answer

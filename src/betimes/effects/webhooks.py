@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.core.checking import DEPTH_MAX, within_depth
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import MissingExtra
 from betimes.core.instants import Instant
@@ -25,7 +26,6 @@ from betimes.effects.signing import signed
 if TYPE_CHECKING:
     from betimes.effects.outbound import Outbound
 
-ANSWER_DEPTH_MAX = 32
 RESERVED_HEADERS = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "content-encoding", "accept-encoding", "expect"}
 )
@@ -125,21 +125,7 @@ def answer(body: bytes) -> Any:
         said = msgspec.json.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    return said if _depth_within(said, ANSWER_DEPTH_MAX) else None
-
-
-def _depth_within(value: Any, depth_max: int) -> bool:
-    level = [value]
-    for _ in range(depth_max + 1):
-        level = [
-            part
-            for one in level
-            if isinstance(one, dict | list)
-            for part in (one.values() if isinstance(one, dict) else one)
-        ]
-        if not level:
-            return True
-    return False
+    return said if within_depth(said, DEPTH_MAX) else None
 
 
 def _own(headers: Mapping[str, str]) -> dict[str, str]:

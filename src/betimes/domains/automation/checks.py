@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from betimes.core.canonical import encode
 from betimes.domains.automation.calendar import check_cron
-from betimes.domains.automation.model import DEFINITION_CHARS_MAX, ScheduleDefinition
+from betimes.domains.automation.model import DEFINITION_CHARS_MAX, PAYLOAD_BYTES_MAX, ScheduleDefinition
 from betimes.domains.automation.sensor_model import SensorDefinition
 from betimes.domains.automation.zones import zone
 from betimes.domains.targets import NotificationTarget, Target, TriggerTarget
@@ -46,7 +46,9 @@ def target_problems(path: str, target: Target) -> tuple[Problem, ...]:
             return ()
 
 
-def size_problems(definition: object) -> tuple[Problem, ...]:
+def size_problems(definition: ScheduleDefinition | SensorDefinition) -> tuple[Problem, ...]:
+    if len(encode(definition.payload).encode()) > PAYLOAD_BYTES_MAX:
+        return (("payload", f"at most {PAYLOAD_BYTES_MAX:,} bytes"),)
     length = len(encode(definition))
     if length <= DEFINITION_CHARS_MAX:
         return ()

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from betimes.core.canonical import encode
-from betimes.core.checking import checked
+from betimes.core.checking import DEPTH_MAX, checked, within_depth
 from betimes.core.errors import Invalid, TooLarge
 from betimes.domains.automation.sensor_model import MESSAGE_CHARS_MAX, MESSAGE_ID_CHARS_MAX, Message
 
@@ -71,12 +71,19 @@ def parsed(headers: Mapping[str, str], body: bytes, fallback_id: str | None = No
 
 
 def _json(body: bytes) -> dict[str, Any]:
+    document = _decoded_json(body)
+    if not isinstance(document, dict):
+        raise Invalid("the body is not a JSON object", (("", "expected an object"),))
+    return document
+
+
+def _decoded_json(body: bytes) -> Any:
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotJson(f"the body is not JSON: {error}", (("", "not JSON"),)) from None
-    if not isinstance(document, dict):
-        raise Invalid("the body is not a JSON object", (("", "expected an object"),))
+    if not within_depth(document, DEPTH_MAX):
+        raise NotJson(f"the body is nested more than {DEPTH_MAX} levels deep", (("", "too deep"),))
     return document
 
 
@@ -94,20 +101,10 @@ def _binary(headers: Mapping[str, str], content: str, body: bytes) -> Message:
     event = checked(attributes, CloudEvent)
     data: Any = None
     if body:
-        data = msgspec.json.decode(body) if _is_json(content, body) else _text(body)
+        data = _decoded_json(body) if not content or content.endswith(("/json", "+json")) else _text(body)
     if content:
         attributes["datacontenttype"] = content
     return Message(_name(event), data, attributes)
-
-
-def _is_json(content: str, body: bytes) -> bool:
-    if content and not (content.endswith(("/json", "+json"))):
-        return False
-    try:
-        msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NotJson(f"the body is not JSON: {error}", (("", "not JSON"),)) from None
-    return True
 
 
 def _pub_sub(document: dict[str, Any]) -> Message:
@@ -119,14 +116,14 @@ def _pub_sub(document: dict[str, Any]) -> Message:
 
 
 def _decoded(text: str, path: str) -> Any:
-    """Base64, as JSON if it is, else as text."""
+    """Base64, as JSON if it is and is not nested too deep, else as text."""
     try:
         raw = b64decode(text, validate=True)
     except (NotBase64, ValueError):
         raise Invalid(f"{path} is not base64", ((path, "not base64"),)) from None
     try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _decoded_json(raw)
+    except NotJson:
         return _text(raw)
 
 

@@ -21,6 +21,7 @@ CATCHUP_TICKS_MAX = 1_000
 COUNT_MAX = 10_000
 """Occurrences of a skipped range that are counted; past it the count is not known."""
 SELECTION_MAX = 1_000
+PAYLOAD_BYTES_MAX = 64 * 1024
 DEFINITION_CHARS_MAX = 128 * 1024
 """Encoded size of a definition: its selections and payload go into every run it asks for."""
 BACKFILL_TICKS_MAX = 100_000
