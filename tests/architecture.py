@@ -16,8 +16,9 @@ CORE = frozenset({"core"})
 DOMAINS = CORE | {"domains"}
 ENGINE = DOMAINS | {"engine"}
 SERVICES = ENGINE | {"services"}
+BACKTEST = SERVICES | {"backtest"}
 TESTING = SERVICES | {"stores", "effects", "testing"}
-EVERYTHING = TESTING | {"api", "cli", "console", "app", PACKAGE}
+EVERYTHING = TESTING | {"backtest", "api", "cli", "console", "app", PACKAGE}
 
 # What each part may import. The package's own `__init__` is the part "betimes".
 ARROWS: dict[str, frozenset[str]] = {
@@ -27,8 +28,9 @@ ARROWS: dict[str, frozenset[str]] = {
     "stores": ENGINE | {"stores"},
     "services": SERVICES,
     "effects": SERVICES | {"effects"},
-    "api": SERVICES | {"api"},
-    "cli": SERVICES | {"cli"},
+    "backtest": BACKTEST,
+    "api": BACKTEST | {"api"},
+    "cli": BACKTEST | {"cli"},
     "console": SERVICES | {"console"},
     "testing": TESTING,
     "app": EVERYTHING,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from secrets import token_hex
 from types import TracebackType
@@ -21,9 +21,12 @@ from typing import Self
 
 import msgspec
 
+from betimes.app.backtests import backtested
 from betimes.app.decorators import Declarations
 from betimes.app.passes import advanced, one_pass
 from betimes.app.places import Clock, store_at, system_clock
+from betimes.backtest.plan import Plan
+from betimes.backtest.report import BacktestReport
 from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.instants import Instant, parse, seconds
 from betimes.core.policies import Body, merge
@@ -273,6 +276,12 @@ class Betimes:
     ) -> TickResult:
         """One bounded pass over alarms, effects and due intents; says what is still due."""
         return await one_pass(self.engine, self.intent_worker(tenant), limit, max_s, tenant, kinds)
+
+    async def backtest(
+        self, plan: Plan, *, jobs: int | None = None, progress: Callable[[float], None] | None = None
+    ) -> BacktestReport:
+        """What other policies would have done with the recorded traffic; changes nothing. See `betimes.backtest`."""
+        return await backtested(self, plan, jobs, progress)
 
     @property
     def is_virtual(self) -> bool:

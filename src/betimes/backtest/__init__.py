@@ -1,0 +1,11 @@
+"""Backtests: what another policy would have done with the traffic that was recorded.
+
+plan.py       what is asked: the window, the candidates, a swept parameter
+reading.py    the ledger in order, checked on the way; which of its commands came from outside
+links.py      which streams can be rehearsed apart from each other
+lockstep.py   the recorded policy and every candidate, side by side, through the same traffic
+calls.py      how calls end in a world where they may not have been made
+tally.py      what is counted, and how two worlds' answers are compared
+report.py     the answer, for people and programs
+running.py    one backtest from beginning to end
+"""

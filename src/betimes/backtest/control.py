@@ -1,0 +1,105 @@
+"""The control: whether the recorded policy, rehearsed, decides what the ledger says it decided.
+
+Segments are matched by stream and version. A wake that rang late was decided a little later than it is rehearsed, so
+instants inside its events may differ while its verdict is the same; both are counted.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from betimes.core.canonical import encode
+from betimes.core.segments import Segment
+from betimes.core.streams import StreamId, segment_handle
+from betimes.core.verdicts import TRACE_BYTES_MAX, Verdict, within_bound
+from betimes.engine.rehearsal import Step
+
+DIFFERENCES_MAX = 20
+_verdicts = msgspec.json.Decoder(Verdict)
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A recorded segment that the control decided otherwise."""
+
+    segment: str
+    tenant: str
+    recorded: str
+    rehearsed: str
+
+
+class Control(msgspec.Struct):
+    """How well the recorded policy reproduces the ledger."""
+
+    verdicts: int = 0
+    same: int = 0
+    """Verdicts with the same answer, reasons and instant."""
+    segments: int = 0
+    identical: int = 0
+    """Segments whose verdict with its trace, and whose events, are the same to the byte."""
+    differences: list[Difference] = []
+
+
+class ControlCheck:
+    """Holds what was rehearsed against what was recorded, whichever comes first."""
+
+    def __init__(self) -> None:
+        self.control = Control()
+        self._rehearsed: dict[tuple[StreamId, int], tuple[str | None, str]] = {}
+        self._recorded: dict[tuple[StreamId, int], tuple[str | None, str]] = {}
+
+    def recorded(self, segment: Segment) -> None:
+        """A segment of the ledger."""
+        name, said = (segment.stream, segment.version), (segment.verdict, segment.events)
+        rehearsed = self._rehearsed.pop(name, None)
+        if rehearsed is None:
+            self._recorded[name] = said
+        else:
+            self._hold(name, said, rehearsed)
+
+    def rehearsed(self, step: Step) -> None:
+        """A step of the control."""
+        name, said = (step.stream, step.recorded.version), (_text(step.recorded.verdict), encode(step.events))
+        recorded = self._recorded.pop(name, None)
+        if recorded is None:
+            self._rehearsed[name] = said
+        else:
+            self._hold(name, recorded, said)
+
+    def finish(self) -> None:
+        """What was recorded and never rehearsed is a difference; what is rehearsed and not yet recorded is not."""
+        for name, said in self._recorded.items():
+            self._hold(name, said, (None, ""))
+        self._recorded.clear()
+
+    def _hold(
+        self, name: tuple[StreamId, int], recorded: tuple[str | None, str], rehearsed: tuple[str | None, str]
+    ) -> None:
+        control = self.control
+        control.segments += 1
+        control.identical += recorded == rehearsed
+        verdict = recorded[0]
+        if verdict is None and rehearsed[0] is None:
+            return
+        control.verdicts += 1
+        if verdict == rehearsed[0] or _essence(verdict) == _essence(rehearsed[0]):
+            control.same += 1
+        elif len(control.differences) < DIFFERENCES_MAX:
+            stream, version = name
+            control.differences.append(
+                Difference(segment_handle(stream, version), stream.tenant, verdict or "", rehearsed[0] or "")
+            )
+
+
+def _text(verdict: Verdict | None) -> str | None:
+    """A verdict as it is written."""
+    if verdict is None:
+        return None
+    text = encode(verdict)
+    return text if len(text) <= TRACE_BYTES_MAX else encode(within_bound(verdict))
+
+
+def _essence(text: str | None) -> object:
+    if text is None:
+        return None
+    verdict = _verdicts.decode(text)
+    return (verdict.answer, verdict.reasons, verdict.until)

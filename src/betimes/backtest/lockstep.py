@@ -1,0 +1,365 @@
+"""The recorded policy and every candidate, side by side through the same traffic.
+
+Each world starts from the streams as the ledger has them when the window begins. Then every recorded command from
+outside is given to all of them at its own instant, after each has rung its own alarms up to it. Recorded wakes and
+commands between streams are not repeated: every world has its own.
+
+The world under the recorded policy is the control. What it decides is held against the ledger, segment by segment; what
+the others decide is held against it, question by question: the same outside command, or the same key where one stream
+asked another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.backtest.calls import OtherCalls, RecordedCalls, told_of
+from betimes.backtest.control import Control, ControlCheck
+from betimes.backtest.plan import Candidate, Plan
+from betimes.backtest.reading import Chain, cause_of, pruned, role_of
+from betimes.backtest.tally import NOTHING, REFUSED, Answer, Sample, Tally, Watch, answer_of, bump
+from betimes.core.deciders import Command, Reconsider, Settled, Wake
+from betimes.core.errors import BetimesError, Refused
+from betimes.core.instants import SECOND, Instant
+from betimes.core.policies import PolicyBook
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import KeyId, StreamId
+from betimes.domains.catalogue import DOMAIN_OF
+from betimes.domains.notifications.model import Answer as NotificationAnswer
+from betimes.domains.notifications.model import Notify
+from betimes.domains.runs.model import StartRun
+from betimes.domains.scores.model import SweepScore
+from betimes.domains.scores.policy import ScoresPolicy
+from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
+from betimes.engine.jobs import Job
+from betimes.engine.kinds import Kinds
+from betimes.engine.policies import PoliciesInForce
+from betimes.engine.rehearsal import Rehearsal, Step
+from betimes.engine.replay import Replayed
+from betimes.engine.settings import EngineSettings
+
+SCORE = "score"
+SWEPT = frozenset({SCORE})
+ENRICHMENT = "enrichment"
+ACTOR = "backtest"
+_NO_TENANT = TenantState()
+
+
+class PartResult(msgspec.Struct):
+    """What came of one part of the traffic."""
+
+    control: Control
+    before: Tally
+    after: list[Tally]
+    segments: int = 0
+    commands: int = 0
+    first_at: Instant | None = None
+    last_at: Instant | None = None
+    scored: bool = False
+    """Whether an enrichment provider was at work."""
+    looked_at: list[tuple[StreamId, bool]] = []
+    """Streams the ledger does not know of that were looked at, and whether they were written."""
+
+
+class World:
+    """One policy and all that follows from it."""
+
+    def __init__(self, lockstep: Lockstep, candidate: Candidate | None) -> None:
+        self.candidate = candidate
+        self.tally = Tally()
+        self.reply: Any = None
+        """Of the last command that was submitted."""
+        self._lockstep = lockstep
+        recorded = lockstep.recorded_calls
+        self.calls = OtherCalls(recorded, lambda executor: bump(self.tally.fallbacks, executor))
+        self.rehearsal = Rehearsal(
+            lockstep.kinds, PoliciesInForce(lockstep.book), lockstep.settings, told=self._told, swept=SWEPT,
+            call=self.calls.made if candidate else recorded.made, first=lockstep.first_look,
+        )  # fmt: skip
+        self._watch = Watch(self.tally, self.rehearsal.state)
+        self._current: Job | None = None
+        self._own: Step | None = None
+        self._replaced = _policy_stream(candidate) if candidate else None
+
+    def begin(self, base: Mapping[StreamId, Replayed], keys: Mapping[KeyId, Recorded], at: Instant) -> None:
+        """Put every stream as it was, and the candidate in force, which lets streams reconsider their instants."""
+        self.rehearsal.begin_at(at)
+        for stream, replayed in base.items():
+            self.rehearsal.put(stream, replayed.version, replayed.state, replayed.at)
+        for key, recorded in keys.items():
+            self.rehearsal.remember(key, recorded)
+        if self.candidate is None or self._replaced is None:
+            return
+        state: TenantState = self.rehearsal.state(self._replaced) or _NO_TENANT
+        named = f"{ACTOR}:{self.candidate.name}"
+        chosen = replace(state, policy=self.candidate.policy, fingerprint=named, visits=None)
+        version = base[self._replaced].version if self._replaced in base else 0
+        self.rehearsal.put(self._replaced, version, chosen, at)
+        for stream in sorted(base):
+            if self._lockstep.kinds.of(stream).decider.heeds and self.rehearsal.state(stream) is not None:
+                self.submit(Job(stream, Reconsider(), actor=ACTOR))
+
+    def is_deaf_to(self, stream: StreamId, command: Command) -> bool:
+        """Changes of the policy that the candidate takes the place of are passed over."""
+        return stream == self._replaced and isinstance(command, SetPolicy)
+
+    def submit(self, job: Job) -> Answer | None:
+        """The world's answer to a command."""
+        self._current, self._own, self.reply = job, None, None
+        try:
+            recorded = self.rehearsal.submit(job)
+        except BetimesError as error:
+            reason = error.reason if isinstance(error, Refused) else error.code
+            bump(self.tally.refused, reason)
+            return Answer(REFUSED, (reason,))
+        self.reply = recorded.reply
+        return answer_of(self._step_of(job, recorded))
+
+    def _step_of(self, job: Job, recorded: Recorded) -> Step:
+        """The command's own step, or one that wrote nothing."""
+        return self._own or Step(recorded.stream, job.command, (), recorded, job.key, job)
+
+    def _told(self, step: Step) -> None:
+        if step.job is self._current and step.command.__class__ is not Wake:
+            self._own = step
+        if step.stream.kind == "tenant":
+            return
+        answer = answer_of(step)
+        if self._lockstep.reports(step.stream):
+            self._watch.saw(step, answer)
+        self._lockstep.stepped(self, step, answer)
+
+
+def _policy_stream(candidate: Candidate) -> StreamId:
+    return tenant_stream(candidate.tenant) if candidate.tenant else DEPLOYMENT
+
+
+class Lockstep:
+    """Reads segments in commit order and tells at the end what came of them."""
+
+    def __init__(
+        self,
+        kinds: Kinds,
+        book: PolicyBook,
+        settings: EngineSettings,
+        plan: Plan,
+        *,
+        is_mine: Callable[[StreamId], bool] = lambda stream: True,
+        first_look: Callable[[StreamId], None] = lambda stream: None,
+    ) -> None:
+        """`is_mine`: the streams of this part; `first_look` is told of every stream a world looks at."""
+        self.kinds = kinds
+        self.book = book
+        self.settings = settings
+        self.first_look = first_look
+        self.recorded_calls = RecordedCalls()
+        self._plan = plan
+        self._is_mine = is_mine
+        self._chain = Chain(plan.since_at)
+        self._base: dict[StreamId, Replayed] = {}
+        self._keys: dict[KeyId, Recorded] = {}
+        self._base_versions: dict[StreamId, int] = {}
+        self._begun = False
+        self.control = World(self, None)
+        self.others = [World(self, candidate) for candidate in plan.candidates]
+        self._check = ControlCheck()
+        self._asked: list[dict[KeyId, Question]] = [{} for _ in plan.candidates]
+        self._places = {id(world): place for place, world in enumerate(self.others)}
+        self._swept: tuple[str, Instant | None] | None = None
+        self._result = PartResult(self._check.control, self.control.tally, [world.tally for world in self.others])
+
+    @property
+    def possible_from(self) -> Instant | None:
+        return self._chain.possible_from
+
+    def reports(self, stream: StreamId) -> bool:
+        return self._plan.domain is None or DOMAIN_OF.get(stream.kind) == self._plan.domain
+
+    # -- reading
+
+    def read(self, segment: Segment) -> None:
+        """Take in the next segment of the ledger."""
+        if segment.stream.kind != "tenant" and not self._is_mine(segment.stream):
+            return
+        self._chain.check(segment)
+        since_at = self._plan.since_at
+        if since_at is not None and segment.at < since_at:
+            self._fold(segment, since_at)
+        elif self._chain.possible_from is None:
+            if not self._begun:
+                self._begin(segment.at if since_at is None else since_at)
+            self._rehearse(segment)
+
+    def _fold(self, segment: Segment, since_at: Instant) -> None:
+        replayed = self._base.get(segment.stream)
+        if replayed is None:
+            replayed = self._base[segment.stream] = Replayed(segment.stream, self.kinds.of(segment.stream))
+        replayed.apply(segment)
+        if segment.key and segment.at >= since_at - self.settings.key_retention_s * SECOND:
+            self._keys[segment.key] = self.kinds.of(segment.stream).recorded(segment)
+
+    def _begin(self, at: Instant) -> None:
+        self._begun = True
+        for world in (self.control, *self.others):
+            world.begin(self._base, self._keys, at)
+        self._base_versions = {stream: replayed.version for stream, replayed in self._base.items()}
+        self._base.clear()
+        self._keys.clear()
+
+    def _rehearse(self, segment: Segment) -> None:
+        result = self._result
+        result.segments += 1
+        result.first_at = segment.at if result.first_at is None else result.first_at
+        result.last_at = segment.at
+        for world in (self.control, *self.others):
+            world.rehearsal.advance_to(segment.at)
+        role = role_of(segment)
+        if role == "outside" or (role == "caused" and self._began_before(segment)):
+            self._outside(segment)
+        elif role == "settled":
+            self._settled(segment)
+        if role != "beside" and segment.stream.kind != "tenant":
+            self._check.recorded(segment)
+
+    def _began_before(self, segment: Segment) -> bool:
+        """Whether what caused it lies before the window, so that no world will cause it."""
+        cause = cause_of(segment)
+        return cause is not None and cause.version <= self._base_versions.get(cause.source, 0)
+
+    def _command(self, segment: Segment) -> Command:
+        assert segment.command is not None
+        return self.kinds.of(segment.stream).command(segment.command, segment.handle)
+
+    # -- what came from outside
+
+    def _outside(self, segment: Segment) -> None:
+        command = self._command(segment)
+        if isinstance(command, SweepScore):
+            self._sweep_more(segment.stream.tenant, command)
+        self._result.commands += 1
+        before = self.control.submit(_job(segment, command))
+        was_scored = _was_scored(self.control.reply)
+        if isinstance(command, Notify) and command.ai_score is not None:
+            self._result.scored = True
+        for world in self.others:
+            adapted = self._adapted(world, segment.stream, command)
+            if adapted is None:
+                continue
+            after = world.submit(_job(segment, adapted))
+            if isinstance(command, Notify) and not was_scored and _was_scored(world.reply):
+                bump(world.tally.fallbacks, ENRICHMENT)
+            if segment.stream.kind != "tenant":
+                self._compare(world, segment.stream, segment.key, before, after, segment.at, segment.seq)
+
+    def _adapted(self, world: World, stream: StreamId, command: Command) -> Command | None:
+        """The command as another world hears it; `None` if it has no use for it."""
+        if world.is_deaf_to(stream, command):
+            return None
+        if isinstance(command, StartRun):
+            identity = self.recorded_calls.identity(stream.tenant, command.effect)
+            if identity is not None:
+                id = world.calls.waiting(identity)
+                return replace(command, effect=id.handle) if id else None
+        return command
+
+    def _sweep_more(self, tenant: str, command: SweepScore) -> None:
+        """A sweep takes whatever is due: under another policy that may be more than was recorded."""
+        if self._swept == (tenant, command.at) or command.at is None:
+            return
+        self._swept = (tenant, command.at)
+        recorded = self.control.rehearsal.policy(tenant)
+        for world in self.others:
+            policy = world.rehearsal.policy(tenant)
+            if policy and recorded and policy[ScoresPolicy] != recorded[ScoresPolicy]:
+                for stream in world.rehearsal.due(SCORE, command.at, tenant):
+                    world.submit(Job(stream, command, actor=ACTOR))
+
+    def _settled(self, segment: Segment) -> None:
+        command = self._command(segment)
+        assert isinstance(command, Settled)
+        tenant, stream = segment.stream.tenant, segment.stream
+        identity = self.recorded_calls.identity(tenant, command.effect)
+        self.control.submit(_job(segment, command))
+        self.recorded_calls.ended(tenant, command.effect)
+        for world in self.others:
+            if identity is None:
+                world.submit(_job(segment, command))
+            elif id := world.calls.take(identity):
+                world.submit(Job(stream, told_of(command, id), cause=id.handle))
+            elif stream.kind != "tenant":
+                world.tally.gone += 1
+
+    # -- comparing
+
+    def stepped(self, world: World, step: Step, answer: Answer | None) -> None:
+        """A world has decided something."""
+        if world is self.control:
+            self._check.rehearsed(step)
+        if step.job.cause and step.key and answer:
+            places = range(len(self.others)) if world is self.control else (self._places[id(world)],)
+            for place in places:
+                self._match(place, step, answer, is_before=world is self.control)
+
+    def _match(self, place: int, step: Step, answer: Answer, *, is_before: bool) -> None:
+        """Compare what one stream answered another, when both worlds have come to it."""
+        assert step.key is not None
+        asked = self._asked[place]
+        other = asked.get(step.key)
+        if other is None or other.is_before == is_before:
+            asked[step.key] = Question(step.stream, answer, is_before, step.recorded.at)
+            return
+        del asked[step.key]
+        before, after = (answer, other.answer) if is_before else (other.answer, answer)
+        self._compare(self.others[place], step.stream, step.key, before, after, step.recorded.at, 0)
+
+    def _compare(
+        self, world: World, stream: StreamId, key: KeyId | None, before: Answer | None, after: Answer | None,
+        at: Instant, seq: int,
+    ) -> None:  # fmt: skip
+        if not self.reports(stream) or (before is None and after is None):
+            return
+        none = Answer(NOTHING)
+
+        def sample() -> Sample:
+            return Sample(at, seq, stream, key.key if key else "", before or none, after or none)
+
+        world.tally.compare(stream, before, after, sample, self._plan.samples_max)
+
+    def finish(self) -> PartResult:
+        """Let the window end, and settle what only one of the worlds came to."""
+        if self._chain.possible_from is not None:
+            raise pruned(self._chain.possible_from)
+        if self._begun:
+            ends_at = self._plan.until_at if self._plan.until_at is not None else self._result.last_at
+            for world in (self.control, *self.others):
+                world.rehearsal.advance_to(ends_at or 0)
+            for place, world in enumerate(self.others):
+                for key, asked in self._asked[place].items():
+                    before, after = (asked.answer, None) if asked.is_before else (None, asked.answer)
+                    self._compare(world, asked.stream, key, before, after, asked.at, 0)
+        self._check.finish()
+        return self._result
+
+
+class Question(msgspec.Struct, frozen=True, gc=False):
+    """What one world answered to a stream that asked another, until the other world does."""
+
+    stream: StreamId
+    answer: Answer
+    is_before: bool
+    at: Instant
+
+
+def _job(segment: Segment, command: Command) -> Job:
+    return Job(
+        segment.stream, command, key=segment.key, actor=segment.actor, correlation=segment.correlation,
+        cause=segment.cause,
+    )  # fmt: skip
+
+
+def _was_scored(reply: Any) -> bool:
+    return isinstance(reply, NotificationAnswer) and reply.score is not None

@@ -1,0 +1,114 @@
+"""The ledger in commit order, checked on the way, and which of its commands came from outside.
+
+A backtest rests on the ledger, so every segment's digest and its link to the one before are checked while it is read;
+one that does not fit ends the backtest. A history that was pruned into the window cannot be rehearsed: the refusal says
+from which instant on it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Literal, TypeAlias
+
+from betimes.core.errors import BetimesError, Refused
+from betimes.core.instants import Instant, render
+from betimes.core.segments import GENESIS, Segment, segment_digest
+from betimes.core.streams import EffectId, StreamId, parse_effect_handle
+from betimes.domains.tenant.model import DEPLOYMENT
+from betimes.engine.kinds import checkpoint_of
+from betimes.engine.store import PAGE_MAX, LedgerQuery, Store
+
+Role: TypeAlias = Literal["outside", "wake", "settled", "caused", "beside"]
+_WAKE = '{"type":"Wake"}'
+_SETTLED = '{"type":"Settled"'
+
+
+async def pages(store: Store, tenant: str | None, until_at: Instant | None = None) -> AsyncIterator[list[Segment]]:
+    """All segments, or a tenant's and the deployment's, in commit order."""
+    if tenant is None:
+        async for page in _pages(store, None):
+            yield [segment for segment in page if until_at is None or segment.at < until_at]
+        return
+    ours = [segment async for page in _pages(store, DEPLOYMENT.tenant) for segment in page]
+    async for page in _pages(store, tenant):
+        last = page[-1].seq
+        together = [segment for segment in ours if segment.seq <= last]
+        ours = ours[len(together) :]
+        merged = sorted([*page, *together], key=lambda segment: segment.seq)
+        yield [segment for segment in merged if until_at is None or segment.at < until_at]
+
+
+async def _pages(store: Store, tenant: str | None) -> AsyncIterator[list[Segment]]:
+    after = 0
+    while page := await store.ledger(LedgerQuery(after=after, tenant=tenant, limit=PAGE_MAX)):
+        yield page
+        after = page[-1].seq
+
+
+async def last_seq(store: Store) -> int:
+    """Where the ledger ends now."""
+    page = await store.ledger(LedgerQuery(backwards=True, limit=1))
+    return page[0].seq if page else 0
+
+
+def role_of(segment: Segment) -> Role:
+    """What brought a segment about."""
+    command = segment.command
+    if command is None:
+        return "beside"
+    if command == _WAKE:
+        return "wake"
+    if command.startswith(_SETTLED):
+        return "settled"
+    return "caused" if segment.cause else "outside"
+
+
+def cause_of(segment: Segment) -> EffectId | None:
+    """The effect a segment's command came by."""
+    if not segment.cause:
+        return None
+    try:
+        return parse_effect_handle(segment.stream.tenant, segment.cause)
+    except BetimesError:
+        return None
+
+
+class Chain:
+    """The last version and digest of every stream that was read."""
+
+    def __init__(self, since_at: Instant | None) -> None:
+        self._since_at = since_at
+        self._last: dict[StreamId, tuple[int, str]] = {}
+        self.possible_from: Instant | None = None
+        """After the newest history that was pruned into the window, if any was."""
+
+    def check(self, segment: Segment) -> None:
+        """Refuse a segment that was changed or does not follow."""
+        version, digest = self._last.get(segment.stream, (0, GENESIS))
+        checkpoint = checkpoint_of(segment)
+        if checkpoint and version == 0:
+            self._pruned(segment)
+        elif segment.version != version + 1 or segment.prev != digest:
+            raise unsound(segment, f"it does not follow version {version}; segments are missing or were changed")
+        if segment_digest(segment) != segment.digest:
+            raise unsound(segment, "its digest does not fit its content; a column was changed")
+        self._last[segment.stream] = (segment.version, segment.prev if checkpoint else segment.digest)
+
+    def _pruned(self, segment: Segment) -> None:
+        if self._since_at is None or segment.at >= self._since_at:
+            self.possible_from = max(self.possible_from or 0, segment.at + 1)
+
+
+def unsound(segment: Segment, why: str) -> Refused:
+    return Refused(
+        "LEDGER_UNSOUND",
+        f"{segment.handle} of {segment.stream.tenant!r} cannot be rehearsed: {why}. Run `betimes verify`",
+    )
+
+
+def pruned(possible_from: Instant) -> Refused:
+    return Refused(
+        "HISTORY_PRUNED",
+        f"history inside the window was pruned; a backtest is possible from {render(possible_from)} on: say "
+        f"--since {render(possible_from)}",
+    )

@@ -1,0 +1,266 @@
+"""The answer of a backtest, for people and programs: first how well the recorded policy was reproduced, then what every
+candidate would have changed. The same ledger and the same plan give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from betimes.backtest.control import DIFFERENCES_MAX, Control
+from betimes.backtest.lockstep import ENRICHMENT, PartResult
+from betimes.backtest.plan import Plan
+from betimes.backtest.tally import SEPARATOR, Answer, Sample, Tally
+from betimes.core.instants import DAY, Instant, render
+from betimes.engine.kinds import Kinds
+from betimes.services.verdicts import TraceStep, trace_of
+
+AFFECTED_MAX = 20
+NIGHT = range(6)
+"""The hours in which most people sleep."""
+
+
+class OutcomeLine(msgspec.Struct, frozen=True):
+    """How often an answer was given for a reason."""
+
+    domain: str
+    outcome: str
+    reason: str
+    before: int
+    after: int
+
+
+class FlipLine(msgspec.Struct, frozen=True):
+    """How often one answer became another."""
+
+    domain: str
+    before: str
+    after: str
+    count: int
+
+
+class Affected(msgspec.Struct, frozen=True):
+    """Somebody to whom answers changed."""
+
+    tenant: str
+    kind: str
+    id: str
+    flips: int
+
+
+class Change(msgspec.Struct, frozen=True):
+    before: int
+    after: int
+
+
+class Rate(msgspec.Struct, frozen=True):
+    before: float
+    after: float
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What it costs: runs that were allowed, and how often people were told something."""
+
+    runs_allowed: Change
+    told: Change
+    told_at_night: Change
+    """Between midnight and six, by the person's own clock."""
+    people: int
+    days: float
+    told_per_person_day: Rate
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One world's answer to a question."""
+
+    outcome: str
+    reasons: tuple[str, ...]
+    until: str | None
+    trace: list[TraceStep]
+
+
+class Flip(msgspec.Struct, frozen=True):
+    """A question that was answered differently, with both traces."""
+
+    at: str
+    tenant: str
+    kind: str
+    id: str
+    key: str
+    before: Side
+    after: Side
+
+
+class CandidateReport(msgspec.Struct, frozen=True):
+    """What one policy would have changed."""
+
+    name: str
+    tenant: str | None
+    policy: dict[str, Any]
+    outcomes: list[OutcomeLine]
+    flips: list[FlipLine]
+    flip_count: int
+    affected: list[Affected]
+    hours_before: list[int]
+    hours_after: list[int]
+    cost: Cost
+    fallbacks: dict[str, int]
+    refused: dict[str, int]
+    gone: int
+    samples: list[Flip]
+
+
+class ControlReport(msgspec.Struct, frozen=True):
+    """How well the recorded policy was reproduced."""
+
+    reproduced: bool
+    """Whether every verdict was."""
+    verdicts: int
+    same: int
+    segments: int
+    identical: int
+    differences: list[dict[str, str]]
+    refused: dict[str, int]
+
+
+class BacktestReport(msgspec.Struct, frozen=True):
+    """The whole answer."""
+
+    since: str | None
+    until: str | None
+    tenant: str | None
+    domain: str | None
+    segments: int
+    commands: int
+    control: ControlReport
+    candidates: list[CandidateReport]
+
+
+def reported(plan: Plan, parts: Sequence[PartResult], kinds: Kinds) -> BacktestReport:
+    """One report of all parts; in which order they come does not matter."""
+    before = merged([part.before for part in parts], plan.samples_max)
+    first_at = min((part.first_at for part in parts if part.first_at is not None), default=None)
+    last_at = max((part.last_at for part in parts if part.last_at is not None), default=None)
+    starts_at, ends_at = _or(plan.since_at, first_at), _or(plan.until_at, last_at)
+    days = round(max((ends_at or 0) - (starts_at or 0), 1) / DAY, 6)
+    scored = any(part.scored for part in parts)
+    candidates = []
+    for place, candidate in enumerate(plan.candidates):
+        after = merged([part.after[place] for part in parts], plan.samples_max)
+        if not scored:  # nobody would have been asked
+            after.fallbacks.pop(ENRICHMENT, None)
+        candidates.append(
+            CandidateReport(
+                candidate.name, candidate.tenant, candidate.policy, _outcomes(before, after), _flips(after),
+                sum(after.flips.values()), _affected(after), before.hours, after.hours, _cost(before, after, days),
+                _sorted(after.fallbacks), _sorted(after.refused), after.gone,
+                [_flip(sample, kinds) for sample in _in_order(after.samples.values())],
+            )
+        )  # fmt: skip
+    return BacktestReport(
+        _shown(starts_at), _shown(ends_at), plan.tenant, plan.domain, sum(part.segments for part in parts),
+        sum(part.commands for part in parts), _control([part.control for part in parts], before), candidates,
+    )  # fmt: skip
+
+
+def merged(tallies: Sequence[Tally], samples_max: int) -> Tally:
+    """One tally of all parts."""
+    whole = Tally(
+        _summed(tally.answers for tally in tallies),
+        [sum(hour) for hour in zip(*(tally.hours for tally in tallies), strict=True)] or [0] * 24,
+        _summed(tally.people for tally in tallies),
+        sum(tally.runs for tally in tallies),
+        _summed(tally.flips for tally in tallies),
+        _summed(tally.subjects for tally in tallies),
+        {},
+        _summed(tally.fallbacks for tally in tallies),
+        _summed(tally.refused for tally in tallies),
+        sum(tally.gone for tally in tallies),
+    )
+    for tally in tallies:
+        for flip, samples in tally.samples.items():
+            whole.samples.setdefault(flip, []).extend(samples)
+    for samples in whole.samples.values():
+        samples.sort(key=_place)
+        del samples[samples_max:]
+    return whole
+
+
+def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(total)
+
+
+def _sorted(counts: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items()))
+
+
+def _place(sample: Sample) -> tuple[Any, ...]:
+    return (sample.at, sample.stream, sample.key, sample.seq)
+
+
+def _in_order(samples: Iterable[list[Sample]]) -> list[Sample]:
+    return sorted((sample for some in samples for sample in some), key=_place)
+
+
+def _or(first: Instant | None, second: Instant | None) -> Instant | None:
+    return second if first is None else first
+
+
+def _shown(at: Instant | None) -> str | None:
+    return None if at is None else render(at)
+
+
+def _control(parts: Sequence[Control], before: Tally) -> ControlReport:
+    verdicts, same = sum(part.verdicts for part in parts), sum(part.same for part in parts)
+    differences = sorted((d for part in parts for d in part.differences), key=lambda d: (d.tenant, d.segment))
+    return ControlReport(
+        verdicts == same, verdicts, same, sum(part.segments for part in parts),
+        sum(part.identical for part in parts),
+        [msgspec.to_builtins(difference) for difference in differences[:DIFFERENCES_MAX]], _sorted(before.refused),
+    )  # fmt: skip
+
+
+def _three(name: str) -> tuple[str, str, str]:
+    first, second, third = name.split(SEPARATOR)
+    return first, second, third
+
+
+def _outcomes(before: Tally, after: Tally) -> list[OutcomeLine]:
+    names = sorted(before.answers.keys() | after.answers.keys())
+    return [OutcomeLine(*_three(name), before.answers.get(name, 0), after.answers.get(name, 0)) for name in names]
+
+
+def _flips(after: Tally) -> list[FlipLine]:
+    lines = [FlipLine(*_three(name), count) for name, count in after.flips.items()]
+    return sorted(lines, key=lambda line: (-line.count, line.domain, line.before, line.after))
+
+
+def _affected(after: Tally) -> list[Affected]:
+    most = sorted(after.subjects.items(), key=lambda item: (-item[1], item[0]))[:AFFECTED_MAX]
+    return [Affected(*_three(name), count) for name, count in most]
+
+
+def _cost(before: Tally, after: Tally, days: float) -> Cost:
+    people = len(before.people.keys() | after.people.keys())
+    told = Change(sum(before.people.values()), sum(after.people.values()))
+    share = max(people, 1) * max(days, 1.0)
+    return Cost(
+        Change(before.runs, after.runs), told,
+        Change(sum(before.hours[hour] for hour in NIGHT), sum(after.hours[hour] for hour in NIGHT)),
+        people, days, Rate(round(told.before / share, 4), round(told.after / share, 4)),
+    )  # fmt: skip
+
+
+def _flip(sample: Sample, kinds: Kinds) -> Flip:
+    return Flip(render(sample.at), *sample.stream, sample.key, _side(sample.before, kinds), _side(sample.after, kinds))
+
+
+def _side(answer: Answer, kinds: Kinds) -> Side:
+    until = answer.verdict.until if answer.verdict else None
+    return Side(answer.outcome, answer.reasons, _shown(until), trace_of(kinds, answer.verdict))

@@ -1,0 +1,54 @@
+"""One backtest from beginning to end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from betimes.backtest.lockstep import Lockstep, PartResult
+from betimes.backtest.plan import Plan
+from betimes.backtest.reading import last_seq, pages
+from betimes.backtest.report import BacktestReport, reported
+from betimes.core.policies import PolicyBook
+from betimes.core.streams import StreamId
+from betimes.domains.catalogue import DOMAINS
+from betimes.engine.kinds import Kinds
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import Store
+
+Progress = Callable[[float], None]
+"""Told what share of the ledger has been gone through."""
+
+
+async def backtest(
+    store: Store, kinds: Kinds, book: PolicyBook, settings: EngineSettings, plan: Plan, *,
+    progress: Progress = lambda share: None,
+) -> BacktestReport:  # fmt: skip
+    """Rehearse everything in this process."""
+    plan.check(book, tuple(DOMAINS))
+    part = await rehearsed(store, kinds, book, settings, plan, progress=progress)
+    return reported(plan, [part], kinds)
+
+
+async def rehearsed(
+    store: Store,
+    kinds: Kinds,
+    book: PolicyBook,
+    settings: EngineSettings,
+    plan: Plan,
+    *,
+    is_mine: Callable[[StreamId], bool] = lambda stream: True,
+    first_look: Callable[[StreamId], None] = lambda stream: None,
+    progress: Progress = lambda share: None,
+) -> PartResult:
+    """Read the ledger once and rehearse one part of it."""
+    end = await last_seq(store)
+    lockstep = Lockstep(kinds, book, settings, plan, is_mine=is_mine, first_look=first_look)
+    async for page in pages(store, plan.tenant, plan.until_at):
+        for segment in page:
+            if segment.seq <= end:
+                lockstep.read(segment)
+        if page:
+            progress(min(page[-1].seq / end, 1.0))
+        await asyncio.sleep(0)
+    return lockstep.finish()

@@ -1,0 +1,164 @@
+"""What is counted of two worlds that saw the same traffic, and how their answers to one question are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from betimes.core.deciders import Event
+from betimes.core.instants import SECOND, Instant
+from betimes.core.streams import StreamId
+from betimes.core.verdicts import Verdict
+from betimes.domains.automation.model import ScheduleTicked, TicksSkipped
+from betimes.domains.automation.sensor_model import SensorEvaluated
+from betimes.domains.catalogue import DOMAIN_OF
+from betimes.domains.intents.model import FireCooled, IntentFired
+from betimes.domains.notifications.model import DigestReleased, InboxState, Released
+from betimes.domains.runs.model import RunAllowed
+from betimes.domains.scores.model import Decayed, GameOver
+from betimes.engine.rehearsal import Step
+from betimes.services.outcomes import spelt
+
+NOTHING = "nothing"
+REFUSED = "refused"
+SEPARATOR = "\t"
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a world said to a command."""
+
+    outcome: str
+    reasons: tuple[str, ...] = ()
+    verdict: Verdict | None = None
+
+    @property
+    def reason(self) -> str:
+        return self.reasons[0] if self.reasons else ""
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """One question that two worlds answered differently."""
+
+    at: Instant
+    seq: int
+    stream: StreamId
+    key: str
+    before: Answer
+    after: Answer
+
+
+class Tally(msgspec.Struct):
+    """What one world did with one part of the traffic. Names are joined by tabs, so that it travels."""
+
+    answers: dict[str, int] = {}
+    """Domain, outcome, reason."""
+    hours: list[int] = msgspec.field(default_factory=lambda: [0] * 24)
+    """How often somebody was told something in each hour of their own day."""
+    people: dict[str, int] = {}
+    """Tenant, user: how often they were told something."""
+    runs: int = 0
+    """How many were allowed."""
+    flips: dict[str, int] = {}
+    """Domain, outcome under the recorded policy, outcome here."""
+    subjects: dict[str, int] = {}
+    """Tenant, kind, id: how many answers to them changed."""
+    samples: dict[str, list[Sample]] = {}
+    fallbacks: dict[str, int] = {}
+    """Outside answers that were never recorded, by who would have been asked."""
+    refused: dict[str, int] = {}
+    """Recorded commands that this world had no use for, by reason."""
+    gone: int = 0
+    """Recorded ends of calls that this world never made."""
+
+    def compare(self, stream: StreamId, before: Answer | None, after: Answer | None, sample: Callable[[], Sample],
+                samples_max: int) -> None:  # fmt: skip
+        """Count one question that both were asked; `None` stands for no answer worth the name."""
+        first, second = before.outcome if before else NOTHING, after.outcome if after else NOTHING
+        if first == second:
+            return
+        flip = SEPARATOR.join((DOMAIN_OF.get(stream.kind, stream.kind), first, second))
+        bump(self.flips, flip)
+        bump(self.subjects, SEPARATOR.join(stream))
+        kept = self.samples.setdefault(flip, [])
+        if len(kept) < samples_max:
+            kept.append(sample())
+
+
+def bump(counts: dict[str, int], name: str, by: int = 1) -> None:
+    counts[name] = counts.get(name, 0) + by
+
+
+def answer_of(step: Step) -> Answer | None:
+    """What a step decided, in the spelling of its domain."""
+    verdict = step.recorded.verdict
+    if verdict is not None:
+        return Answer(spelt(step.stream.kind, verdict.answer), verdict.reasons, verdict)
+    for event in step.events:
+        if answer := _EVENTS.get(type(event), _no_answer)(event):
+            return answer
+    return None
+
+
+def _no_answer(event: Event) -> Answer | None:
+    return None
+
+
+_EVENTS: dict[type, Callable[[Any], Answer | None]] = {
+    IntentFired: lambda event: Answer(event.status),
+    FireCooled: lambda event: Answer("cooldown_active", ("COOLDOWN_ACTIVE",)),
+    ScheduleTicked: lambda event: Answer("failed" if event.error else "fired"),
+    TicksSkipped: lambda event: Answer("skipped", (event.reason,)),
+    SensorEvaluated: lambda event: Answer(event.status),
+    Decayed: lambda event: Answer("decay"),
+    GameOver: lambda event: Answer("game_over", (event.reason,)),
+}
+
+
+class Watch:
+    """Counts the steps of one world."""
+
+    def __init__(self, tally: Tally, state: Callable[[StreamId], Any]) -> None:
+        self._tally = tally
+        self._state = state
+
+    def saw(self, step: Step, answer: Answer | None) -> None:
+        kind = step.stream.kind
+        if answer:
+            bump(self._tally.answers, SEPARATOR.join((DOMAIN_OF.get(kind, kind), answer.outcome, answer.reason)))
+        if kind == "inbox":
+            for event in step.events:
+                if event.__class__ in _TELLING:
+                    self._spoken_to(step.stream, event.at)
+        elif kind == "account":
+            self._tally.runs += sum(event.__class__ is RunAllowed for event in step.events)
+
+    def _spoken_to(self, inbox: StreamId, at: Instant) -> None:
+        state: InboxState | None = self._state(inbox)
+        self._tally.hours[local_hour(at, state.preferences.timezone if state else "UTC")] += 1
+        bump(self._tally.people, f"{inbox.tenant}{SEPARATOR}{inbox.id}")
+
+
+_TELLING = (Released, DigestReleased)
+
+
+def local_hour(at: Instant, timezone: str) -> int:
+    """The hour of the day at the person's place, looked up once for every quarter of an hour."""
+    return _hour(at // (900 * SECOND), timezone)
+
+
+@lru_cache(maxsize=65_536)
+def _hour(quarter: int, timezone: str) -> int:
+    return datetime.fromtimestamp(quarter * 900, _zone(timezone)).hour
+
+
+@lru_cache(maxsize=1_024)
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        return ZoneInfo("UTC")
