@@ -68,7 +68,7 @@ async def test_nothing_happens_by_itself() -> None:
         assert called == []
         done = await bt.advance(by_s=0)
         assert len(called) == 1
-        assert done.effects == {"done": 1}
+        assert done.effects == {"done": 2}, "the run, and the look at what waits after the type was registered"
 
 
 async def test_time_does_not_go_back_and_is_asked_for_in_one_way() -> None:

@@ -114,7 +114,8 @@ def apply(
 ) -> None:
     """Put a policy in force, for the deployment or as a tenant's overrides; one that cannot work changes nothing.
 
-    It acts at each stream's next command or alarm, in every process, without a restart.
+    It acts at each stream's next command or alarm, in every process, without a restart. What waits already is looked
+    at again by the next worker or tick, and comes sooner if the policy says so now; nothing promised is put off.
 
     Parameters
     ----------

@@ -33,6 +33,14 @@ class Wake(msgspec.Struct, frozen=True, tag=True):
     """The stream's alarm is due."""
 
 
+class Reconsider(msgspec.Struct, frozen=True, tag=True):
+    """A section of the policy that the decider heeds has changed: derive the instants that follow from it again.
+
+    Nothing is judged and nothing counted, and no promise is broken: what was promised for an instant happens then at
+    the latest. A stream whose instants stay as they are writes nothing.
+    """
+
+
 class Settled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """A call whose end was to be reported to this stream has ended."""
 
@@ -164,6 +172,11 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     """Streams of the tenant that decisions look at as they were last committed, without a lock: what many share."""
     stops: tuple[type[msgspec.Struct], ...] = ()
     """Commands that stop the stream, so that an alarm already due does not ring before them."""
+    heeds: tuple[type[msgspec.Struct], ...] = ()
+    """Sections of the policy that instants in its states follow from; when one changes, streams are told so with
+    `Reconsider`."""
+    heeding: tuple[str, ...] = ("",)
+    """The statuses of the streams that are told; an empty one stands for all."""
     repeated: Callable[[Any, Recorded], Command] | None = None
     """What to decide (and record, without a key) when a key is seen again; `None`: only answer from the record."""
     tables: tuple[RuleTable[Any], ...] = ()

@@ -31,6 +31,14 @@ class Policy:
         self.fingerprint = fingerprint(named)
         self.body = encode(named)
 
+    def changed_from(self, before: Policy) -> frozenset[type[msgspec.Struct]]:
+        """The sections that say something else than they did."""
+        return frozenset(kind for kind, section in self._sections.items() if before._sections.get(kind) != section)
+
+    @property
+    def sections(self) -> frozenset[type[msgspec.Struct]]:
+        return frozenset(self._sections)
+
     def __getitem__(self, section: type[Section]) -> Section:
         try:
             return self._sections[section]  # type: ignore[return-value]

@@ -25,7 +25,7 @@ from betimes.core.policies import Body, Policy, PolicyBook
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.domains.tenant.decide import tenant_decider
-from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, tenant_stream
+from betimes.domains.tenant.model import DEPLOYMENT, RECONSIDER, SetPolicy, tenant_stream
 from betimes.engine.alarms import Alarms
 from betimes.engine.attempts import Attempts, Due
 from betimes.engine.calls import Calls, Executor
@@ -34,6 +34,7 @@ from betimes.engine.kinds import Kinds
 from betimes.engine.lane import Lane
 from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
+from betimes.engine.reconsidering import Reconsidering
 from betimes.engine.reports import Observer, Report, Reporter, guarded, log_report, quietly
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Backlog, Store
@@ -70,12 +71,14 @@ class Engine:
     ) -> None:
         if not name:
             raise Invalid("an engine needs a name unlike that of any other process, past or present")
-        if SEND in (executors or {}):
-            raise Invalid(f"the executor name {SEND!r} is reserved; give it another")
+        for reserved in (SEND, RECONSIDER):
+            if reserved in (executors or {}):
+                raise Invalid(f"the executor name {reserved!r} is reserved; give it another")
         report = guarded(report)
         self.store = store
         self.book = PolicyBook(sections)
-        self.kinds = Kinds([*deciders, tenant_decider(self.book)])
+        deciders = tuple(deciders)
+        self.kinds = Kinds([*deciders, tenant_decider(self.book, deciders)])
         self.settings = settings
         self._policy = policy
         self._report = report
@@ -85,7 +88,10 @@ class Engine:
         if observe:
             self._lane.observe = quietly(observe)
         self._alarms = Alarms(store, self._lane, self.kinds.names, settings, report)
-        self._calls = Calls(store, self._lane, executors or {}, settings, report)
+        built_in: dict[str, Executor] = {}
+        if any(decider.heeds for decider in deciders):
+            built_in[RECONSIDER] = Reconsidering(store, self._lane, settings, report)
+        self._calls = Calls(store, self._lane, {**(executors or {}), **built_in}, settings, report)
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
 

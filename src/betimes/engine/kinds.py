@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from betimes.core.deciders import NO_NEEDS, NO_READS, Checkpoint, Command, Decider, Event, Settled, Wake
+from betimes.core.deciders import NO_NEEDS, NO_READS, Checkpoint, Command, Decider, Event, Reconsider, Settled, Wake
 from betimes.core.errors import Invalid, MalformedRow, NewerVersion, UnknownKind
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId, checked_stream
@@ -37,7 +37,7 @@ class Kind:
         self.command_classes = _classes(decider.commands)
         self._states = _decoder(decider.state)  # type: ignore[arg-type]
         self._events = _decoder(tuple[decider.events, ...])  # type: ignore[name-defined]
-        self._commands = _decoder(decider.commands | Wake | Settled)
+        self._commands = _decoder(decider.commands | Wake | Settled | Reconsider)
         self._replies = _decoder(decider.replies)
 
     def state(self, stream: StreamId, schema: int, text: str | None) -> Any:

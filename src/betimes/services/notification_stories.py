@@ -129,9 +129,10 @@ class Story:
                 self.status = "failed"
 
     def _held(self, until_at: Instant) -> None:
-        """It is judged later than was said, as it was rung for in quiet hours."""
+        """It is judged at another instant than was said: later, as it was rung for in quiet hours, or sooner."""
         if self.latest and (verdict := self.latest.verdict):
-            passes_at = verdict.would_pass_at and max(verdict.would_pass_at, until_at)
+            sooner = verdict.until is not None and until_at < verdict.until
+            passes_at = verdict.would_pass_at and (until_at if sooner else max(verdict.would_pass_at, until_at))
             self.latest = replace(self.latest, verdict=replace(verdict, until=until_at, would_pass_at=passes_at))
 
     def _sent_through(self, channel: str) -> None:

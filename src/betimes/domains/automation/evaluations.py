@@ -156,13 +156,18 @@ def _polled(
         version, errors = version + 1, 0
     elif event.status == "error":
         errors += 1
-        grown = policy.backoff_min_s * SECOND << min(errors - 1, 40)
-        pause = max(interval, min(interval + grown, policy.backoff_max_s * SECOND))
+        pause = pause_after(errors, interval, policy)
     broken = event.status == "error" and errors >= state.definition.max_errors
     return msgspec.structs.replace(
         event, cursor_before=state.cursor, cursor=cursor, state_version=version, errors=errors,
         is_broken=broken, next_at=now + pause,
     )  # fmt: skip
+
+
+def pause_after(errors: int, interval: int, policy: AutomationPolicy) -> int:
+    """What a poll sensor waits after so many errors in a row; in microseconds, like its interval."""
+    grown = policy.backoff_min_s * SECOND << min(errors - 1, 40)
+    return max(interval, min(interval + grown, policy.backoff_max_s * SECOND))
 
 
 def _requested(requests: Requests, request: RunRequest, definition: SensorDefinition) -> RunRequested:

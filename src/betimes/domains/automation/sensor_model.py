@@ -244,6 +244,12 @@ class SensorEvaluated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True)
     defaults: RunDefaults | None = None
 
 
+class PollMoved(msgspec.Struct, frozen=True, tag=True):
+    """The policy has a shorter pause after errors now, and the next poll comes sooner."""
+
+    next_at: Instant
+
+
 class Secret(msgspec.Struct, frozen=True, array_like=True):
     secret: str
     until_at: Instant | None = None
@@ -286,5 +292,5 @@ SensorCommands: TypeAlias = (
 )  # fmt: skip
 SensorEvents: TypeAlias = (
     SensorDefined | SensorEnabled | SensorDisabled | SensorDeleted | SecretRotated | CursorReset | MessageReceived
-    | EvaluationStarted | SensorEvaluated | RunRequested
+    | EvaluationStarted | SensorEvaluated | RunRequested | PollMoved
 )  # fmt: skip

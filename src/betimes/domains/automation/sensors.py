@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from betimes.core.deciders import Call, Decider, Decision, Index, Refusal, Settled, View, Wake
+from betimes.core.deciders import Call, Decider, Decision, Index, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.errors import BetimesError
 from betimes.core.instants import SECOND, Instant, epoch_down
 from betimes.core.policies import Policy
 from betimes.core.streams import EffectId, StreamId, parse_effect_handle
 from betimes.domains.automation.checks import sensor_problems, sentence
-from betimes.domains.automation.evaluations import RULES, Attempt, answered, run_keys, settled
+from betimes.domains.automation.evaluations import RULES, Attempt, answered, pause_after, run_keys, settled
 from betimes.domains.automation.model import RunRequested
 from betimes.domains.automation.policy import AutomationPolicy
 from betimes.domains.automation.requests import runs_of
@@ -41,6 +41,7 @@ from betimes.domains.automation.sensor_model import (
     InFlight,
     Message,
     MessageReceived,
+    PollMoved,
     ReceiveMessage,
     ResetCursor,
     RotateSecret,
@@ -64,7 +65,7 @@ from betimes.domains.automation.sensor_model import (
 
 
 def decide(
-    view: View[SensorState], command: SensorCommands | Wake | Settled, policy: Policy, now: Instant
+    view: View[SensorState], command: SensorCommands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     state = view.state
     if isinstance(command, DefineSensor | ShelveSensor):
@@ -76,6 +77,8 @@ def decide(
             return _wake(view, state, policy[AutomationPolicy], now)
         case Settled():
             return _came_back(view, state, command, policy[AutomationPolicy], now)
+        case Reconsider():
+            return _reconsider(state, policy[AutomationPolicy])
         case ReceiveMessage(message):
             return _receive(view, state, message, policy[AutomationPolicy], now)
         case Evaluated():
@@ -187,6 +190,15 @@ def _wake(view: View[SensorState], state: SensorState, policy: AutomationPolicy,
     return Decision((started,), effects=(call,))
 
 
+def _reconsider(state: SensorState, policy: AutomationPolicy) -> Decision:
+    """A pause after errors that is shorter now; otherwise a sensor polls by its own definition."""
+    failed_at, next_at, errors = state.last_evaluated_at, state.next_at, state.consecutive_errors
+    if not errors or failed_at is None or next_at is None:
+        return Decision()
+    sooner_at = failed_at + pause_after(errors, state.definition.interval_seconds * SECOND, policy)
+    return Decision((PollMoved(sooner_at),)) if sooner_at < next_at else Decision()
+
+
 def _came_back(
     view: View[SensorState], state: SensorState, command: Settled, policy: AutomationPolicy, now: Instant
 ) -> Decision:
@@ -262,6 +274,8 @@ def fold(state: SensorState | None, event: SensorEvents) -> SensorState | None:
             return replace(state, in_flight=InFlight(evaluation_id, effect, expected, at, deadline_at), next_at=None)
         case SensorEvaluated():
             return _evaluated(state, event)
+        case PollMoved(next_at):
+            return replace(state, next_at=next_at)
         case MessageReceived() | RunRequested():
             return state
 
@@ -322,5 +336,5 @@ def needs(stream: StreamId, command: SensorCommands | Wake | Settled, policy: Po
 SENSOR: Decider[SensorState] = Decider(
     kind="sensor", state=SensorState, commands=SensorCommands, events=SensorEvents, replies=EvaluationRef | None,
     decide=decide, fold=fold, alarm=alarm, index=index, needs=needs,
-    stops=(ShelveSensor, DisableSensor, DeleteSensor), tables=(RULES,),
+    stops=(ShelveSensor, DisableSensor, DeleteSensor), heeds=(AutomationPolicy,), heeding=("active",), tables=(RULES,),
 )  # fmt: skip

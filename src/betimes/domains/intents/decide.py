@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from betimes.core.canonical import encode
-from betimes.core.deciders import Decider, Decision, Event, Refusal, Settled, View, Wake
+from betimes.core.deciders import Decider, Decision, Event, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
@@ -18,7 +18,7 @@ from betimes.core.streams import StreamId, checked_stream
 from betimes.domains.intents.claims import CLAIM_RULES, claim, release, renew
 from betimes.domains.intents.drafts import body_of, definition_of, draft_from, patched, sent_fields
 from betimes.domains.intents.firing import FIRE_RULES, claim_expired, expired, fire, uncounting
-from betimes.domains.intents.folding import alarm, fold, index
+from betimes.domains.intents.folding import TYPES, alarm, fold, index
 from betimes.domains.intents.model import (
     ChangeIntent,
     ClaimIntent,
@@ -42,16 +42,17 @@ from betimes.domains.intents.model import (
     ReleaseClaim,
     RenewClaim,
     Replies,
+    RetryMoved,
     owner_stream,
 )
 from betimes.domains.intents.owners import OWNER
 from betimes.domains.intents.policy import IntentsPolicy
-from betimes.domains.intents.timing import first_check
+from betimes.domains.intents.timing import check_after_failure, first_check
 from betimes.domains.intents.validation import Case, problems_of, warnings_of
 
 
 def decide(
-    view: View[IntentState], command: IntentCommands | Wake | Settled, policy: Policy, now: Instant
+    view: View[IntentState], command: IntentCommands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     if isinstance(command, DefineIntent):
         return _define(view, command, policy[IntentsPolicy], now)
@@ -77,6 +78,8 @@ def decide(
             return _disable(view, intent, now)
         case DeleteIntent(expected):
             return _mismatch(view, intent, expected) or _delete(view, intent, now)
+        case Reconsider():
+            return _reconsider(intent, policy[IntentsPolicy], now)
         case Settled():
             return Refusal("NOT_A_COMMAND", "an intent calls nobody")
 
@@ -87,6 +90,16 @@ def _wake(view: View[IntentState], intent: IntentState, policy: IntentsPolicy) -
     if intent.claim and (ends_at is None or intent.claim.expires_at <= ends_at):
         return claim_expired(view, intent, policy)
     return expired(view, intent)
+
+
+def _reconsider(intent: IntentState, policy: IntentsPolicy, now: Instant) -> Decision:
+    """A pause after failures that is shorter now; everything else an intent waits for is its own definition's."""
+    failed_at, check_at = intent.last_checked_at, intent.next_check_at
+    waits = check_at is not None and check_at > now and not intent.is_cooling(now) and intent.claim is None
+    if not waits or failed_at is None or check_at is None or not intent.failure_count:
+        return Decision()
+    retry_at = check_after_failure(intent.failure_count, policy, failed_at)
+    return Decision((RetryMoved(retry_at),)) if retry_at < check_at else Decision()
 
 
 # -- definitions
@@ -207,6 +220,7 @@ def needs(stream: StreamId, command: Any, policy: Policy) -> tuple[StreamId, ...
 INTENT: Decider[IntentState] = Decider(
     kind="intent", state=IntentState, commands=IntentCommands, events=IntentEvents, replies=Replies, decide=decide,
     fold=fold, alarm=alarm, index=index, needs=needs, stops=(DisableIntent, DeleteIntent),
+    heeds=(IntentsPolicy,), heeding=tuple(f"enabled.{name}" for name in TYPES),
     tables=(CLAIM_RULES, FIRE_RULES),
 )  # fmt: skip
 

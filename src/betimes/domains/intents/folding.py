@@ -23,6 +23,7 @@ from betimes.domains.intents.model import (
     IntentEvents,
     IntentFired,
     IntentState,
+    RetryMoved,
 )
 
 COOLING = "cooling"
@@ -57,6 +58,8 @@ def fold(state: IntentState | None, event: IntentEvents) -> IntentState | None:
             return replace(
                 state, claim=None, last_checked_at=at, next_check_at=next_check_at, occasion_at=next_check_at
             )
+        case RetryMoved(next_check_at):
+            return replace(state, next_check_at=next_check_at)
         case IntentDeleted():
             return None
 

@@ -271,6 +271,12 @@ class FireCooled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     next_check_at: Instant | None = None
 
 
+class RetryMoved(msgspec.Struct, frozen=True, tag=True):
+    """The policy has a shorter pause after failures now, and what failed is checked again sooner."""
+
+    next_check_at: Instant
+
+
 class IntentCounted(msgspec.Struct, frozen=True, tag=True):
     intent_id: str
     version: int
@@ -374,7 +380,7 @@ IntentCommands: TypeAlias = (
 )  # fmt: skip
 IntentEvents: TypeAlias = (
     IntentDefined | IntentEnabled | IntentDisabled | IntentDeleted | IntentClaimed | ClaimRenewed | ClaimReleased
-    | IntentFired | FireCooled
+    | IntentFired | FireCooled | RetryMoved
 )  # fmt: skip
 OwnerEvents: TypeAlias = IntentCounted | IntentUncounted
 Replies: TypeAlias = Defined | Claimed | Fired

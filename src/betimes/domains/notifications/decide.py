@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from betimes.core.deciders import Decider, Decision, Refusal, Send, Settled, View, Wake
+from betimes.core.deciders import Decider, Decision, Reconsider, Refusal, Send, Settled, View, Wake
 from betimes.core.errors import Invalid
 from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.policies import Policy
@@ -44,6 +44,7 @@ from betimes.domains.notifications.model import (
 )
 from betimes.domains.notifications.policy import NotificationsPolicy
 from betimes.domains.notifications.preferences import preference_problems
+from betimes.domains.notifications.reconsidering import reconsidered
 from betimes.domains.notifications.rules import RULES
 from betimes.domains.notifications.texts import exact_hash, fingerprint, masked, normalised
 from betimes.domains.notifications.waiting import carry_out, wake
@@ -53,7 +54,7 @@ _REOPENING_SLACK = MINUTE
 
 
 def decide(
-    view: View[InboxState], command: InboxCommands | Wake | Settled, policy: Policy, now: Instant
+    view: View[InboxState], command: InboxCommands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     inbox = view.state or InboxState()
     draft = Draft(view, policy, now)
@@ -62,6 +63,8 @@ def decide(
             return _notify(view, inbox, command, draft)
         case Wake():
             return wake(draft, inbox, shared_incident(view))
+        case Reconsider():
+            return reconsidered(draft, inbox, shared_incident(view))
         case Settled():
             return settled(draft, inbox, command)
         case SetPreferences():
@@ -205,6 +208,7 @@ def reads(stream: StreamId) -> tuple[StreamId, ...]:
 INBOX: Decider[InboxState] = Decider(
     kind="inbox", state=InboxState, commands=InboxCommands, events=InboxEvents, decide=decide, fold=fold, alarm=alarm,
     index=index, reads=reads, replies=Answer | IncidentAnswer, stops=(BanPerson,), tables=(RULES,),
+    heeds=(NotificationsPolicy,), heeding=("incident", "waiting"),
 )  # fmt: skip
 
 DECIDERS = (INBOX, FEED, incidents.INCIDENT)

@@ -299,7 +299,8 @@ class Suppressed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Held(msgspec.Struct, frozen=True, tag=True):
-    """These items, due in the night because somebody was late, wait for the morning; it is no deferral."""
+    """These items wait for another instant than was said, which is no deferral: for the morning, when they were due in
+    the night because somebody was late; less long, when the policy has changed."""
 
     items: tuple[int, ...]
     until_at: Instant

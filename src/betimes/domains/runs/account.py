@@ -16,6 +16,7 @@ from betimes.domains.runs.model import (
     AccountEvents,
     AccountState,
     ActionsReported,
+    BurstShortened,
     Due,
     RequestRepeated,
     RunAllowed,
@@ -38,6 +39,9 @@ def fold(state: AccountState | None, event: AccountEvents) -> AccountState:
             return replace(account, waiting=waiting, last_deferred_at=at, updated_at=at)
         case TriggerJoined(_, into, due, at):
             return replace(account, waiting=(*_without(account, into), due), updated_at=at)
+        case BurstShortened(key, until_at):
+            moved = (replace(due, until_at=until_at) if due.key == key else due for due in account.waiting)
+            return replace(account, waiting=tuple(moved))
         case RunSkipped(key, _, _, at):
             return replace(account, waiting=_without(account, key), updated_at=at)
         case ActionsReported(count, at):

@@ -14,7 +14,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decider, Decision, Event, Refusal, Settled, View, Wake
+from betimes.core.deciders import Decider, Decision, Event, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
@@ -30,6 +30,7 @@ from betimes.domains.runs.model import (
     AccountEvents,
     AccountState,
     ActionsReported,
+    BurstShortened,
     Due,
     First,
     Outcome,
@@ -51,13 +52,15 @@ _UNREGISTERED = Entry(debounce_seconds=0, cooldown_seconds=0)
 
 
 def decide(
-    view: View[AccountState], command: AccountCommands | Wake | Settled, policy: Policy, now: Instant
+    view: View[AccountState], command: AccountCommands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     match command:
         case RequestRun():
             return _request(view, command, policy, now)
         case Wake():
             return _wake(view, policy, now)
+        case Reconsider():
+            return _reconsider(view.state, policy[RunsPolicy].registry, now)
         case RepeatRequest(trigger_type, first):
             return _repeat(trigger_type, first)
         case ReportActions(count, at):
@@ -66,7 +69,9 @@ def decide(
             return Decision()
 
 
-def needs(stream: StreamId, command: AccountCommands | Wake | Settled, policy: Policy) -> tuple[StreamId, ...]:
+def needs(
+    stream: StreamId, command: AccountCommands | Wake | Settled | Reconsider, policy: Policy
+) -> tuple[StreamId, ...]:
     shared = (quota_stream(stream.tenant),) if shares_quota(policy[RunsPolicy]) else ()
     if isinstance(command, RequestRun) and command.run_id:
         return (*shared, run_stream(stream.tenant, command.run_id))
@@ -175,6 +180,17 @@ def _pushed_out(waiting: Due, entry: Entry, now: Instant) -> Instant:
     return min(until_at, waiting.first_at + entry.debounce_max_wait_seconds * SECOND)
 
 
+def _reconsider(account: AccountState | None, registry: dict[str, Entry], now: Instant) -> Decision:
+    """A burst ends as if the last of it came now, if that is sooner. A retry was promised for its instant and is the
+    only one: sooner, it might be refused where it would have passed, so it stays where it is."""
+    shortened = []
+    for due in account.waiting if account else ():
+        entry = registry.get(due.trigger_type)
+        if due.held and entry and (until_at := max(now, _pushed_out(due, entry, now))) < due.until_at:
+            shortened.append(BurstShortened(due.key, until_at))
+    return Decision(tuple(shortened))
+
+
 def _debounced(asking: Asking, due: Due) -> Verdict:
     """What a trigger is told that waits, or shares what waits: it passes as soon as the gate lets that pass."""
     step = Step(RULE_NAMES.index("debounce"), "DEBOUNCED", (0, asking.entry.debounce_seconds))
@@ -226,4 +242,5 @@ def _first_due(account: AccountState | None, registry: dict[str, Entry], now: In
 ACCOUNT: Decider[AccountState] = Decider(
     kind="account", state=AccountState, commands=AccountCommands, events=AccountEvents, replies=Outcome,
     decide=decide, fold=fold, alarm=alarm, index=index, needs=needs, repeated=repeated, tables=(ADMISSION, GATE),
+    heeds=(RunsPolicy,), heeding=("waiting",),
 )  # fmt: skip

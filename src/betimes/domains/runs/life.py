@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decider, Decision, Effect, Index, Refusal, Send, Settled, View, Wake
+from betimes.core.deciders import Decider, Decision, Effect, Index, Reconsider, Refusal, Send, Settled, View, Wake
 from betimes.core.instants import SECOND, Instant, render
 from betimes.core.policies import Policy
 from betimes.domains.endings import RunFinished, TargetSettled
@@ -30,13 +30,15 @@ from betimes.domains.runs.model import (
     RunRefused,
     RunStarted,
     RunState,
+    StartPutOff,
     StartRun,
     TargetEnded,
 )
+from betimes.domains.runs.policy import RunsPolicy
 
 
 def decide(
-    view: View[RunState], command: RunCommands | Wake | Settled, policy: Policy, now: Instant
+    view: View[RunState], command: RunCommands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     run = view.state
     if run is None:
@@ -52,6 +54,8 @@ def decide(
             return _lost(view, run, claim_token) or _ended(view, run, status, now, result, error)
         case Wake():
             return _ended(view, run, "abandoned", now, error=_why_abandoned(run))
+        case Reconsider():
+            return _reconsider(run, policy[RunsPolicy])
         case Settled():
             return _settled(view, run, command, now)
         case TargetSettled(status, reason):
@@ -89,6 +93,14 @@ def _lost(view: View[RunState], run: RunState, claim_token: int) -> Refusal | No
 
 def _why_abandoned(run: RunState) -> str:
     return "its lease ran out" if run.status == "started" else "nobody started it in time"
+
+
+def _reconsider(run: RunState, policy: RunsPolicy) -> Decision:
+    """Whoever may start it has at least the time that was given; more, if the policy gives more now."""
+    if run.status != "allowed" or run.allowed_at is None or run.start_by_at is None:
+        return Decision()
+    start_by_at = run.allowed_at + policy.start_deadline_seconds * SECOND
+    return Decision((StartPutOff(start_by_at),)) if start_by_at > run.start_by_at else Decision()
 
 
 def _settled(view: View[RunState], run: RunState, settled: Settled, now: Instant) -> Decision:
@@ -144,6 +156,8 @@ def fold(state: RunState | None, event: RunEvents) -> RunState:
                 run, status="started", started_at=at, worker=worker, effect=effect, claim_token=claim_token,
                 lease_expires_at=lease_expires_at,
             )  # fmt: skip
+        case StartPutOff(start_by_at):
+            return replace(run, start_by_at=start_by_at)
         case LeaseRenewed(lease_expires_at):
             return replace(run, lease_expires_at=lease_expires_at)
         case RunEnded(status, at, version, _, error):
@@ -173,5 +187,5 @@ def index(run: RunState) -> Index:
 
 RUN: Decider[RunState] = Decider(
     kind="run", state=RunState, commands=RunCommands, events=RunEvents, replies=RunState | None,
-    decide=decide, fold=fold, alarm=alarm, index=index,
+    decide=decide, fold=fold, alarm=alarm, index=index, heeds=(RunsPolicy,), heeding=("allowed",),
 )  # fmt: skip

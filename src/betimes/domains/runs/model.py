@@ -183,6 +183,13 @@ class WouldRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     retry_key: str | None = None
 
 
+class BurstShortened(msgspec.Struct, frozen=True, tag=True):
+    """On the account: the policy holds bursts for less long now, and this one ends sooner."""
+
+    key: str
+    until_at: Instant
+
+
 class RequestRepeated(msgspec.Struct, frozen=True, tag=True):
     """On the account: a key came again and changed nothing."""
 
@@ -208,7 +215,14 @@ class AccountState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 AccountCommands: TypeAlias = RequestRun | RepeatRequest | ReportActions
 AccountEvents: TypeAlias = (
-    RunAllowed | RunDeferred | TriggerJoined | RunSkipped | WouldRun | RequestRepeated | ActionsReported
+    RunAllowed
+    | RunDeferred
+    | TriggerJoined
+    | RunSkipped
+    | WouldRun
+    | RequestRepeated
+    | ActionsReported
+    | BurstShortened
 )
 
 # -- run
@@ -291,6 +305,12 @@ class RunStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     lease_expires_at: Instant | None = None
 
 
+class StartPutOff(msgspec.Struct, frozen=True, tag=True):
+    """On the run: the policy lets runs wait for longer now."""
+
+    start_by_at: Instant
+
+
 class LeaseRenewed(msgspec.Struct, frozen=True, tag=True):
     lease_expires_at: Instant
 
@@ -348,5 +368,13 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 RunCommands: TypeAlias = StartRun | ClaimRun | RenewRun | CompleteRun | TargetSettled
 RunEvents: TypeAlias = (
-    RunAsked | RunConflicted | RunAdmitted | RunRefused | RunStarted | LeaseRenewed | RunEnded | TargetEnded
+    RunAsked
+    | RunConflicted
+    | RunAdmitted
+    | RunRefused
+    | RunStarted
+    | LeaseRenewed
+    | RunEnded
+    | TargetEnded
+    | StartPutOff
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decider, Decision, Effect, Event, Index, Refusal, Settled, View, Wake
+from betimes.core.deciders import Decider, Decision, Effect, Event, Index, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.verdicts import Verdict
@@ -51,7 +51,7 @@ TIMEOUT = "timeout"
 
 
 def decide(
-    view: View[ScoreState], command: Commands | Wake | Settled, policy: Policy, now: Instant
+    view: View[ScoreState], command: Commands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     state, scores = view.state, policy[ScoresPolicy]
     if state is None:
@@ -69,12 +69,14 @@ def decide(
             return Refusal("ALREADY_EXISTS", f"{view.stream.id!r} has a score already")
         case Wake():
             return _time_out(state, scores)
+        case Reconsider():
+            return Decision() if _stage_gone(state, scores) else Decision(_moved(state, scores))
         case Settled():
             return Decision()
 
 
 def _begin(
-    view: View[ScoreState], command: Commands | Wake | Settled, policy: Policy, now: Instant
+    view: View[ScoreState], command: Commands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     """For a user who has no score yet."""
     match command:
@@ -105,9 +107,13 @@ def _sweep(
 
 def _nothing_to_take(state: ScoreState, policy: ScoresPolicy, verdict: Verdict) -> Decision:
     """The score is not due after all; if it is listed as due, that is put right, so that a sweep comes to its end."""
+    return Decision(_moved(state, policy), verdict=verdict, reply="skipped")
+
+
+def _moved(state: ScoreState, policy: ScoresPolicy) -> tuple[Event, ...]:
+    """The next sweep, if the policy has it at another instant than the score."""
     due_at = due_of(state, policy)
-    moved = (Rescheduled(due_at),) if due_at != state.due_at else ()
-    return Decision(moved, verdict=verdict, reply="skipped")
+    return (Rescheduled(due_at),) if due_at != state.due_at else ()
 
 
 # -- what people do
@@ -333,6 +339,7 @@ SCORE: Decider[ScoreState] = Decider(
     fold=fold,
     alarm=alarm,
     index=index,
+    heeds=(ScoresPolicy,),
     tables=(RULES,),
 )
 

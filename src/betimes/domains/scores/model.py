@@ -140,7 +140,7 @@ class ScoreAdjusted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Rescheduled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """There was nothing to take: the policy changed since the score's next sweep was set."""
+    """The policy changed since the score's next sweep was set, which is at another instant now."""
 
     due_at: Instant | None = None
 

@@ -1,16 +1,22 @@
 """What may be put in force for a tenant, and who may act for it.
 
 Only a policy that works, and only when it changes something; keys that are there, one rotation at a time.
+
+A change of policy begins a pass over the streams whose instants may follow from what changed: a call for each leg of
+it, asked for in the commit that makes the change or ends the leg before. So the pass survives whatever happens to the
+processes that carry it out. A further change begins it anew, with what the first left undone.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
-from betimes.core.deciders import Decider, Decision, Refusal, Settled, View, Wake
+from betimes.core.deciders import Call, Decider, Decision, Effect, Refusal, Settled, View, Wake
 from betimes.core.errors import PolicyInvalid
 from betimes.core.instants import SECOND, Instant, render
 from betimes.core.policies import Policy, PolicyBook
@@ -18,6 +24,7 @@ from betimes.core.streams import StreamId
 from betimes.domains.tenant.model import (
     DEPLOYMENT,
     KEYS_MAX,
+    RECONSIDER,
     ApiKey,
     Commands,
     CreateKey,
@@ -30,7 +37,9 @@ from betimes.domains.tenant.model import (
     RotateKey,
     RotateWebhookSecret,
     SetPolicy,
+    StreamsVisited,
     TenantState,
+    Visits,
     WebhookSecretRotated,
     tenant_stream,
 )
@@ -38,8 +47,17 @@ from betimes.domains.tenant.model import (
 AnyCommand: TypeAlias = Commands | Wake | Settled
 
 
-def tenant_decider(book: PolicyBook) -> Decider[TenantState]:
-    """The decider of `tenant` streams; the book knows which policies work."""
+class Leg(msgspec.Struct, frozen=True, kw_only=True):
+    """What a leg of the pass answers: how many streams it visited and what is left."""
+
+    visited: int
+    moved: int
+    left: Visits
+
+
+def tenant_decider(book: PolicyBook, deciders: Iterable[Decider[Any]] = ()) -> Decider[TenantState]:
+    """The decider of `tenant` streams; the book knows which policies work, the deciders which sections they heed."""
+    heeding = tuple(decider for decider in deciders if decider.heeds)
 
     def decide(view: View[TenantState], command: AnyCommand, policy: Policy, now: Instant) -> Decision | Refusal:
         if view.stream.id != view.stream.tenant:
@@ -47,7 +65,7 @@ def tenant_decider(book: PolicyBook) -> Decider[TenantState]:
         tenant = view.state or TenantState()
         match command:
             case SetPolicy():
-                return _set_policy(view, tenant, command, book, now)
+                return _set_policy(view, tenant, command, book, heeding, now)
             case CreateKey():
                 return _create_key(tenant, command, now)
             case RotateKey():
@@ -56,6 +74,8 @@ def tenant_decider(book: PolicyBook) -> Decider[TenantState]:
                 return _unusable(tenant, key_id, now) or Decision((KeyRevoked(key_id, now),))
             case RotateWebhookSecret(secret, overlap_s):
                 return Decision((WebhookSecretRotated(secret, now + overlap_s * SECOND),))
+            case Settled(executor=executor, status="done", result=result) if executor == RECONSIDER:
+                return _visited(view, tenant, msgspec.convert(result, Leg))
             case Wake() | Settled():
                 return Decision()
 
@@ -70,19 +90,41 @@ def needs(stream: StreamId, command: AnyCommand, policy: Policy) -> tuple[Stream
 
 
 def _set_policy(
-    view: View[TenantState], tenant: TenantState, command: SetPolicy, book: PolicyBook, now: Instant
-) -> Decision | Refusal:
+    view: View[TenantState], tenant: TenantState, command: SetPolicy, book: PolicyBook,
+    heeding: tuple[Decider[Any], ...], now: Instant,
+) -> Decision | Refusal:  # fmt: skip
     if command.expected_version not in (None, tenant.policy_version):
         return Refusal("VERSION_MISMATCH", f"the policy is at version {tenant.policy_version}; read it again")
     deployment = view.others.get(DEPLOYMENT)
+    below = deployment.policy if deployment else {}
     try:
-        book.effective(deployment.policy if deployment else {}, command.policy)
+        policy = book.effective(below, command.policy)
     except PolicyInvalid as error:
         return Refusal("POLICY_INVALID", str(error))
     name = fingerprint(command.policy)
     if tenant.fingerprint == name:
         return Decision()
-    return Decision((PolicySet(command.policy, name, now),))
+    try:
+        changed = policy.changed_from(book.effective(below, tenant.policy))
+    except PolicyInvalid:
+        changed = policy.sections
+    lists = {(decider.kind, status) for decider in heeding if changed.intersection(decider.heeds)
+             for status in decider.heeding}  # fmt: skip
+    lists.update(tenant.visits.lists if tenant.visits else ())
+    visits = Visits(tenant.policy_version + 1, tuple(sorted(lists))) if lists else None
+    return Decision((PolicySet(command.policy, name, now, visits),), effects=_leg(view, visits))
+
+
+def _leg(view: View[TenantState], visits: Visits | None) -> tuple[Effect, ...]:
+    return (Call(RECONSIDER, visits, report_to=view.stream),) if visits else ()
+
+
+def _visited(view: View[TenantState], tenant: TenantState, leg: Leg) -> Decision:
+    """A leg has ended. If the policy has changed since, another pass is under way."""
+    if tenant.visits is None or tenant.visits.policy_version != leg.left.policy_version:
+        return Decision()
+    left = leg.left if leg.left.lists else None
+    return Decision((StreamsVisited(leg.visited, leg.moved, left),), effects=_leg(view, left))
 
 
 def _create_key(tenant: TenantState, command: CreateKey, now: Instant) -> Decision | Refusal:
@@ -114,9 +156,11 @@ def _unusable(tenant: TenantState, key_id: str, now: Instant) -> Refusal | None:
 def fold(state: TenantState | None, event: Events) -> TenantState:
     tenant = state or TenantState()
     match event:
-        case PolicySet(policy, name, at):
+        case PolicySet(policy, name, at, visits):
             version = tenant.policy_version + 1
-            return replace(tenant, policy=policy, fingerprint=name, policy_version=version, policy_at=at)
+            return replace(tenant, policy=policy, fingerprint=name, policy_version=version, policy_at=at, visits=visits)
+        case StreamsVisited(visits=visits):
+            return replace(tenant, visits=visits)
         case KeyCreated(key_id, name, scopes, digest, expires_at, at):
             return _with_key(tenant, key_id, ApiKey(name, scopes, digest, at, expires_at))
         case KeyRotated(key_id, digest, previous_expires_at):

@@ -16,6 +16,8 @@ from betimes.core.streams import StreamId
 DEPLOYMENT = StreamId("*", "tenant", "*")
 """Where the deployment's own policy is in force."""
 KEYS_MAX = 200
+RECONSIDER = "reconsider"
+"""The executor that goes through the streams of a tenant after its policy has changed."""
 
 
 def tenant_stream(tenant: str) -> StreamId:
@@ -55,10 +57,31 @@ class RotateWebhookSecret(msgspec.Struct, frozen=True, tag=True):
     overlap_s: int
 
 
-class PolicySet(msgspec.Struct, frozen=True, tag=True):
+class Visits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Streams that are still to reconsider their instants: those of these kinds and statuses, from a stream on."""
+
+    policy_version: int
+    """Of the change they follow from."""
+    lists: tuple[tuple[str, str], ...]
+    """Kinds with a status each, an empty one for all; the first is being gone through."""
+    after: StreamId | None = None
+    """The last stream of the first list that was visited."""
+
+
+class PolicySet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     policy: dict[str, Any]
     fingerprint: str
     at: Instant
+    visits: Visits | None = None
+
+
+class StreamsVisited(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Streams have reconsidered their instants; how many did, and how many of those changed something."""
+
+    visited: int
+    moved: int
+    visits: Visits | None = None
+    """Those still to be visited."""
 
 
 class KeyCreated(msgspec.Struct, frozen=True, tag=True):
@@ -106,7 +129,8 @@ class TenantState(msgspec.Struct, frozen=True, omit_defaults=True):
     webhook_secret: str = ""
     previous_webhook_secret: str = ""
     previous_webhook_secret_expires_at: Instant | None = None
+    visits: Visits | None = None
 
 
 Commands: TypeAlias = SetPolicy | CreateKey | RotateKey | RevokeKey | RotateWebhookSecret
-Events: TypeAlias = PolicySet | KeyCreated | KeyRotated | KeyRevoked | WebhookSecretRotated
+Events: TypeAlias = PolicySet | StreamsVisited | KeyCreated | KeyRotated | KeyRevoked | WebhookSecretRotated
