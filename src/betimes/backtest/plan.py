@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Annotated, Any
+from math import prod
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -18,6 +19,8 @@ from betimes.core.policies import Body, PolicyBook, merge
 
 CANDIDATES_MAX = 20
 SAMPLES_MAX = 10_000
+Sweep: TypeAlias = Sequence[str] | Mapping[str, Sequence[Any]]
+"""Settings to try values of: as texts, `path=value,value`, or as paths with their values."""
 
 
 class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,7 +69,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def planned(
     policies: Mapping[str, Body],
     *,
-    sweep: Sequence[str] = (),
+    sweep: Sweep = (),
     current: Body | None = None,
     overrides_of: str | None = None,
     since: str | Instant | None = None,
@@ -104,9 +107,13 @@ def _check_policy(book: PolicyBook, candidate: Candidate, *, alone: bool) -> Non
         raise PolicyInvalid(f"{candidate.name}: {error}", found) from error
 
 
-def swept(base: Body, settings: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """One policy for every combination of the values: `notifications.fatigue.per_hour=6,8,10`."""
-    axes = [_axis(setting) for setting in settings]
+def swept(base: Body, settings: Sweep) -> dict[str, dict[str, Any]]:
+    """One policy for every combination of the values, `notifications.fatigue.hour.cap=6,8,10` or as a mapping."""
+    axes = [*settings.items()] if isinstance(settings, Mapping) else [_axis(setting) for setting in settings]
+    if prod(len(values) for _, values in axes) > CANDIDATES_MAX:
+        raise Invalid(
+            f"the sweep has more than {CANDIDATES_MAX} combinations", (("sweep", f"at most {CANDIDATES_MAX}"),)
+        )
     policies: dict[str, dict[str, Any]] = {}
     for values in product(*(values for _, values in axes)):
         policy: dict[str, Any] = dict(base)

@@ -13,14 +13,12 @@ import msgspec
 from betimes.backtest.control import DIFFERENCES_MAX, Control
 from betimes.backtest.lockstep import ENRICHMENT, PartResult
 from betimes.backtest.plan import Plan
-from betimes.backtest.tally import SEPARATOR, Answer, Sample, Tally
+from betimes.backtest.tally import NIGHT, SEPARATOR, Answer, Sample, Tally
 from betimes.core.instants import DAY, Instant, render
 from betimes.engine.kinds import Kinds
 from betimes.services.verdicts import TraceStep, trace_of
 
 AFFECTED_MAX = 20
-NIGHT = range(6)
-"""The hours in which most people sleep."""
 
 
 class OutcomeLine(msgspec.Struct, frozen=True):
@@ -49,6 +47,15 @@ class Affected(msgspec.Struct, frozen=True):
     kind: str
     id: str
     flips: int
+
+
+class Nights(msgspec.Struct, frozen=True):
+    """How often a person was told something between midnight and six, by their own clock."""
+
+    tenant: str
+    user: str
+    before: int
+    after: int
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -106,6 +113,8 @@ class CandidateReport(msgspec.Struct, frozen=True):
     affected: list[Affected]
     hours_before: list[int]
     hours_after: list[int]
+    nights: list[Nights]
+    """People whose nights would have been another, those who would have been woken most first."""
     cost: Cost
     fallbacks: dict[str, int]
     refused: dict[str, int]
@@ -155,7 +164,8 @@ def reported(plan: Plan, parts: Sequence[PartResult], kinds: Kinds) -> BacktestR
         candidates.append(
             CandidateReport(
                 candidate.name, candidate.tenant, candidate.policy, _outcomes(before, after), _flips(after),
-                sum(after.flips.values()), _affected(after), before.hours, after.hours, _cost(before, after, days),
+                sum(after.flips.values()), _affected(after), before.hours, after.hours, _nights(before, after),
+                _cost(before, after, days),
                 _sorted(after.fallbacks), _sorted(after.refused), after.gone,
                 [_flip(sample, kinds) for sample in _in_order(after.samples.values())],
             )
@@ -172,6 +182,7 @@ def merged(tallies: Sequence[Tally], samples_max: int) -> Tally:
         _summed(tally.answers for tally in tallies),
         [sum(hour) for hour in zip(*(tally.hours for tally in tallies), strict=True)] or [0] * 24,
         _summed(tally.people for tally in tallies),
+        _summed(tally.nights for tally in tallies),
         sum(tally.runs for tally in tallies),
         _summed(tally.flips for tally in tallies),
         _summed(tally.subjects for tally in tallies),
@@ -244,6 +255,15 @@ def _flips(after: Tally) -> list[FlipLine]:
 def _affected(after: Tally) -> list[Affected]:
     most = sorted(after.subjects.items(), key=lambda item: (-item[1], item[0]))[:AFFECTED_MAX]
     return [Affected(*_three(name), count) for name, count in most]
+
+
+def _nights(before: Tally, after: Tally) -> list[Nights]:
+    lines = []
+    for name in before.nights.keys() | after.nights.keys():
+        tenant, user = name.split(SEPARATOR)
+        lines.append(Nights(tenant, user, before.nights.get(name, 0), after.nights.get(name, 0)))
+    changed = [line for line in lines if line.before != line.after]
+    return sorted(changed, key=lambda line: (line.before - line.after, line.tenant, line.user))[:AFFECTED_MAX]
 
 
 def _cost(before: Tally, after: Tally, days: float) -> Cost:

@@ -27,6 +27,8 @@ from betimes.services.outcomes import spelt
 NOTHING = "nothing"
 REFUSED = "refused"
 SEPARATOR = "\t"
+NIGHT = range(6)
+"""The hours in which most people sleep."""
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -61,6 +63,8 @@ class Tally(msgspec.Struct):
     """How often somebody was told something in each hour of their own day."""
     people: dict[str, int] = {}
     """Tenant, user: how often they were told something."""
+    nights: dict[str, int] = {}
+    """The same, between midnight and six by their own clock."""
     runs: int = 0
     """How many were allowed."""
     flips: dict[str, int] = {}
@@ -139,8 +143,12 @@ class Watch:
 
     def _spoken_to(self, inbox: StreamId, at: Instant) -> None:
         state: InboxState | None = self._state(inbox)
-        self._tally.hours[local_hour(at, state.preferences.timezone if state else "UTC")] += 1
-        bump(self._tally.people, f"{inbox.tenant}{SEPARATOR}{inbox.id}")
+        hour = local_hour(at, state.preferences.timezone if state else "UTC")
+        person = f"{inbox.tenant}{SEPARATOR}{inbox.id}"
+        self._tally.hours[hour] += 1
+        bump(self._tally.people, person)
+        if hour in NIGHT:
+            bump(self._tally.nights, person)
 
 
 _TELLING = (Released, DigestReleased)
