@@ -165,8 +165,10 @@ async def test_a_sensor_does_not_change_its_type() -> None:
         ({"kind": "notification", "user_id": "u", "event_type": "ALERT", "title": "t", "message": "m", "source": "s",
           "channels": ["push"]}, "notifications:write"),
         ({"kind": "sweep"}, "sweep"),
-        ({"kind": "command", "stream": {"kind": "score", "id": "u"}, "command": {"type": "X"}}, "scores:write"),
-        ({"kind": "command", "stream": {"kind": "tenant", "id": "acme"}, "command": {"type": "X"}}, "admin"),
+        ({"kind": "command", "stream": {"kind": "score", "id": "u"}, "command": {"type": "SweepScore"}},
+         "scores:write"),
+        ({"kind": "command", "stream": {"kind": "tenant", "id": "acme"},
+          "command": {"type": "SetPolicy", "policy": {}}}, "admin"),
     ],
 )  # fmt: skip
 async def test_saving_a_target_needs_the_scope_of_what_it_acts_on(target: dict[str, Any], scope: str) -> None:
@@ -209,6 +211,8 @@ async def test_a_preview_shows_the_wall_clock_and_saves_nothing() -> None:
             {"scheduled_for": "2026-01-05T06:00:00Z", "local": "2026-01-05T07:00:00+01:00"},
             {"scheduled_for": "2026-01-06T06:00:00Z", "local": "2026-01-06T07:00:00+01:00"},
         ]}  # fmt: skip
+        long = await s.client("POST", "/v1/schedules/preview", {"cron": f"{'0,' * 600}0 * * * *"})
+        assert (long.status, long.json["errors"][0]["path"]) == (422, "cron")
         bad = await s.client("POST", "/v1/schedules/preview", {"cron": "x", "timezone": "Mars/Base"})
         assert (bad.status, {error["path"] for error in bad.json["errors"]}) == (422, {"cron", "timezone"})
 

@@ -13,6 +13,7 @@ import pytest
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
 from betimes.core.instants import parse
+from betimes.domains.automation.zones import TZDATA_VERSION
 from betimes.engine.calls import GiveUp
 from betimes.engine.replay import verify
 from betimes.services.automation_views import BackfillRequest, PreviewRequest, Tick
@@ -57,6 +58,39 @@ async def test_runs_of_a_backfill_are_no_overlap_to_the_schedule(backend: Backen
         await world.go(300)
         [tick] = (await world.schedules.ticks("brief", limit=1)).items
         assert (tick.status, tick.cause, tick.scheduled_for) == ("fired", "cron", NINE + FIVE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "path"),
+    [
+        ("nothing", {"type": "Open"}, "target.stream.kind"),
+        ("sensor", {"type": "Open"}, "target.command"),
+        ("sensor", {}, "target.command"),
+        ("sensor", {"type": "Wake"}, "target.command"),
+    ],
+)
+async def test_a_command_nobody_could_read_is_refused_when_it_is_saved(
+    backend: Backend, tmp_path: Path, kind: str, command: dict[str, Any], path: str
+) -> None:
+    target = {"kind": "command", "stream": {"kind": kind, "id": "x"}, "command": command}
+    async with automation_world(backend, tmp_path) as world:
+        for refused in (world.schedule(target=target), world.sensor(target=target)):
+            with pytest.raises(Invalid) as found:
+                await refused
+            assert [name for name, _ in found.value.problems] == [path]
+        await world.schedule(
+            target=target | {"stream": {"kind": "sensor", "id": "x"}, "command": {"type": "ResetCursor"}}
+        )
+
+
+async def test_every_field_of_an_answer_is_there(backend: Backend, tmp_path: Path) -> None:
+    async with automation_world(backend, tmp_path) as world:
+        await world.schedule(max_catchup_ticks=1)
+        assert msgspec.to_builtins((await world.schedules.get("brief")).dst) == {"gap": None, "overlap": None}
+        await world.go(3_600)
+        fired, skipped = (await world.schedules.ticks("brief")).items
+        assert skipped.status == "skipped"
+        assert skipped.tzdata_version == fired.tzdata_version == TZDATA_VERSION
 
 
 async def test_a_trigger_target_shows_its_verdict(backend: Backend, tmp_path: Path) -> None:

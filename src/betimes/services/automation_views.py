@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from betimes.domains.automation.calendar import Gap, Overlap
 from betimes.domains.automation.model import (
     CATCHUP_TICKS_MAX,
     BackfillState,
@@ -44,14 +45,17 @@ SENSOR_READ_ONLY = frozenset(
 
 # -- schedules
 
+CronText = Annotated[str, msgspec.Meta(max_length=1_000)]
+ZoneText = Annotated[str, msgspec.Meta(max_length=100)]
+
 
 class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A definition as it is sent; what is left out has its default."""
 
-    cron: Annotated[str, msgspec.Meta(max_length=1_000)]
+    cron: CronText
     target: Target
     schedule_id: Id | None = None
-    timezone: Annotated[str, msgspec.Meta(max_length=100)] = "UTC"
+    timezone: ZoneText = "UTC"
     asset_selection: Selection = ()
     partition_selection: Selection | None = None
     payload: dict[str, Any] = {}
@@ -71,6 +75,13 @@ class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return ScheduleDefinition(**fields)
 
 
+class DstView(msgspec.Struct, frozen=True):
+    """What is not set goes by the kind of cron."""
+
+    gap: Gap | None
+    overlap: Overlap | None
+
+
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     schedule_id: str
     cron: str
@@ -84,7 +95,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     catchup_keep: Literal["newest", "oldest"]
     jitter_seconds: int
     overlap: Literal["allow", "skip"]
-    dst: Dst
+    dst: DstView
     enabled: bool
     starts_at: datetime | None
     ends_at: datetime | None
@@ -110,6 +121,7 @@ def schedule_fields(schedule_id: str, state: ScheduleState) -> dict[str, Any]:
     fields = {name: getattr(definition, name) for name in ScheduleDefinition.__struct_fields__}
     fields.update(starts_at=moment(definition.starts_at), ends_at=moment(definition.ends_at))
     return fields | {
+        "dst": DstView(definition.dst.gap, definition.dst.overlap),
         "schedule_id": schedule_id,
         "status": state.status,
         "next_tick_at": moment(state.next.tick_at) if state.next else None,
@@ -127,8 +139,8 @@ def schedule_view(schedule_id: str, state: ScheduleState) -> ScheduleView:
 
 
 class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
-    cron: str
-    timezone: str = "UTC"
+    cron: CronText
+    timezone: ZoneText = "UTC"
     dst: Dst = Dst()
     from_: Moment | None = None
     count: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5

@@ -10,14 +10,14 @@ from uuid import uuid4
 
 import msgspec
 
-from betimes.core.canonical import fingerprint
+from betimes.core.canonical import encode, fingerprint
 from betimes.core.checking import checked
 from betimes.core.deciders import Command
-from betimes.core.errors import Invalid, MissingScope, NotFound, Refused, VersionMismatch
+from betimes.core.errors import Invalid, MalformedRow, MissingScope, NotFound, Refused, UnknownKind, VersionMismatch
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.domains.runs.model import run_stream
-from betimes.domains.targets import Target
+from betimes.domains.targets import CommandTarget, Target
 from betimes.engine.store import LedgerQuery
 from betimes.services.automation_views import RunBrief, run_brief
 from betimes.services.caller import Service
@@ -116,6 +116,18 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         before = await self.state(stream)
         if before is None or before.definition.target != target:
             raise MissingScope(f"The key lacks the scope {wanted}, which this target needs.")
+
+    def demand_readable(self, target: Target) -> None:
+        """Refuse a command that its stream could never read: it would wait, or be a dead letter, at every tick."""
+        if not isinstance(target, CommandTarget):
+            return
+        path, to = "target.stream.kind", self.stream(target.stream.kind, target.stream.id)
+        try:
+            kind = self.engine.kinds.of(to)
+            path = "target.command"
+            kind.check_command(kind.command(encode(target.command), path))
+        except (UnknownKind, Invalid, MalformedRow) as error:
+            named(((path, str(error.__cause__ or error)),))
 
     async def change(
         self, stream: StreamId, command: Command, *, key: str | None = None, request: str = ""

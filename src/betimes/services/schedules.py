@@ -132,6 +132,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         named(schedule_problems(id, definition))
         stream = self.stream("schedule", id)
         await self.demand_scope(stream, definition.target)
+        self.demand_readable(definition.target)
         kind = DefineSchedule if definition.enabled else ShelveSchedule
         return await self._changed(stream, kind(definition, if_version), key, request)
 
@@ -280,12 +281,13 @@ def _ticks(segment: Segment) -> Iterator[tuple[int, Tick]]:
         events = _events.decode(segment.events)
     except msgspec.ValidationError:
         return  # a checkpoint stands for what was pruned
+    tzdata_version = next((found for event in events if (found := getattr(event, "tzdata_version", None))), None)
     for place, event in enumerate(events, start=1):
         match event:
             case SnapshotTaken():
                 snapshot = event
             case TicksSkipped():
-                yield place, _skipped(segment, event)
+                yield place, _skipped(segment, event, tzdata_version)
             case ScheduleTicked():
                 after = events[place] if place < len(events) else None
                 yield place, _ticked(segment, event, snapshot, after if isinstance(after, RunRequested) else None)
@@ -293,11 +295,11 @@ def _ticks(segment: Segment) -> Iterator[tuple[int, Tick]]:
                 continue
 
 
-def _skipped(segment: Segment, event: TicksSkipped) -> Tick:
+def _skipped(segment: Segment, event: TicksSkipped, tzdata_version: str | None) -> Tick:
     return Tick(
         tick_id=None, schedule_id=segment.stream.id, status="skipped", cause="cron", scheduled_for=moment(event.first),
         definition_version=event.definition_version, reason=event.reason, count=event.count,
-        first=moment(event.first), last=moment(event.last), segment_id=segment.handle,
+        first=moment(event.first), last=moment(event.last), tzdata_version=tzdata_version, segment_id=segment.handle,
     )  # fmt: skip
 
 

@@ -141,6 +141,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         fixed = (("sensor_type", "cannot be changed; delete the sensor and make another"),) if is_other else ()
         named((*sensor_problems(id, definition), *(fixed if if_version != 0 else ())))
         await self.demand_scope(stream, definition.target)
+        self.demand_readable(definition.target)
         secret = None
         if definition.auth != "key" and (before is None or before.definition.auth != definition.auth):
             secret = fresh_secret(definition.auth)
