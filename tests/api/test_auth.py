@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -41,6 +42,27 @@ async def test_a_key_does_what_its_scopes_say_and_is_bound_to_its_tenant() -> No
         assert [run["account_id"] for run in (await admin("GET", "/v1/runs")).json["items"]] == ["a"]
         other = s.with_key(await made(s, "admin", tenant="other"))
         assert (await other("GET", "/v1/runs")).json["items"] == []
+
+
+async def test_requests_that_come_together_are_told_apart() -> None:
+    async with site(dev=False) as s:
+        tenants = s.bt.for_caller(Caller("acme")).tenants
+        gone = await tenants.create_key(NewKey(name="test", scopes=("runs:read",)))
+        secrets = [await made(s, "runs:read"), await made(s, "runs:read", tenant="other"), gone.secret or ""]
+        clients = [s.with_key(secret) for secret in (*secrets, "bt_~_x", "bt_a\u00e9~1_x", "bt_nobody~1_x")] * 8
+
+        async def statuses() -> list[int]:
+            return [reply.status for reply in await asyncio.gather(*(ask("GET", "/v1/runs") for ask in clients))]
+
+        assert await statuses() == [200, 200, 200, 401, 401, 401] * 8
+        await tenants.revoke_key(gone.key_id)
+        assert await statuses() == [200, 200, 401, 401, 401, 401] * 8
+
+
+async def test_every_request_has_an_id_of_its_own() -> None:
+    async with site(dev=False) as s:
+        replies = await asyncio.gather(*(s.client("GET", "/v1/runs") for _ in range(20)))
+        assert len({reply.headers["x-correlation-id"] for reply in replies}) == 20
 
 
 async def test_a_deployments_key_is_not_for_a_tenants_routes() -> None:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
+from itertools import count
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import msgspec
 
@@ -59,6 +61,12 @@ class Process:
         self.version = version("betimes")
         self.metrics = Metrics()
         self.streams = Streams()
+        self._name = uuid4().int
+        self._requests = count()
+
+    def next_correlation(self) -> str:
+        """An id like no other's, for a request that brought none: the process's own, counted on."""
+        return f"{(self._name + next(self._requests)) % (1 << 128):032x}"
 
     @cached_property
     def description(self) -> bytes:

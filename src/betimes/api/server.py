@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 from starlette.applications import Starlette
@@ -38,8 +37,8 @@ from betimes.core.canonical import fingerprint
 from betimes.core.errors import Invalid
 from betimes.core.streams import checked_stream
 from betimes.services.caller import Caller
+from betimes.services.identities import KEY_PREFIX, Identities
 from betimes.services.scopes import allows
-from betimes.services.tenants import KEY_PREFIX, identify
 
 DEPLOYMENT_TENANT = "*"
 CORRELATION_CHARS_MAX = 128
@@ -52,6 +51,7 @@ class Guard:
     def __init__(self, application: Application, *, dev: bool) -> None:
         self._application = application
         self._dev = dev
+        self._identities = Identities()
 
     async def caller(self, request: Request, route: Route, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
         """The caller, its scopes and its key's id; or 401, 403."""
@@ -64,8 +64,9 @@ class Guard:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if route.own_proof and not token.strip().startswith(KEY_PREFIX):
             return Caller("", "", correlation, ()), (), ""
-        engine = self._application.engine
-        known = await identify(engine, token.strip(), await engine.store.now()) if kind.lower() == "bearer" else None
+        known = None
+        if kind.lower() == "bearer":
+            known = await self._identities.of(self._application.engine, token.strip())
         if known is None:
             raise HttpProblem(401, "UNAUTHENTICATED", NO_KEY, headers=CHALLENGE)
         if route.scope != ANY_KEY and not allows(known.scopes, route.scope):
@@ -97,7 +98,7 @@ def _endpoint(
 ) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
         arrived_s = perf_counter()
-        correlation = request.headers.get("x-correlation-id") or uuid4().hex
+        correlation = request.headers.get("x-correlation-id") or process.next_correlation()
         route = routes["GET" if request.method == "HEAD" else request.method]
         try:
             if len(correlation) > CORRELATION_CHARS_MAX:

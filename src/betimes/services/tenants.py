@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from base64 import b64encode
 from datetime import datetime
-from hashlib import sha256
-from hmac import compare_digest
 from secrets import token_bytes, token_hex
 from typing import Annotated, Any
 
 import msgspec
 
 from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused, VersionMismatch
-from betimes.core.instants import Instant
 from betimes.core.segments import Recorded
 from betimes.domains.tenant.model import (
     DEPLOYMENT,
@@ -25,12 +22,11 @@ from betimes.domains.tenant.model import (
     TenantState,
     tenant_stream,
 )
-from betimes.engine.engine import Engine
 from betimes.services.caller import Service
+from betimes.services.identities import KEY_PREFIX, digest_of
 from betimes.services.moments import Moment, instant, moment
 from betimes.services.scopes import Scope
 
-KEY_PREFIX = "bt_"
 OverlapSeconds = Annotated[int, msgspec.Meta(ge=0, le=604_800)]
 
 
@@ -96,47 +92,6 @@ class PolicyCheck(msgspec.Struct, frozen=True):
     warnings: list[Problem]
     fingerprint: str | None
     changes: list[Change]
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """Whose key a request carries."""
-
-    tenant: str
-    key_id: str
-    name: str
-    scopes: tuple[str, ...]
-    expires_at: Instant | None
-
-
-async def identify(engine: Engine, token: str, now: Instant) -> Identity | None:
-    """Who is behind `bt_<id>_<secret>`; nobody if the key is unknown, expired or revoked."""
-    if not token.startswith(KEY_PREFIX):
-        return None
-    key_id, _, secret = token.removeprefix(KEY_PREFIX).rpartition("_")
-    tenant = key_id.rpartition("~")[0]
-    if not tenant or not secret:
-        return None
-    stream = tenant_stream(tenant)
-    row = (await engine.store.load([stream])).get(stream)
-    state: TenantState | None = row and engine.kinds.of(stream).state(stream, row.schema, row.state)
-    key = state.keys.get(key_id) if state else None
-    if key is None or not _is_live(key, digest_of(secret), now):
-        return None
-    return Identity(tenant, key_id, key.name, key.scopes, key.expires_at)
-
-
-def digest_of(secret: str) -> str:
-    """Secrets are 32 random bytes, so a plain digest hides them as well as a slow one."""
-    return sha256(secret.encode()).hexdigest()
-
-
-def _is_live(key: ApiKey, digest: str, now: Instant) -> bool:
-    if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
-        return False
-    if compare_digest(key.secret_digest, digest):
-        return True
-    previous_lives = key.previous_expires_at is not None and key.previous_expires_at > now
-    return previous_lives and compare_digest(key.previous_digest, digest)
 
 
 def fresh_webhook_secret() -> str:
