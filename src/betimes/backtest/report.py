@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -253,8 +254,10 @@ def _flips(after: Tally) -> list[FlipLine]:
 
 
 def _affected(after: Tally) -> list[Affected]:
-    most = sorted(after.subjects.items(), key=lambda item: (-item[1], item[0]))[:AFFECTED_MAX]
-    return [Affected(*_three(name), count) for name, count in most]
+    """People, accounts and the like; a run is somebody's, whose own answers are counted."""
+    most = sorted(after.subjects.items(), key=lambda item: (-item[1], item[0]))
+    lines = (Affected(*_three(name), count) for name, count in most)
+    return [*islice((line for line in lines if line.kind != "run"), AFFECTED_MAX)]
 
 
 def _nights(before: Tally, after: Tally) -> list[Nights]:

@@ -24,6 +24,7 @@ COMMANDS = {
     "sweep": ("passes:sweep", "Let every score that is due decay."),
     "key": ("keys:app", "API keys."),
     "policy": ("policy:app", "The policy in force: show, check, apply."),
+    "backtest": ("backtest:backtest", "Say what other policies would have changed in the recorded traffic."),
     "schedule": ("schedules:app", "Schedules."),
     "sensor": ("sensors:app", "Sensors."),
     "intent": ("intents:app", "Intents."),

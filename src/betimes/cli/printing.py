@@ -6,7 +6,7 @@ Answers go to standard output, everything else (progress, errors) to standard er
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Protocol
@@ -30,18 +30,18 @@ def show(value: Any, *, json: bool, columns: Sequence[str] = (), empty: str = "n
         return
     plain = msgspec.to_builtins(value, builtin_types=(datetime,))
     if isinstance(plain, Mapping) and isinstance(plain.get("items"), list):
-        _print(_table(plain["items"], columns) if plain["items"] else empty)
+        put(_table(plain["items"], columns) if plain["items"] else empty)
         if cursor := plain.get("next_cursor"):
-            _print(f"There is more: --cursor {cursor}")
+            put(f"There is more: --cursor {cursor}")
     elif isinstance(plain, Mapping):
-        _print(_fields(plain))
+        put(_fields(plain))
     else:
-        _print(str(plain))
+        put(str(plain))
 
 
 def say(text: str) -> None:
     """A sentence on standard output."""
-    _print(text)
+    put(text)
 
 
 def _table(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Any:
@@ -83,7 +83,7 @@ def _cell(value: Any) -> str:
             return escape(_encoder.encode(value).decode())
 
 
-def _print(what: Any) -> None:
+def put(what: Any) -> None:
     """Folded to a terminal's width; whole when it goes anywhere else."""
     from rich.console import Console
 
@@ -130,6 +130,30 @@ class Bar(Protocol):
     """Told how far something is."""
 
     def __call__(self, done: int, note: str = "") -> None: ...
+
+
+@contextmanager
+def shares(what: str, *, json: bool) -> Iterator[Callable[[float], None]]:
+    """A bar on standard error that is told which share is done, when a person is there to see it."""
+    if json or not sys.stderr.isatty():
+        yield lambda share: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=1.0)
+        yield lambda share: bars.update(task, completed=share)
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
+    from betimes.backtest.plan import Plan
+    from betimes.backtest.report import BacktestReport
     from betimes.engine.engine import Engine, TickResult
     from betimes.services.caller import Caller
     from betimes.services.tenancy import Tenancy
@@ -50,6 +52,10 @@ class Application(Protocol):
     async def tick(self, *, limit: int = ..., max_s: float = ..., tenant: str | None = ...) -> TickResult: ...
 
     async def apply_policy(self, policy: Mapping[str, Any], *, actor: str = ...) -> str: ...
+
+    async def backtest(
+        self, plan: Plan, *, jobs: int | None = ..., progress: Callable[[float], None] | None = ...
+    ) -> BacktestReport: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,61 @@
+"""From what somebody asks to a plan that can run: what is swept when no policy is named, and all refusals first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from betimes.backtest.plan import Plan, Sweep, planned
+from betimes.core.errors import Invalid, PolicyInvalid
+from betimes.core.instants import Instant
+from betimes.core.policies import Body
+from betimes.domains.catalogue import DOMAINS
+from betimes.domains.tenant.model import DEPLOYMENT, TenantState, tenant_stream
+from betimes.engine.engine import Engine
+
+
+async def asked(
+    engine: Engine,
+    policies: Mapping[str, Body],
+    *,
+    sweep: Sweep = (),
+    overrides_of: str | None = None,
+    since: str | Instant | None = None,
+    until: str | Instant | None = None,
+    tenant: str | None = None,
+    domain: str | None = None,
+    samples_max: int = 100,
+) -> Plan:
+    """A checked plan. Policies are the deployment's or, with `overrides_of`, a tenant's overrides on top of that."""
+    if not policies and not sweep:
+        raise Invalid("a backtest needs a policy to try, or a setting to sweep", (("policy", "or sweep"),))
+    deployment = await in_force(engine, None)
+    current = deployment if overrides_of is None else await in_force(engine, overrides_of)
+    plan = planned(
+        policies, sweep=sweep, current=current, overrides_of=overrides_of, since=since, until=until, tenant=tenant,
+        domain=domain, samples_max=samples_max,
+    )  # fmt: skip
+    plan.check(engine.book, tuple(DOMAINS))
+    if overrides_of is not None:
+        _check_on_top(engine, deployment, plan)
+    return plan
+
+
+async def in_force(engine: Engine, tenant: str | None) -> dict[str, Any]:
+    """The deployment's policy as it was put in force, or a tenant's overrides."""
+    stream = DEPLOYMENT if tenant is None else tenant_stream(tenant)
+    row = (await engine.store.load([stream])).get(stream)
+    state: TenantState | None = row and engine.kinds.of(stream).state(stream, row.schema, row.state)
+    return dict(state.policy) if state else {}
+
+
+def _check_on_top(engine: Engine, deployment: Body, plan: Plan) -> None:
+    """Overrides that work alone may not work on what is beneath them."""
+    for candidate in plan.candidates:
+        try:
+            engine.book.effective(deployment, candidate.policy)
+        except PolicyInvalid as error:
+            if len(plan.candidates) == 1:
+                raise
+            found = tuple((f"{candidate.name}: {path}", message) for path, message in error.problems)
+            raise PolicyInvalid(f"{candidate.name}: {error}", found) from error
