@@ -2,6 +2,8 @@
 
 python -m tests.soak --minutes 60 --first 100000
 python -m tests.soak --minutes 60 --crashes         real processes, killed at random, instead
+python -m tests.soak --minutes 60 --storm           a million messages at one sensor, three in ten again, on SQLite
+python -m tests.soak --suspended                    a controller suspended for a minute
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import count
 
 from betimes.testing.simulator.running import Outcome, simulate
+from tests.automation.storm import soak_storm
+from tests.automation.suspending import soak_suspended
 from tests.crash.soak import soak_crashes
 
 CHUNK = 50
@@ -39,7 +43,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--first", type=int, default=10_000, help="the first seed")
     parser.add_argument("--crashes", action="store_true", help="kill real processes instead")
+    parser.add_argument("--storm", action="store_true", help="a storm of messages instead, for at most so long")
+    parser.add_argument("--messages", type=int, default=1_000_000, help="of the storm")
+    parser.add_argument("--suspended", action="store_true", help="suspend a controller for a minute instead")
     options = parser.parse_args()
+    if options.storm:
+        return min(soak_storm(options.messages, options.minutes), 1)
+    if options.suspended:
+        return min(soak_suspended(), 1)
     if options.crashes:
         soak_crashes(options.minutes, options.first)
         return 0
