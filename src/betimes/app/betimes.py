@@ -4,8 +4,9 @@
         await bt.runs.trigger(…)
 
 It opens the store, puts the configured policy and what was declared in Python in force, and, unless `workers=False`,
-rings alarms, carries out effects and works off intents until it is closed. `for_caller` gives the same services to
-another tenant. Under a virtual clock nothing happens in the background: what is due is done by `tick` and `advance`.
+rings alarms, carries out effects, works off intents and sweeps scores by the hour until it is closed. `for_caller`
+gives the same services to another tenant. Under a virtual clock nothing happens in the background: what is due is done
+by `tick` and `advance`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from secrets import token_hex
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -47,6 +48,7 @@ from betimes.engine.jobs import Submission
 from betimes.engine.reports import Reporter, log_report
 from betimes.engine.settings import EngineSettings
 from betimes.services.caller import Caller
+from betimes.services.hourly_sweep import HourlySweep, SweepSettings
 from betimes.services.intent_worker import IntentWorker
 from betimes.services.intents import Intents
 from betimes.services.notifications import Notifications
@@ -70,6 +72,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     channels: ChannelSettings = DEVELOPMENT_CHANNELS
     """Where messages go; without any, into the log."""
     webhooks: WebhookSettings = WebhookSettings()
+    sweep: SweepSettings = SweepSettings()
     engine: EngineSettings = EngineSettings()
 
 
@@ -196,16 +199,23 @@ class Betimes:
         return []
 
     def start_workers(self) -> None:
-        """Ring alarms, carry out effects and work off intents in the background."""
+        """Ring alarms, carry out effects, work off intents and sweep scores in the background."""
         self.engine.start_workers()
-        working = asyncio.create_task(self.intent_worker().run())
-        self._closing.push_async_callback(_cancelled, working)
+        self._run(self.intent_worker().run())
+        if self.settings.sweep.enabled:
+            self._run(self.hourly_sweep().run())
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        self._closing.push_async_callback(_cancelled, asyncio.create_task(work))
 
     def intent_worker(self, tenant: str | None = None) -> IntentWorker:
         return IntentWorker(
             self.engine, name=self.name, sources=self.declared.sources, handlers=self._handlers.functions,
             tenant=tenant, report=self._report,
         )  # fmt: skip
+
+    def hourly_sweep(self, tenant: str | None = None) -> HourlySweep:
+        return HourlySweep(self.engine, self.settings.sweep, tenant=tenant, report=self._report)
 
     async def close(self) -> None:
         """Finish what was accepted, stop, and let everything go."""
@@ -274,8 +284,10 @@ class Betimes:
         tenant: str | None = None,
         kinds: tuple[str, ...] | None = None,
     ) -> TickResult:
-        """One bounded pass over alarms, effects and due intents; says what is still due."""
-        return await one_pass(self.engine, self.intent_worker(tenant), limit, max_s, tenant, kinds)
+        """One bounded pass over alarms, effects, due intents and the hour's sweep; says what is still due."""
+        return await one_pass(
+            self.engine, self.intent_worker(tenant), self.hourly_sweep(tenant), limit, max_s, tenant, kinds
+        )  # fmt: skip
 
     async def backtest(
         self, plan: Plan, *, jobs: int | None = None, progress: Callable[[float], None] | None = None

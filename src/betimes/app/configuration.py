@@ -30,6 +30,7 @@ from betimes.domains.catalogue import SECTIONS
 from betimes.effects.channels import AppriseChannel, ChannelSettings, LogChannel, WebhookChannel
 from betimes.effects.settings import WebhookSettings
 from betimes.engine.settings import EngineSettings
+from betimes.services.hourly_sweep import SweepSettings
 
 DEFAULT_DB = "sqlite:///betimes.db"
 FILES = ("betimes.toml", "betimes.yaml", "betimes.yml")
@@ -78,6 +79,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """How people are reached, by name; without any, messages go into the log."""
     tenants: dict[str, TenantSettings] = {}
     webhooks: WebhookSettings = WebhookSettings()
+    sweep: SweepSettings = SweepSettings()
     engine: EngineSettings = EngineSettings()
     policy: dict[str, Any] | None = None
     """The deployment's policy; left out, what is in force stays."""
@@ -86,7 +88,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def settings(self) -> Settings:
         """What `Betimes` is set up with."""
         webhooks = loopback_allowed(self.webhooks) if self.server.dev else self.webhooks
-        return Settings(channels=self._channels, webhooks=webhooks, engine=self.engine)
+        return Settings(channels=self._channels, webhooks=webhooks, sweep=self.sweep, engine=self.engine)
 
     @property
     def _channels(self) -> ChannelSettings:

@@ -16,7 +16,7 @@ from betimes.cli.wiring import Told
 from betimes.core.instants import render
 from betimes.engine.replay import verify
 from betimes.services.runs_views import TriggerRequest
-from betimes.services.schedules import hourly_sweep, schedule_request
+from betimes.services.schedules import schedule_request
 from betimes.services.scores import Interaction, NewScore
 from betimes.testing.clock import VirtualClock
 
@@ -144,7 +144,6 @@ async def _wish(bt: Betimes, prices: dict[str, Decimal]) -> AsyncIterator[Told]:
 async def _fading(bt: Betimes) -> AsyncIterator[Told]:
     """A score nobody tends."""
     scene = "Scores: a plant that is not watered"
-    await bt.schedules.put("hourly-sweep", hourly_sweep())
     await bt.scores.create(NewScore(user_id="fern", score=Decimal(60)))
     await bt.scores.interact("fern", Interaction(type="text"))
     for days in (0, 1, 2, 2, 2):

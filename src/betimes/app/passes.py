@@ -9,35 +9,48 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from betimes.core.instants import Instant, earliest
+from betimes.domains.scores.model import KIND
 from betimes.engine.engine import Engine, TickResult
+from betimes.services.hourly_sweep import HourlySweep
 from betimes.services.intent_worker import IntentWorker
 from betimes.testing.clock import VirtualClock
 
 INTENTS_MAX = 200
 """Intents one pass works off."""
+MIN_S = 0.1
+"""Time every part of a pass has, whatever those before it took."""
 
 
 async def one_pass(
     engine: Engine,
     intents: IntentWorker,
+    sweep: HourlySweep,
     limit: int,
     max_s: float,
     tenant: str | None,
     kinds: tuple[str, ...] | None = None,
 ) -> TickResult:
-    """Due intents, then alarms (of these kinds, if given) and effects; says what is still due of all of them.
+    """Due intents, the hour's sweep, then alarms and effects, of these kinds if given; says what is still due.
 
-    `intents` works for the same tenant, or for all.
+    `intents` and `sweep` work for the same tenant, or for all.
     """
-    if kinds is not None and "intent" not in kinds:
-        return await engine.tick(limit=limit, max_s=max_s, tenant=tenant, kinds=kinds)
-    ends = await intents.once(min(limit, INTENTS_MAX))
-    done = await engine.tick(limit=limit, max_s=max_s, tenant=tenant, kinds=kinds)
-    fired = Counter(done.fired) + Counter({"intent": ends.total()})
-    due_at = await engine.store.next_due("due", ["intent"], tenant=tenant)
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + max_s
+    fired: Counter[str] = Counter()
+    due_at: Instant | None = None
+    complete = True
+    if kinds is None or "intent" in kinds:
+        fired["intent"] = (await intents.once(min(limit, INTENTS_MAX))).total()
+    if kinds is None or KIND in kinds:
+        swept = await sweep.once(limit, max_s)
+        fired[KIND], complete = swept.decayed + swept.skipped, swept.complete
+        due_at = await sweep.next_at() if complete else await engine.store.now()
+    done = await engine.tick(limit=limit, max_s=max(MIN_S, ends_s - loop.time()), tenant=tenant, kinds=kinds)
+    if kinds is None or "intent" in kinds:
+        due_at = earliest(due_at, await engine.store.next_due("due", ["intent"], tenant=tenant))
     return msgspec.structs.replace(
-        done, fired=dict(fired), next_due_at=earliest(done.next_due_at, due_at),
-        complete=done.complete and (due_at is None or due_at > done.now),
+        done, fired=dict(Counter(done.fired) + fired), next_due_at=earliest(done.next_due_at, due_at),
+        complete=done.complete and complete and (due_at is None or due_at > done.now),
     )  # fmt: skip
 
 
@@ -51,7 +64,7 @@ async def advanced(
     effects: Counter[str] = Counter()
     sends = 0
     while True:
-        done = await tick(max(0.1, until_s - loop.time()))
+        done = await tick(max(MIN_S, until_s - loop.time()))
         fired.update(done.fired)
         effects.update(done.effects)
         sends += done.sends

@@ -42,7 +42,6 @@ from betimes.domains.automation.model import (
     tick_id_of,
 )
 from betimes.domains.automation.zones import zone
-from betimes.domains.targets import SweepTarget
 from betimes.engine.store import StreamQuery
 from betimes.services.automation_views import (
     SCHEDULE_READ_ONLY,
@@ -74,11 +73,6 @@ _FROM_MAX = instant(moment(0).replace(year=9_000))
 def schedule_request(body: Mapping[str, Any]) -> ScheduleRequest:
     """The definition in a body that came over a wire."""
     return request_of(body, ScheduleRequest, SCHEDULE_READ_ONLY)
-
-
-def hourly_sweep() -> ScheduleRequest:
-    """The built-in schedule that decays every score that is due, every hour."""
-    return ScheduleRequest(schedule_id="hourly-sweep", cron="0 * * * *", target=SweepTarget())
 
 
 class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):

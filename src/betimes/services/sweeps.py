@@ -100,13 +100,18 @@ class Sweeps(Service):
         batch: int | None = None,
         progress: Progress | None = None,
         unbounded: bool = False,
+        until_at: Instant | None = None,
     ) -> SweepResult:
-        """Decay what is due. `progress` is told after every batch; `unbounded` ignores the time limit."""
+        """Decay what is due, now or by an instant that has passed (`until_at`).
+
+        `progress` is told after every batch; `unbounded` ignores the time limit.
+        """
         request = request or SweepRequest()
         size = min(batch or self.engine.settings.batch_max, self.engine.settings.batch_max)
         loop = asyncio.get_running_loop()
         ends_s = None if unbounded else loop.time() + request.max_s
-        until_at = await self.engine.store.now()
+        now = await self.engine.store.now()
+        until_at = now if until_at is None else min(until_at, now)
         count, tell = _Count(), progress or (lambda result: None)
         while ends_s is None or loop.time() < ends_s:
             room = size if request.limit is None else min(size, request.limit - count.taken)
