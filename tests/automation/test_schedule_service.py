@@ -17,7 +17,7 @@ from betimes.domains.automation.zones import TZDATA_VERSION
 from betimes.engine.calls import GiveUp
 from betimes.engine.replay import verify
 from betimes.services.automation_views import BackfillRequest, PreviewRequest, Tick
-from betimes.services.schedules import hourly_sweep, schedule_request
+from betimes.services.schedules import schedule_request
 from tests.automation.worlds import HANDLER, Automation, automation_world
 from tests.stores.backends import Backend
 
@@ -338,13 +338,15 @@ async def test_a_tick_backfilled_before_it_was_rung_is_not_fired_again(backend: 
         assert len({tick.tick_id for tick in fired}) == len(fired) == 2
 
 
-async def test_the_hourly_sweep_is_a_schedule(backend: Backend, tmp_path: Path) -> None:
+async def test_a_schedule_may_sweep_at_other_times(backend: Backend, tmp_path: Path) -> None:
     swept: list[EffectCall] = []
 
     async def sweep(call: EffectCall) -> None:
         swept.append(call)
 
     async with automation_world(backend, tmp_path, executors={"sweep": sweep}) as world:
-        await world.schedules.create(hourly_sweep())
+        await world.schedules.create(
+            schedule_request({"schedule_id": "sweep", "cron": "0 * * * *", "target": {"kind": "sweep"}})
+        )
         await world.go(3_600)
         assert len(swept) == 1
