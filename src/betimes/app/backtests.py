@@ -1,23 +1,144 @@
-"""Backtests of an open application."""
+"""Backtests of an open application: in this process, or in as many as there are cores.
+
+A process reads the whole ledger and rehearses its own part of the streams. They talk over standard input and output, so
+that a backtest can be started from any program, one with its own event loop or threads included.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from betimes.backtest.links import Parts, entangled_tenants, parted, surveyed
+from betimes.backtest.lockstep import PartResult
 from betimes.backtest.plan import Plan
-from betimes.backtest.report import BacktestReport
-from betimes.backtest.running import backtest
+from betimes.backtest.reading import last_seq
+from betimes.backtest.report import BacktestReport, reported
+from betimes.backtest.running import rehearsed
+from betimes.core.errors import BetimesError, Fault, Refused
+from betimes.domains.catalogue import DOMAINS
+from betimes.engine.settings import EngineSettings
 
 if TYPE_CHECKING:
     from betimes.app.betimes import Betimes
 
+SPLIT_FROM = 20_000
+"""Segments from which on it is worth starting processes, unless a number of them is asked for."""
+LINE_MAX = 256 * 1024 * 1024
+"""Bytes of one result."""
+WHOLE_AGAIN_MAX = 100
+"""How often tenants may be found to hang together after all."""
+Progress = Callable[[float], None]
 
-async def backtested(
-    bt: Betimes, plan: Plan, jobs: int | None, progress: Callable[[float], None] | None
-) -> BacktestReport:
+
+class Task(msgspec.Struct, frozen=True):
+    """What a process is told."""
+
+    url: str
+    plan: Plan
+    parts: Parts
+    part: int
+    settings: EngineSettings
+
+
+class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a process says, a line at a time."""
+
+    progress: float = 0.0
+    result: PartResult | None = None
+    entangled: str = ""
+    refused: tuple[str, str] | None = None
+    """Reason and message."""
+
+
+_said = msgspec.json.Decoder(Said)
+
+
+async def backtested(bt: Betimes, plan: Plan, jobs: int | None, progress: Progress | None) -> BacktestReport:
     """Rehearse the recorded traffic under every candidate of the plan."""
+    engine, tell = bt.engine, progress or (lambda share: None)
+    plan.check(engine.book, tuple(DOMAINS))
+    count = await _processes(bt, jobs)
+    if count == 1:
+        result = await rehearsed(engine.store, engine.kinds, engine.book, engine.settings, plan, progress=tell)
+        return reported(plan, [_as_sent(result)], engine.kinds)
+    return reported(plan, await _in_parts(bt, plan, count, tell), engine.kinds)
+
+
+async def _processes(bt: Betimes, jobs: int | None) -> int:
+    if bt.url.startswith("memory:"):
+        return 1
+    if jobs is not None:
+        return max(jobs, 1)
+    return len(os.sched_getaffinity(0)) if await last_seq(bt.engine.store) >= SPLIT_FROM else 1
+
+
+def _as_sent(result: PartResult) -> PartResult:
+    """As it would come from another process, so that the number of processes makes no difference."""
+    return msgspec.json.decode(msgspec.json.encode(result), type=PartResult)
+
+
+async def _in_parts(bt: Betimes, plan: Plan, count: int, progress: Progress) -> Sequence[PartResult]:
     engine = bt.engine
-    return await backtest(
-        engine.store, engine.kinds, engine.book, engine.settings, plan, progress=progress or (lambda share: None)
+    links = await surveyed(engine.store, engine.kinds, plan)
+    whole: set[str] = set()
+    for _ in range(WHOLE_AGAIN_MAX):
+        parts = parted(links, count, whole)
+        tasks = [Task(bt.url, plan, parts, part, engine.settings) for part in range(count)]
+        results, entangled = await _rehearsed_together(tasks, progress)
+        entangled |= entangled_tenants(results)
+        if not entangled:
+            return results
+        whole |= entangled
+    raise Fault("the streams of the tenants could not be told apart; run it with jobs=1")
+
+
+async def _rehearsed_together(tasks: Sequence[Task], progress: Progress) -> tuple[list[PartResult], set[str]]:
+    shares = [0.0] * len(tasks)
+
+    def gone_on(part: int, share: float) -> None:
+        shares[part] = share
+        progress(sum(shares) / len(shares))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(_rehearsed_apart(task, gone_on)) for task in tasks]
+    except* BetimesError as failed:
+        raise failed.exceptions[0] from None
+    said = [one.result() for one in running]
+    return [one.result for one in said if one.result], {one.entangled for one in said if one.entangled}
+
+
+async def _rehearsed_apart(task: Task, progress: Callable[[int, float], None]) -> Said:
+    """Start a process for one part and wait for what it says at the end."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "betimes.app.backtest_part", stdin=PIPE, stdout=PIPE, limit=LINE_MAX
     )
+    try:
+        return await _heard(process, task, progress)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def _heard(process: Process, task: Task, progress: Callable[[int, float], None]) -> Said:
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(msgspec.json.encode(task))
+    await process.stdin.drain()
+    process.stdin.close()
+    async for line in process.stdout:
+        said = _said.decode(line)
+        if said.refused:
+            raise Refused(*said.refused)
+        if said.result or said.entangled:
+            return said
+        progress(task.part, said.progress)
+    raise Fault(f"the process that rehearsed part {task.part} ended without an answer (exit {await process.wait()})")

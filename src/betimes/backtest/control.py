@@ -1,7 +1,7 @@
 """The control: whether the recorded policy, rehearsed, decides what the ledger says it decided.
 
-Segments are matched by stream and version. A wake that rang late was decided a little later than it is rehearsed, so
-instants inside its events may differ while its verdict is the same; both are counted.
+Segments are matched by stream and version; verdicts by their answer, reasons and instant, and whole segments to the
+byte.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ class ControlCheck:
             self._rehearsed[name] = said
         else:
             self._hold(name, recorded, said)
+
+    def has(self, segment: Segment) -> bool:
+        """Whether the control has come to this segment already."""
+        return (segment.stream, segment.version) in self._rehearsed
 
     def finish(self) -> None:
         """What was recorded and never rehearsed is a difference; what is rehearsed and not yet recorded is not."""

@@ -2,7 +2,8 @@
 
 Each world starts from the streams as the ledger has them when the window begins. Then every recorded command from
 outside is given to all of them at its own instant, after each has rung its own alarms up to it. Recorded wakes and
-commands between streams are not repeated: every world has its own.
+commands between streams are not repeated: every world has its own. Of a recorded wake one thing is taken: how late it
+was. The same alarm of the same stream rings as late in the other worlds; any other rings on time.
 
 The world under the recorded policy is the control. What it decides is held against the ledger, segment by segment; what
 the others decide is held against it, question by question: the same outside command, or the same key where one stream
@@ -79,6 +80,7 @@ class World:
         self.rehearsal = Rehearsal(
             lockstep.kinds, PoliciesInForce(lockstep.book), lockstep.settings, told=self._told, swept=SWEPT,
             call=self.calls.made if candidate else recorded.made, first=lockstep.first_look,
+            is_late=lockstep.is_rung_by_record if candidate else _always,
         )  # fmt: skip
         self._watch = Watch(self.tally, self.rehearsal.state)
         self._current: Job | None = None
@@ -111,7 +113,7 @@ class World:
         """The world's answer to a command."""
         self._current, self._own, self.reply = job, None, None
         try:
-            recorded = self.rehearsal.submit(job)
+            recorded = self.rehearsal.decide(job)
         except BetimesError as error:
             reason = error.reason if isinstance(error, Refused) else error.code
             bump(self.tally.refused, reason)
@@ -132,6 +134,10 @@ class World:
         if self._lockstep.reports(step.stream):
             self._watch.saw(step, answer)
         self._lockstep.stepped(self, step, answer)
+
+
+def _always(stream: StreamId, at: Instant) -> bool:
+    return True
 
 
 def _policy_stream(candidate: Candidate) -> StreamId:
@@ -166,6 +172,8 @@ class Lockstep:
         self._begun = False
         self.control = World(self, None)
         self.others = [World(self, candidate) for candidate in plan.candidates]
+        self._worlds = (self.control, *self.others)
+        self._at: Instant | None = None
         self._check = ControlCheck()
         self._asked: list[dict[KeyId, Question]] = [{} for _ in plan.candidates]
         self._places = {id(world): place for place, world in enumerate(self.others)}
@@ -178,6 +186,10 @@ class Lockstep:
 
     def reports(self, stream: StreamId) -> bool:
         return self._plan.domain is None or DOMAIN_OF.get(stream.kind) == self._plan.domain
+
+    def has_written(self, stream: StreamId) -> bool:
+        """Whether any world has written to a stream."""
+        return any(world.rehearsal.version(stream) > 0 for world in self._worlds)
 
     # -- reading
 
@@ -204,7 +216,7 @@ class Lockstep:
 
     def _begin(self, at: Instant) -> None:
         self._begun = True
-        for world in (self.control, *self.others):
+        for world in self._worlds:
             world.begin(self._base, self._keys, at)
         self._base_versions = {stream: replayed.version for stream, replayed in self._base.items()}
         self._base.clear()
@@ -215,15 +227,33 @@ class Lockstep:
         result.segments += 1
         result.first_at = segment.at if result.first_at is None else result.first_at
         result.last_at = segment.at
-        for world in (self.control, *self.others):
-            world.rehearsal.advance_to(segment.at)
         role = role_of(segment)
+        if segment.at != self._at:
+            self._settle_down()
+        elif role == "caused":
+            self._settle_until(segment)
+        self._at = segment.at
+        for world in self._worlds:
+            world.rehearsal.advance_to(segment.at)
         if role == "outside" or (role == "caused" and self._began_before(segment)):
             self._outside(segment)
         elif role == "settled":
             self._settled(segment)
+        elif role == "wake":
+            self._wake(segment.stream)
         if role != "beside" and segment.stream.kind != "tenant":
             self._check.recorded(segment)
+
+    def _settle_down(self) -> None:
+        """Time goes on: nothing that was sent waits any longer."""
+        for world in self._worlds:
+            world.rehearsal.settle_down()
+
+    def _settle_until(self, segment: Segment) -> None:
+        """What came in one batch was decided before anything it sent, and that before anything sent by it."""
+        while not self._check.has(segment) and self.control.rehearsal.settle_once():
+            for world in self.others:
+                world.rehearsal.settle_once()
 
     def _began_before(self, segment: Segment) -> bool:
         """Whether what caused it lies before the window, so that no world will cause it."""
@@ -233,6 +263,18 @@ class Lockstep:
     def _command(self, segment: Segment) -> Command:
         assert segment.command is not None
         return self.kinds.of(segment.stream).command(segment.command, segment.handle)
+
+    # -- alarms
+
+    def is_rung_by_record(self, stream: StreamId, at: Instant) -> bool:
+        """Whether the recorded world has the same alarm, so that it is known how late it rang."""
+        return self.control.rehearsal.alarm_at(stream) == at
+
+    def _wake(self, stream: StreamId) -> None:
+        at = self.control.rehearsal.alarm_at(stream)
+        same = [world for world in self.others if world.rehearsal.alarm_at(stream) == at]
+        for world in (self.control, *same):
+            world.rehearsal.ring(stream)
 
     # -- what came from outside
 
@@ -299,6 +341,8 @@ class Lockstep:
         """A world has decided something."""
         if world is self.control:
             self._check.rehearsed(step)
+            for other in self.others:
+                other.rehearsal.release(step.stream)
         if step.job.cause and step.key and answer:
             places = range(len(self.others)) if world is self.control else (self._places[id(world)],)
             for place in places:
@@ -335,7 +379,8 @@ class Lockstep:
             raise pruned(self._chain.possible_from)
         if self._begun:
             ends_at = self._plan.until_at if self._plan.until_at is not None else self._result.last_at
-            for world in (self.control, *self.others):
+            self._settle_down()
+            for world in self._worlds:
                 world.rehearsal.advance_to(ends_at or 0)
             for place, world in enumerate(self.others):
                 for key, asked in self._asked[place].items():

@@ -21,6 +21,7 @@ from betimes.engine.store import PAGE_MAX, LedgerQuery, Store
 Role: TypeAlias = Literal["outside", "wake", "settled", "caused", "beside"]
 _WAKE = '{"type":"Wake"}'
 _SETTLED = '{"type":"Settled"'
+_RECONSIDER = '{"type":"Reconsider"'
 
 
 async def pages(store: Store, tenant: str | None, until_at: Instant | None = None) -> AsyncIterator[list[Segment]]:
@@ -60,6 +61,8 @@ def role_of(segment: Segment) -> Role:
         return "wake"
     if command.startswith(_SETTLED):
         return "settled"
+    if command.startswith(_RECONSIDER):  # asked of one stream after another by a worker, at its own pace
+        return "outside"
     return "caused" if segment.cause else "outside"
 
 
@@ -87,15 +90,16 @@ class Chain:
         version, digest = self._last.get(segment.stream, (0, GENESIS))
         checkpoint = checkpoint_of(segment)
         if checkpoint and version == 0:
-            self._pruned(segment)
+            self.note_pruned(segment)
         elif segment.version != version + 1 or segment.prev != digest:
             raise unsound(segment, f"it does not follow version {version}; segments are missing or were changed")
         if segment_digest(segment) != segment.digest:
             raise unsound(segment, "its digest does not fit its content; a column was changed")
         self._last[segment.stream] = (segment.version, segment.prev if checkpoint else segment.digest)
 
-    def _pruned(self, segment: Segment) -> None:
-        if self._since_at is None or segment.at >= self._since_at:
+    def note_pruned(self, segment: Segment) -> None:
+        """Remember from when on a backtest is possible, if this segment stands for history inside the window."""
+        if checkpoint_of(segment) and (self._since_at is None or segment.at >= self._since_at):
             self.possible_from = max(self.possible_from or 0, segment.at + 1)
 
 

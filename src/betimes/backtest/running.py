@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from betimes.backtest.links import Lookout
 from betimes.backtest.lockstep import Lockstep, PartResult
 from betimes.backtest.plan import Plan
 from betimes.backtest.reading import last_seq, pages
 from betimes.backtest.report import BacktestReport, reported
 from betimes.core.policies import PolicyBook
-from betimes.core.streams import StreamId
 from betimes.domains.catalogue import DOMAINS
 from betimes.engine.kinds import Kinds
 from betimes.engine.settings import EngineSettings
@@ -31,19 +31,16 @@ async def backtest(
 
 
 async def rehearsed(
-    store: Store,
-    kinds: Kinds,
-    book: PolicyBook,
-    settings: EngineSettings,
-    plan: Plan,
-    *,
-    is_mine: Callable[[StreamId], bool] = lambda stream: True,
-    first_look: Callable[[StreamId], None] = lambda stream: None,
-    progress: Progress = lambda share: None,
-) -> PartResult:
-    """Read the ledger once and rehearse one part of it."""
+    store: Store, kinds: Kinds, book: PolicyBook, settings: EngineSettings, plan: Plan, *,
+    lookout: Lookout | None = None, progress: Progress = lambda share: None,
+) -> PartResult:  # fmt: skip
+    """Read the ledger once and rehearse one part of it, or all."""
     end = await last_seq(store)
-    lockstep = Lockstep(kinds, book, settings, plan, is_mine=is_mine, first_look=first_look)
+    lockstep = (
+        Lockstep(kinds, book, settings, plan, is_mine=lookout.is_mine, first_look=lookout.first_look)
+        if lookout
+        else Lockstep(kinds, book, settings, plan)
+    )
     async for page in pages(store, plan.tenant, plan.until_at):
         for segment in page:
             if segment.seq <= end:
@@ -51,4 +48,7 @@ async def rehearsed(
         if page:
             progress(min(page[-1].seq / end, 1.0))
         await asyncio.sleep(0)
-    return lockstep.finish()
+    result = lockstep.finish()
+    if lookout:
+        result.looked_at = [(stream, lockstep.has_written(stream)) for stream in sorted(lookout.unknown)]
+    return result

@@ -100,16 +100,22 @@ class Rehearsal(Workspace):
         told: Callable[[Step], None],
         call: Callable[[EffectId, Call, Instant], Iterable[Job]],
         first: Callable[[StreamId], None] = lambda stream: None,
+        is_late: Callable[[StreamId, Instant], bool] = lambda stream, at: False,
         swept: frozenset[str] = frozenset(),
     ) -> None:
-        """`first` is told of every stream when it is first looked at; `swept`: kinds that `due` can be asked for."""
+        """`first` is told of every stream when it is first looked at; `swept`: kinds that `due` can be asked for.
+
+        An alarm that `is_late` does not ring by itself when it is due but waits for `ring` or `release`.
+        """
         self._here_now, self._moment = _Here(first), _Moment()
         super().__init__(self._moment, kinds=kinds, cache=self._here_now, policies=policies, settings=settings)
         self._told = told
+        self._is_late = is_late
+        self._late: dict[StreamId, Instant] = {}
         self._call = call
         self._alarms: list[tuple[Instant, StreamId]] = []
         self._due: dict[str, list[tuple[Instant, StreamId]]] = {kind: [] for kind in swept}
-        self._outbox: deque[tuple[EffectId, Send, str]] = deque()
+        self._outbox: list[tuple[EffectId, Send, str]] = []
         self._ends: deque[Job] = deque()
         self._expiring: deque[tuple[Instant, KeyId]] = deque()
         self._known: dict[KeyId, Recorded] = {}
@@ -142,9 +148,9 @@ class Rehearsal(Workspace):
         live = self._here(stream)
         return live.state if live else None
 
-    def streams(self) -> Iterable[StreamId]:
-        """All that are here, in order."""
-        return sorted({*self._lives, *self._here_now.given})
+    def version(self, stream: StreamId) -> int:
+        live = self._lives.get(stream)
+        return live.version if live else 0
 
     def due(self, kind: str, until_at: Instant, tenant: str) -> list[StreamId]:
         """Streams of a kind that can be swept and whose `due_at` has come."""
@@ -168,16 +174,36 @@ class Rehearsal(Workspace):
         self._moment.now = at
 
     def next_alarm_at(self) -> Instant | None:
+        """When the next alarm rings by itself."""
         while self._alarms:
             at, stream = self._alarms[0]
             live = self._here(stream)
             if live and live.alarm_at is not None and live.alarm_at <= at:
-                return at
+                if not self._is_late(stream, live.alarm_at):
+                    return at
+                self._late[stream] = at
             heappop(self._alarms)
         return None
 
+    def alarm_at(self, stream: StreamId) -> Instant | None:
+        live = self._here(stream)
+        return live.alarm_at if live else None
+
+    def release(self, stream: StreamId) -> None:
+        """Nobody will ring a late alarm any more: it rings by itself."""
+        at = self._late.pop(stream, None)
+        if at is not None:
+            heappush(self._alarms, (at, stream))
+
+    def ring(self, stream: StreamId) -> None:
+        """Ring the alarm of a stream now, if it is due."""
+        at = self.alarm_at(stream)
+        self._late.pop(stream, None)
+        if at is not None:
+            self._wake_up(stream, at)
+
     def advance_to(self, at: Instant) -> None:
-        """Ring everything that is due on the way, in order, and apply what it sends."""
+        """Ring everything that is due on the way and not late, in order, and apply what it sends."""
         while (alarm_at := self.next_alarm_at()) is not None and alarm_at <= at:
             self._moment.now = max(self._moment.now, alarm_at)
             self._ring_together()
@@ -186,15 +212,26 @@ class Rehearsal(Workspace):
         self._forget_keys()
 
     def _ring_together(self) -> None:
-        woken: dict[StreamId, None] = {}
+        woken: dict[StreamId, Instant] = {}
         while len(woken) < WAKES_AT_ONCE and (at := self.next_alarm_at()) is not None and at <= self._moment.now:
-            woken[heappop(self._alarms)[1]] = None
-        for stream in woken:
-            try:
-                self.decide(Job(stream, WAKE))
-            except BetimesError as error:
-                self._failed(error)
-                heappush(self._alarms, (self._moment.now + SNOOZE, stream))
+            woken[heappop(self._alarms)[1]] = at
+        for stream, at in woken.items():
+            self._wake_up(stream, at)
+
+    def _wake_up(self, stream: StreamId, at: Instant) -> None:
+        try:
+            self.decide(Job(stream, WAKE))
+        except BetimesError as error:
+            self._failed(error)
+            heappush(self._alarms, (self._moment.now + SNOOZE, stream))
+        else:
+            self._ring_again(stream, at)
+
+    def _ring_again(self, stream: StreamId, at: Instant) -> None:
+        """A stream that has more to do at the same instant is woken again."""
+        live = self._here(stream)
+        if live and live.alarm_at == at:
+            heappush(self._alarms, (at, stream))
 
     def _forget_keys(self) -> None:
         while self._expiring and self._expiring[0][0] <= self._moment.now:
@@ -202,15 +239,8 @@ class Rehearsal(Workspace):
 
     # -- commands
 
-    def submit(self, job: Job) -> Recorded:
-        """Decide a command now, and apply what it sends; raises what its caller would be told."""
-        try:
-            return self.decide(job)
-        finally:
-            self.settle_down()
-
     def decide(self, job: Job) -> Recorded:
-        """Decide a command now; what it sends waits."""
+        """Decide a command now; raises what its caller would be told. What it sends waits until `settle_down`."""
         for _ in range(HELD_MAX):
             recorded = self.take(job, "")
             if recorded is not None:
@@ -220,12 +250,26 @@ class Rehearsal(Workspace):
         raise BetimesError(f"{job.name} was held again and again")
 
     def settle_down(self) -> None:
-        """Apply what was sent, in order, then what calls led to, and whatever follows from that."""
-        while self._outbox or self._ends:
-            try:
-                self.decide(self._sent(*self._outbox.popleft()) if self._outbox else self._ends.popleft())
-            except BetimesError as error:
-                self._failed(error)
+        """Apply all that was sent and all that follows from it."""
+        while self.settle_once():
+            pass
+
+    def settle_once(self) -> bool:
+        """Apply what was sent so far in one batch, as the engine does, else what calls led to; was there any?"""
+        sent = sorted(self._outbox, key=_by_id)
+        self._outbox.clear()
+        jobs = [self._sent(*one) for one in sent] or [*self._ends]
+        if not sent:
+            self._ends.clear()
+        for job in jobs:
+            self._try(job)
+        return bool(jobs)
+
+    def _try(self, job: Job) -> None:
+        try:
+            self.decide(job)
+        except BetimesError as error:
+            self._failed(error)
 
     def _sent(self, id: EffectId, send: Send, correlation: str) -> Job:
         """The command as its target reads it."""
@@ -286,3 +330,7 @@ class Rehearsal(Workspace):
     def _list(self, stream: StreamId, due_at: Instant | None) -> None:
         if due_at is not None:
             heappush(self._due[stream.kind], (due_at, stream))
+
+
+def _by_id(sent: tuple[EffectId, Send, str]) -> EffectId:
+    return sent[0]

@@ -1,0 +1,67 @@
+"""`python -m betimes.app.backtest_part`: rehearse one part of a backtest; started by `backtests`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import msgspec
+
+from betimes.app.backtests import Said, Task
+from betimes.app.places import store_at
+from betimes.backtest.links import Entangled, Lookout
+from betimes.backtest.running import rehearsed
+from betimes.core.errors import BetimesError, Refused
+from betimes.core.policies import PolicyBook
+from betimes.domains.catalogue import DECIDERS, SECTIONS
+from betimes.domains.tenant.decide import tenant_decider
+from betimes.engine.kinds import Kinds
+
+TELL_EVERY_S = 0.2
+
+
+def main() -> None:
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    _say(asyncio.run(_rehearsed(task)))
+
+
+async def _rehearsed(task: Task) -> Said:
+    book = PolicyBook(SECTIONS)
+    kinds = Kinds([*DECIDERS, tenant_decider(book, DECIDERS)])
+    store = store_at(task.url)
+    await store.open()
+    try:
+        lookout = Lookout(task.parts, task.part)
+        told = _Telling()
+        result = await rehearsed(store, kinds, book, task.settings, task.plan, lookout=lookout, progress=told)
+        return Said(result=result)
+    except Entangled as entangled:
+        return Said(entangled=entangled.tenant)
+    except Refused as refused:
+        return Said(refused=(refused.reason, str(refused)))
+    except BetimesError as error:
+        return Said(refused=(error.code, str(error)))
+    finally:
+        await store.close()
+
+
+class _Telling:
+    """Says how far it is, now and then."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+
+    def __call__(self, share: float) -> None:
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + TELL_EVERY_S
+            _say(Said(progress=share))
+
+
+def _say(said: Said) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(said) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
