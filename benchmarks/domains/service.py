@@ -186,7 +186,7 @@ async def http(kind: str, scale: float) -> list[Body]:
     for name in ASKED:
         for tasks, size in ((SINGLES, 1), (BATCHES, BATCH)):
             async with AsyncExitStack() as stack:
-                urls = [await stack.enter_async_context(_DATABASES[kind]()) for _ in range(2)]
+                urls = [await stack.enter_async_context(DATABASES[kind]()) for _ in range(2)]
                 server_ = await stack.enter_async_context(served(urls[0]))
                 bt = await stack.enter_async_context(Betimes(urls[1], tenant=TENANT, workers=False))
                 rows.append(await _row(kind, name, server_, bt, tasks, size, scale))
@@ -233,5 +233,5 @@ async def _postgres_database() -> AsyncIterator[str]:
         await connection.close()
 
 
-_DATABASES = {"sqlite": _sqlite_database, "postgres": _postgres_database}
+DATABASES = {"sqlite": _sqlite_database, "postgres": _postgres_database}
 SUITES = {"http": http}

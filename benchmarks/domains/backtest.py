@@ -1,0 +1,111 @@
+"""Backtests: a month of recorded traffic under two other policies, next to how fast it was recorded in the same run.
+
+The month is recorded through the engine with full durability: notifications to people in several zones and triggers for
+accounts, some of them repeated, in rounds of ten minutes with every alarm rung. `live_per_s` counts the commands of the
+recording. `backtest_per_s` counts the commands the backtest goes through, each decided under three policies: the
+recorded one, which must reproduce every verdict, and two candidates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import time
+from collections.abc import Awaitable, Iterator
+from itertools import count, islice
+from typing import Any
+
+from benchmarks.domains.service import DATABASES
+from betimes.app.betimes import Betimes
+from betimes.backtest.plan import Candidate, Plan
+from betimes.services.runs_views import TriggerRequest
+from betimes.testing.clock import VirtualClock
+
+NOTIFICATIONS, TRIGGERS, DAYS = 1_000_000, 100_000, 30
+PEOPLE, ACCOUNTS = 10_000, 2_000
+ROUND_S = 600
+START = "2026-03-01T00:00:00Z"
+ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Sydney")
+KINDS = ("MESSAGE", "ALERT", "REMINDER", "UPDATE", "PROMO")
+HINTS = ("HIGH", "MEDIUM", "LOW", None)
+POLICY: dict[str, Any] = {"notifications": {"jitter_s": 60}, "runs": {"daily_run_budget": 50}}
+CANDIDATES = (
+    Candidate("fewer per hour", {**POLICY, "notifications": {"fatigue": {"hour": {"cap": 2, "span_s": 3600}}}}),
+    Candidate("tight budget", {**POLICY, "runs": {"daily_run_budget": 5}}),
+)
+
+
+async def backtest(kind: str, scale: float) -> list[dict[str, Any]]:
+    """A month under two other policies, next to the live rate."""
+    async with DATABASES[kind]() as url:
+        clock = VirtualClock(START)
+        bt = Betimes(url, clock=clock, policy=POLICY, report=lambda report: None)
+        async with bt:
+            commands, live_s = await _recorded(bt, clock, scale)
+            started = time.perf_counter()
+            report = await bt.backtest(Plan(candidates=CANDIDATES), jobs=os.cpu_count())
+            seconds = time.perf_counter() - started
+    live, rate = commands / live_s, report.commands / seconds
+    return [
+        {
+            "store": kind,
+            "commands": report.commands,
+            "segments": report.segments,
+            "verdicts": report.control.verdicts,
+            "reproduced": report.control.same,
+            "live_per_s": live,
+            "backtest_s": seconds,
+            "backtest_per_s": rate,
+            "decided_per_s": 3 * rate,
+            "over_live": rate / live,
+            "part_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
+        }
+    ]
+
+
+async def _recorded(bt: Betimes, clock: VirtualClock, scale: float) -> tuple[int, float]:
+    """Record the month; how many commands, in how long."""
+    people, accounts = max(20, int(PEOPLE * scale)), max(5, int(ACCOUNTS * scale))
+    for person in range(people):
+        quiet = [{"start": "22:00", "end": "07:00"}]
+        await bt.notifications.set_preferences(
+            f"p{person}", {"timezone": ZONES[person % len(ZONES)], "quiet_hours": quiet}
+        )
+    rounds = DAYS * 86_400 // ROUND_S
+    notes, triggers = _notes(people), _triggers(accounts)
+    total = 0
+    started = time.perf_counter()
+    for number in range(rounds):
+        share = [int(whole * scale * (number + 1) / rounds) - int(whole * scale * number / rounds)
+                 for whole in (NOTIFICATIONS, TRIGGERS)]  # fmt: skip
+        asked: list[Awaitable[Any]] = [bt.runs.trigger(one) for one in islice(triggers, share[1])]
+        asked += [bt.notifications.send(one, trace=False) for one in islice(notes, share[0])]
+        await asyncio.gather(*asked)
+        total += len(asked)
+        clock.advance(ROUND_S)
+        while not (await bt.tick(limit=10_000, max_s=60)).complete:
+            pass
+    return total, time.perf_counter() - started
+
+
+def _notes(people: int) -> Iterator[dict[str, Any]]:
+    for number in count():
+        hint = HINTS[number % len(HINTS)]
+        yield {
+            "event_id": f"e{number}", "user_id": f"p{number * 7_919 % people}", "source": "bench",
+            "event_type": KINDS[number % len(KINDS)], "title": "News", "channels": ["in_app"],
+            "message": f"Order {number // 3} has gone on to the next of its {number % 40} places",
+            **({"priority_hint": hint} if hint else {}),
+        }  # fmt: skip
+
+
+def _triggers(accounts: int) -> Iterator[TriggerRequest]:
+    for number in count():
+        yield TriggerRequest(
+            account_id=f"a{number * 31 % accounts}", trigger_type="SIGNAL_ARRIVED", idempotency_key=f"t{number}",
+            payload={"number": number},
+        )  # fmt: skip
+
+
+SUITES = {"backtest": backtest}
