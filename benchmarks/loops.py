@@ -114,11 +114,11 @@ class SqliteLoop:
     def _write(self, rows: list[Written]) -> None:
         self._connection.executemany(
             "INSERT INTO stream "
-            "(tenant, kind, id, version, schema, owner, status, at, alarm_at, due_at, digest, state) "
-            "VALUES (?, 'gate', ?, ?, 1, '', ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, kind, id) DO UPDATE SET "
+            "(tenant, kind, id, version, schema, owner, status, created_at, at, alarm_at, due_at, digest, state) "
+            "VALUES (?, 'gate', ?, ?, 1, '', ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, kind, id) DO UPDATE SET "
             "version = excluded.version, status = excluded.status, at = excluded.at, alarm_at = excluded.alarm_at, "
             "due_at = excluded.due_at, digest = excluded.digest, state = excluded.state",
-            [(TENANT, r.id, r.version, r.status, r.at, r.alarm_at, r.due_at, r.digest, r.state) for r in rows],
+            [(TENANT, r.id, r.version, r.status, r.at, r.at, r.alarm_at, r.due_at, r.digest, r.state) for r in rows],
         )
         self._connection.executemany(
             "INSERT INTO ledger (tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, "
@@ -191,7 +191,8 @@ class PostgresLoop:
         last = {row.id: row for row in rows}.values()
         await connection.execute(
             f"UPDATE {schema}.stream s SET version = w.version, schema = 1, state = w.state, at = w.at, "
-            "alarm_at = w.alarm_at, digest = w.digest, status = w.status, due_at = w.due_at "
+            "created_at = coalesce(s.created_at, w.at), alarm_at = w.alarm_at, digest = w.digest, status = w.status, "
+            "due_at = w.due_at "
             "FROM unnest($2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::text[], "
             "$9::bigint[]) w(id, version, state, at, alarm_at, digest, status, due_at) "
             "WHERE s.tenant = $1 AND s.kind = 'gate' AND s.id = w.id",

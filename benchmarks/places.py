@@ -28,8 +28,9 @@ STATE = (
 
 _SQLITE_STREAMS = """
 WITH RECURSIVE numbers(x) AS (SELECT 0 UNION ALL SELECT x + 1 FROM numbers WHERE x + 1 < :streams)
-INSERT INTO stream (tenant, kind, id, version, schema, owner, status, at, due_at, digest, state)
-SELECT :tenant, 'gate', 'g' || x, 1, 1, '', 'open', 1767603600000000, 1767603600000000, hex(randomblob(32)), :state
+INSERT INTO stream (tenant, kind, id, version, schema, owner, status, created_at, at, due_at, digest, state)
+SELECT :tenant, 'gate', 'g' || x, 1, 1, '', 'open', 1767603600000000, 1767603600000000, 1767603600000000,
+       hex(randomblob(32)), :state
 FROM numbers
 """
 _SQLITE_LEDGER = """
@@ -40,8 +41,8 @@ SELECT tenant, kind, id, 1, 'filled', at, 1, '{"type":"Knock","visitor":"a"}',
 FROM stream
 """
 _POSTGRES_STREAMS = """
-INSERT INTO {schema}.stream (tenant, kind, id, version, schema, status, at, due_at, digest, state)
-SELECT $1, 'gate', 'g' || x, 1, 1, 'open', 1767603600000000, 1767603600000000,
+INSERT INTO {schema}.stream (tenant, kind, id, version, schema, status, created_at, at, due_at, digest, state)
+SELECT $1, 'gate', 'g' || x, 1, 1, 'open', 1767603600000000, 1767603600000000, 1767603600000000,
        encode(sha256(x::text::bytea), 'hex'), $2
 FROM generate_series(0, $3::bigint - 1) x
 """

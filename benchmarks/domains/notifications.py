@@ -51,12 +51,13 @@ _names = count(1)
 
 _SQLITE = """
 WITH RECURSIVE numbers(x) AS (SELECT 0 UNION ALL SELECT x + 1 FROM numbers WHERE x + 1 < :people)
-INSERT INTO stream (tenant, kind, id, version, schema, owner, status, at, digest, state)
-SELECT :tenant, 'inbox', 'u' || x, 1, 1, '', '', 1767603600000000, hex(randomblob(32)), :state FROM numbers
+INSERT INTO stream (tenant, kind, id, version, schema, owner, status, created_at, at, digest, state)
+SELECT :tenant, 'inbox', 'u' || x, 1, 1, '', '', 1767603600000000, 1767603600000000, hex(randomblob(32)), :state
+FROM numbers
 """
 _POSTGRES = """
-INSERT INTO {schema}.stream (tenant, kind, id, version, schema, at, digest, state)
-SELECT $1, 'inbox', 'u' || x, 1, 1, 1767603600000000, encode(sha256(x::text::bytea), 'hex'), $2
+INSERT INTO {schema}.stream (tenant, kind, id, version, schema, created_at, at, digest, state)
+SELECT $1, 'inbox', 'u' || x, 1, 1, 1767603600000000, 1767603600000000, encode(sha256(x::text::bytea), 'hex'), $2
 FROM generate_series(0, $3::bigint - 1) x
 """
 

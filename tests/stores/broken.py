@@ -254,6 +254,16 @@ class OrdersEffectsAsText(Broken):
         return sorted(await super().effects(query), key=lambda row: str(row.id.version))
 
 
+class ListsTheLastChangedFirst(Broken):
+    def _stream_row(self, row: StreamWrite) -> StreamRow:
+        return super()._stream_row(row)._replace(created_at=row.at)
+
+
+class ForgetsWhenEffectsWereMade(Broken):
+    async def effects(self, query: EffectQuery) -> list[EffectRow]:
+        return await super().effects(replace(query, newest_first=False))
+
+
 class IgnoresSnoozes(Broken):
     def _wakes_at(self, row: StreamWrite) -> Instant | None:
         return row.alarm_at
@@ -349,6 +359,8 @@ CAUGHT_BY: dict[type[Broken], str] = {
     LeasesForEverybody: "a_process_takes_only_what_it_can_execute",
     RevivesWithoutFreshAttempts: "a_dead_letter_that_is_revived_has_fresh_attempts",
     OrdersEffectsAsText: "effects_are_listed_in_order_of_their_ids_page_by_page",
+    ListsTheLastChangedFirst: "the_newest_streams_are_listed_first",
+    ForgetsWhenEffectsWereMade: "the_newest_effects_are_listed_first_page_by_page",
     IgnoresSnoozes: "a_snoozed_wake_rests_until_its_time",
     IgnoresKinds: "only_the_kinds_asked_for_are_taken",
     TakesTheYoungestFirst: "streams_that_are_due_are_taken_oldest_first",

@@ -64,6 +64,15 @@ def test_optional_lines_are_left_out_unless_their_parameter_is_given() -> None:
 
 
 PAGE = {"existing", "tenant", "kind", "id_after", "same_tenant", "same_kind"}
+OF_ONE = PAGE | {"owner"}
+NEWER = {"tenant", "id_after", "same_tenant"}
+
+
+def plan_of(empty: apsw.Connection, name: str, given: set[str]) -> list[str]:
+    text = query(name, frozenset(given))
+    names = re.findall(r":(\w+)", text)
+    bindings = dict.fromkeys(names) if names else [None] * text.count("?")
+    return [row[3] for row in empty.execute(f"EXPLAIN QUERY PLAN {text}", bindings)]
 
 
 @pytest.mark.parametrize(
@@ -90,20 +99,32 @@ PAGE = {"existing", "tenant", "kind", "id_after", "same_tenant", "same_kind"}
         ("forget_keys", (), "key_expiry (expires_at<?)"),
         ("forget_effects", (), "effect_ended (status=? AND finished_at>? AND finished_at<?)"),
         ("streams_by_name", PAGE, "stream_1 (tenant=? AND kind=? AND id>?)"),
-        ("streams_by_name", PAGE | {"owner", "status"}, "stream_owner (tenant=? AND kind=? AND owner=? AND status=?"),
+        ("streams_by_name", PAGE | {"no_owner", "status"}, "stream_1 (tenant=? AND kind=? AND id>?)"),
+        ("streams_of_owner", PAGE | {"status"}, "stream_owner (tenant=? AND kind=? AND owner=?)"),
+        ("streams_newest", {"existing", "tenant", "kind"}, "stream_created (tenant=? AND kind=?)"),
+        ("streams_newest", PAGE | {"status"}, "stream_created (tenant=? AND kind=? AND (created_at,id)<(?,?))"),
+        ("streams_newest", OF_ONE, "stream_owner (tenant=? AND kind=? AND owner=? AND (created_at,id)<(?,?))"),
+        ("streams_newest", OF_ONE | {"status"}, "stream_owner (tenant=? AND kind=? AND owner=? AND (created_at,id)<"),
         ("streams_by_due", PAGE, "stream_tenant_due (tenant=? AND kind=? AND due_at>? AND due_at<?)"),
         ("history", (), "ledger_1 (tenant=? AND kind=? AND id=? AND version>?)"),
         ("ledger", ("forwards", "tenant", "by_seq"), "INTEGER PRIMARY KEY (rowid>?)"),
         ("ledger", ("forwards", "one_stream", "by_version"), "ledger_1 (tenant=? AND kind=? AND id=?)"),
         ("ledger", ("forwards", "correlation", "by_seq"), "ledger_correlation (correlation=? AND rowid>?)"),
         ("effects", ("tenant", "id_after", "same_tenant"), "(tenant=? AND (kind,id,version,place)>(?,?,?,?))"),
+        ("effects_newest", {"tenant", "any_source"}, "effect_created (tenant=?)"),
+        ("effects_newest", NEWER | {"any_source", "executor"}, "effect_created (tenant=? AND (created_at,kind,id,"),
+        ("effects_newest", NEWER | {"dead", "status"}, "effect_dead (tenant=? AND (created_at,kind,id,version,place)<"),
+        ("effects_newest", NEWER | {"id_source"}, "effect_1 (tenant=? AND kind=? AND id=?)"),
+        ("effects_newest", NEWER | {"id_source"}, "effect_send (tenant=? AND kind=? AND id=?)"),
     ],
 )
 def test_a_query_uses_its_index(empty: apsw.Connection, name: str, given: set[str], index: str) -> None:
-    text = query(name, frozenset(given))
-    names = re.findall(r":(\w+)", text)
-    bindings = dict.fromkeys(names) if names else [None] * text.count("?")
-    plan = [row[3] for row in empty.execute(f"EXPLAIN QUERY PLAN {text}", bindings)]
+    plan = plan_of(empty, name, given)
     assert any(index in step for step in plan), plan
     assert not [step for step in plan if "LAST" in step], "rows due at one instant are sorted"
     assert not [step for step in plan if re.match(r"SCAN (stream|ledger|key|effect)\b", step)], plan
+
+
+def test_a_list_of_the_newest_is_read_in_the_order_of_its_index(empty: apsw.Connection) -> None:
+    for given in (PAGE, PAGE | {"status"}, OF_ONE, OF_ONE | {"status"}):
+        assert not [step for step in plan_of(empty, "streams_newest", given) if "TEMP B-TREE" in step]

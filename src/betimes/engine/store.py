@@ -239,13 +239,16 @@ class StreamRow(NamedTuple):
     due_at: Instant | None
     digest: str
     snooze_until: Instant | None
+    created_at: Instant
+    """The instant of its first segment, kept for ever."""
 
 
 class StreamQuery(msgspec.Struct, frozen=True):
     """Which streams to list; a field left out does not narrow. Deleted ones only with `tombstones`.
 
-    In order of their ids after `after`, or, when `due_before` is given, in order of `(due_at, id)` after
-    `(after_due_at, after)`.
+    In order of their ids after `after`; or, with `newest_first`, from the last created on, against the order of
+    `(created_at, id)` from before `(after_created_at, after)`; or, when `due_before` is given, in order of
+    `(due_at, id)` after `(after_due_at, after)`.
     """
 
     tenant: str | None = None
@@ -256,6 +259,8 @@ class StreamQuery(msgspec.Struct, frozen=True):
     """At or before this instant."""
     after: StreamId | None = None
     after_due_at: Instant | None = None
+    newest_first: bool = False
+    after_created_at: Instant | None = None
     tombstones: bool = False
     limit: int = 100
 
@@ -281,7 +286,11 @@ class LedgerQuery(msgspec.Struct, frozen=True):
 
 
 class EffectQuery(msgspec.Struct, frozen=True):
-    """Which effects to list, in order of their ids after `after`; a field left out does not narrow."""
+    """Which effects to list; a field left out does not narrow.
+
+    In order of their ids after `after`; or, with `newest_first`, against the order of `(created_at, id)` from before
+    `(after_created_at, after)`.
+    """
 
     tenant: str | None = None
     source: StreamId | None = None
@@ -290,6 +299,8 @@ class EffectQuery(msgspec.Struct, frozen=True):
     executor: str | None = None
     status: EffectStatus | None = None
     after: EffectId | None = None
+    newest_first: bool = False
+    after_created_at: Instant | None = None
     limit: int = 100
 
 

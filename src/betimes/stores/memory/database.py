@@ -20,6 +20,7 @@ class MemoryDatabase:
 
     def __init__(self) -> None:
         self.rows: dict[StreamId, StreamWrite] = {}
+        self.created: dict[StreamId, Instant] = {}
         self.snoozes: dict[StreamId, Instant] = {}
         self.segments: list[Segment] = []
         self.histories: dict[StreamId, list[Segment]] = {}

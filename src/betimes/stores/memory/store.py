@@ -125,7 +125,9 @@ class MemoryStore:
         return [WaitingSend(s.id, s.to, s.payload, s.created_at) for s in old[:limit] if s.to]
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]:
-        rows = (self.database.effects[id].row() for id in sorted(self.database.effects))
+        rows = [self.database.effects[id].row() for id in sorted(self.database.effects)]
+        if query.newest_first:
+            rows.sort(key=lambda row: (row.created_at, row.id), reverse=True)
         return [row for row in rows if _effect_fits(row, query)][: min(query.limit, PAGE_MAX)]
 
     async def revive_effect(self, effect: EffectId) -> bool:
@@ -143,14 +145,20 @@ class MemoryStore:
         return self.database.live_key(key, self.clock())
 
     async def streams(self, query: StreamQuery) -> list[StreamRow]:
-        fitting = [self._stream_row(row) for row in self.database.rows.values() if _stream_fits(row, query)]
-        by_due = query.due_before is not None
-        fitting.sort(key=lambda row: (row.due_at or 0, row.stream) if by_due else (0, row.stream))
+        rows = (self._stream_row(row) for row in self.database.rows.values() if row.version > 0)
+        fitting = [row for row in rows if _stream_fits(row, query)]
+        if query.due_before is not None:
+            fitting.sort(key=lambda row: (row.due_at or 0, row.stream))
+        elif query.newest_first:
+            fitting.sort(key=lambda row: (row.created_at, row.stream), reverse=True)
+        else:
+            fitting.sort(key=lambda row: row.stream)
         return fitting[: min(query.limit, PAGE_MAX)]
 
     def _stream_row(self, row: StreamWrite) -> StreamRow:
         return StreamRow(row.stream, row.version, row.schema, row.state, row.at, row.alarm_at, row.status, row.owner,
-                         row.due_at, row.digest, self.database.snoozes.get(row.stream))  # fmt: skip
+                         row.due_at, row.digest, self.database.snoozes.get(row.stream),
+                         self.database.created.get(row.stream, row.at))  # fmt: skip
 
     async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
         row = self.database.rows.get(stream)
@@ -205,9 +213,9 @@ class MemoryStore:
         )  # fmt: skip
 
 
-def _stream_fits(row: StreamWrite, query: StreamQuery) -> bool:
+def _stream_fits(row: StreamRow, query: StreamQuery) -> bool:
     return (
-        row.version > 0 and (row.state is not None or query.tombstones)
+        (row.state is not None or query.tombstones)
         and query.tenant in (None, row.stream.tenant)
         and query.kind in (None, row.stream.kind)
         and query.owner in (None, row.owner)
@@ -216,12 +224,14 @@ def _stream_fits(row: StreamWrite, query: StreamQuery) -> bool:
     )  # fmt: skip
 
 
-def _after_stream(row: StreamWrite, query: StreamQuery) -> bool:
-    if query.due_before is None:
-        return query.after is None or row.stream > query.after
-    if row.due_at is None or row.due_at > query.due_before:
-        return False
-    return query.after is None or (row.due_at, row.stream) > (query.after_due_at or 0, query.after)
+def _after_stream(row: StreamRow, query: StreamQuery) -> bool:
+    if query.due_before is not None:
+        if row.due_at is None or row.due_at > query.due_before:
+            return False
+        return query.after is None or (row.due_at, row.stream) > (query.after_due_at or 0, query.after)
+    if query.newest_first:
+        return query.after is None or (row.created_at, row.stream) < (query.after_created_at or 0, query.after)
+    return query.after is None or row.stream > query.after
 
 
 def _segment_fits(segment: Segment, query: LedgerQuery) -> bool:
@@ -246,5 +256,13 @@ def _effect_fits(row: EffectRow, query: EffectQuery) -> bool:
         and query.version in (None, row.id.version)
         and query.executor in (None, row.executor)
         and query.status in (None, row.status)
-        and (query.after is None or row.id > query.after)
+        and _after_effect(row, query)
     )
+
+
+def _after_effect(row: EffectRow, query: EffectQuery) -> bool:
+    if query.after is None:
+        return True
+    if query.newest_first:
+        return (row.created_at, row.id) < (query.after_created_at or 0, query.after)
+    return row.id > query.after

@@ -117,6 +117,7 @@ class MemoryTx:
         db = self.db
         for write in changes.streams:
             db.rows[write.stream] = write
+            db.created.setdefault(write.stream, write.at)
             db.snoozes.pop(write.stream, None)
         for segment in changes.segments:
             db.append(segment)

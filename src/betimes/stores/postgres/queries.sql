@@ -115,6 +115,44 @@ WHERE true
     AND (tenant, kind, id, version, place) > (:after_tenant, :after_kind, :after_id, :after_version, :after_place) --?
 ORDER BY tenant, kind, id, version, place LIMIT :limit;
 
+-- newest_effects: effects from the newest on; those about to be applied are in an index of their own
+SELECT * FROM (
+    (
+        SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
+            finished_at, last_error, at_most_once, to_tenant, to_kind, to_id
+        FROM betimes.effect
+        WHERE (executor <> 'send' OR status <> 'pending')
+            AND status = 'dead' --? dead
+            AND tenant = :tenant --?
+            AND tenant = :source_tenant --?
+            AND kind = :source_kind --?
+            AND id = :source_id --?
+            AND version = :version --?
+            AND executor = :executor --?
+            AND status = :status --?
+            AND created_at <= :after_created_at --?
+            AND (created_at, tenant, kind, id, version, place) < (:after_created_at, :after_tenant, :after_kind, :after_id, :after_version, :after_place) --?
+        ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC, version DESC, place DESC LIMIT :limit
+    )
+    UNION ALL
+    (
+        SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
+            finished_at, last_error, at_most_once, to_tenant, to_kind, to_id
+        FROM betimes.effect
+        WHERE executor = 'send' AND status = 'pending'
+            AND tenant = :tenant --?
+            AND tenant = :source_tenant --?
+            AND kind = :source_kind --?
+            AND id = :source_id --?
+            AND version = :version --?
+            AND executor = :executor --?
+            AND status = :status --?
+            AND (created_at, tenant, kind, id, version, place) < (:after_created_at, :after_tenant, :after_kind, :after_id, :after_version, :after_place) --?
+        ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC, version DESC, place DESC LIMIT :limit
+    )
+) newest
+ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC, version DESC, place DESC LIMIT :limit;
+
 -- revive_effect: give a dead letter fresh attempts
 UPDATE betimes.effect
 SET status = 'pending', attempts = 0, next_attempt_at = betimes.clock(:now), finished_at = NULL
@@ -140,19 +178,34 @@ JOIN betimes.ledger l ON l.tenant = k.tenant AND l.kind = k.kind AND l.id = k.id
 WHERE k.tenant = :tenant AND k.collection = :collection AND k.key = :key AND k.expires_at > betimes.clock(:now);
 
 -- streams: streams that exist, in order of their ids
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at
 FROM betimes.stream
 WHERE version > 0
     AND state IS NOT NULL --? living
     AND tenant = :tenant --?
     AND kind = :kind --?
     AND owner = :owner --?
+    AND owner <> '' --? owned
     AND status = :status --?
     AND (tenant, kind, id) > (:after_tenant, :after_kind, :after_id) --?
 ORDER BY tenant, kind, id LIMIT :limit;
 
+-- newest_streams: streams that exist, from the last created on
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at
+FROM betimes.stream
+WHERE created_at IS NOT NULL AND version > 0
+    AND state IS NOT NULL --? living
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND owner = :owner --?
+    AND owner <> '' --? owned
+    AND status = :status --?
+    AND created_at <= :after_created_at --?
+    AND (created_at, tenant, kind, id) < (:after_created_at, :after_tenant, :after_kind, :after_id) --?
+ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC LIMIT :limit;
+
 -- due_streams: streams that exist and are due by an instant, the earliest first
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at
 FROM betimes.stream
 WHERE version > 0 AND due_at <= :due_before
     AND state IS NOT NULL --? living
@@ -167,6 +220,7 @@ ORDER BY due_at, tenant, kind, id LIMIT :limit;
 -- history: a stream's row, beside its first segment, and a page of its segments
 SELECT s.version AS row_version, s.schema AS row_schema, CASE WHEN l.nth = 1 THEN s.state END AS row_state,
     s.at AS row_at, s.alarm_at AS row_alarm_at, s.status, s.owner, s.due_at, s.digest AS row_digest, s.snooze_until,
+    s.created_at,
     l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy,
     l.prev, l.digest, l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
 FROM betimes.stream s

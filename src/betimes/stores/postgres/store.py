@@ -163,11 +163,15 @@ class PostgresStore:
         return [rows.waiting_send(record) for record in await self._sessions.rows(statement)]
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]:
-        statement = self._statement(
-            "effects", tenant=query.tenant, version=query.version, executor=query.executor, status=query.status,
-            limit=min(query.limit, PAGE_MAX), **_named("source", query.source, StreamId),
+        narrowed: dict[str, Any] = {
+            "tenant": query.tenant, "version": query.version, "executor": query.executor, "status": query.status,
+            "limit": min(query.limit, PAGE_MAX), **_named("source", query.source, StreamId),
             **_named("after", query.after, EffectId),
-        )  # fmt: skip
+        }  # fmt: skip
+        if query.newest_first:
+            narrowed["after_created_at"] = (query.after_created_at or 0) if query.after else None
+            narrowed["dead"] = query.status == "dead" or None
+        statement = self._statement("newest_effects" if query.newest_first else "effects", **narrowed)
         return [rows.effect_row(record) for record in await self._sessions.rows(statement)]
 
     async def revive_effect(self, effect: EffectId) -> bool:
@@ -186,15 +190,19 @@ class PostgresStore:
     async def streams(self, query: StreamQuery) -> list[StreamRow]:
         narrowed: dict[str, Any] = {
             "tenant": query.tenant, "kind": query.kind, "owner": query.owner, "status": query.status,
-            "living": None if query.tombstones else True, **_named("after", query.after, StreamId),
+            "living": None if query.tombstones else True, "owned": True if query.owner else None,
+            "limit": min(query.limit, PAGE_MAX), **_named("after", query.after, StreamId),
         }  # fmt: skip
+        name = "streams"
         if query.due_before is not None:
-            narrowed["due_before"] = query.due_before
+            name, narrowed["due_before"] = "due_streams", query.due_before
             narrowed["after_due_at"] = (query.after_due_at or 0) if query.after else None
-        statement = self._statement(
-            "streams" if query.due_before is None else "due_streams",
-            limit=min(query.limit, PAGE_MAX), **narrowed,
-        )  # fmt: skip
+        elif query.newest_first:
+            name, narrowed["after_created_at"] = (
+                "newest_streams",
+                (query.after_created_at or 0) if query.after else None,
+            )
+        statement = self._statement(name, **narrowed)
         return [rows.stream_row(record) for record in await self._sessions.rows(statement)]
 
     async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:

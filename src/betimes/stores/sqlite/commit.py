@@ -19,7 +19,7 @@ from betimes.stores.sqlite.rows import Place, effect_columns, segment_columns, s
 def find_places(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Place]:
     """Where the rows of these streams are, for those that exist."""
     asked = [(number, *stream, NOT_CACHED) for number, stream in enumerate(streams)]
-    return {streams[found[0]]: Place(*found[1:8]) for found in connection.json_of_rows("find_streams", asked)}
+    return {streams[found[0]]: Place(*found[1:7]) for found in connection.json_of_rows("find_streams", asked)}
 
 
 def write_changes(connection: Connection, changes: Changes, places: Mapping[StreamId, Place], now: Instant) -> None:
@@ -48,7 +48,7 @@ def _write_streams(connection: Connection, writes: Sequence[StreamWrite], places
 
 
 def _new_row(write: StreamWrite) -> tuple[object, ...]:
-    return (*write.stream, write.version, write.schema, write.owner, write.status, write.at, write.alarm_at,
+    return (*write.stream, write.version, write.schema, write.owner, write.status, write.at, write.at, write.alarm_at,
             write.due_at, write.digest, write.state)  # fmt: skip
 
 
@@ -61,11 +61,11 @@ def _update_streams(connection: Connection, moved: Sequence[tuple[StreamWrite, P
     swept.sort(key=lambda both: both[1].n)
     updated = connection.change_rows(
         "reschedule_streams",
-        [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state, w.due_at) for w, at in swept],
+        [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state, w.status, w.due_at) for w, at in swept],
     )
     updated += connection.change_rows(
         "update_streams",
-        [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state) for w, at in moved],
+        [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state, w.status) for w, at in moved],
     )
     connection.change_rows(
         "move_alarms",
@@ -73,11 +73,7 @@ def _update_streams(connection: Connection, moved: Sequence[tuple[StreamWrite, P
     )
     connection.change_rows(
         "relist_streams",
-        [
-            (at.n, w.owner, w.status, w.due_at)
-            for w, at in moved
-            if w.owner != at.owner or w.status != at.status or w.due_at != at.due_at
-        ],
+        [(at.n, w.owner, w.due_at) for w, at in moved if w.owner != at.owner or w.due_at != at.due_at],
     )
     return updated
 
@@ -85,7 +81,7 @@ def _update_streams(connection: Connection, moved: Sequence[tuple[StreamWrite, P
 def _is_only_rescheduled(write: StreamWrite, at: Place) -> bool:
     """Whether the index of what is due is the only one to change: what a sweep does to every row it takes."""
     return (
-        write.due_at != at.due_at and write.status == at.status and write.owner == at.owner
+        write.due_at != at.due_at and write.owner == at.owner
         and write.alarm_at == at.alarm_at and at.snooze_until is None
     )  # fmt: skip
 

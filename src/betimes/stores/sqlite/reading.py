@@ -32,7 +32,7 @@ SEQ_MAX = 2**63 - 1
 def load(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
     asked = [(number, *stream, NOT_CACHED) for number, stream in enumerate(streams)]
     found = connection.json_of_rows("find_streams", asked)
-    return {streams[number]: row_of(Place(*columns[:7]), columns[7]) for number, *columns in found}
+    return {streams[number]: row_of(Place(*columns[:6]), columns[6]) for number, *columns in found}
 
 
 def seen(connection: Connection, keys: Sequence[KeyId], now: Instant) -> dict[KeyId, SeenKey]:
@@ -43,6 +43,7 @@ def seen(connection: Connection, keys: Sequence[KeyId], now: Instant) -> dict[Ke
 
 
 def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
+    same_kind = _agree(query.after, tenant=query.tenant, kind=query.kind)
     bindings: dict[str, Any] = {
         "tenant": query.tenant,
         "kind": query.kind,
@@ -52,12 +53,19 @@ def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
         "existing": None if query.tombstones else True,
         "due_before": query.due_before,
         "due_at_after": (query.after_due_at or 0) if query.after else None,
+        "created_at_after": (query.after_created_at or 0) if query.after else None,
         "same_tenant": _agree(query.after, tenant=query.tenant),
-        "same_kind": _agree(query.after, tenant=query.tenant, kind=query.kind),
+        "same_kind": same_kind,
+        "other_kind": (query.after is not None and not same_kind) or None,
         "limit": min(query.limit, PAGE_MAX),
         **_parts(query.after, "after"),
     }
-    name = "streams_by_name" if query.due_before is None else "streams_by_due"
+    if query.due_before is not None:
+        name = "streams_by_due"
+    elif query.newest_first:
+        name = "streams_newest"
+    else:
+        name = "streams_of_owner" if query.owner else "streams_by_name"
     return [listed_stream(columns) for columns in connection.json(name, bindings)]
 
 
@@ -98,18 +106,24 @@ def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
 
 
 def effects(connection: Connection, query: EffectQuery) -> list[EffectRow]:
+    same_tenant = _agree(query.after, tenant=query.tenant)
     bindings = {
         "tenant": query.tenant,
         "version": query.version,
         "executor": query.executor,
         "status": query.status,
+        "dead": (query.status == "dead" and query.source is None) or None,
+        "any_source": (query.status != "dead" and query.source is None) or None,
+        "created_at_after": (query.after_created_at or 0) if query.after else None,
         "limit": min(query.limit, PAGE_MAX),
-        "same_tenant": _agree(query.after, tenant=query.tenant),
+        "same_tenant": same_tenant,
+        "other_tenant": (query.after is not None and not same_tenant) or None,
         "same_source": _agree(query.after, source=query.source),
         **_parts(query.source, "source"),
         **_parts(query.after, "after"),
     }
-    return [effect_row(columns) for columns in connection.json("effects", bindings)]
+    name = "effects_newest" if query.newest_first else "effects"
+    return [effect_row(columns) for columns in connection.json(name, bindings)]
 
 
 def _agree(after: StreamId | EffectId | None, **asked: Any) -> bool | None:

@@ -22,7 +22,6 @@ class Place(NamedTuple):
     n: int
     version: int
     owner: str
-    status: str
     due_at: Instant | None
     alarm_at: Instant | None
     snooze_until: Instant | None

@@ -6,10 +6,21 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from betimes.core.errors import Fenced
 from betimes.core.instants import HOUR, SECOND
 from betimes.core.streams import EffectId
-from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow, Lease, Store
+from betimes.engine.store import (
+    PAGE_MAX,
+    Changes,
+    DeadSend,
+    EffectQuery,
+    EffectRow,
+    Lease,
+    Settlement,
+    Store,
+)
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair, commit
 from betimes.testing.conformance.samples import ABSENT, A, B, call, causing, send, settled, stream, together
@@ -292,6 +303,43 @@ async def effects_are_listed_in_order_of_their_ids_page_by_page(pair: Pair) -> N
         expect(len(page) <= 25, "a page is no longer than asked")
         found += [row.id for row in page]
     expect_equal(found, wanted, "all effects, in order of their numbers")
+
+
+async def the_newest_effects_are_listed_first_page_by_page(pair: Pair) -> None:
+    now, other = pair.clock(), stream("z", tenant="other")
+    effects = [call(A, 1, now, place=place, created_at=now + place // 3) for place in range(11)]
+    sends = [send(B, 1, now, A, place=place, created_at=now + place) for place in range(4)]
+    theirs = [call(other, 1, now, created_at=now + 2)]
+    await pair.commit(
+        together(causing(A, 1, now, *effects), causing(B, 1, now, *sends), causing(other, 1, now, *theirs))
+    )
+    newest = [w.id for w in sorted([*effects, *sends], key=lambda w: (w.created_at, w.id), reverse=True)]
+    for query, wanted in (
+        (EffectQuery(tenant="acme", newest_first=True, limit=4), newest),
+        (EffectQuery(tenant="acme", newest_first=True, executor="send", limit=3), [s.id for s in sends[::-1]]),
+        (EffectQuery(source=A, newest_first=True, limit=3), [e.id for e in effects[::-1]]),
+        (EffectQuery(tenant="acme", newest_first=True, status="dead"), []),
+    ):
+        found: list[EffectId] = []
+        while page := await pair.two.effects(query):
+            found += [row.id for row in page]
+            query = replace(query, after=page[-1].id, after_created_at=page[-1].created_at)
+        expect_equal(found, wanted, f"the newest first by {query}")
+    everybodys = [row.id for row in await pair.two.effects(EffectQuery(newest_first=True))]
+    expect_equal(sorted(everybodys), sorted([*newest, theirs[0].id]), "of all tenants")
+
+
+async def dead_letters_are_listed_from_the_newest(pair: Pair) -> None:
+    now = pair.clock()
+    calls = [call(A, 1, now, place=place, created_at=now + place) for place in range(4)]
+    sent = send(B, 1, now, A, created_at=now + 2)
+    await pair.commit(together(causing(A, 1, now, *calls), causing(B, 1, now, sent)))
+    leases = await pair.one.lease_calls([BRIEF], 10)
+    ends = [Settlement(lease.call.id, lease.call.fence, "dead", now) for lease in leases if lease.call.id.place != 1]
+    await pair.commit(Changes(settlements=ends, sends_dead=[DeadSend(sent.id, now, "no such stream")]))
+    listed = await pair.two.effects(EffectQuery(tenant="acme", status="dead", newest_first=True))
+    wanted = [calls[3].id, sent.id, calls[2].id, calls[0].id]
+    expect_equal([row.id for row in listed], wanted, "dead letters, calls and sends")
 
 
 async def a_page_of_effects_has_a_bound_whatever_is_asked(pair: Pair) -> None:

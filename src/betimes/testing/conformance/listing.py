@@ -1,8 +1,10 @@
-"""Listing streams: by tenant, kind, owner and status, in order of ids or of due times, page by page."""
+"""Listing streams: by tenant, kind, owner and status, in order of ids, of creation or of due times, page by page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+from msgspec.structs import replace
 
 from betimes.core.instants import HOUR
 from betimes.core.streams import StreamId
@@ -87,6 +89,51 @@ async def pages_of_due_streams_follow_each_other(pair: Pair) -> None:
         last = page[-1]
         query = StreamQuery(due_before=now + HOUR, limit=4, after=last.stream, after_due_at=last.due_at)
     expect_equal([row.stream for row in found], sorted(due, key=lambda of: (due[of], of)), "all pages by due time")
+
+
+async def the_newest_streams_are_listed_first(pair: Pair) -> None:
+    now = pair.clock()
+    for after, id in ((0, "m"), (1, "z"), (1, "c"), (2, "a")):
+        await pair.commit(moved(stream(id), 1, now + after, owner=f"u-{after % 2}", status="open"))
+    await pair.commit(moved(stream("m"), 2, now + 9, owner="u-0", status="open"))
+    listed = await pair.two.streams(StreamQuery(newest_first=True))
+    expect_equal([row.stream.id for row in listed], ["a", "z", "c", "m"], "from the last created on, whatever moved")
+    expect_equal([row.created_at - now for row in listed], [2, 1, 1, 0], "when they were created")
+    for query, wanted in (
+        (StreamQuery(newest_first=True, tenant="acme", kind="thing", owner="u-1"), ["z", "c"]),
+        (StreamQuery(newest_first=True, tenant="acme", kind="thing", owner="u-0", status="open"), ["a", "m"]),
+        (StreamQuery(newest_first=True, tenant="acme", kind="thing", status="done"), []),
+        (StreamQuery(newest_first=True, tenant="other"), []),
+    ):
+        found = [row.stream.id for row in await pair.two.streams(query)]
+        expect_equal(found, wanted, f"the newest by {query}")
+
+
+async def pages_of_the_newest_streams_follow_each_other(pair: Pair) -> None:
+    now = pair.clock()
+    made = [(now + number // 4, stream(f"s{number * 7 % 30:02}")) for number in range(30)]
+    await pair.commit(together(*(moved(of, 1, at) for at, of in made)))
+    found: list[StreamRow] = []
+    query = StreamQuery(tenant="acme", kind="thing", newest_first=True, limit=7)
+    while page := await pair.two.streams(query):
+        found += page
+        await pair.commit(moved(page[0].stream, 2, now + 99))
+        await pair.commit(moved(stream(f"late{len(found)}"), 1, now + 99))
+        query = replace(query, after=page[-1].stream, after_created_at=page[-1].created_at)
+    wanted = [of for _, of in sorted(made, reverse=True)]
+    expect_equal([row.stream for row in found], wanted, "each once, while some change and others are created")
+
+
+async def a_stream_made_again_keeps_the_instant_of_its_creation(pair: Pair) -> None:
+    now = pair.clock()
+    await pair.commit(moved(A, 1, now))
+    await pair.commit(moved(B, 1, now + 1))
+    await pair.commit(deleted(A, 2, now + 2))
+    listed = await pair.two.streams(StreamQuery(newest_first=True, tombstones=True))
+    expect_equal([row.stream for row in listed], [B, A], "with deleted ones")
+    await pair.commit(moved(A, 3, now + 3))
+    listed = await pair.two.streams(StreamQuery(newest_first=True))
+    expect_equal([(row.stream, row.created_at) for row in listed], [(B, now + 1), (A, now)], "after it was made again")
 
 
 async def a_deleted_stream_is_not_listed(pair: Pair) -> None:

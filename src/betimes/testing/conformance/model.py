@@ -59,6 +59,7 @@ class Model:
 
     def __init__(self) -> None:
         self.rows: dict[StreamId, StreamWrite] = {}
+        self.created: dict[StreamId, Instant] = {}
         self.snoozes: dict[StreamId, Instant] = {}
         self.ledger: list[Segment] = []
         self.keys: dict[KeyId, KeyWrite] = {}
@@ -80,6 +81,7 @@ class Model:
     def commit(self, changes: Changes) -> None:
         for write in changes.streams:
             self.rows[write.stream] = write
+            self.created.setdefault(write.stream, write.at)
             self.snoozes.pop(write.stream, None)
         self.ledger += changes.segments
         self.keys.update({used.key: used for used in changes.keys})
@@ -167,7 +169,7 @@ class Model:
     def listed(self, of: StreamId) -> StreamRow | None:
         row = self.rows.get(of)
         return row and StreamRow(of, row.version, row.schema, row.state, row.at, row.alarm_at, row.status, row.owner,
-                                 row.due_at, row.digest, self.snoozes.get(of))  # fmt: skip
+                                 row.due_at, row.digest, self.snoozes.get(of), self.created[of])  # fmt: skip
 
     def backlog(self, kinds: Sequence[str], now: Instant) -> Backlog:
         due = [self.wake_at(self.rows[of]) for of in self.due("alarm", kinds, now)]

@@ -34,11 +34,12 @@ class RandomQueries:
         return self.dice.choice((1, 3, 100))
 
     def streams_query(self, now: Instant) -> StreamQuery:
-        after, due_before = self.stream(), self.instant(now)
+        after, due_before, newest_first = self.stream(), self.instant(now), self.dice.random() < 0.4
         return StreamQuery(
             tenant=self.maybe("acme", "zeta"), kind=self.maybe(*KINDS), owner=self.maybe("", "u-1", "u-2"),
             status=self.maybe("open", "done"), due_before=due_before, after=after,
             after_due_at=now - self.dice.randint(0, 20) * MINUTE if after and due_before is not None else None,
+            newest_first=newest_first, after_created_at=self.created(after, now) if newest_first else None,
             tombstones=self.dice.random() < 0.3, limit=self.limit(),
         )  # fmt: skip
 
@@ -46,18 +47,29 @@ class RandomQueries:
         rows = [row for of in sorted(self.model.rows) if (row := self.model.listed(of)) and _stream_fits(row, query)]
         if query.due_before is not None:
             rows.sort(key=lambda row: (row.due_at or 0, row.stream))
+        elif query.newest_first:
+            rows.sort(key=lambda row: (row.created_at, row.stream), reverse=True)
         return rows[: query.limit]
+
+    def created(self, after: StreamId | None, now: Instant) -> Instant | None:
+        """When the stream was created, or might have been."""
+        return after and self.model.created.get(after, now - self.dice.randint(0, 20) * MINUTE)
 
     def effects_query(self) -> EffectQuery:
         some = sorted(self.model.effects)
+        after = self.dice.choice(some) if some and self.dice.random() < 0.4 else None
+        newest_first = self.dice.random() < 0.5
         return EffectQuery(
             tenant=self.maybe("acme", "zeta"), source=self.stream(), executor=self.maybe("send", *EXECUTORS),
             status=self.dice.choice(STATUSES), limit=self.limit(),
-            after=self.dice.choice(some) if some and self.dice.random() < 0.4 else None,
+            after=after, newest_first=newest_first,
+            after_created_at=self.model.effects[after].write.created_at if after and newest_first else None,
         )  # fmt: skip
 
     def effects(self, query: EffectQuery) -> list[EffectRow]:
-        rows = (self.model.effects[id].row() for id in sorted(self.model.effects))
+        rows = [self.model.effects[id].row() for id in sorted(self.model.effects)]
+        if query.newest_first:
+            rows.sort(key=lambda row: (row.created_at, row.id), reverse=True)
         return [row for row in rows if _effect_fits(row, query)][: query.limit]
 
     def ledger_query(self, now: Instant) -> LedgerQuery:
@@ -84,16 +96,26 @@ def _stream_fits(row: StreamRow, query: StreamQuery) -> bool:
 
 
 def _follows(row: StreamRow, query: StreamQuery) -> bool:
-    if query.due_before is None:
-        return query.after is None or row.stream > query.after
-    if row.due_at is None or row.due_at > query.due_before:
+    if query.due_before is not None and (row.due_at is None or row.due_at > query.due_before):
         return False
-    return query.after is None or (row.due_at, row.stream) > (query.after_due_at, query.after)
+    if query.after is None:
+        return True
+    if query.due_before is not None:
+        return (row.due_at, row.stream) > (query.after_due_at, query.after)
+    if query.newest_first:
+        return (row.created_at, row.stream) < (query.after_created_at, query.after)
+    return row.stream > query.after
 
 
 def _effect_fits(row: EffectRow, query: EffectQuery) -> bool:
     narrowed = (row.id.tenant, query.tenant), (row.id.source, query.source), (row.executor, query.executor)
-    return _same(*narrowed, (row.status, query.status)) and (query.after is None or row.id > query.after)
+    return _same(*narrowed, (row.status, query.status)) and _effect_follows(row, query)
+
+
+def _effect_follows(row: EffectRow, query: EffectQuery) -> bool:
+    if query.after is None or not query.newest_first:
+        return query.after is None or row.id > query.after
+    return (row.created_at, row.id) < (query.after_created_at, query.after)
 
 
 def _segment_fits(segment: Segment, query: LedgerQuery) -> bool:

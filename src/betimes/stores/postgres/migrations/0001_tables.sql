@@ -7,6 +7,7 @@ CREATE TABLE betimes.stream (
     kind text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
     version bigint NOT NULL DEFAULT 0,
+    created_at bigint,
     at bigint NOT NULL DEFAULT 0,
     alarm_at bigint,
     snooze_until bigint,
@@ -24,7 +25,11 @@ CREATE TABLE betimes.stream (
 CREATE INDEX stream_wake ON betimes.stream (wake_at, tenant, kind, id) WHERE wake_at IS NOT NULL;
 CREATE INDEX stream_due ON betimes.stream (due_at, tenant, kind, id) WHERE due_at IS NOT NULL;
 CREATE INDEX stream_snoozed ON betimes.stream (snooze_until) WHERE snooze_until IS NOT NULL;
-CREATE INDEX stream_listing ON betimes.stream (tenant, kind, owner, status, id) WHERE state IS NOT NULL;
+
+-- Lists, the newest first: of all, and of one owner. Neither names a column that every write changes: an update that
+-- leaves all indexed columns as they are, in conditions too, stays within its page.
+CREATE INDEX stream_created ON betimes.stream (tenant, kind, created_at, id) WHERE created_at IS NOT NULL;
+CREATE INDEX stream_owner ON betimes.stream (tenant, kind, owner, created_at, id) WHERE owner <> '';
 
 -- History. The sequence stands at 0 and "has been called", so that its last value is always below the next one.
 CREATE SEQUENCE betimes.ledger_seq MINVALUE 0 START 0 CACHE 1;
@@ -107,7 +112,9 @@ CREATE INDEX effect_tenant_call ON betimes.effect (tenant, executor, next_attemp
 CREATE INDEX effect_send ON betimes.effect (tenant, kind, id, version, place)
     WHERE executor = 'send' AND status = 'pending';
 CREATE INDEX effect_send_age ON betimes.effect (created_at) WHERE executor = 'send' AND status = 'pending';
-CREATE INDEX effect_dead ON betimes.effect (tenant, kind, id, version, place) WHERE status = 'dead';
+CREATE INDEX effect_created ON betimes.effect (tenant, created_at, kind, id, version, place)
+    WHERE executor <> 'send' OR status <> 'pending';
+CREATE INDEX effect_dead ON betimes.effect (tenant, created_at, kind, id, version, place) WHERE status = 'dead';
 CREATE INDEX effect_finished ON betimes.effect (finished_at) WHERE finished_at IS NOT NULL AND status <> 'dead';
 
 -- Policy bodies, kept as long as a segment names them.

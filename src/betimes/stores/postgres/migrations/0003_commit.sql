@@ -36,7 +36,7 @@ DECLARE
 BEGIN
     UPDATE betimes.stream s
     SET version = w.version, schema = w.schema, state = w.state, at = w.at, alarm_at = w.alarm_at, digest = w.digest,
-        status = w.status, owner = w.owner, due_at = w.due_at, snooze_until = NULL
+        created_at = coalesce(s.created_at, w.at), status = w.status, owner = w.owner, due_at = w.due_at, snooze_until = NULL
     FROM unnest(p_streams) w
     WHERE s.tenant = w.tenant AND s.kind = w.kind AND s.id = w.id AND s.version = w.expected;
     GET DIAGNOSTICS moved = ROW_COUNT;
@@ -45,8 +45,9 @@ BEGIN
     END IF;
 
     INSERT INTO betimes.stream
-        (tenant, kind, id, version, schema, state, at, alarm_at, digest, status, owner, due_at)
-    SELECT w.tenant, w.kind, w.id, w.version, w.schema, w.state, w.at, w.alarm_at, w.digest, w.status, w.owner, w.due_at
+        (tenant, kind, id, version, schema, state, created_at, at, alarm_at, digest, status, owner, due_at)
+    SELECT w.tenant, w.kind, w.id, w.version, w.schema, w.state, w.at, w.at, w.alarm_at, w.digest, w.status, w.owner,
+        w.due_at
     FROM unnest(p_streams) w
     WHERE w.expected = 0 AND NOT EXISTS (
         SELECT FROM betimes.stream s WHERE s.tenant = w.tenant AND s.kind = w.kind AND s.id = w.id

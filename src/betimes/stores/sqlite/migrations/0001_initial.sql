@@ -15,6 +15,7 @@ CREATE TABLE stream (
     schema INTEGER NOT NULL,
     owner TEXT NOT NULL,
     status TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
     at INTEGER NOT NULL,
     alarm_at INTEGER,
     snooze_until INTEGER,
@@ -32,8 +33,9 @@ CREATE INDEX stream_alarm ON stream (kind, wake_at, tenant, id) WHERE wake_at IS
 CREATE INDEX stream_due ON stream (kind, due_at, tenant, id) WHERE due_at IS NOT NULL;
 CREATE INDEX stream_tenant_due ON stream (tenant, kind, due_at, id) WHERE due_at IS NOT NULL;
 
--- Lists by owner and status; without an owner, lists go by the primary name.
-CREATE INDEX stream_owner ON stream (tenant, kind, owner, status, id) WHERE owner <> '';
+-- Lists, the newest first: of all, and of one owner. What they hold of a stream never changes, but for its owner.
+CREATE INDEX stream_created ON stream (tenant, kind, created_at, id);
+CREATE INDEX stream_owner ON stream (tenant, kind, owner, created_at, id) WHERE owner <> '';
 
 -- The count of failing wakes.
 CREATE INDEX stream_snoozed ON stream (kind, snooze_until) WHERE snooze_until IS NOT NULL;
@@ -118,6 +120,11 @@ CREATE INDEX effect_send ON effect (tenant, kind, id, version, place)
 WHERE executor = 'send' AND status = 'pending';
 CREATE INDEX effect_send_age ON effect (created_at, tenant, kind, id, version, place)
 WHERE executor = 'send' AND status = 'pending';
+
+-- Lists, the newest first: of all that is not about to be applied, and of dead letters.
+CREATE INDEX effect_created ON effect (tenant, created_at, kind, id, version, place)
+WHERE executor <> 'send' OR status <> 'pending';
+CREATE INDEX effect_dead ON effect (tenant, created_at, kind, id, version, place) WHERE status = 'dead';
 
 -- Forgetting, and the count of dead letters.
 CREATE INDEX effect_ended ON effect (status, finished_at) WHERE finished_at IS NOT NULL;

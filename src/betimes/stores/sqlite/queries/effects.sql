@@ -81,12 +81,14 @@ WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND 
 DELETE FROM effect
 WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND place = :place AND status = 'dead';
 
--- effects: Effects in order of their names.
-SELECT json_group_array(json_array(
+-- effect_columns: An effect as it is listed.
+json_array(
     tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at, finished_at,
     last_error, at_most_once, to_tenant, to_kind, to_id
-))
-FROM (
+);
+
+-- effects: Effects in order of their names.
+SELECT json_group_array(@effect_columns) FROM (
     SELECT * FROM effect WHERE TRUE
     AND tenant = :tenant --? tenant
     AND tenant = :tenant_source AND kind = :kind_source AND id = :id_source --? id_source
@@ -97,6 +99,35 @@ FROM (
     AND (kind, id, version, place) > (:kind_after, :id_after, :version_after, :place_after) --? same_tenant
     AND (version, place) > (:version_after, :place_after) --? same_source
     ORDER BY tenant, kind, id, version, place LIMIT :limit
+);
+
+-- effects_narrowed: What a list of effects, the newest first, leaves out.
+    AND tenant = :tenant --? tenant
+    AND tenant = :tenant_source AND kind = :kind_source AND id = :id_source --? id_source
+    AND version = :version --? version
+    AND +executor = :executor --? executor
+    AND +status = :status --? status
+    AND (created_at, tenant, kind, id, version, place) < (:created_at_after, :tenant_after, :kind_after, :id_after, :version_after, :place_after) --? other_tenant
+    AND (created_at, kind, id, version, place) < (:created_at_after, :kind_after, :id_after, :version_after, :place_after) --? same_tenant
+    ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC, version DESC, place DESC LIMIT :limit;
+
+-- effects_newest: Effects from the newest on; those about to be applied are in an index of their own.
+SELECT json_group_array(@effect_columns) FROM (
+    SELECT * FROM effect WHERE n IN (
+        SELECT n FROM (
+            SELECT n FROM effect WHERE TRUE
+            AND (executor <> 'send' OR status <> 'pending') --? any_source
+            AND (+executor <> 'send' OR status <> 'pending') --? id_source
+            AND status = 'dead' --? dead
+            @effects_narrowed
+        )
+        UNION ALL
+        SELECT n FROM (
+            SELECT n FROM effect WHERE executor = 'send' AND status = 'pending'
+            @effects_narrowed
+        )
+    )
+    ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC, version DESC, place DESC LIMIT :limit
 );
 
 -- forget_effects: Remove effects that ended long ago; dead letters stay.

@@ -1,24 +1,27 @@
 -- find_streams: Streams by their place in the question: what indexes hold of them, and the rest if they moved.
 SELECT json_group_array(json_array(
-    asked.column1, s.n, s.version, s.owner, s.status, s.due_at, s.alarm_at, s.snooze_until,
+    asked.column1, s.n, s.version, s.owner, s.due_at, s.alarm_at, s.snooze_until,
     CASE WHEN s.version <> asked.column5 THEN json_array(s.schema, s.state, s.at, s.digest) END
 ))
 FROM (VALUES /* rows */ (?, ?, ?, ?, ?)) AS asked
 CROSS JOIN stream AS s ON s.tenant = asked.column2 AND s.kind = asked.column3 AND s.id = asked.column4;
 
 -- insert_streams: Streams that were never written; one that exists already is missing from the count.
-INSERT OR IGNORE INTO stream (tenant, kind, id, version, schema, owner, status, at, alarm_at, due_at, digest, state)
-VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT OR IGNORE INTO stream (
+    tenant, kind, id, version, schema, owner, status, created_at, at, alarm_at, due_at, digest, state
+)
+VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- update_streams: What every write changes and no index holds; one that moved is missing from the count.
-UPDATE OR ROLLBACK stream SET version = w.column3, schema = w.column4, at = w.column5, digest = w.column6, state = w.column7
-FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?)) AS w
+UPDATE OR ROLLBACK stream SET version = w.column3, schema = w.column4, at = w.column5, digest = w.column6, state = w.column7,
+    status = w.column8
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1 AND stream.version = w.column2;
 
 -- reschedule_streams: The same for streams of which the index of what is due changes too, and no other.
 UPDATE OR ROLLBACK stream SET version = w.column3, schema = w.column4, at = w.column5, digest = w.column6, state = w.column7,
-    due_at = w.column8
-FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?)) AS w
+    status = w.column8, due_at = w.column9
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1 AND stream.version = w.column2;
 
 -- move_alarms: New alarms of streams already updated; any snooze ends.
@@ -27,14 +30,14 @@ FROM (VALUES /* rows */ (?, ?)) AS w
 WHERE stream.n = w.column1;
 
 -- relist_streams: By what streams already updated are now listed and claimed.
-UPDATE OR ROLLBACK stream SET owner = w.column2, status = w.column3, due_at = w.column4
-FROM (VALUES /* rows */ (?, ?, ?, ?)) AS w
+UPDATE OR ROLLBACK stream SET owner = w.column2, due_at = w.column3
+FROM (VALUES /* rows */ (?, ?, ?)) AS w
 WHERE stream.n = w.column1;
 
 -- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at. Those of one tenant
 -- are picked out of the index of all: an index of their own would be paid for by every write that moves an alarm.
 SELECT json_group_array(json_array(
-    tenant, kind, id, n, version, owner, status, due_at, alarm_at, snooze_until, json_array(schema, state, at, digest)
+    tenant, kind, id, n, version, owner, due_at, alarm_at, snooze_until, json_array(schema, state, at, digest)
 ))
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
@@ -48,7 +51,7 @@ FROM (
 
 -- due_streams: Streams that are due for a claim or a sweep, oldest first.
 SELECT json_group_array(json_array(
-    tenant, kind, id, n, version, owner, status, due_at, alarm_at, snooze_until, json_array(schema, state, at, digest)
+    tenant, kind, id, n, version, owner, due_at, alarm_at, snooze_until, json_array(schema, state, at, digest)
 ))
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
@@ -90,7 +93,8 @@ UPDATE stream SET snooze_until = :until
 WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version;
 
 -- stream_columns: A stream as it is listed.
-json_array(tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until);
+json_array(tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until,
+    created_at);
 
 -- one_stream: One stream as it is listed.
 SELECT json_group_array(@stream_columns) FROM stream WHERE tenant = :tenant AND kind = :kind AND id = :id;
@@ -101,13 +105,37 @@ SELECT json_group_array(@stream_columns) FROM (
     AND state IS NOT NULL --? existing
     AND tenant = :tenant --? tenant
     AND kind = :kind --? kind
-    AND owner = :owner AND owner <> '' --? owner
     AND owner = '' --? no_owner
     AND status = :status --? status
     AND (tenant, kind, id) > (:tenant_after, :kind_after, :id_after) --? id_after
     AND (kind, id) > (:kind_after, :id_after) --? same_tenant
     AND id > :id_after --? same_kind
     ORDER BY tenant, kind, id LIMIT :limit
+);
+
+-- streams_of_owner: Streams of one owner in order of their names; they are few enough to be sorted.
+SELECT json_group_array(@stream_columns) FROM (
+    SELECT * FROM stream WHERE owner = :owner AND owner <> ''
+    AND state IS NOT NULL --? existing
+    AND tenant = :tenant --? tenant
+    AND kind = :kind --? kind
+    AND status = :status --? status
+    AND (+tenant, +kind, +id) > (:tenant_after, :kind_after, :id_after) --? id_after
+    ORDER BY +tenant, +kind, +id LIMIT :limit
+);
+
+-- streams_newest: Streams from the last created on.
+SELECT json_group_array(@stream_columns) FROM (
+    SELECT * FROM stream WHERE TRUE
+    AND state IS NOT NULL --? existing
+    AND tenant = :tenant --? tenant
+    AND kind = :kind --? kind
+    AND owner = :owner AND owner <> '' --? owner
+    AND owner = '' --? no_owner
+    AND status = :status --? status
+    AND (created_at, tenant, kind, id) < (:created_at_after, :tenant_after, :kind_after, :id_after) --? other_kind
+    AND (created_at, id) < (:created_at_after, :id_after) --? same_kind
+    ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC LIMIT :limit
 );
 
 -- streams_by_due: Streams that are due at an instant, the longest due first.
