@@ -1,16 +1,18 @@
 """One sweep over overdue scores, next to the same rows swept by hand-written set-based SQL, in one database.
 
-A million scores of chapter 1 are made, one to six hours overdue in no particular order. Then, three times in turn and
-each time an hour later by the store's clock: the service's sweep; the same by hand (`scores_by_hand`); an update of a
-table of plain columns. After the first sweep every score is held against a calculation with fractions, and at the end a
-sample of streams is verified: digests, chains and states, also of what was written by hand.
+Two tenants have a million scores of chapter 1 each, one to six hours overdue in no particular order. Then, three times
+and each time an hour later by the store's clock, the service sweeps one of them and the statement written by hand
+(`scores_by_hand`) the other, changing places each time, so that both meet scores in the order they were made (first)
+and in the order the last sweep left them. Beside it, an update of a table of plain columns. After the first round every
+score of the tenant that was swept is held against a calculation with fractions, and at the end a sample of both
+tenants' streams is verified: digests, chains and states, also of what was written by hand.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from fractions import Fraction
 from pathlib import Path
 from statistics import median
@@ -21,19 +23,17 @@ import asyncpg
 import msgspec
 
 from benchmarks.domains import scores_by_hand as by_hand
-from benchmarks.places import PLACES, TENANT, Place
-from betimes.core.canonical import encode
+from benchmarks.domains import scores_filled as filled
+from benchmarks.places import PLACES, Place
 from betimes.core.instants import DAY, HOUR, MINUTE
-from betimes.core.segments import GENESIS, Segment, chained_digest
 from betimes.core.streams import StreamId
 from betimes.domains.hooks import Hooks
 from betimes.domains.scores.decide import DECIDERS
-from betimes.domains.scores.model import CreateScore, ScoreCreated
 from betimes.domains.scores.policy import ScoresPolicy
 from betimes.engine.engine import Engine
 from betimes.engine.replay import verify_stream
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import Ask, Changes, Store, StreamQuery, StreamWrite
+from betimes.engine.store import Store, StreamQuery
 from betimes.services.caller import Caller
 from betimes.services.scores import Scores
 from betimes.stores.postgres import PostgresStore
@@ -44,18 +44,17 @@ Row = dict[str, Any]
 SCORES = 1_000_000
 ROUNDS = 3
 BATCH = 4_096
-FILL = 5_000
-START = 1_767_600_000_000_000
-STRIDE = 7_919
-"""Prime, so that neighbours in the table are not due one after the other."""
+TENANTS = ("acme", "globex")
 TERMS = {"interval": MINUTE, "grace": 24 * HOUR, "rate": 800_000, "cap": 15_000_000, "cycle": 20_000_000}
 
 
 class Hand(Protocol):
     """Somebody at the database's own shell."""
 
-    async def prepare(self) -> None: ...
-    async def same_rows(self, values: Row) -> None: ...
+    async def fill(self, count: int) -> None: ...
+    async def same_rows(self, values: Row) -> int:
+        """Sweep a tenant; how many scores were taken."""
+
     async def plain(self, values: Row) -> None: ...
     async def settle(self) -> None: ...
     async def close(self) -> None: ...
@@ -72,20 +71,33 @@ class SqliteHand:
         self._connection.pragma("temp_store", "MEMORY")
         self._connection.create_scalar_function("sha256", by_hand.sha256_of, 1, deterministic=True)
 
-    async def prepare(self) -> None:
+    async def fill(self, count: int) -> None:
+        columns = {
+            table: [name for _, name, *_, hidden in self._connection.execute(f"PRAGMA table_xinfo({table})")
+                    if not hidden and name not in ("n", "seq")]
+            for table in ("stream", "ledger")
+        }  # fmt: skip
         with self._connection as connection:
+            for tenant in TENANTS:
+                for statement in filled.statements(filled.SQLITE, tenant, count, **columns):
+                    connection.execute(statement)
             connection.execute(f"CREATE TABLE plain {_PLAIN}")
             connection.execute(
                 "INSERT INTO plain SELECT n, state ->> 'score', state ->> 'interacted_at', NULL, due_at FROM stream "
-                "WHERE kind = 'score'"
+                "WHERE kind = 'score' AND tenant = ?",
+                (TENANTS[0],),
             )
             connection.execute("CREATE INDEX plain_due ON plain (due_at)")
+        self._connection.execute("ANALYZE")
+        await self.settle()
 
-    async def same_rows(self, values: Row) -> None:
+    async def same_rows(self, values: Row) -> int:
         with self._connection as connection:
             for statement in (by_hand.SQLITE_PICK, by_hand.SQLITE_UPDATE, by_hand.SQLITE_INSERT):
                 connection.execute(statement, values)
+            taken = connection.changes()
         self._connection.execute("DROP TABLE swept")
+        return taken
 
     async def plain(self, values: Row) -> None:
         with self._connection as connection:
@@ -102,24 +114,38 @@ class PostgresHand:
     def __init__(self, connection: Any, schema: str) -> None:
         self._connection, self._schema = connection, schema
 
-    async def prepare(self) -> None:
+    async def fill(self, count: int) -> None:
         schema = self._schema
+        for tenant in TENANTS:
+            columns = {table: await self._columns(table) for table in ("stream", "ledger")}
+            for statement in filled.statements(filled.POSTGRES, tenant, count, **columns, prefix=f"{schema}."):
+                await self._connection.execute(statement)
         await self._connection.execute(f"CREATE TABLE {schema}.plain {_PLAIN}")
         await self._connection.execute(
             f"INSERT INTO {schema}.plain SELECT row_number() OVER (), (state::json ->> 'score')::bigint, "
-            f"(state::json ->> 'interacted_at')::bigint, NULL, due_at FROM {schema}.stream WHERE kind = 'score'"
+            f"(state::json ->> 'interacted_at')::bigint, NULL, due_at FROM {schema}.stream WHERE kind = 'score' "
+            f"AND tenant = '{TENANTS[0]}'"
         )
         await self._connection.execute(f"CREATE INDEX plain_due ON {schema}.plain (due_at)")
         await self.settle()
 
-    async def same_rows(self, values: Row) -> None:
-        await self._connection.execute(by_hand.written_out(by_hand.POSTGRES_SAME_ROWS, values, self._schema))
+    async def _columns(self, table: str) -> list[str]:
+        rows = await self._connection.fetch(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = $1 AND table_name = $2 "
+            "AND is_generated = 'NEVER' AND column_name <> 'seq'",
+            self._schema, table,
+        )  # fmt: skip
+        return [row[0] for row in rows]
+
+    async def same_rows(self, values: Row) -> int:
+        done = await self._connection.execute(by_hand.written_out(by_hand.POSTGRES_SAME_ROWS, values, self._schema))
+        return int(done.rpartition(" ")[2])
 
     async def plain(self, values: Row) -> None:
         await self._connection.execute(by_hand.written_out(by_hand.POSTGRES_PLAIN, values, self._schema))
 
     async def settle(self) -> None:
-        for table in ("stream", "plain"):
+        for table in ("stream", "ledger", "plain"):
             await self._connection.execute(f"VACUUM ANALYZE {self._schema}.{table}")
         await self._connection.execute("CHECKPOINT")
 
@@ -129,7 +155,7 @@ class PostgresHand:
 
 async def sweep(kind: str, scale: float) -> list[Row]:
     """One sweep over a million overdue scores, over hand-written set-based SQL; ratios of neighbouring rounds."""
-    count, clock = int(SCORES * scale), VirtualClock(START + 31 * HOUR)
+    count, clock = int(SCORES * scale), VirtualClock(filled.START + 6 * HOUR)
     async with PLACES[kind]() as place:
         store = _store(place, clock)
         engine = Engine(
@@ -140,10 +166,10 @@ async def sweep(kind: str, scale: float) -> list[Row]:
             await asyncpg.connect(place.path), place.schema
         )  # fmt: skip
         async with engine:
-            policy = await engine.policy_of(TENANT)
-            await _fill(store, count, policy.fingerprint)
-            await hand.prepare()
-            row = await _measured(engine, hand, clock, count, policy.fingerprint)
+            await filled.make_model(engine, clock)
+            await hand.fill(count)
+            clock.advance_to(filled.FIRST_SWEEP)
+            row = await _measured(engine, hand, clock, count)
         await hand.close()
     return [{"store": kind, "scores": count, **row}]
 
@@ -154,27 +180,31 @@ def _store(place: Place, clock: VirtualClock) -> Store:
     return PostgresStore(place.path, schema=place.schema, clock=clock)
 
 
-async def _measured(engine: Engine, hand: Hand, clock: VirtualClock, count: int, policy: str) -> Row:
-    scores, peak = Scores(engine, Caller(TENANT)), Peak()
+async def _measured(engine: Engine, hand: Hand, clock: VirtualClock, count: int) -> Row:
+    peak, policy = Peak(), (await engine.policy_of(TENANTS[0])).fingerprint
     ours: list[float] = []
     same: list[float] = []
     plain: list[float] = []
 
-    async def swept() -> None:
-        result = await scores.sweep(unbounded=True, progress=lambda _: peak.look())
+    async def swept(tenant: str) -> None:
+        result = await Scores(engine, Caller(tenant)).sweep(unbounded=True, progress=lambda _: peak.look())
         assert (result.decayed, result.complete) == (count, True), result
 
+    async def swept_by_hand(values: Row) -> None:
+        taken = await hand.same_rows(values)
+        assert taken == count, taken
+
     for number in range(ROUNDS):
-        ours.append(await _timed(swept))
+        mine, theirs = TENANTS[number % 2], TENANTS[(number + 1) % 2]
+        values = {**TERMS, "until": clock(), "now": clock(), "policy": policy, "tenant": theirs}
+        ours.append(await _timed(swept(mine)))
+        await hand.settle()
+        peak.ends()
+        same.append(await _timed(swept_by_hand(values)))
+        plain.append(await _timed(hand.plain(values)))
+        await hand.settle()
         if number == 0:
-            peak.ends()
-            await _check_every_score(engine.store, count, clock())
-        await hand.settle()
-        clock.advance(3600)
-        values = {**TERMS, "until": clock(), "now": clock(), "policy": policy}
-        same.append(await _timed(lambda: hand.same_rows(values)))  # noqa: B023 — it is awaited at once
-        plain.append(await _timed(lambda: hand.plain(values)))  # noqa: B023
-        await hand.settle()
+            await _check_every_score(engine.store, count, clock(), mine)
         clock.advance(3600)
     await _verify_some(engine, count)
     return {
@@ -182,6 +212,7 @@ async def _measured(engine: Engine, hand: Hand, clock: VirtualClock, count: int,
         "by_hand_per_s": count / median(same),
         "plain_per_s": count / median(plain),
         "over_by_hand": median(b / a for a, b in zip(ours, same, strict=True)),
+        "first_over_by_hand": same[0] / ours[0],
         "over_plain": median(b / a for a, b in zip(ours, plain, strict=True)),
         "rss_before_mb": peak.before_mb,
         "rss_peak_mb": peak.peak_mb,
@@ -208,73 +239,36 @@ def _rss_mb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-async def _timed(work: Callable[[], Awaitable[None]]) -> float:
+async def _timed(work: Awaitable[None]) -> float:
     started = time.perf_counter()
-    await work()
+    await work
     return time.perf_counter() - started
 
 
-# -- a million scores, and whether they are right
-
-
-def _interacted_at(number: int) -> int:
-    """So that the score is one to six hours overdue at the first sweep, to the second."""
-    return START + (number * STRIDE % 18_000) * 1_000_000
-
-
-def _points_at_first(number: int) -> int:
-    return 60_000_000 + number % 1_000
-
-
-async def _fill(store: Store, count: int, policy: str) -> None:
-    """Rows and ledger as creating the scores one by one would have left them."""
-    asked = encode(CreateScore())
-    for start in range(0, count, FILL):
-        changes = Changes()
-        for number in range(start, min(start + FILL, count)):
-            _add(changes, number, asked, policy)
-        async with store.begin(Ask()) as tx:
-            await tx.commit(changes)
-
-
-def _add(changes: Changes, number: int, asked: str, policy: str) -> None:
-    stream, at = StreamId(TENANT, "score", f"user-{number:07}"), _interacted_at(number)
-    due_at = at + 24 * HOUR + 4_500
-    created = ScoreCreated(_points_at_first(number), 1, "active", START, at, None, due_at)
-    events, turn = encode((created,)), f"fill-{number}"
-    digest = chained_digest(
-        GENESIS, stream, 1, turn, START + 6 * HOUR, 1, asked, events, policy, None, None, None, "", "", ""
-    )
-    state = encode(DECIDERS[0].fold(None, created))
-    changes.streams.append(
-        StreamWrite(stream, 0, 1, 1, state, START + 6 * HOUR, None, digest, "active", "", due_at)
-    )  # fmt: skip
-    changes.segments.append(
-        Segment(stream, 1, turn, START + 6 * HOUR, 1, asked, events, policy, GENESIS, digest)
-    )  # fmt: skip
-
-
-async def _check_every_score(store: Store, count: int, now: int) -> None:
+async def _check_every_score(store: Store, count: int, now: int, tenant: str) -> None:
     """Every score against a calculation with fractions."""
     after, seen = None, 0
-    while rows := await store.streams(StreamQuery(tenant=TENANT, kind="score", after=after, limit=1_000)):
+    while rows := await store.streams(StreamQuery(tenant=tenant, kind="score", after=after, limit=1_000)):
         after = rows[-1].stream
         for row in rows:
             number = int(row.stream.id.removeprefix("user-"))
-            overdue = now - _interacted_at(number) - 24 * HOUR
+            overdue = now - filled.interacted_at(number) - 24 * HOUR
             lost = min(Fraction(15), Fraction(8, 10) * Fraction(overdue, HOUR))
             assert overdue < DAY
-            assert msgspec.json.decode(row.state or "")["score"] == _points_at_first(number) - int(lost * 1_000_000)
+            assert msgspec.json.decode(row.state or "")["score"] == filled.points_at_first(number) - int(
+                lost * 1_000_000
+            )
             seen += 1
     assert seen == count, (seen, count)
 
 
 async def _verify_some(engine: Engine, count: int) -> None:
-    for number in range(0, count, max(1, count // 500)):
-        stream = StreamId(TENANT, "score", f"user-{number:07}")
-        replayed = await verify_stream(engine.store, engine.kinds, stream)
-        assert not replayed.findings, replayed.findings
-        assert replayed.version == 1 + 2 * ROUNDS, replayed.version
+    for tenant in TENANTS:
+        for number in range(0, count, max(1, count // 300)):
+            stream = StreamId(tenant, "score", f"user-{number:07}")
+            replayed = await verify_stream(engine.store, engine.kinds, stream)
+            assert not replayed.findings, replayed.findings
+            assert replayed.version == 1 + ROUNDS, replayed.version
 
 
 SUITES = {"sweep": sweep}

@@ -5,8 +5,8 @@ index, and a ledger row with the command, the event and the digest that chains i
 finds nothing. It knows one stage and no thresholds, hooks, pauses, failures or other tenants' policies. `plain` updates
 a table of plain columns and keeps no history: what such a table costs when nobody asks why.
 
-Instants and amounts are whole: microseconds and micro-points. :until, :interval, :grace, :rate, :cap and :cycle are the
-sweep's instant and the terms of chapter 1.
+Instants and amounts are whole: microseconds and micro-points. :tenant is whose scores are swept; :until,
+:interval, :grace, :rate, :cap and :cycle are the sweep's instant and the terms of chapter 1.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WITH told AS MATERIALIZED (
     SELECT n, tenant, id, version, digest, state ->> 'score' AS score, state ->> 'chapter' AS chapter,
         state ->> 'status' AS status, state ->> 'created_at' AS created_at,
         state ->> 'interacted_at' AS interacted_at, state ->> 'applied_at' AS applied_at
-    FROM stream WHERE kind = 'score' AND due_at <= :until
+    FROM stream WHERE tenant = :tenant AND kind = 'score' AND due_at <= :until
 ), owed AS MATERIALIZED (
     SELECT *, {_loss("score", "interacted_at", "applied_at", "min")} AS amount FROM told
 ), worded AS MATERIALIZED (
@@ -73,7 +73,7 @@ WHERE due_at <= :until
 POSTGRES_SAME_ROWS = f"""
 WITH due AS MATERIALIZED (
     SELECT tenant, kind, id, version, digest AS prev, 'hand-' || :now || '-' || id AS turn, state::json AS j
-    FROM @schema.stream WHERE kind = 'score' AND due_at <= :until FOR UPDATE
+    FROM @schema.stream WHERE tenant = :tenant AND kind = 'score' AND due_at <= :until FOR UPDATE
 ), told AS MATERIALIZED (
     SELECT tenant, id, version, prev, turn, (j ->> 'score')::bigint AS score, j ->> 'chapter' AS chapter,
         j ->> 'status' AS status, (j ->> 'created_at')::bigint AS created_at,
