@@ -72,14 +72,10 @@ class SqliteHand:
         self._connection.create_scalar_function("sha256", by_hand.sha256_of, 1, deterministic=True)
 
     async def fill(self, count: int) -> None:
-        columns = {
-            table: [name for _, name, *_, hidden in self._connection.execute(f"PRAGMA table_xinfo({table})")
-                    if not hidden and name not in ("n", "seq")]
-            for table in ("stream", "ledger")
-        }  # fmt: skip
+        stream, ledger = self._columns("stream"), self._columns("ledger")
         with self._connection as connection:
             for tenant in TENANTS:
-                for statement in filled.statements(filled.SQLITE, tenant, count, **columns):
+                for statement in filled.statements(filled.SQLITE, tenant, count, stream, ledger):
                     connection.execute(statement)
             connection.execute(f"CREATE TABLE plain {_PLAIN}")
             connection.execute(
@@ -90,6 +86,11 @@ class SqliteHand:
             connection.execute("CREATE INDEX plain_due ON plain (due_at)")
         self._connection.execute("ANALYZE")
         await self.settle()
+
+    def _columns(self, table: str) -> list[str]:
+        """Those that a row is given."""
+        rows = list(self._connection.execute(f"PRAGMA table_xinfo({table})"))
+        return [row[1] for row in rows if not row[6] and row[1] not in ("n", "seq")]
 
     async def same_rows(self, values: Row) -> int:
         with self._connection as connection:
@@ -116,9 +117,9 @@ class PostgresHand:
 
     async def fill(self, count: int) -> None:
         schema = self._schema
+        stream, ledger = await self._columns("stream"), await self._columns("ledger")
         for tenant in TENANTS:
-            columns = {table: await self._columns(table) for table in ("stream", "ledger")}
-            for statement in filled.statements(filled.POSTGRES, tenant, count, **columns, prefix=f"{schema}."):
+            for statement in filled.statements(filled.POSTGRES, tenant, count, stream, ledger, f"{schema}."):
                 await self._connection.execute(statement)
         await self._connection.execute(f"CREATE TABLE {schema}.plain {_PLAIN}")
         await self._connection.execute(

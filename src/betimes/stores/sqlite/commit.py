@@ -1,19 +1,26 @@
 """What a commit writes, in the writer's thread: every guard is the count of rows a statement changed.
 
 Streams are updated by row number. The alarm and the lists have statements of their own, run only for rows whose values
-changed, because touching an index costs more than writing the row.
+changed, because touching an index costs more than writing the row. What a pass does to a thousand streams at once is
+written a thousand rows to a statement, with what they have in common bound once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
 
 from betimes.core.errors import Conflict, Duplicate, Fenced
 from betimes.core.instants import Instant
+from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.store import NOT_CACHED, Changes, DeadSend, KeyWrite, Settlement, StreamWrite
 from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.rows import Place, effect_columns, segment_columns, settlement_columns
+
+ALIKE_MIN = 64
+"""How many segments in a row must be alike for a statement of their own."""
 
 
 def find_places(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Place]:
@@ -29,7 +36,7 @@ def write_changes(connection: Connection, changes: Changes, places: Mapping[Stre
     _apply_sends(connection, changes.sends_applied)
     _bury_sends(connection, changes.sends_dead)
     _settle(connection, changes.settlements)
-    connection.change_rows("append_segments", [segment_columns(segment) for segment in changes.segments])
+    _append_segments(connection, changes.segments)
     connection.change_rows("insert_effects", [effect_columns(effect) for effect in changes.effects])
     for fingerprint, body in changes.policies.items():
         connection.change("save_policy", {"fingerprint": fingerprint, "body": body})
@@ -52,17 +59,19 @@ def _new_row(write: StreamWrite) -> tuple[object, ...]:
             write.due_at, write.digest, write.state)  # fmt: skip
 
 
-def _update_streams(connection: Connection, moved: Sequence[tuple[StreamWrite, Place]]) -> int:
-    swept: list[tuple[StreamWrite, Place]] = []
-    rest: list[tuple[StreamWrite, Place]] = []
-    for both in moved:
-        (swept if _is_only_rescheduled(*both) else rest).append(both)
-    moved = rest
-    swept.sort(key=lambda both: both[1].n)
-    updated = connection.change_rows(
-        "reschedule_streams",
-        [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state, w.status, w.due_at) for w, at in swept],
-    )
+def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, Place]]) -> int:
+    moved: list[tuple[StreamWrite, Place]] = []
+    swept: dict[tuple[int, Instant, str], list[tuple[Any, ...]]] = {}
+    for both in writes:
+        write, at = both
+        if _is_only_rescheduled(write, at):
+            row = (at.n, write.expected, write.digest, write.state, write.due_at)
+            swept.setdefault((write.schema, write.at, write.status), []).append(row)
+        else:
+            moved.append(both)
+    updated = 0
+    for shared, rows in swept.items():
+        updated += connection.change_alike("reschedule_streams", shared, sorted(rows))
     updated += connection.change_rows(
         "update_streams",
         [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state, w.status) for w, at in moved],
@@ -81,8 +90,8 @@ def _update_streams(connection: Connection, moved: Sequence[tuple[StreamWrite, P
 def _is_only_rescheduled(write: StreamWrite, at: Place) -> bool:
     """Whether the index of what is due is the only one to change: what a sweep does to every row it takes."""
     return (
-        write.due_at != at.due_at and write.owner == at.owner
-        and write.alarm_at == at.alarm_at and at.snooze_until is None
+        write.due_at != at.due_at and write.owner == at.owner and write.alarm_at == at.alarm_at
+        and at.snooze_until is None and write.version == write.expected + 1
     )  # fmt: skip
 
 
@@ -98,6 +107,32 @@ def _conflict(
     taken = [f"{w.stream} is at version {stored[w.stream].version}, not 0"
              for w in created if w.stream in stored and stored[w.stream].version != w.version]  # fmt: skip
     return Conflict(taken[0] if taken else "a stream that the batch writes moved meanwhile")
+
+
+def _append_segments(connection: Connection, segments: Sequence[Segment]) -> None:
+    """In the order they are given, runs of alike ones with what they share bound once."""
+    others: list[Segment] = []
+    for shared, run in groupby(segments, _shared):
+        alike = list(run)
+        if shared is None or len(alike) < ALIKE_MIN:
+            others += alike
+            continue
+        connection.change_rows("append_segments", [segment_columns(segment) for segment in others])
+        others = []
+        rows = [(s.stream.id, s.version, s.turn, s.events, s.prev, s.digest) for s in alike]
+        connection.change_alike("append_alike_segments", shared, rows)
+    connection.change_rows("append_segments", [segment_columns(segment) for segment in others])
+
+
+def _shared(segment: Segment) -> tuple[Any, ...] | None:
+    """What the segments of a pass have in common; `None` for those with a key or a verdict, which are of no pass."""
+    if segment.key is not None or segment.verdict is not None:
+        return None
+    tenant, kind, _ = segment.stream
+    return (
+        tenant, kind, segment.at, segment.schema, segment.command, segment.policy, segment.reply, segment.actor,
+        segment.correlation, segment.cause,
+    )  # fmt: skip
 
 
 def _use_keys(connection: Connection, keys: Sequence[KeyWrite], now: Instant) -> None:

@@ -16,10 +16,11 @@ import msgspec
 
 from betimes.core.errors import MalformedRow, Unavailable, UnsafeDurability
 from betimes.stores.sqlite.failures import LOCK_TIMEOUT_S, translated_commit
-from betimes.stores.sqlite.queries import chunks, query, query_for
+from betimes.stores.sqlite.queries import ALIKE_ROWS_MAX, chunks, query, query_for
 
 Durability: TypeAlias = Literal["full", "relaxed"]
 Bindings: TypeAlias = Mapping[str, Any]
+_ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Any)
 
 STATEMENTS_KEPT = 256
 CACHE_KIB = 64 * 1024
@@ -140,9 +141,9 @@ class Connection:
         given = frozenset(key for key, bound in bindings.items() if bound is not None)
         return self._raw.execute(query(name, given), bindings).get
 
-    def json(self, name: str, bindings: Bindings) -> Any:
+    def json(self, name: str, bindings: Bindings, decoder: msgspec.json.Decoder[Any] = _ANYTHING) -> Any:
         """The JSON document a query returns, decoded."""
-        return self._decoded(self.value(name, bindings))
+        return self._decoded(self.value(name, bindings), decoder)
 
     def change(self, name: str, bindings: Bindings) -> int:
         """Run a statement that writes; how many rows it changed."""
@@ -166,8 +167,17 @@ class Connection:
             changed += self._raw.changes()
         return changed
 
-    def _decoded(self, text: Any) -> Any:
+    def change_alike(self, name: str, shared: Sequence[Any], rows: Sequence[Sequence[Any]]) -> int:
+        """The same for rows with values in common, which are bound once."""
+        changed = 0
+        for start, size in chunks(len(rows), ALIKE_ROWS_MAX):
+            bound = (*shared, *chain.from_iterable(rows[start : start + size]))
+            self._raw.execute(query_for(name, size), bound)
+            changed += self._raw.changes()
+        return changed
+
+    def _decoded(self, text: Any, decoder: msgspec.json.Decoder[Any] = _ANYTHING) -> Any:
         try:
-            return msgspec.json.decode(text)
+            return decoder.decode(text)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise MalformedRow(f"{self.path} holds text that cannot be read: {error}; run `verify`") from error

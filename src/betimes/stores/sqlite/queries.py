@@ -3,7 +3,7 @@
 A query opens with `-- name: what it does`. Three marks, all of them plain SQL to any other reader:
 
 - A line that ends in `--? name` belongs to the query only when a parameter of that name is given.
-- `/* rows */ (?, ?)` stands for as many such rows as there are to bind.
+- `/* rows */ (?, ?)` stands for as many such rows as there are to bind; `?1` and so on are bound once, before them.
 - `@name` stands for the text of another query.
 
 Lists of rows are bound whole and come back as one JSON array, because the connection gives up Python's interpreter
@@ -21,6 +21,8 @@ from pathlib import Path
 
 ROWS_MAX = 256
 """Rows bound at once: the largest statement that is kept prepared."""
+ALIKE_ROWS_MAX = 1_024
+"""The same for rows of few columns, the others being shared."""
 
 _FOLDER = Path(__file__).with_name("queries")
 _OPENING = re.compile(r"^-- (\w+): .+\n", re.MULTILINE)
@@ -50,9 +52,9 @@ def query_for(name: str, count: int) -> str:
     return _ROWS.sub(lambda found: ",".join([found[1].replace(" ", "")] * count), query(name))
 
 
-def chunks(count: int) -> Iterator[tuple[int, int]]:
+def chunks(count: int, rows_max: int = ROWS_MAX) -> Iterator[tuple[int, int]]:
     """Cut rows into powers of two, largest first, so that few statements serve every batch: (start, size)."""
-    start, size = 0, ROWS_MAX
+    start, size = 0, rows_max
     while start < count:
         while size > count - start:
             size //= 2

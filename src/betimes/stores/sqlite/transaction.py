@@ -12,6 +12,8 @@ from itertools import groupby, takewhile
 from operator import attrgetter
 from typing import Any, TypeVar
 
+import msgspec
+
 from betimes.core.canonical import encode
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
@@ -26,6 +28,7 @@ from betimes.stores.sqlite.rows import Place, row_of
 _Result = TypeVar("_Result")
 ROWS_HERE_MAX = 16
 """Rows that may be looked up in the event loop's own thread; more would keep it from its other work."""
+_PICKED = msgspec.json.Decoder(list[tuple[StreamId, Row, Place]])
 _DUE_QUERIES: Mapping[DueIndex, str] = {"alarm": "due_alarms", "due": "due_streams"}
 
 
@@ -68,9 +71,10 @@ class SqliteTx:
             picked = connection.json(
                 _DUE_QUERIES[index],
                 {"kinds": encode(kinds), "until": until, "tenant": tenant, "limit": limit},
+                _PICKED,
             )
-            for tenant_id, kind, id, *columns in picked:
-                self._place(StreamId(tenant_id, kind, id), columns)
+            self.rows = {stream: row for stream, row, _ in picked}
+            self._places = {stream: place for stream, _, place in picked}
 
         await self._step(job)
 

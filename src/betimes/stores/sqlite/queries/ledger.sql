@@ -11,6 +11,14 @@ INSERT OR ROLLBACK INTO ledger (
 )
 VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- append_alike_segments: New segments that share most columns, numbered in the order they are given.
+INSERT OR ROLLBACK INTO ledger (
+    tenant, kind, at, schema, command, policy, reply, actor, correlation, cause,
+    id, version, turn, events, prev, digest
+)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, column1, column2, column3, column4, column5, column6
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?));
+
 -- turn_at: The turn that wrote one version.
 SELECT turn FROM ledger WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version;
 

@@ -18,10 +18,10 @@ UPDATE OR ROLLBACK stream SET version = w.column3, schema = w.column4, at = w.co
 FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1 AND stream.version = w.column2;
 
--- reschedule_streams: The same for streams of which the index of what is due changes too, and no other.
-UPDATE OR ROLLBACK stream SET version = w.column3, schema = w.column4, at = w.column5, digest = w.column6, state = w.column7,
-    status = w.column8, due_at = w.column9
-FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?)) AS w
+-- reschedule_streams: Streams that moved by one version and of which only the index of what is due changes, as in a pass.
+UPDATE OR ROLLBACK stream SET schema = ?1, at = ?2, status = ?3, version = w.column2 + 1, digest = w.column3, state = w.column4,
+    due_at = w.column5
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1 AND stream.version = w.column2;
 
 -- move_alarms: New alarms of streams already updated; any snooze ends.
@@ -37,7 +37,8 @@ WHERE stream.n = w.column1;
 -- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at. Those of one tenant
 -- are picked out of the index of all: an index of their own would be paid for by every write that moves an alarm.
 SELECT json_group_array(json_array(
-    tenant, kind, id, n, version, owner, due_at, alarm_at, snooze_until, json_array(schema, state, at, digest)
+    json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
+    json_array(n, version, owner, due_at, alarm_at, snooze_until)
 ))
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
@@ -51,7 +52,8 @@ FROM (
 
 -- due_streams: Streams that are due for a claim or a sweep, oldest first.
 SELECT json_group_array(json_array(
-    tenant, kind, id, n, version, owner, due_at, alarm_at, snooze_until, json_array(schema, state, at, digest)
+    json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
+    json_array(n, version, owner, due_at, alarm_at, snooze_until)
 ))
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
