@@ -218,7 +218,7 @@ WHERE version > 0 AND due_at <= :due_before
 ORDER BY due_at, tenant, kind, id LIMIT :limit;
 
 -- history: a stream's row, beside its first segment, and a page of its segments
-SELECT s.version AS row_version, s.schema AS row_schema, CASE WHEN l.nth = 1 THEN s.state END AS row_state,
+SELECT s.version AS row_version, s.schema AS row_schema, CASE WHEN coalesce(l.nth, 1) = 1 THEN s.state END AS row_state,
     s.at AS row_at, s.alarm_at AS row_alarm_at, s.status, s.owner, s.due_at, s.digest AS row_digest, s.snooze_until,
     s.created_at,
     l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy,

@@ -56,6 +56,31 @@ async def segments_of_one_batch_keep_its_order(pair: Pair) -> None:
     expect_equal(await _read(pair.two), [(s.stream.id, s.version) for s in order], "the ledger")
 
 
+async def a_batch_of_hundreds_is_stored_as_it_was_given(pair: Pair) -> None:
+    """Whatever a store does about segments and rows that are alike, as those of a sweep: order and columns stay."""
+    now = pair.clock()
+    streams = [stream(f"s{n:03}", tenant="acme" if n % 300 < 250 else f"t{n % 2}") for n in range(400)]
+    await pair.commit(together(*(moved(of, 1, now, due_at=now) for of in streams)))
+    rows = [
+        write(of, 2, now + 1, due_at=now + MINUTE + n % 3, status="odd" if n % 50 == 7 else "open")
+        for n, of in enumerate(streams)
+    ]
+    segments = [segment(of, 2, now + 1, reply='"taken"', actor="sweep") for of in streams]
+    segments[100] = replace(segments[100], correlation="c-1", reply=None)
+    segments[300] = replace(segments[300], verdict='{"outcome":"NOW"}')
+    twice = streams[200]
+    rows[200] = write(twice, 3, now + 1, expected=1, alarm_at=now + HOUR, owner="ann", due_at=None)
+    segments.append(segment(twice, 3, now + 1, reply='"taken"', actor="sweep"))
+    await pair.commit(Changes(streams=rows, segments=segments))
+    stored = (await pair.two.ledger(LedgerQuery(limit=PAGE_MAX)))[len(streams) :]
+    expect_equal([replace(found, seq=0) for found in stored], segments, "the segments of the batch")
+    for row in rows:
+        found, _ = await pair.two.history(row.stream, 2, 1)
+        columns = (row.version, row.state, row.at, row.alarm_at, row.status, row.owner, row.due_at, row.digest)
+        expect_equal(found and (found.version, found.state, found.at, found.alarm_at, found.status, found.owner,
+                                found.due_at, found.digest), columns, f"the row of {row.stream}")  # fmt: skip
+
+
 async def _many(pair: Pair, count: int) -> list[Segment]:
     now, streams = pair.clock(), [stream(f"s{n}") for n in range(3)]
     segments = [segment(streams[n % 3], n // 3 + 1, now) for n in range(count)]
