@@ -13,13 +13,13 @@ import fsspec  # type: ignore[import-untyped]
 import msgspec
 import pytest
 
-from betimes.core.errors import MissingExtra
+from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.effects.lake.export import ExportReport, export, open_lake
 from betimes.effects.lake.places import place_of
 from betimes.effects.lake.queries import QUERIES
-from betimes.effects.lake.tables import TABLES
+from betimes.effects.lake.tables import TABLES, schedule_ticks
 from betimes.services.automation_views import BackfillRequest
 from betimes.services.sensors import sensor_request
 from tests.automation.exporter import POINTS
@@ -70,10 +70,11 @@ async def test_the_lake_has_every_segment_tick_evaluation_and_state(backend: Bac
         assert asked("SELECT count(*), count(DISTINCT seq) FROM segments") == [(report.segments, report.segments)]
         ticks = (await world.schedules.ticks("five", limit=200)).items
         rows = asked(
-            "SELECT tick_id, status, reason, count, run_id, lag_ms FROM schedule_ticks WHERE schedule_id = 'five'"
+            "SELECT tick_id, status, reason, count, run_id, lag_ms, tzdata_version FROM schedule_ticks "
+            "WHERE schedule_id = 'five'"
         )
         assert sorted(map(str, rows)) == sorted(
-            str((t.tick_id, t.status, t.reason, t.count, t.run_id, t.lag_ms)) for t in ticks
+            str((t.tick_id, t.status, t.reason, t.count, t.run_id, t.lag_ms, t.tzdata_version)) for t in ticks
         )
         assert asked("SELECT id, status, is_deleted FROM schedule_state ORDER BY id") == [
             ("five", "paused", False), ("hourly", "", True),
@@ -150,8 +151,9 @@ async def test_killed_midway_nothing_is_half_visible_and_the_next_one_completes_
 async def test_two_exports_at_once_write_everything_once(tmp_path: Path) -> None:
     async with automation_world(SQLITE, tmp_path, evaluators=counting()) as world:
         await live(world, hours=2)
-        await asyncio.gather(*(exported(world, tmp_path / "lake", batch_max=9) for _ in range(3)))
-        await exported(world, tmp_path / "whole")
+        reports = await asyncio.gather(*(exported(world, tmp_path / "lake", batch_max=9) for _ in range(3)))
+        whole = await exported(world, tmp_path / "whole")
+        assert sum(report.segments for report in reports) == whole.segments
         assert contents(tmp_path / "lake") == contents(tmp_path / "whole")
 
 
@@ -205,6 +207,18 @@ def test_the_rows_of_other_domains() -> None:
     )
     [row] = rows("score_history", "score", decay, crossing)
     assert (row["event_type"], row["score"], row["thresholds_crossed"]) == ("decay", 48_400_000, ["low"])
+
+
+def test_a_tick_without_a_run_has_no_outcome() -> None:
+    segment = Segment(StreamId("acme", "schedule", "s"), 3, "t", 5, 1, None, "", "p", "", "d", seq=9)
+    ticked = {"type": "ScheduleTicked", "scheduled_for": 1, "fired_at": 5, "error": "no such zone"}
+    [row] = schedule_ticks(segment, [ticked])
+    assert (row["status"], row["run_id"], row["outcome"]) == ("failed", None, None)
+
+
+def test_a_lake_at_a_url_is_not_opened_as_a_folder() -> None:
+    with pytest.raises(Invalid, match="local"):
+        open_lake("s3://bucket/lake")
 
 
 def test_a_url_needs_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from betimes.core.errors import MissingExtra
+from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.effects.lake.places import Batch, Place, place_of
@@ -64,6 +64,8 @@ async def export(
             if not segments:
                 return report
             batch = await _written(store, kinds, place, report.position + 1, segments, tables)
+            if batch is None:
+                continue  # another export has written it meanwhile
             report.batches += 1
             report.segments += len(segments)
             for name, count in batch.rows.items():
@@ -86,15 +88,13 @@ async def _read(store: Store, after: int, limit: int) -> list[Segment]:
 
 async def _written(
     store: Store, kinds: Kinds, place: Place, first: int, segments: list[Segment], tables: Sequence[Table]
-) -> Batch:
+) -> Batch | None:
     rows = {table.name: await _rows(store, kinds, place, table, segments) for table in tables}
     counts = {name: len(found) for name, found in rows.items() if found}
     batch = Batch(first, segments[-1].seq, counts)
     with tempfile.TemporaryDirectory(prefix="betimes-lake-") as folder:
         await asyncio.to_thread(_write, Path(folder), rows, tables)
-        if await asyncio.to_thread(place.publish, Path(folder) / "batch", batch):
-            return batch
-    return place.batch(first) or batch
+        return batch if await asyncio.to_thread(place.publish, Path(folder) / "batch", batch) else None
 
 
 async def _rows(store: Store, kinds: Kinds, place: Place, table: Table, segments: list[Segment]) -> list[Row]:
@@ -184,6 +184,8 @@ def _duckdb() -> DuckDBPyConnection:
 
 def open_lake(path: str, tables: Sequence[Table] = TABLES) -> DuckDBPyConnection:
     """A DuckDB connection with a view for each table; tables of states show the latest of each stream."""
+    if "://" in path:
+        raise Invalid(f"{path} is not a folder; open_lake reads local lakes. Ask DuckDB or another reader of Parquet")
     connection = _duckdb()
     folder = Path(path)
     for table in tables:

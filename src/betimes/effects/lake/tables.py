@@ -76,6 +76,7 @@ def segments(segment: Segment, events: list[EventMap]) -> Iterator[Row]:
 def schedule_ticks(segment: Segment, events: list[EventMap]) -> Iterator[Row]:
     schedule_id = segment.stream.id
     snapshot: EventMap = {}
+    tzdata_version = next((event["tzdata_version"] for event in events if "tzdata_version" in event), None)
     for place, event in enumerate(events):
         match event["type"]:
             case "SnapshotTaken":
@@ -85,7 +86,7 @@ def schedule_ticks(segment: Segment, events: list[EventMap]) -> Iterator[Row]:
                     **_base(segment), "schedule_id": schedule_id, "status": "skipped", "cause": "cron",
                     "definition_version": event.get("definition_version"), "reason": event["reason"],
                     "count": event.get("count"), "first": event["first"], "last": event["last"],
-                    "scheduled_for": event["first"],
+                    "scheduled_for": event["first"], "tzdata_version": tzdata_version,
                 }  # fmt: skip
             case "ScheduleTicked":
                 after = events[place + 1] if place + 1 < len(events) else {}
@@ -101,7 +102,8 @@ def _tick(segment: Segment, event: EventMap, snapshot: EventMap, run: EventMap) 
         **_base(segment), "schedule_id": segment.stream.id, "status": "failed" if event.get("error") else "fired",
         "tick_id": tick_id_of(segment.stream.id, scheduled_for, cause == "manual"), "cause": cause,
         "scheduled_for": scheduled_for, "fired_at": fired_at, "lag_ms": (fired_at - scheduled_for) // 1_000,
-        "run_key": run.get("run_key"), "run_id": run.get("run_id"), "outcome": run.get("outcome", "requested"),
+        "run_key": run.get("run_key"), "run_id": run.get("run_id"),
+        "outcome": run.get("outcome", "requested") if run else None,
         "definition_version": snapshot.get("definition_version"),
         "asset_selection": snapshot.get("asset_selection", []),
         "partition_selection": snapshot.get("partition_selection"),
