@@ -7,7 +7,7 @@ import re
 import msgspec
 import pytest
 
-from betimes.api import automation, intents, notifications, scores
+from betimes.api import automation, backtests, intents, notifications, scores
 from betimes.api.catalogue import ROUTES
 from betimes.api.openapi import openapi
 from betimes.api.routes import PUBLIC, Route
@@ -15,7 +15,7 @@ from betimes.services.scopes import SCOPES
 from tests.api.served import site
 from tests.api.test_auth import made
 
-OF_DOMAINS = (*notifications.ROUTES, *intents.ROUTES, *automation.ROUTES, *scores.ROUTES)
+OF_DOMAINS = (*notifications.ROUTES, *intents.ROUTES, *automation.ROUTES, *scores.ROUTES, *backtests.ROUTES)
 
 
 def name(route: Route) -> str:

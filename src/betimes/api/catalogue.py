@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from betimes.api import admin, automation, effects, health, history, intents, live, notifications, runs, scores
+from betimes.api import (
+    admin,
+    automation,
+    backtests,
+    effects,
+    health,
+    history,
+    intents,
+    live,
+    notifications,
+    runs,
+    scores,
+)
 from betimes.api.routes import Route
 
 ROUTES: tuple[Route, ...] = (
@@ -14,6 +26,7 @@ ROUTES: tuple[Route, ...] = (
     *effects.ROUTES,
     *history.ROUTES,
     *live.ROUTES,
+    *backtests.ROUTES,
     *admin.ROUTES,
     *health.ROUTES,
 )

@@ -25,6 +25,7 @@ TAGS = {
     "Scores": "How far has a neglected score fallen, and has it reached the floor?",
     "Effects": "What had to happen outside: handlers, webhooks, deliveries, commands.",
     "Time and history": "Passes over what is due, a virtual clock, the ledger, and why.",
+    "Backtests": "What other policies would have done with the recorded traffic.",
     "Administration": "A tenant's policy, keys and webhook secret.",
     "Service": "Whether it lives and is ready, its numbers and its description.",
 }

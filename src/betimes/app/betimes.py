@@ -26,11 +26,13 @@ from betimes.app.backtests import backtested
 from betimes.app.decorators import Declarations
 from betimes.app.passes import advanced, one_pass
 from betimes.app.places import Clock, store_at, system_clock
+from betimes.backtest.jobs import backtester
 from betimes.backtest.plan import Plan
 from betimes.backtest.report import BacktestReport
 from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.instants import Instant, parse, seconds
 from betimes.core.policies import Body, merge
+from betimes.domains.backtests.model import EXECUTOR
 from betimes.domains.catalogue import DECIDERS, SECTIONS
 from betimes.domains.tenant.model import DEPLOYMENT, RotateWebhookSecret, SetPolicy, TenantState, tenant_stream
 from betimes.effects.channels import Channels, ChannelSettings, LogChannel
@@ -157,6 +159,7 @@ class Betimes:
             **self._evaluators.executors(),
             **delivery_executors(self._store, channels, {*CHANNELS, *self.settings.channels.names}),
             "sweep": sweeper(lambda: self.engine),
+            EXECUTOR: backtester(lambda: self.engine, self.backtest),
         }
         if webhooks:
             executors["webhook"] = WebhookExecutor(webhooks)

@@ -287,7 +287,7 @@ def _end(side: Side, name: str) -> str:
 
 
 def _policy(candidate: CandidateReport) -> str:
-    body = msgspec.json.format(msgspec.json.encode(candidate.policy), indent=2).decode()
+    body = msgspec.json.format(msgspec.json.encode(candidate.policy, order="sorted"), indent=2).decode()
     return f"<details><summary>The policy</summary>{_inner(f'<pre>{escape(body)}</pre>')}</details>"
 
 

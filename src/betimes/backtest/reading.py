@@ -14,6 +14,7 @@ from betimes.core.errors import BetimesError, Refused
 from betimes.core.instants import Instant, render
 from betimes.core.segments import GENESIS, Segment, segment_digest
 from betimes.core.streams import EffectId, StreamId, parse_effect_handle
+from betimes.domains.backtests.model import KIND as BACKTESTS
 from betimes.domains.tenant.model import DEPLOYMENT
 from betimes.engine.kinds import checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery, Store
@@ -25,10 +26,10 @@ _RECONSIDER = '{"type":"Reconsider"'
 
 
 async def pages(store: Store, tenant: str | None, until_at: Instant | None = None) -> AsyncIterator[list[Segment]]:
-    """All segments, or a tenant's and the deployment's, in commit order."""
+    """All segments, or a tenant's and the deployment's, in commit order; what was asked about them is left out."""
     if tenant is None:
         async for page in _pages(store, None):
-            yield [segment for segment in page if until_at is None or segment.at < until_at]
+            yield [segment for segment in page if _is_traffic(segment, until_at)]
         return
     ours = [segment async for page in _pages(store, DEPLOYMENT.tenant) for segment in page]
     async for page in _pages(store, tenant):
@@ -36,7 +37,11 @@ async def pages(store: Store, tenant: str | None, until_at: Instant | None = Non
         together = [segment for segment in ours if segment.seq <= last]
         ours = ours[len(together) :]
         merged = sorted([*page, *together], key=lambda segment: segment.seq)
-        yield [segment for segment in merged if until_at is None or segment.at < until_at]
+        yield [segment for segment in merged if _is_traffic(segment, until_at)]
+
+
+def _is_traffic(segment: Segment, until_at: Instant | None) -> bool:
+    return segment.stream.kind != BACKTESTS and (until_at is None or segment.at < until_at)
 
 
 async def _pages(store: Store, tenant: str | None) -> AsyncIterator[list[Segment]]:

@@ -10,6 +10,7 @@ import msgspec
 from betimes.core.deciders import Decider
 from betimes.domains.automation.decide import DECIDERS as AUTOMATION
 from betimes.domains.automation.policy import AutomationPolicy
+from betimes.domains.backtests.decide import BACKTESTS
 from betimes.domains.hooks import Hooks
 from betimes.domains.intents.decide import DECIDERS as INTENTS
 from betimes.domains.intents.policy import IntentsPolicy
@@ -27,7 +28,8 @@ DOMAINS: Mapping[str, tuple[Decider[Any], ...]] = {
     "automation": AUTOMATION,
     "scores": SCORES,
 }
-DECIDERS: tuple[Decider[Any], ...] = tuple(decider for deciders in DOMAINS.values() for decider in deciders)
+DECIDERS: tuple[Decider[Any], ...] = (*(decider for deciders in DOMAINS.values() for decider in deciders), BACKTESTS)
+"""Of the domains, and of what is asked about them."""
 DOMAIN_OF: Mapping[str, str] = {decider.kind: name for name, deciders in DOMAINS.items() for decider in deciders}
 """The domain of each kind of stream."""
 

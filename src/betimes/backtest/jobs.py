@@ -1,0 +1,338 @@
+"""Backtests as jobs: asked for by a tenant, carried out by whichever process has workers, kept with their reports.
+
+The policies are the tenant's own overrides and the traffic is the tenant's own. A report that is too large for a
+segment is kept with fewer changed answers; everything is counted in it all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime
+from secrets import token_hex
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.backtest.asking import asked, in_force
+from betimes.backtest.plan import CANDIDATES_MAX, Plan
+from betimes.backtest.report import BacktestReport, CandidateReport
+from betimes.core.canonical import encode
+from betimes.core.deciders import EffectCall, Settled
+from betimes.core.errors import BetimesError, Invalid, NotFound, PolicyInvalid, Refused, TooLarge
+from betimes.core.segments import Segment
+from betimes.core.streams import StreamId
+from betimes.domains.backtests.model import (
+    AskBacktest,
+    Asked,
+    BacktestsState,
+    DropBacktest,
+    Outcome,
+    ReportProgress,
+    Status,
+    backtests_stream,
+)
+from betimes.engine.calls import Executor
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.engine.kinds import checkpoint_of
+from betimes.engine.store import Store
+from betimes.services.caller import Service
+from betimes.services.moments import Moment, instant, moment
+from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+
+COLLECTION = "backtests"
+ENVELOPE_CHARS = 2_000
+"""What a segment holds besides the report."""
+TELL_S = 1.0
+TELL_PERCENT = 5
+"""Progress is recorded at most so often, and only in such steps."""
+
+Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]*$")]
+Path: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,15}$")]
+Value: TypeAlias = bool | int | float | str | None
+Values: TypeAlias = Annotated[list[Value], msgspec.Meta(min_length=1, max_length=CANDIDATES_MAX)]
+
+
+class BacktestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Policies to try, as overrides of the tenant: one, several by name, or none and a sweep of those in force."""
+
+    policy: dict[str, Any] | None = None
+    policies: Annotated[dict[Name, dict[str, Any]], msgspec.Meta(min_length=1, max_length=CANDIDATES_MAX)] | None = None
+    sweep: Annotated[dict[Path, Values], msgspec.Meta(max_length=8)] = {}
+    """Settings with values to try on each policy, or on the overrides in force; every combination is one."""
+    since: Moment | None = None
+    """What came before is only taken in. Left out: from the beginning."""
+    until: Moment | None = None
+    """Not included. Left out: to the end."""
+    domain: Literal["runs", "notifications", "intents", "automation", "scores"] | None = None
+    """Only this one is reported; all are rehearsed, since they cause each other."""
+    samples: Annotated[int, msgspec.Meta(ge=0, le=100)] = 10
+    """Changed answers of each kind that are shown with both traces; fewer if the report grows too large."""
+
+
+class BacktestError(msgspec.Struct, frozen=True):
+    """Why there is no report."""
+
+    code: str
+    message: str
+
+
+class BacktestView(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a backtest is."""
+
+    backtest_id: str
+    status: Status
+    progress: float
+    """The share of the ledger that was gone through, 0 to 1."""
+    candidates: tuple[str, ...]
+    """The names of the policies that are tried."""
+    since: datetime | None
+    until: datetime | None
+    domain: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: BacktestError | None
+
+
+class BacktestDetail(BacktestView, frozen=True, kw_only=True):
+    """The same, with what came of it."""
+
+    result: BacktestReport | None
+    """When it is done, and its history was not pruned since."""
+
+
+class Backtests(Service):
+    """The backtests of a tenant."""
+
+    async def ask(self, request: BacktestRequest, *, key: str | None = None) -> BacktestView:
+        """Have a backtest made; whatever is wrong with it is refused here, before anything runs."""
+        if key is not None and (again := await self._answered(key)):
+            return again
+        plan = await self._planned(request)
+        command = AskBacktest(
+            f"bkt_{token_hex(12)}", tuple(one.name for one in plan.candidates), await self._kept(request),
+            instant(request.since), instant(request.until), request.domain,
+        )  # fmt: skip
+        recorded = await self.submit(self._stream, command, key=key, collection=COLLECTION)
+        return _view(await self._found(recorded.reply))
+
+    async def backtests(self, *, limit: int = 50, cursor: str | None = None) -> Page[BacktestView]:
+        """The last ones, newest first."""
+        checked_limit(limit)
+        named = [COLLECTION, self.caller.tenant]
+        before = place_of(cursor, named)
+        if not isinstance(before, int | None):
+            raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))
+        state = await self._state()
+        older = [one for one in reversed(state.asked) if before is None or one.version < before]
+        more = cursor_of(named, older[limit - 1].version) if len(older) > limit else None
+        return Page([_view(one) for one in older[:limit]], more)
+
+    async def get(self, backtest_id: str) -> BacktestDetail:
+        """One, with its report when it is done."""
+        found = await self._found(backtest_id)
+        report = await self._report(found)
+        view = _view(found)
+        return BacktestDetail(**{name: getattr(view, name) for name in view.__struct_fields__}, result=report)
+
+    async def report(self, backtest_id: str) -> BacktestReport:
+        """The report of one that is done."""
+        found = await self._found(backtest_id)
+        if found.status != "done":
+            raise Refused("BACKTEST_NOT_DONE", f"the backtest {backtest_id!r} is {found.status}; it has no report")
+        report = await self._report(found)
+        if report is None:
+            raise NotFound(f"the report of {backtest_id!r} went with the history that was pruned; ask again")
+        return report
+
+    async def delete(self, backtest_id: str) -> None:
+        """Forget it; one that is under way is stopped."""
+        await self.submit(self._stream, DropBacktest(backtest_id))
+
+    @property
+    def _stream(self) -> StreamId:
+        return backtests_stream(self.caller.tenant)
+
+    async def _state(self) -> BacktestsState:
+        return await self.state(self._stream) or BacktestsState()
+
+    async def _found(self, backtest_id: str) -> Asked:
+        found = (await self._state()).get(backtest_id)
+        if found is None:
+            raise NotFound(f"there is no backtest {backtest_id[:80]!r}; only the last ones are kept")
+        return found
+
+    async def _answered(self, key: str) -> BacktestView | None:
+        """What a key was used for, before the policies are looked at: they may not work any more."""
+        recorded = await self.answered(key, COLLECTION, self.caller.request) if self.caller.request else None
+        return _view(await self._found(recorded.reply)) if recorded else None
+
+    async def _planned(self, request: BacktestRequest) -> Plan:
+        try:
+            return await plan_of(self.engine, self.caller.tenant, request)
+        except PolicyInvalid as error:
+            raise Invalid(str(error), tuple((_placed(request, path), text) for path, text in error.problems)) from None
+
+    async def _kept(self, request: BacktestRequest) -> dict[str, Any]:
+        """What is asked as it stands now: a sweep of the overrides in force is one of these, also if they change."""
+        if request.policy is None and request.policies is None:
+            request = replace(request, policy=await in_force(self.engine, self.caller.tenant))
+        kept: dict[str, Any] = msgspec.to_builtins(request)
+        return kept
+
+    async def _report(self, found: Asked) -> BacktestReport | None:
+        segment = await _segment(self.engine.store, self._stream, found.report_version)
+        return _report_in(segment) if segment else None
+
+
+async def plan_of(engine: Engine, tenant: str, request: BacktestRequest) -> Plan:
+    """The plan of a request; refuses what cannot be run."""
+    if request.policy is not None and request.policies is not None:
+        raise Invalid("say either one policy or several by name", (("policies", "not beside policy"),))
+    policies = request.policies or ({} if request.policy is None else {"policy": request.policy})
+    return await asked(
+        engine, policies, sweep=request.sweep, overrides_of=tenant, since=instant(request.since),
+        until=instant(request.until), domain=request.domain, samples_max=request.samples,
+    )  # fmt: skip
+
+
+def _placed(request: BacktestRequest, path: str) -> str:
+    """Where in the body a setting is."""
+    if request.policies is None:
+        return f"policy.{path.rpartition(': ')[2]}"
+    name, _, within = path.rpartition(": ")
+    return ".".join(filter(None, ("policies", name or next(iter(request.policies)), within)))
+
+
+def _view(one: Asked) -> BacktestView:
+    return BacktestView(
+        backtest_id=one.backtest_id, status=one.status, progress=one.percent / 100, candidates=one.candidates,
+        since=moment(one.since_at), until=moment(one.until_at), domain=one.domain, created_at=moment(one.asked_at),
+        started_at=moment(one.started_at), finished_at=moment(one.finished_at),
+        error=BacktestError(one.code, one.message) if one.status == "failed" else None,
+    )  # fmt: skip
+
+
+# -- carrying it out
+
+
+class Rehearse(Protocol):
+    """How an application runs a plan."""
+
+    def __call__(self, plan: Plan, *, progress: Callable[[float], None] | None = None) -> Awaitable[BacktestReport]: ...
+
+
+def backtester(engine: Callable[[], Engine], rehearse: Rehearse, *, tell_s: float = TELL_S) -> Executor:
+    """The executor of backtests."""
+
+    async def carry_out(call: EffectCall) -> Any:
+        job = Job(engine(), call, tell_s)
+        return msgspec.to_builtins(await job.done(rehearse))
+
+    return carry_out
+
+
+class Job:
+    """One backtest being made."""
+
+    def __init__(self, engine: Engine, call: EffectCall, tell_s: float) -> None:
+        self._engine = engine
+        self._tell_s = tell_s
+        self._stream = call.id.source
+        self._version = call.id.version
+        self._id: str = call.payload["backtest_id"]
+        self._share = 0.0
+        self._told = -1
+
+    async def done(self, rehearse: Rehearse) -> Outcome:
+        """Make it, and say what came of it; a refusal is an outcome like others."""
+        try:
+            if not await self._tell(0):
+                return Outcome(code="DROPPED", message="nobody waits for it any more")
+            plan = await self._plan()
+            report = await self._watched(rehearse(plan, progress=self._heard))
+            return Outcome(fitting(report, self._engine.settings.effect_chars_max - ENVELOPE_CHARS))
+        except BetimesError as error:
+            return Outcome(code=error.reason if isinstance(error, Refused) else error.code, message=str(error))
+
+    async def _plan(self) -> Plan:
+        segment = await _segment(self._engine.store, self._stream, self._version)
+        command = segment and segment.command and _commands.decode(segment.command)
+        if not command:
+            raise NotFound("what was asked went with the history that was pruned; ask again")
+        return await plan_of(self._engine, self._stream.tenant, msgspec.convert(command.plan, BacktestRequest))
+
+    def _heard(self, share: float) -> None:
+        self._share = share
+
+    async def _watched(self, work: Awaitable[BacktestReport]) -> BacktestReport:
+        """The report; progress is recorded on the way, and work for a backtest that was dropped is stopped."""
+        making = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait({making}, timeout=self._tell_s))[0]:
+                if not await self._tell(int(self._share * 100) // TELL_PERCENT * TELL_PERCENT):
+                    raise Refused("DROPPED", "nobody waits for it any more")
+            return await making
+        finally:
+            making.cancel()
+            with suppress(asyncio.CancelledError, BetimesError):
+                await making
+
+    async def _tell(self, percent: int) -> bool:
+        """Whether somebody still waits for it."""
+        if percent <= self._told:
+            row = (await self._engine.store.load([self._stream])).get(self._stream)
+            state = row and self._engine.kinds.of(self._stream).state(self._stream, row.schema, row.state)
+            found = state.get(self._id) if state else None
+            return bool(found and found.is_under_way)
+        try:
+            await self._engine.submit(
+                Submission(stream=self._stream, command=ReportProgress(self._id, percent), actor="backtest")
+            )
+        except Refused:
+            return False
+        self._told = percent
+        return True
+
+
+_commands = msgspec.json.Decoder(AskBacktest)
+_settled = msgspec.json.Decoder(Settled)
+
+
+async def _segment(store: Store, stream: StreamId, version: int | None) -> Segment | None:
+    """A segment by its version, unless it was pruned."""
+    if version is None:
+        return None
+    _, segments = await store.history(stream, version - 1, 1)
+    found = segments[0] if segments else None
+    return found if found and found.version == version and not checkpoint_of(found) else None
+
+
+def _report_in(segment: Segment) -> BacktestReport | None:
+    assert segment.command is not None
+    outcome = msgspec.convert(_settled.decode(segment.command).result, Outcome)
+    return msgspec.convert(outcome.report, BacktestReport) if outcome.report else None
+
+
+def fitting(report: BacktestReport, chars_max: int) -> dict[str, Any]:
+    """The report as data, with as many changed answers of each candidate as fit."""
+    each = max((len(candidate.samples) for candidate in report.candidates), default=0)
+    while len(encode(report)) > chars_max:
+        if not each:
+            raise TooLarge(f"the report is over {chars_max:,} characters; try fewer policies at once")
+        each //= 2
+        report = replace(report, candidates=[_fewer(candidate, each) for candidate in report.candidates])
+    data: dict[str, Any] = msgspec.to_builtins(report)
+    return data
+
+
+def _fewer(candidate: CandidateReport, most: int) -> CandidateReport:
+    """Evenly spread, so that those left tell of the whole window."""
+    samples = candidate.samples
+    if len(samples) <= most:
+        return candidate
+    return replace(candidate, samples=[samples[place * len(samples) // most] for place in range(most)])

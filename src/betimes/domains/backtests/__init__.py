@@ -1,0 +1,1 @@
+"""Backtests: which ones a tenant has asked for, and what came of them."""

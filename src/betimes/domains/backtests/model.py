@@ -1,0 +1,130 @@
+"""The stream `backtests`, one a tenant: which backtests were asked for, how far they are, how they ended.
+
+States hold no bodies: what was asked is in the segment that asked, the report in the one that ended it. One is under
+way at a time, and the last few are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from betimes.core.instants import Instant
+from betimes.core.streams import StreamId
+
+KIND = "backtests"
+EXECUTOR = "backtest"
+"""Who carries one out."""
+KEPT_MAX = 20
+LEASE_S = 60
+"""A process that has not been heard of for so long has ended; so has its backtest."""
+
+Status: TypeAlias = Literal["queued", "running", "done", "failed"]
+
+
+def backtests_stream(tenant: str) -> StreamId:
+    return StreamId(tenant, KIND, tenant)
+
+
+class AskBacktest(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    backtest_id: str
+    candidates: tuple[str, ...]
+    """The names of the policies."""
+    plan: dict[str, Any]
+    """What is asked, as whoever carries it out reads it."""
+    since_at: Instant | None = None
+    until_at: Instant | None = None
+    domain: str | None = None
+
+
+class ReportProgress(msgspec.Struct, frozen=True, tag=True):
+    """It has come so far; first of all, it has begun."""
+
+    backtest_id: str
+    percent: int
+
+
+class DropBacktest(msgspec.Struct, frozen=True, tag=True):
+    """Forget it; one that is under way is stopped."""
+
+    backtest_id: str
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What whoever carried it out answers: a report, or why there is none."""
+
+    report: dict[str, Any] | None = None
+    code: str = ""
+    message: str = ""
+
+
+class BacktestAsked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    backtest_id: str
+    version: int
+    """Of the segment that asked, which names the call too."""
+    candidates: tuple[str, ...]
+    at: Instant
+    since_at: Instant | None = None
+    until_at: Instant | None = None
+    domain: str | None = None
+
+
+class BacktestProgressed(msgspec.Struct, frozen=True, tag=True):
+    backtest_id: str
+    percent: int
+    at: Instant
+
+
+class BacktestFinished(msgspec.Struct, frozen=True, tag=True):
+    backtest_id: str
+    version: int
+    """Of the segment that holds the report."""
+    at: Instant
+
+
+class BacktestFailed(msgspec.Struct, frozen=True, tag=True):
+    backtest_id: str
+    code: str
+    message: str
+    at: Instant
+
+
+class BacktestDropped(msgspec.Struct, frozen=True, tag=True):
+    backtest_id: str
+    at: Instant
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One backtest."""
+
+    backtest_id: str
+    version: int
+    candidates: tuple[str, ...]
+    asked_at: Instant
+    since_at: Instant | None = None
+    until_at: Instant | None = None
+    domain: str | None = None
+    status: Status = "queued"
+    percent: int = 0
+    started_at: Instant | None = None
+    finished_at: Instant | None = None
+    report_version: int | None = None
+    code: str = ""
+    message: str = ""
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.status in ("queued", "running")
+
+
+class BacktestsState(msgspec.Struct, frozen=True, omit_defaults=True):
+    asked: tuple[Asked, ...] = ()
+    """The oldest first."""
+
+    def get(self, backtest_id: str) -> Asked | None:
+        return next((asked for asked in self.asked if asked.backtest_id == backtest_id), None)
+
+
+Commands: TypeAlias = AskBacktest | ReportProgress | DropBacktest
+Events: TypeAlias = BacktestAsked | BacktestProgressed | BacktestFinished | BacktestFailed | BacktestDropped
