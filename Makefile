@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 SOURCES := $(wildcard src tests benchmarks examples docs)
-SLOW := crash or simulator or postgres
+SLOW := crash or simulator or postgres or browser
 
 # uv does not read pip's configuration, so an index set there is handed on.
 INDEX = $(or $(UV_DEFAULT_INDEX),$(PIP_INDEX_URL),$(shell $(BIN)/pip config get global.index-url 2>/dev/null))
@@ -14,7 +14,7 @@ UV_PIP = $(BIN)/pip install --quiet uv && VIRTUAL_ENV=$(VENV) $(if $(INDEX),UV_D
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint fast-tests slow-tests bench soak reference lock clean
+.PHONY: help run test lint fast-tests slow-tests browser bench soak reference lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -35,8 +35,15 @@ fast-tests: $(READY) ## everything that takes no patience
 	$(BIN)/pytest -n 2 -m "not ($(SLOW))" $(ARGS)
 
 # Three workers for two cores, because crash tests mostly wait for processes.
-slow-tests: $(READY) ## simulations, PostgreSQL, processes that are killed
+slow-tests: $(READY) browser ## simulations, PostgreSQL, a browser, processes that are killed
 	$(BIN)/pytest -n 3 --dist loadfile -m "$(SLOW)" $(ARGS)
+
+# The tests of pages need one; they are skipped where there is none and it cannot be installed.
+browser: ## Debian's Chromium, installed if it is missing and one may
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || \
+		{ [ "$$(id -u)" = 0 ] && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } > /dev/null 2>&1 || \
+		echo "there is no Chromium, and it cannot be installed here: the tests of pages are skipped"
 
 bench: $(PEERS) ## measure, e.g. make bench ARGS=--json
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -21,6 +21,7 @@ from betimes.services.runs_views import (
     RunClaim,
     RunStateView,
     RunView,
+    TriggerRequest,
     TriggerStatus,
     TriggerVerdict,
 )
@@ -114,8 +115,9 @@ ROUTES = (
         method="POST", path="/v1/triggers", scope="runs:write", answer=trigger, tag=TAG, summary="Ask for a run",
         description="ALLOW, DEFER with the instant of its one retry, or SKIP; durable before it is answered. The "
         "repeat of a key is SKIP DUPLICATE_IDEMPOTENCY_KEY. Also takes the envelope of a RUN_DECISION event.",
-        query=Traced, body=Any, reply=TriggerVerdict, batch=True, key_field="idempotency_key",
-        codes=((409, "IDEMPOTENCY_CONFLICT"), (422, "UNKNOWN_TRIGGER_TYPE")), example=_EXAMPLE,
+        query=Traced, body=Any, described_body=TriggerRequest, reply=TriggerVerdict, batch=True,
+        key_field="idempotency_key", example=_EXAMPLE,
+        codes=((409, "IDEMPOTENCY_CONFLICT"), (422, "UNKNOWN_TRIGGER_TYPE")),
     ),
     Route(
         method="GET", path="/v1/triggers/{idempotency_key}", scope="runs:read", answer=trigger_status, tag=TAG,
