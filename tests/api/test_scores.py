@@ -71,8 +71,8 @@ async def test_lists_are_filtered_and_paged() -> None:
         page = (await s.client("GET", "/v1/scores?limit=2")).json
         assert list(page) == ["items", "next_cursor"]
         rest = (await s.client("GET", f"/v1/scores?limit=2&cursor={page['next_cursor']}")).json
-        assert [item["user_id"] for item in page["items"] + rest["items"]] == ["late", "new-1", "new-2"]
-        for query, users in (("overdue=true", ["late"]), ("chapter=2", ["new-1", "new-2"]), ("game_status=won", [])):
+        assert [item["user_id"] for item in page["items"] + rest["items"]] == ["new-2", "new-1", "late"]
+        for query, users in (("overdue=true", ["late"]), ("chapter=2", ["new-2", "new-1"]), ("game_status=won", [])):
             listed = (await s.client("GET", f"/v1/scores?{query}")).json["items"]
             assert [item["user_id"] for item in listed] == users
         other = await s.client("GET", f"/v1/scores?overdue=true&cursor={page['next_cursor']}")
@@ -137,6 +137,7 @@ async def test_the_history_is_newest_first_and_by_type() -> None:
 
 
 async def test_a_sweep_decays_what_is_due() -> None:
+    """AC-T8.1, AC-T8.3, AC-T8.4: what a cron job or an edge function calls."""
     async with site() as s:
         await neglected(s)
         tried = await s.client("POST", "/v1/scores/sweep", {"dry_run": True})
@@ -149,10 +150,13 @@ async def test_a_sweep_decays_what_is_due() -> None:
 
 @pytest.mark.parametrize(("tenant", "decayed"), [("acme", 1), ("*", 2)])
 async def test_a_tenants_key_sweeps_that_tenant_and_the_deployments_all(tenant: str, decayed: int) -> None:
+    """AC-T8.2"""
     async with site(dev=False) as s:
         for name in ("acme", "other"):
             client = s.with_key(await made(s, "scores:write", tenant=name))
             body = {"user_id": "u", "created_at": "2026-01-01T00:00:00Z"}
             assert (await client("POST", "/v1/scores", body)).status == 201
+            assert (await client("POST", "/v1/scores/sweep")).status == 403
+        assert (await s.with_key("nobody's")("POST", "/v1/scores/sweep")).status == 401
         swept = await s.with_key(await made(s, "sweep", tenant=tenant))("POST", "/v1/scores/sweep")
         assert swept.json["decayed"] == decayed

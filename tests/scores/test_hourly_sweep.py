@@ -65,6 +65,7 @@ def _clock(at: int) -> str:
 
 
 async def test_a_neglected_score_is_swept_on_every_full_hour(backend: Backend, tmp_path: Path) -> None:
+    """AC-FR004-001"""
     async with scores_world(backend, tmp_path) as (w, _):
         scores = await made(w, "ann")
         done = await go(w, "2026-02-02T15:10:00Z")
