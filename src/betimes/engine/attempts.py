@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from typing import TypeAlias
 
@@ -133,9 +133,10 @@ class Attempts:
         return {stream: self._cache.version(stream) for stream in wanted}
 
     def _looked_at(self, job: Job) -> tuple[StreamId, ...]:
-        with suppress(BetimesError):  # its caller is told when the job is taken
+        try:
             return reads_of(self._kinds, job.stream) if job.stream else ()
-        return ()
+        except BetimesError:
+            return ()  # its caller is told when the job is taken
 
     @asynccontextmanager
     async def _pick(self, due: Due, picked: Picked, jobs: list[Job]) -> AsyncIterator[Tx]:

@@ -9,6 +9,9 @@ SELECT betimes.clock(:now);
 -- begin_batch: lock, reserve and read what a batch needs
 SELECT * FROM betimes.begin_batch(:waits, :skips, :reads, :keys, :sends, :now);
 
+-- begin_turn: the same for one command on one stream
+SELECT * FROM betimes.begin_turn(:tenant, :kind, :id, :cached, :collection, :key, :reads, :now);
+
 -- begin_due: lock streams that are due
 SELECT * FROM betimes.begin_due(:index, :kinds, :tenant, :until_at, :limit, :now);
 
@@ -17,6 +20,13 @@ SELECT betimes.commit_batch(
     :streams::betimes.stream_write[], :segments::betimes.segment_write[], :keys::betimes.key_write[],
     :effects::betimes.effect_write[], :applied::betimes.effect_id[], :dead::betimes.dead_send[],
     :settled::betimes.settlement[], :unwritten::betimes.stream_id[], :unused::betimes.key_id[], :now
+);
+
+-- commit_turn: write a stream, its segment and perhaps its key
+CALL betimes.commit_turn(
+    :tenant, :kind, :id, :expected, :version, :schema, :state, :at, :alarm_at, :digest, :status, :owner, :due_at,
+    :turn, :command, :events, :policy, :prev, :collection, :key, :verdict, :reply, :actor, :correlation, :cause,
+    :request, :expires_at, :now
 );
 
 -- turn_at: the turn that wrote a version

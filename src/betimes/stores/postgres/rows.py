@@ -31,6 +31,7 @@ Record: TypeAlias = Any
 Values: TypeAlias = tuple[Any, ...]
 
 NO_STREAM = (None, None, None)
+NO_KEY = (None, None, None, None, None)
 SEGMENT_COLUMNS = 20
 
 
@@ -51,6 +52,34 @@ def change_arrays(changes: Changes) -> dict[str, list[Values]]:
             (*s.id, s.fence, s.status, s.at, s.next_attempt_at, storable(s.error)) for s in changes.settlements
         ],
     }
+
+
+def turn_values(changes: Changes) -> dict[str, Any] | None:
+    """The parameters of `commit_turn`, if a batch writes one stream, its segment, at most its key, and no more."""
+    if len(changes.streams) != 1 or len(changes.segments) != 1 or len(changes.keys) > 1:
+        return None
+    if changes.effects or changes.sends_applied or changes.sends_dead or changes.settlements:
+        return None
+    row, segment = changes.streams[0], changes.segments[0]
+    stream, expected, version, schema, state, at, alarm_at, digest, status, owner, due_at = row
+    key, request, used_by, used_at, expires_at = changes.keys[0] if changes.keys else NO_KEY
+    tenant, kind, id = stream
+    if (
+        (stream, version, schema, at, digest)
+        != (segment.stream, segment.version, segment.schema, segment.at, segment.digest)
+        or (segment.key and segment.key.tenant != tenant)
+        or (key and (key, used_by, used_at) != (segment.key, stream, version))
+    ):
+        return None
+    return {
+        "tenant": tenant, "kind": kind, "id": id, "expected": expected, "version": version, "schema": schema,
+        "state": state, "at": at, "alarm_at": alarm_at, "digest": digest, "status": status, "owner": owner,
+        "due_at": due_at, "turn": segment.turn, "command": segment.command, "events": segment.events,
+        "policy": segment.policy, "prev": segment.prev, "collection": segment.key and segment.key.collection,
+        "key": segment.key and segment.key.key, "verdict": segment.verdict, "reply": segment.reply,
+        "actor": segment.actor, "correlation": segment.correlation, "cause": segment.cause, "request": request,
+        "expires_at": expires_at,
+    }  # fmt: skip
 
 
 def storable(text: str) -> str:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -44,6 +44,7 @@ END_STOPPED = """
 """End sessions that hold locks and whose process has not taken their answer for as long as a lock is waited for."""
 LOCK_NOT_AVAILABLE = "55P03"
 
+_Started = TypeVar("_Started")
 Durability: TypeAlias = Literal["full", "relaxed"]
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 QUERIES_MAX = 1_000_000
@@ -168,6 +169,7 @@ class Sessions:
         self._begin = settings.begin()
         self._ready: PoolConnectionProxy[Any] | None = None
         self._ready_s = min(READY_S, settings.idle_timeout_s / 2)
+        self._ready_since_s = 0.0
         self._ready_count = 0
         self._ready_end: asyncio.TimerHandle | None = None
         self._returning: set[asyncio.Task[None]] = set()
@@ -196,6 +198,9 @@ class Sessions:
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
+        if self._ready_end is not None:
+            self._ready_end.cancel()
+            self._ready_end = None
         if pool is not None:
             await self._give_back(pool)
             await pool.close()
@@ -210,9 +215,12 @@ class Sessions:
         finally:
             await self._release(pool, connection)
 
-    @asynccontextmanager
-    async def transaction(self, first: Prepared) -> AsyncIterator[tuple[Session, list[Record]]]:
-        """A transaction and the answer to its first statement; left without a commit, it is rolled back."""
+    def transaction(self, first: Prepared, start: Callable[[Session, list[Record]], _Started]) -> Transaction[_Started]:
+        """A transaction, and what `start` makes of the answer to its first statement."""
+        return Transaction(self, first, start)
+
+    async def enter(self, first: Prepared) -> tuple[Pool[Any], Session, list[Record]]:
+        """Begin a transaction with a statement; whoever gets it must leave it."""
         pool = self._opened()
         connection = self._take_ready()
         begun = connection is not None
@@ -221,19 +229,19 @@ class Sessions:
             if not begun:
                 await session.execute(self._begin)
             try:
-                answer = await session.rows(first)
+                return pool, session, await session.rows(first)
             except Unavailable as error:
                 if getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE:
                     await self._end_stopped(session)
                 if not begun or not (session.is_lost() or ended_by_server(error.__cause__)):
                     raise
-                await self._leave(pool, session)
-                session = Session(await self._acquire(pool), self.server, chains=self._chains)
-                await session.execute(self._begin)
-                answer = await session.rows(first)
-            yield session, answer
-        finally:
-            await self._leave(pool, session)
+            await self.leave(pool, session)
+            session = Session(await self._acquire(pool), self.server, chains=self._chains)
+            await session.execute(self._begin)
+            return pool, session, await session.rows(first)
+        except BaseException:
+            await self.leave(pool, session)
+            raise
 
     async def _end_stopped(self, session: Session) -> None:
         """Free what stopped processes hold, after a lock was waited for in vain."""
@@ -242,7 +250,8 @@ class Sessions:
             session.ended = True
             await session.value((END_STOPPED, [self._settings.lock_timeout_s]))
 
-    async def _leave(self, pool: Pool[Any], session: Session) -> None:
+    async def leave(self, pool: Pool[Any], session: Session) -> None:
+        """Give a transaction's connection back, or keep it ready; what was not committed is rolled back."""
         if session.chained and self._chains() and pool is self._pool and not session.is_lost():
             self._keep_ready(session.connection)
         elif session.ended and not session.chained:
@@ -255,16 +264,28 @@ class Sessions:
         return self._ready is None and not self._waiting and not self._settings.behind_pooler
 
     def _keep_ready(self, connection: PoolConnectionProxy[Any]) -> None:
+        loop = asyncio.get_running_loop()
         self._ready = connection
+        self._ready_since_s = loop.time()
         self._ready_count += 1
-        seconds = self._ready_s if self._ready_count % READY_MAX else 0
-        self._ready_end = asyncio.get_running_loop().call_later(seconds, self._give_back_soon)
+        if self._ready_count % READY_MAX == 0:
+            self._give_back_soon()
+        elif self._ready_end is None:  # one timer for many transactions
+            self._ready_end = loop.call_later(self._ready_s, self._end_ready)
+
+    def _end_ready(self) -> None:
+        """Give the ready connection back, unless it has been kept for less than its time."""
+        self._ready_end = None
+        if self._ready:
+            loop = asyncio.get_running_loop()
+            left_s = self._ready_since_s + self._ready_s - loop.time()
+            if left_s > 0:
+                self._ready_end = loop.call_later(left_s, self._end_ready)
+            else:
+                self._give_back_soon()
 
     def _take_ready(self) -> PoolConnectionProxy[Any] | None:
         connection, self._ready = self._ready, None
-        if self._ready_end is not None:
-            self._ready_end.cancel()
-            self._ready_end = None
         return connection
 
     def _give_back_soon(self) -> None:
@@ -320,3 +341,26 @@ class Sessions:
 
 async def _keep_as_it_is(connection: Any) -> None:
     """Nothing to reset when a connection is given back."""
+
+
+class Transaction(Generic[_Started]):
+    """A transaction as a context; left without a commit, it is rolled back."""
+
+    _pool: Pool[Any]
+    _session: Session
+
+    def __init__(self, sessions: Sessions, first: Prepared, start: Callable[[Session, list[Record]], _Started]) -> None:
+        self._sessions = sessions
+        self._first = first
+        self._start = start
+
+    async def __aenter__(self) -> _Started:
+        self._pool, self._session, answer = await self._sessions.enter(self._first)
+        try:
+            return self._start(self._session, answer)
+        except BaseException:
+            await self._sessions.leave(self._pool, self._session)
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._sessions.leave(self._pool, self._session)

@@ -23,6 +23,7 @@ _HEAD = re.compile(r"^-- (\w+): .+\n", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}", re.ASCII)
 _OPTIONAL = re.compile(r"--\?(?: (\w+))?$")
+_NOTHING: frozenset[str] = frozenset()
 
 
 def checked_schema(name: str) -> str:
@@ -48,22 +49,30 @@ def statements() -> Mapping[str, str]:
 
 def prepared(schema: str, name: str, values: Mapping[str, Any]) -> Prepared:
     """A statement and its arguments in order; lines for values that are `None` are left out where they may be."""
-    absent = frozenset(key for key, value in values.items() if value is None)
+    absent = frozenset(key for key, value in values.items() if value is None) if _narrows(name) else _NOTHING
     sql, names = _numbered(schema, name, absent)
     return sql, [values[key] for key in names]
 
 
+@cache
+def _narrows(name: str) -> bool:
+    """Whether a statement has lines that may be left out."""
+    return "--?" in statements()[name]
+
+
 def script(schema: str, name: str, values: Mapping[str, Any]) -> str | None:
     """A statement with its arguments written out, where strings conform to the standard; none for one with a NUL."""
-    parts = [_literal(values[part]) if odd % 2 else part for odd, part in enumerate(_between_parameters(schema, name))]
-    sql = "".join(parts)
+    form, names = _form(schema, name)
+    found = [values[name] for name in names]
+    sql = form % tuple([f"'{v}'" if v.__class__ is str and "'" not in v else _literal(v) for v in found])
     return None if "\0" in sql else sql
 
 
 @cache
-def _between_parameters(schema: str, name: str) -> tuple[str, ...]:
-    """A statement taken apart: every second part is the name of a parameter."""
-    return tuple(_PARAMETER.split(within(schema, statements()[name])))
+def _form(schema: str, name: str) -> tuple[str, tuple[str, ...]]:
+    """A statement with a place for each of its parameters, and their names."""
+    first, *rest = _PARAMETER.split(within(schema, statements()[name]).replace("%", "%%"))
+    return first + "".join(f"%s{text}" for text in rest[1::2]), tuple(rest[::2])
 
 
 def _literal(value: Any) -> str:

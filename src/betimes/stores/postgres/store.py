@@ -23,8 +23,7 @@ returned can appear later. Transactions that are merely open, here or in other d
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from betimes.core.errors import Fenced
@@ -49,7 +48,7 @@ from betimes.engine.store import (
 from betimes.stores.postgres import rows
 from betimes.stores.postgres.driver import failures, refused
 from betimes.stores.postgres.migrating import check_durable, check_writable, migrate
-from betimes.stores.postgres.sessions import Durability, Sessions, SessionSettings
+from betimes.stores.postgres.sessions import Durability, Sessions, SessionSettings, Transaction
 from betimes.stores.postgres.statements import SCHEMA, Prepared, checked_schema, prepared, script
 from betimes.stores.postgres.transaction import PostgresTx
 
@@ -117,23 +116,17 @@ class PostgresStore:
     async def now(self) -> Instant:
         return int(await self._sessions.value(self._statement("now")))
 
-    @asynccontextmanager
-    async def begin(self, ask: Ask) -> AsyncIterator[PostgresTx]:
+    def begin(self, ask: Ask) -> Transaction[PostgresTx]:
         tx = PostgresTx(self._statement, self._script, self._clock)
-        async with self._sessions.transaction(tx.asks(ask)) as (session, answer):
-            tx.start(session, answer)
-            yield tx
+        return self._sessions.transaction(tx.asks(ask), tx.start)
 
-    @asynccontextmanager
-    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
-                        tenant: str | None = None) -> AsyncIterator[PostgresTx]:  # fmt: skip
+    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
+                  tenant: str | None = None) -> Transaction[PostgresTx]:  # fmt: skip
         tx = PostgresTx(self._statement, self._script, self._clock)
         due = self._statement(
             "begin_due", index=index, kinds=list(kinds), limit=limit, until_at=until_at, tenant=tenant
         )
-        async with self._sessions.transaction(due) as (session, answer):
-            tx.start_due(session, answer)
-            yield tx
+        return self._sessions.transaction(due, tx.start_due)
 
     async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
                        tenant: str | None = None) -> Instant | None:  # fmt: skip

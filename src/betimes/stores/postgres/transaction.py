@@ -1,5 +1,8 @@
 """One transaction: `begin_batch` when it starts and when it asks for more, `commit_batch` and COMMIT when it ends.
 
+**One command on one stream**, which is what an idle engine has to do, begins with `begin_turn` and ends with
+`commit_turn`: the same steps without the arrays, at about two thirds of the cost.
+
 **A small batch is written and committed in one message**, its values written out as literals; so whoever loses the
 connection while it writes cannot know whether it committed. A larger one is cheaper to send as parameters.
 
@@ -22,8 +25,8 @@ like a row somebody holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import msgspec
 
@@ -31,7 +34,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import Ask, Changes, Row, SeenKey, StreamWrite
-from betimes.stores.postgres.rows import Record, Values, asked, change_arrays, seen_key
+from betimes.stores.postgres.rows import Record, Values, asked, change_arrays, seen_key, turn_values
 from betimes.stores.postgres.sessions import Session
 from betimes.stores.postgres.statements import Prepared
 
@@ -60,24 +63,31 @@ class PostgresTx:
         self.seen: dict[KeyId, SeenKey] = {}
         self.sends: set[EffectId] = set()
 
-    def start(self, session: Session, answer: list[Record]) -> None:
+    def start(self, session: Session, answer: list[Record]) -> Self:
         """Go on with the answer to what `asks` said."""
         self._session = session
         self.now = self._take_in(answer)
+        return self
 
     async def extend(self, ask: Ask) -> None:
         self._take_in(await self._session.rows(self.asks(ask, waiting=False)))
 
-    def start_due(self, session: Session, answer: list[Record]) -> None:
+    def start_due(self, session: Session, answer: list[Record]) -> Self:
         """Go on with streams that are due instead of ones that are named."""
         self._session = session
         first, *records = answer
         self.now = self._clock() if self._clock else first["now"]
         for _, tenant, kind, id, *columns in records:
             self.rows[StreamId(tenant, kind, id)] = Row(*columns)
+        return self
 
     def asks(self, ask: Ask, *, waiting: bool = True) -> Prepared:
         """The statement that asks; its answer speaks of places in the order that is kept here."""
+        if waiting and len(ask.locks) == 1 and len(ask.keys) <= 1 and not ask.waits and not ask.sends:
+            [(stream, cached)] = ask.locks.items()
+            key = ask.keys[0] if ask.keys else None
+            if key is None or key.tenant == stream.tenant:
+                return self._asks_one(stream, cached, key, ask.reads)
         waits = ask.waits & ask.locks.keys() if waiting else frozenset()
         order: dict[str, list[Any]] = {
             "wait": sorted(waits),
@@ -96,9 +106,18 @@ class PostgresTx:
             sends=order["send"],
         )
 
+    def _asks_one(self, stream: StreamId, cached: int, key: KeyId | None, reads: Mapping[StreamId, int]) -> Prepared:
+        order = sorted(reads)
+        self._order = {"skip": [stream], "read": order, "seen": [key] if key else []}
+        return self._statement(
+            "begin_turn", tenant=stream.tenant, kind=stream.kind, id=stream.id, cached=cached,
+            collection=key and key.collection, key=key and key.key, reads=asked(reads, order),
+        )  # fmt: skip
+
     def _take_in(self, answer: list[Record]) -> Instant:
         """Take the answer in; the time it was given at."""
         order, now = self._order, 0
+        self.unchanged.update(order["read"])  # unless the answer says otherwise
         for part, place, version, schema, state, at, alarm_at, digest in answer:
             match part:
                 case "clock":
@@ -112,6 +131,7 @@ class PostgresTx:
                     if schema is None:
                         self.unchanged.add(stream)
                     else:
+                        self.unchanged.discard(stream)
                         self.rows[stream] = Row(version, schema, state, at, alarm_at, digest)
                     if version == 0 and part != "read":
                         self._at_zero.add(stream)
@@ -131,12 +151,22 @@ class PostgresTx:
             return
         for fingerprint, body in sorted(changes.policies.items()):
             await self._session.rows(self._statement("save_policy", fingerprint=fingerprint, body=body))
+        if (turn := self._turn(changes)) and (script := self._script("commit_turn", **turn)):
+            await self._session.commit(script)
+            return
         everything = self._everything(changes)
         if len(changes.segments) <= SCRIPT_MAX and (script := self._script("commit_batch", **everything)):
             await self._session.commit(script)
         else:
             await self._session.rows(self._statement("commit_batch", **everything))
             await self._session.commit()
+
+    def _turn(self, changes: Changes) -> dict[str, Any] | None:
+        """What `commit_turn` takes, if that is all there is to do."""
+        turn = turn_values(changes)
+        if turn is None or not self._at_zero <= {write.stream for write in changes.streams}:
+            return None
+        return turn if self._reserved <= {write.key for write in changes.keys} else None
 
     def _everything(self, changes: Changes) -> dict[str, list[Values]]:
         written = {write.stream for write in changes.streams}
