@@ -137,6 +137,8 @@ class Lane:
             if not self._queue and not self._passes:
                 self._work.clear()
                 self.idle.set()
+            else:
+                await asyncio.sleep(0)  # a store may do all of a batch without waiting: others have their turn too
 
     def abandon(self) -> None:
         """Answer everybody who is still waiting; for when the lane has stopped."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
@@ -26,6 +27,10 @@ STATEMENTS_KEPT = 256
 CACHE_KIB = 64 * 1024
 CHECKPOINT_PAGES = 16_000
 """Pages in the log before a commit moves them into the file: 64 MiB, so a hot page is moved once for many writes."""
+
+QUICK_COMMIT_S = 0.002
+QUICK_COMMITS_MIN = 16
+"""After so many quick commits in a row the next one is trusted to be quick as well."""
 
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.001
 _AFTER_WAITING_IN_VAIN = 0.1
@@ -68,6 +73,10 @@ class Connection:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if create else 0)
         self.path = path
         self.patience = Patience()
+        self.is_hurried = False
+        """Whether somebody else's thread is used: then nothing is waited for and the log is left as it is."""
+        self._log_pages = 0
+        self._quick_commits = 0
         self._raw = apsw.Connection(path, flags=flags, statementcachesize=STATEMENTS_KEPT)
         try:
             self._raw.set_busy_handler(self.patience)
@@ -89,7 +98,7 @@ class Connection:
                 f"{expected}; keep it on a local disk that supports SQLite's WAL, or ask for durability=relaxed"
             )
         self._raw.pragma("cache_size", -CACHE_KIB)
-        self._raw.wal_autocheckpoint(CHECKPOINT_PAGES)
+        self._raw.set_wal_hook(self._committed)
 
     def _write_ahead(self) -> str:
         """Switch the file to its write-ahead log; SQLite does not call the busy handler for this."""
@@ -109,6 +118,19 @@ class Connection:
         """Move the log into the file, as far as that is possible without waiting."""
         self._raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
+    def _committed(self, _: apsw.Connection, __: str, pages: int) -> int:
+        """Called after a commit: move a log that has grown into the file, which may take a while."""
+        self._log_pages = pages
+        if pages >= CHECKPOINT_PAGES and not self.is_hurried:
+            with suppress(apsw.Error):  # the commit has succeeded; another one will try again
+                self.checkpoint()
+        return apsw.SQLITE_OK
+
+    @property
+    def commits_quickly(self) -> bool:
+        """Whether the next commit will most likely take a fraction of a millisecond."""
+        return self._quick_commits >= QUICK_COMMITS_MIN and self._log_pages < CHECKPOINT_PAGES
+
     @property
     def in_transaction(self) -> bool:
         return self._raw.in_transaction
@@ -122,10 +144,13 @@ class Connection:
         self._raw.execute("BEGIN")
 
     def commit(self) -> None:
+        started_s = time.perf_counter()
         try:
             self._raw.execute("COMMIT")
         except apsw.Error as error:
             raise translated_commit(error, self.path) from error
+        is_quick = time.perf_counter() - started_s < QUICK_COMMIT_S
+        self._quick_commits = self._quick_commits + 1 if is_quick else 0
 
     def rollback(self) -> None:
         if self._raw.in_transaction:

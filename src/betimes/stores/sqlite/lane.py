@@ -47,7 +47,7 @@ class Lane:
         that failed, left nothing behind and may be given to the thread.
         """
         connection = self._connection
-        if connection is None or not (self._last is None or self._last.done()):
+        if connection is None or not self._is_free():
             return False
         connection.patience.given_up = True
         try:
@@ -56,6 +56,17 @@ class Lane:
             connection.rollback()
             return False
         return True
+
+    def _is_free(self) -> bool:
+        return self._last is None or self._last.done()
+
+    def commits_here(self) -> bool:
+        """Whether a few rows can be committed in the caller's own thread without keeping it from its other work."""
+        return self._connection is not None and self._is_free() and self._connection.commits_quickly
+
+    def commit_here(self, job: Callable[[Connection], None]) -> None:
+        """Run a job that commits in the caller's own thread; what it raises is what the lane's thread would."""
+        self._work(job, is_hurried=True)
 
     async def undo(self) -> None:
         """Leave no transaction open, also when the caller is cancelled now: the next job comes after this."""
@@ -74,10 +85,10 @@ class Lane:
         self._last = future
         return future
 
-    def _work(self, job: Callable[[Connection], _Result]) -> _Result:
+    def _work(self, job: Callable[[Connection], _Result], *, is_hurried: bool = False) -> _Result:
         try:
             connection = self._connection = self._connection or self._connect()
-            connection.patience.given_up = False
+            connection.patience.given_up = connection.is_hurried = is_hurried
             return self._undone_if_it_fails(connection, job)
         except Unknown:
             self._drop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from os import PathLike, fspath
@@ -50,6 +50,39 @@ class _Opened(NamedTuple):
     writer: Lane
     turn: asyncio.Lock
     reader: Lane
+
+
+class _Transaction:
+    """A transaction as a context: it waits for its turn, starts, and is undone when it is left without a commit."""
+
+    _turn: asyncio.Lock
+    _tx: SqliteTx
+
+    def __init__(
+        self,
+        take_turn: Callable[[], Awaitable[tuple[Lane, asyncio.Lock]]],
+        clock: Callable[[], Instant],
+        start: Callable[[SqliteTx], Awaitable[None]],
+    ) -> None:
+        self._take_turn = take_turn
+        self._clock = clock
+        self._start = start
+
+    async def __aenter__(self) -> SqliteTx:
+        writer, self._turn = await self._take_turn()
+        self._tx = SqliteTx(writer, self._clock)
+        try:
+            await self._start(self._tx)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self._tx
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self._tx.undo()
+        finally:
+            self._turn.release()
 
 
 class SqliteStore:
@@ -102,15 +135,19 @@ class SqliteStore:
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[Lane]:
         """The writer, when everybody in this process who asked before has had it."""
+        writer, turn = await self._take_turn()
+        try:
+            yield writer
+        finally:
+            turn.release()
+
+    async def _take_turn(self) -> tuple[Lane, asyncio.Lock]:
         writer, turn, _ = self._open
         if turn.locked():
             await self._wait_for(turn)
         else:
             await turn.acquire()
-        try:
-            yield writer
-        finally:
-            turn.release()
+        return writer, turn
 
     async def _wait_for(self, turn: asyncio.Lock) -> None:
         try:
@@ -120,27 +157,12 @@ class SqliteStore:
             message = f"{self.path} was held by another transaction of this process for {LOCK_TIMEOUT_S:g} s; try again"
             raise Unavailable(message) from error
 
-    @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[SqliteTx]:
-        async with self._turn() as writer:
-            tx = SqliteTx(writer, self.clock)
-            try:
-                yield tx
-            finally:
-                await tx.undo()
+    def begin(self, ask: Ask) -> _Transaction:
+        return _Transaction(self._take_turn, self.clock, lambda tx: tx.start(ask))
 
-    @asynccontextmanager
-    async def begin(self, ask: Ask) -> AsyncIterator[SqliteTx]:
-        async with self._transaction() as tx:
-            await tx.start(ask)
-            yield tx
-
-    @asynccontextmanager
-    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
-                        tenant: str | None = None) -> AsyncIterator[SqliteTx]:  # fmt: skip
-        async with self._transaction() as tx:
-            await tx.start_due(index, kinds, limit, until_at, tenant)
-            yield tx
+    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
+                  tenant: str | None = None) -> _Transaction:  # fmt: skip
+        return _Transaction(self._take_turn, self.clock, lambda tx: tx.start_due(index, kinds, limit, until_at, tenant))
 
     async def _read(self, job: Callable[Concatenate[Connection, _P], _Result], *args: _P.args,
                     **kwargs: _P.kwargs) -> _Result:  # fmt: skip
