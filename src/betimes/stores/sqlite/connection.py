@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
@@ -27,6 +26,10 @@ STATEMENTS_KEPT = 256
 CACHE_KIB = 64 * 1024
 CHECKPOINT_PAGES = 16_000
 """Pages in the log before a commit moves them into the file: 64 MiB, so a hot page is moved once for many writes."""
+LOG_PAGES_MAX = 4 * CHECKPOINT_PAGES
+"""Pages at which a commit waits for the others, so that the log starts over. Moving pages without waiting never comes
+to the end while other processes write, and then the log only grows."""
+START_OVER_WAIT_MS = 200
 
 QUICK_COMMIT_S = 0.002
 QUICK_COMMITS_MIN = 16
@@ -77,6 +80,7 @@ class Connection:
         """Whether somebody else's thread is used: then nothing is waited for and the log is left as it is."""
         self._log_pages = 0
         self._quick_commits = 0
+        self._start_over_at = LOG_PAGES_MAX
         self._raw = apsw.Connection(path, flags=flags, statementcachesize=STATEMENTS_KEPT)
         try:
             self._raw.set_busy_handler(self.patience)
@@ -100,6 +104,30 @@ class Connection:
         self._raw.pragma("cache_size", -CACHE_KIB)
         self._raw.set_wal_hook(self._committed)
 
+    def _committed(self, _: apsw.Connection, __: str, pages: int) -> int:
+        """Told after each commit how long the log is. The commit stands, whatever becomes of this."""
+        self._log_pages = pages
+        if pages < CHECKPOINT_PAGES or self.is_hurried:
+            return apsw.SQLITE_OK
+        try:
+            if pages < self._start_over_at:
+                self.checkpoint()
+            else:
+                self._start_over()
+                self._start_over_at = LOG_PAGES_MAX
+        except apsw.Error:
+            if pages >= self._start_over_at:
+                self._start_over_at = 2 * pages  # somebody holds it for long; not every commit should wait for that
+        return apsw.SQLITE_OK
+
+    def _start_over(self) -> None:
+        """Move all of the log into the file, waiting for whoever reads or writes, and let it begin anew."""
+        self._raw.set_busy_timeout(START_OVER_WAIT_MS)
+        try:
+            self._raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+        finally:
+            self._raw.set_busy_handler(self.patience)
+
     def _write_ahead(self) -> str:
         """Switch the file to its write-ahead log; SQLite does not call the busy handler for this."""
         pauses = 0
@@ -117,14 +145,6 @@ class Connection:
     def checkpoint(self) -> None:
         """Move the log into the file, as far as that is possible without waiting."""
         self._raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-
-    def _committed(self, _: apsw.Connection, __: str, pages: int) -> int:
-        """Called after a commit: move a log that has grown into the file, which may take a while."""
-        self._log_pages = pages
-        if pages >= CHECKPOINT_PAGES and not self.is_hurried:
-            with suppress(apsw.Error):  # the commit has succeeded; another one will try again
-                self.checkpoint()
-        return apsw.SQLITE_OK
 
     @property
     def commits_quickly(self) -> bool:
