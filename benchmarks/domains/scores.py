@@ -65,26 +65,36 @@ _PLAIN = "(n BIGINT PRIMARY KEY, score BIGINT, interacted_at BIGINT, applied_at 
 
 class SqliteHand:
     def __init__(self, place: Place) -> None:
+        self._path = place.path
         self._connection = apsw.Connection(place.path)
         self._connection.pragma("synchronous", "FULL")
         self._connection.pragma("cache_size", -64 * 1024)
         self._connection.pragma("temp_store", "MEMORY")
         self._connection.create_scalar_function("sha256", by_hand.sha256_of, 1, deterministic=True)
 
+    def _filling(self) -> apsw.Connection:
+        """A connection of its own, so that what filling takes is not in the memory of what is measured."""
+        connection = apsw.Connection(self._path)
+        connection.pragma("synchronous", "OFF")
+        connection.create_scalar_function("sha256", by_hand.sha256_of, 1, deterministic=True)
+        return connection
+
     async def fill(self, count: int) -> None:
         stream, ledger = self._columns("stream"), self._columns("ledger")
-        with self._connection as connection:
+        filling = self._filling()
+        with filling:
             for tenant in TENANTS:
                 for statement in filled.statements(filled.SQLITE, tenant, count, stream, ledger):
-                    connection.execute(statement)
-            connection.execute(f"CREATE TABLE plain {_PLAIN}")
-            connection.execute(
+                    filling.execute(statement)
+            filling.execute(f"CREATE TABLE plain {_PLAIN}")
+            filling.execute(
                 "INSERT INTO plain SELECT n, state ->> 'score', state ->> 'interacted_at', NULL, due_at FROM stream "
                 "WHERE kind = 'score' AND tenant = ?",
                 (TENANTS[0],),
             )
-            connection.execute("CREATE INDEX plain_due ON plain (due_at)")
-        self._connection.execute("ANALYZE")
+            filling.execute("CREATE INDEX plain_due ON plain (due_at)")
+            filling.execute("ANALYZE")
+        filling.close()
         await self.settle()
 
     def _columns(self, table: str) -> list[str]:
