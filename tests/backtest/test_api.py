@@ -13,7 +13,8 @@ import pytest
 
 from betimes.api.catalogue import ROUTES
 from betimes.api.server import serve
-from betimes.backtest.jobs import BacktestRequest, Backtests, backtester, fitting
+from betimes.backtest.jobs import BacktestRequest, Backtests
+from betimes.backtest.making import backtester, fitting
 from betimes.backtest.plan import Plan, planned
 from betimes.backtest.report import BacktestReport
 from betimes.core.canonical import encode
@@ -247,7 +248,9 @@ async def test_progress_is_recorded_in_steps_while_it_is_made() -> None:
         asked = await service.ask(BacktestRequest(policy=STRICT))
         [lease] = await o.bt.engine.store.lease_calls([EXECUTOR], 1)
 
-        async def rehearse(plan: Plan, *, progress: Callable[[float], None] | None = None) -> BacktestReport:
+        async def rehearse(
+            plan: Plan, *, jobs: int | None = None, progress: Callable[[float], None] | None = None
+        ) -> BacktestReport:
             assert progress is not None
             for share, recorded in ((0.04, 0.0), (0.319, 0.3), (0.35, 0.35)):
                 progress(share)
@@ -267,7 +270,9 @@ async def test_one_that_is_deleted_while_it_is_made_is_stopped() -> None:
         asked = await service.ask(BacktestRequest(policy=STRICT))
         [lease] = await o.bt.engine.store.lease_calls([EXECUTOR], 1)
 
-        async def rehearse(plan: Plan, *, progress: Callable[[float], None] | None = None) -> BacktestReport:
+        async def rehearse(
+            plan: Plan, *, jobs: int | None = None, progress: Callable[[float], None] | None = None
+        ) -> BacktestReport:
             try:
                 await service.delete(asked.backtest_id)
                 await asyncio.Event().wait()

@@ -26,7 +26,7 @@ from betimes.app.backtests import backtested
 from betimes.app.decorators import Declarations
 from betimes.app.passes import advanced, one_pass
 from betimes.app.places import Clock, store_at, system_clock
-from betimes.backtest.jobs import backtester
+from betimes.backtest.making import backtester
 from betimes.backtest.plan import Plan
 from betimes.backtest.report import BacktestReport
 from betimes.core.errors import Invalid, MissingExtra

@@ -8,4 +8,10 @@ calls.py      how calls end in a world where they may not have been made
 tally.py      what is counted, and how two worlds' answers are compared
 report.py     the answer, for people and programs
 running.py    one backtest from beginning to end
+
+asking.py     from what somebody asks to a checked plan
+telling.py    a report in words
+page.py       a report as one page of HTML, with charts.py
+jobs.py       backtests that a tenant has asked for
+making.py     their executor
 """
