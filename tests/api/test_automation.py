@@ -127,7 +127,7 @@ async def test_lists_are_filtered_and_paged(
         await s.client("POST", f"/v1/{collection}/x-1/disable")
         page = (await s.client("GET", f"/v1/{collection}?limit=2")).json
         rest = (await s.client("GET", f"/v1/{collection}?limit=2&cursor={page['next_cursor']}")).json
-        assert [item[f"{collection[:-1]}_id"] for item in page["items"] + rest["items"]] == ["x-0", "x-1", "x-2"]
+        assert [item[f"{collection[:-1]}_id"] for item in page["items"] + rest["items"]] == ["x-2", "x-1", "x-0"]
         assert [list(item) for item in page["items"]] == [fields] * 2
         assert len((await s.client("GET", f"/v1/{collection}?status=active")).json["items"]) == 2
         wrong = await s.client("GET", f"/v1/{collection}?status=lost")

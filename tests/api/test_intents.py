@@ -133,7 +133,7 @@ async def test_lists_are_filtered_and_paged() -> None:
         page = (await s.client("GET", "/v1/intents?limit=2")).json
         assert list(page) == ["items", "next_cursor"]
         rest = (await s.client("GET", f"/v1/intents?limit=2&cursor={page['next_cursor']}")).json
-        assert [item["intent_id"] for item in page["items"] + rest["items"]] == ["i-0", "i-1", "i-2"]
+        assert [item["intent_id"] for item in page["items"] + rest["items"]] == ["i-2", "i-1", "i-0"]
         assert len((await s.client("GET", "/v1/intents?user_id=u-1&enabled=true")).json["items"]) == 2
         wrong = await s.client("GET", "/v1/intents?trigger_type=whim")
         assert (wrong.status, wrong.json["errors"][0]["path"]) == (422, "query.trigger_type")

@@ -214,7 +214,7 @@ async def test_incidents_are_opened_listed_and_closed() -> None:
             assert len(page["items"]) == 1
             seen += [item["user_id"] for item in page["items"]]
             cursor = page["next_cursor"]
-        assert seen == [None, "u-1", "u-2"]
+        assert seen == ["u-2", "u-1", None]
         path = f"/v1/incidents/{first.json['incident_id']}"
         assert (await s.client("DELETE", path)).status == 204
         assert (await s.client("DELETE", path)).status == 404

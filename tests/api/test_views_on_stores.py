@@ -137,8 +137,16 @@ async def test_ids_and_cursors_that_nobody_was_given_are_not_found_or_refused(ba
             with pytest.raises(NotFound):
                 await effects.effect(f"account:a:{version}:{most}")
         named = ["effects", "acme", EffectFilters()]
-        assert (await effects.effects(EffectFilters(), cursor=cursor_of(named, ["z", "z", 9, 9]))).items == []
-        for place in (["z", "\0", 1, 1], ["z", "z", 10**30, 1], ["z", "z", -1, 1], ["z"], "z", [1, 2, 3, 4]):
+        assert (await effects.effects(EffectFilters(), cursor=cursor_of(named, [9, "z:z:9:9"]))).items == []
+        for place in (
+            [1, "z:\0:1:1"],
+            [1, f"z:z:{10**30}:1"],
+            [10**30, "z:z:1:1"],
+            [-1, "z:z:1:1"],
+            ["z"],
+            "z",
+            [1, 2],
+        ):
             with pytest.raises(Invalid):
                 await effects.effects(EffectFilters(), cursor=cursor_of(named, place))
         named = ["ledger", "acme", LedgerFilters(), "asc"]

@@ -164,10 +164,10 @@ async def test_definitions_are_made_changed_listed_and_removed(backend: Backend,
             await world.schedule("a")
         with pytest.raises(VersionMismatch):
             await schedules.put("a", schedule_request({"cron": "* * * * *", "target": HANDLER}), only_create=True)
-        assert [s.schedule_id for s in (await schedules.list()).items] == ["a", "b"]
+        assert [s.schedule_id for s in (await schedules.list()).items] == ["b", "a"]
         assert [s.schedule_id for s in (await schedules.list(status="paused")).items] == ["b"]
         first = await schedules.list(limit=1)
-        assert [s.schedule_id for s in (await schedules.list(limit=1, cursor=first.next_cursor)).items] == ["b"]
+        assert [s.schedule_id for s in (await schedules.list(limit=1, cursor=first.next_cursor)).items] == ["a"]
         assert (await schedules.enable("b")).version == 2
         assert (await schedules.disable("b", if_match=2)).status == "paused"
         await schedules.delete("a")

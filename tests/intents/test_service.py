@@ -140,12 +140,12 @@ async def test_lists_are_filtered_and_paged(backend: Backend, tmp_path: Path) ->
         async def ids(**filters: Any) -> str:
             return "".join(item.intent_id[1:] for item in await every(world.intents.list, **filters))
 
-        assert await ids() == "0123456789"
-        assert await ids(user_id="u0") == "02468"
-        assert await ids(trigger_type="price") == "0369"
-        assert await ids(enabled=True) == "1235679"
-        assert await ids(enabled=False) == "048"
-        assert await ids(enabled=True, trigger_type="price", user_id="u1") == "39"
+        assert await ids() == "9876543210"
+        assert await ids(user_id="u0") == "86420"
+        assert await ids(trigger_type="price") == "9630"
+        assert await ids(enabled=True) == "9765321"
+        assert await ids(enabled=False) == "840"
+        assert await ids(enabled=True, trigger_type="price", user_id="u1") == "93"
         page = await world.intents.list(limit=1)
         with pytest.raises(Invalid, match="other filters"):
             await world.intents.list(limit=1, cursor=page.next_cursor, user_id="u0")

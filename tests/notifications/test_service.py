@@ -256,7 +256,7 @@ async def test_an_incident_of_the_tenant_is_seen_by_every_process_at_once(backen
         longer, is_new = await p.elsewhere.open_incident(IncidentRequest(ttl_seconds=1200))
         assert (longer.incident_id, is_new) == (incident.incident_id, False)
         own, _ = await p.service.open_incident(IncidentRequest(user_id="bob"))
-        assert [i.incident_id for i in (await p.service.incidents()).items] == [incident.incident_id, own.incident_id]
+        assert [i.incident_id for i in (await p.service.incidents()).items] == [own.incident_id, incident.incident_id]
         assert (await p.stranger.incidents()).items == []
         await p.service.close_incident(incident.incident_id)
         await p.service.close_incident(own.incident_id)

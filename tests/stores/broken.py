@@ -249,6 +249,11 @@ class RevivesWithoutFreshAttempts(Broken):
         return revived
 
 
+class ForgetsAttemptsThatFailed(Broken):
+    async def effects(self, query: EffectQuery) -> list[EffectRow]:
+        return [row._replace(history=row.history[-1:]) for row in await super().effects(query)]
+
+
 class OrdersEffectsAsText(Broken):
     async def effects(self, query: EffectQuery) -> list[EffectRow]:
         return sorted(await super().effects(query), key=lambda row: str(row.id.version))
@@ -358,6 +363,7 @@ CAUGHT_BY: dict[type[Broken], str] = {
     LooksAheadForEveryTenant: "the_next_instant_of_one_tenant_is_told_apart",
     LeasesForEverybody: "a_process_takes_only_what_it_can_execute",
     RevivesWithoutFreshAttempts: "a_dead_letter_that_is_revived_has_fresh_attempts",
+    ForgetsAttemptsThatFailed: "every_attempt_at_a_call_is_on_record",
     OrdersEffectsAsText: "effects_are_listed_in_order_of_their_ids_page_by_page",
     ListsTheLastChangedFirst: "the_newest_streams_are_listed_first",
     ForgetsWhenEffectsWereMade: "the_newest_effects_are_listed_first_page_by_page",

@@ -212,7 +212,7 @@ ROUTES = (
     ),
     Route(
         method="GET", path=f"{SCHEDULE}/backfills", scope=READ, answer=backfills, tag=TAG,
-        summary="A schedule's backfills, in order of their ids", query=Listed, reply=Page[BackfillView],
+        summary="A schedule's backfills, newest first", query=Listed, reply=Page[BackfillView],
     ),
     Route(method="GET", path=BACKFILL, scope=READ, answer=backfill, tag=TAG, summary="A backfill", reply=BackfillView),
     *(

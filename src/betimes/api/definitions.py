@@ -113,7 +113,7 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
             ),
             Route(
                 method="GET", path=self.path, scope=read, answer=self.list, tag=tag,
-                summary=f"The {noun}s, in order of their ids", query=self.filters, reply=self.page,
+                summary=f"The {noun}s, newest first", query=self.filters, reply=self.page,
             ),
             Route(
                 method="GET", path=one, scope=read, answer=self.get, tag=tag,

@@ -205,7 +205,7 @@ ROUTES = (
     ),
     Route(
         method="GET", path="/v1/incidents", scope="notifications:read", answer=incidents, tag=TAG,
-        summary="Open incidents", description="The tenant's own first, then in order of user ids.",
+        summary="Open incidents, newest first",
         query=Listed, reply=Page[IncidentView],
     ),
     Route(

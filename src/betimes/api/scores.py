@@ -80,7 +80,7 @@ ROUTES = (
     ),
     Route(
         method="GET", path="/v1/scores", scope="scores:read", answer=scores, tag=TAG,
-        summary="Scores, in order of user ids",
+        summary="Scores, newest first",
         description="A page that finds little in a long list may be short and still not be the last.",
         query=ScoreFilters, reply=Page[Score],
     ),

@@ -23,7 +23,7 @@ def list_(
     cursor: str | None = None,
     at: Tenant = Tenant(),  # noqa: B008
 ) -> None:
-    """Intents in order of their ids.
+    """Intents, the last created first.
 
     Parameters
     ----------

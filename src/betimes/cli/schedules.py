@@ -26,7 +26,7 @@ def list_(
     cursor: str | None = None,
     at: Tenant = Tenant(),  # noqa: B008
 ) -> None:
-    """Schedules in order of their ids.
+    """Schedules, the last created first.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ def list_(
     cursor: str | None = None,
     at: Tenant = Tenant(),  # noqa: B008
 ) -> None:
-    """Sensors in order of their ids.
+    """Sensors, the last created first.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ from betimes.engine.jobs import Ended, Job
 from betimes.engine.lane import Lane
 from betimes.engine.reports import Report, Reporter
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import Lease, Store
+from betimes.engine.store import LEASE_RAN_OUT, Lease, Store
 
 Executor: TypeAlias = Callable[[EffectCall], Awaitable[Any]]
 End: TypeAlias = Literal["done", "retrying", "failed", "dead", "abandoned", "fenced"]
@@ -120,20 +120,20 @@ class Calls:
     # -- one call
 
     async def _carry_out(self, lease: Lease, ends_s: float) -> End:
-        call = lease.call
-        if asyncio.get_running_loop().time() >= ends_s:
+        call, begun_s = lease.call, asyncio.get_running_loop().time()
+        if begun_s >= ends_s:
             return "fenced"  # this process slept; somebody else may have taken or abandoned it since
         if lease.expired:
-            return await self._settle(call, "abandoned" if call.at_most_once else "dead", error="its lease ran out")
+            return await self._settle(call, "abandoned" if call.at_most_once else "dead", None, error=LEASE_RAN_OUT)
         try:
             result = await self._called(call)
         except Fenced:
             return "fenced"
         except GiveUp as error:
-            return await self._settle(call, "failed" if call.at_most_once else "dead", error=str(error))
+            return await self._settle(call, "failed" if call.at_most_once else "dead", begun_s, error=str(error))
         except Exception as error:  # noqa: BLE001 — whatever a user's executor raises is recorded, not ours to handle
-            return await self._settle(call, self._failure(call), error=repr(error))
-        return await self._settle(call, "done", result=result)
+            return await self._settle(call, self._failure(call), begun_s, error=repr(error))
+        return await self._settle(call, "done", begun_s, result=result)
 
     async def _called(self, call: EffectCall) -> Any:
         work = asyncio.ensure_future(_executed(self._executors[call.executor], call))
@@ -164,10 +164,14 @@ class Calls:
             return "failed"
         return "retrying" if call.attempt < call.attempts_max else "dead"
 
-    async def _settle(self, call: EffectCall, end: End, *, result: Any = None, error: str = "") -> End:
+    async def _settle(
+        self, call: EffectCall, end: End, begun_s: float | None, *, result: Any = None, error: str = ""
+    ) -> End:
+        took_ms = None if begun_s is None else round((asyncio.get_running_loop().time() - begun_s) * 1_000)
         if end in ("dead", "failed", "abandoned"):
             self._report(Report(f"call_{end}", call.id.handle, RuntimeError(error)))
-        job = self._settling(call, end, _recordable(result, self._settings.effect_chars_max), _storable(error))
+        result, error = _recordable(result, self._settings.effect_chars_max), _storable(error)
+        job = self._settling(call, end, result, error, took_ms)
         job.answer = asyncio.get_running_loop().create_future()
         while True:
             self._lane.put(job)
@@ -183,19 +187,19 @@ class Calls:
                 self._report(Report("settled_unheard", call.id.handle, fault))
             return end
 
-    def _settling(self, call: EffectCall, end: End, result: Any, error: str) -> Job:
+    def _settling(self, call: EffectCall, end: End, result: Any, error: str, took_ms: int | None) -> Job:
         if end == "retrying":
-            return Job(None, _NOTHING, cause=call.id.handle, ended=self._retry(call, error))
+            return Job(None, _NOTHING, cause=call.id.handle, ended=self._retry(call, error, took_ms))
         status: Literal["done", "failed", "dead"] = "failed" if end == "abandoned" else end  # type: ignore[assignment]
-        ended = Ended(call.id, call.fence, status, error=error)
+        ended = Ended(call.id, call.fence, status, None, error, took_ms)
         if call.report_to is None:
             return Job(None, _NOTHING, cause=call.id.handle, ended=ended)
         told = Settled(call.id.handle, call.executor, end, call.attempt, result, error)  # type: ignore[arg-type]
         return Job(call.report_to, told, cause=call.id.handle, ended=ended)
 
-    def _retry(self, call: EffectCall, error: str) -> Ended:
+    def _retry(self, call: EffectCall, error: str, took_ms: int | None) -> Ended:
         pause = retry_pause(self._settings, call.id, call.attempt)
-        return Ended(call.id, call.fence, "pending", pause, error)
+        return Ended(call.id, call.fence, "pending", pause, error, took_ms)
 
 
 def retry_pause(settings: EngineSettings, names: Iterable[str | int], attempt: int) -> int:

@@ -73,10 +73,11 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     status: EffectStatus
     retry_after_us: int | None = None
     error: str = ""
+    duration_ms: int | None = None
 
     def settlement(self, now: Instant) -> Settlement:
         next_at = None if self.retry_after_us is None else now + self.retry_after_us
-        return Settlement(self.id, self.fence, self.status, now, next_at, self.error)
+        return Settlement(self.id, self.fence, self.status, now, next_at, self.error, self.duration_ms)
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -124,6 +124,11 @@ SEND = "send"
 
 EffectStatus: TypeAlias = Literal["pending", "leased", "done", "failed", "dead"]
 
+ATTEMPTS_KEPT = 20
+"""Of an effect: how many of its last attempts are on record."""
+LEASE_RAN_OUT = "its lease ran out"
+"""The error of an attempt that nobody settled."""
+
 
 class Settlement(NamedTuple):
     """How an attempt ended; refused with `Fenced` unless `fence` is still the effect's lease."""
@@ -134,6 +139,7 @@ class Settlement(NamedTuple):
     at: Instant
     next_attempt_at: Instant | None = None
     error: str = ""
+    duration_ms: int | None = None
 
 
 class DeadSend(NamedTuple):
@@ -199,8 +205,21 @@ class WaitingSend(NamedTuple):
     created_at: Instant
 
 
+class Attempt(NamedTuple):
+    """One try at an effect and how it ended: settled, or found when its lease had run out and it was taken again."""
+
+    at: Instant
+    """When it ended."""
+    ok: bool
+    error: str
+    duration_ms: int | None
+
+
 class EffectRow(NamedTuple):
-    """An effect as it is listed; while it is leased, `next_attempt_at` is the end of its lease."""
+    """An effect as it is listed; while it is leased, `next_attempt_at` is the end of its lease.
+
+    `history` holds its last attempts, the oldest first; those before a revival too.
+    """
 
     id: EffectId
     executor: str
@@ -213,6 +232,7 @@ class EffectRow(NamedTuple):
     last_error: str
     at_most_once: bool
     to: StreamId | None
+    history: tuple[Attempt, ...]
 
 
 class Lease(NamedTuple):

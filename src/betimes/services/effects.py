@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from betimes.core.errors import Invalid, NotFound, Refused
+from betimes.core.instants import Instant
 from betimes.core.streams import EffectId, StreamId, parse_effect_handle, segment_handle
 from betimes.domains.catalogue import DOMAIN_OF
 from betimes.domains.notifications.model import inbox_stream
@@ -18,6 +19,7 @@ from betimes.engine.engine import Engine
 from betimes.engine.store import PAGE_MAX, SEND, EffectQuery, EffectRow, EffectStatus
 from betimes.services.caller import Caller, Service
 from betimes.services.moments import moment
+from betimes.services.newest import INSTANT_MAX
 from betimes.services.notification_texts import texts_of
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
 from betimes.services.showing import shown
@@ -68,7 +70,7 @@ class Attempt(msgspec.Struct, frozen=True):
 class EffectDetail(EffectView, frozen=True, kw_only=True):
     payload: Any
     history: list[Attempt]
-    """The attempts that are on record: of those that ended, the last."""
+    """Its last attempts, the oldest first; `at` is when each ended."""
 
 
 class EffectFilters(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,22 +89,24 @@ class Effects(Service):
         self._domains = domains
 
     async def effects(self, filters: EffectFilters, *, limit: int = 50, cursor: str | None = None) -> Page[EffectView]:
-        """A page in the order of effect ids."""
+        """The newest first."""
         checked_limit(limit)
         named = ["effects", self.caller.tenant, filters]
         found: list[EffectRow] = []
-        last = _place(self.caller.tenant, place_of(cursor, named))
-        query = self._query(filters)
+        created_at, after = _place(self.caller.tenant, place_of(cursor, named))
+        query = msgspec.structs.replace(self._query(filters), after=after, after_created_at=created_at)
+        last: EffectRow | None = None
         for _ in range(PAGES_MAX):
-            page = await self.engine.store.effects(msgspec.structs.replace(query, after=last))
+            page = await self.engine.store.effects(query)
             for row in page:
                 if self._is_wanted(row, filters):
                     if len(found) == limit:
                         return Page([await self.view(row) for row in found], cursor_of(named, _placed(last)))
                     found.append(row)
-                last = row.id
+                last = row
             if len(page) < PAGE_MAX:
                 return Page([await self.view(row) for row in found])
+            query = msgspec.structs.replace(query, after=page[-1].id, after_created_at=page[-1].created_at)
         return Page([await self.view(row) for row in found], cursor_of(named, _placed(last)))
 
     def _query(self, filters: EffectFilters) -> EffectQuery:
@@ -113,6 +117,7 @@ class Effects(Service):
             source=inbox_stream(tenant, filters.user_id) if filters.user_id is not None else None,
             executor=None if filters.channel is None else DELIVER + filters.channel,
             status=narrowed.get(filters.status),
+            newest_first=True,
             limit=PAGE_MAX,
         )
 
@@ -240,20 +245,20 @@ def bare_url(url: str) -> str:
 
 
 def history_of(row: EffectRow) -> list[Attempt]:
-    if row.finished_at is not None:
-        return [Attempt(moment(row.finished_at), row.status == "done", row.last_error or None, None)]
-    return []
+    return [Attempt(moment(made.at), made.ok, made.error or None, made.duration_ms) for made in row.history]
 
 
-def _placed(id: EffectId | None) -> list[Any]:
-    return list(id or ())[1:]
+def _placed(row: EffectRow | None) -> list[Any]:
+    return [row.created_at, row.id.handle] if row else []
 
 
-def _place(tenant: str, place: Any) -> EffectId | None:
+def _place(tenant: str, place: Any) -> tuple[Instant | None, EffectId | None]:
     match place:
         case None:
-            return None
-        case [str() as kind, str() as id, int() as version, int() as number] if max(version, number) <= NUMBER_MAX:
+            return None, None
+        case [int() as created_at, str() as handle] if 0 <= created_at <= INSTANT_MAX:
             with suppress(Invalid):
-                return parse_effect_handle(tenant, f"{kind}:{id}:{version}:{number}")
+                after = parse_effect_handle(tenant, handle)
+                if max(after.version, after.place) <= NUMBER_MAX:
+                    return created_at, after
     raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))

@@ -10,13 +10,14 @@ from msgspec.structs import asdict
 
 from betimes.core.canonical import fingerprint
 from betimes.core.checking import checked
-from betimes.core.errors import NotFound, Refused, VersionMismatch
+from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import merge
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.domains.notifications import windows
 from betimes.domains.notifications.case import Case
+from betimes.domains.notifications.folding import HAS_INCIDENT
 from betimes.domains.notifications.model import (
     BanPerson,
     CloseIncident,
@@ -40,9 +41,10 @@ from betimes.domains.notifications.model import (
 )
 from betimes.domains.notifications.policy import DAY_S, NotificationsPolicy
 from betimes.domains.notifications.quiet import QuietHours
-from betimes.engine.store import StreamQuery
+from betimes.engine.store import PAGE_MAX, StreamQuery
 from betimes.services.caller import Service
 from betimes.services.moments import instant, moment
+from betimes.services.newest import after_row
 from betimes.services.notification_texts import digest_title, texts_of
 from betimes.services.notifications_views import (
     DAYS,
@@ -69,6 +71,8 @@ from betimes.services.pages import Page, checked_limit, cursor_of, place_of
 
 PREFERENCES_READ_ONLY = frozenset({"created_at", "updated_at", "warnings", "segment_id"})
 _PATCH_TRIES = 5
+INCIDENT_PAGES_MAX = 10
+"""Pages of people with an incident that one list looks through."""
 PREFERENCES, INCIDENTS = "preferences", "incidents"
 """Collections of keys."""
 
@@ -226,24 +230,27 @@ class Inboxes(Service):
         return _incident_view(incident), before is None or before.id != incident.id
 
     async def incidents(self, *, limit: int = 50, cursor: str | None = None) -> Page[IncidentView]:
-        """Those that are open: the tenant's own first, then people's, in order of their ids."""
+        """Those that are open, the last opened first."""
+        filters, size = ("incidents", self.caller.tenant), checked_limit(limit)
+        ordered = sorted(await self._open_incidents(), key=_opening, reverse=True)
+        before = _place(place_of(cursor, filters))
+        rest = [one for one in ordered if before is None or _opening(one) < before]
+        more = cursor_of(filters, [rest[size - 1].opened_at, rest[size - 1].id]) if len(rest) > size else None
+        return Page([_incident_view(one) for one in rest[:size]], more)
+
+    async def _open_incidents(self) -> list[Incident]:
+        """The tenant's and people's; an incident does not last long, so there are never many."""
         store, now, tenant = self.engine.store, await self.engine.store.now(), self.caller.tenant
-        filters, size = ("incidents", tenant), checked_limit(limit)
-        after: str | None = place_of(cursor, filters)
-        shared = _incident_in(await self.state(incident_stream(tenant))) if after is None else None
-        first = [_incident_view(shared)] if shared and shared.ends_at > now else []
-        room = size - len(first)
-        query = StreamQuery(
-            tenant=tenant, kind="inbox", status="incident", limit=room + 1,
-            after=inbox_stream(tenant, after) if after else None,
-        )  # fmt: skip
-        rows = await store.streams(query)
+        found = [_incident_in(await self.state(incident_stream(tenant)))]
         kind = self.engine.kinds.of(inbox_stream(tenant, "any"))
-        taken = rows[:room]
-        own = [_incident_in(kind.state(row.stream, row.schema, row.state)) for row in taken]
-        listed = [*first, *(_incident_view(one) for one in own if one and one.ends_at > now)]
-        last = taken[-1].stream.id if taken else ""
-        return Page(listed, cursor_of(filters, last) if len(rows) > room else None)
+        query = StreamQuery(tenant=tenant, kind="inbox", owner=HAS_INCIDENT, newest_first=True, limit=PAGE_MAX)
+        for _ in range(INCIDENT_PAGES_MAX):
+            rows = await store.streams(query)
+            found += [_incident_in(kind.state(row.stream, row.schema, row.state)) for row in rows]
+            if len(rows) < PAGE_MAX:
+                break
+            query = after_row(query, rows[-1])
+        return [one for one in found if one and one.ends_at > now]
 
     async def close_incident(self, incident_id: str) -> None:
         scope, _, rest = incident_id.partition(":")
@@ -261,6 +268,20 @@ class Inboxes(Service):
 def _number(item: FeedItem) -> int:
     """The version of the segment that sent it, which its id is made of: later messages have higher ones."""
     return int(item.id[1:])
+
+
+def _opening(incident: Incident) -> tuple[Instant, str]:
+    return incident.opened_at, incident.id
+
+
+def _place(place: Any) -> tuple[Instant, str] | None:
+    match place:
+        case None:
+            return None
+        case [int() as opened_at, str() as id]:
+            return opened_at, id
+        case _:
+            raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))
 
 
 def _incident_in(state: InboxState | IncidentState | None) -> Incident | None:

@@ -47,7 +47,7 @@ from betimes.domains.intents.model import (
 from betimes.domains.intents.timing import next_checks
 from betimes.engine.store import StreamQuery
 from betimes.services.caller import Service
-from betimes.services.intents_lists import executions, listed, pending, statuses
+from betimes.services.intents_lists import executions, listed, pending, state_of, statuses
 from betimes.services.intents_views import (
     CheckView,
     ClaimManyRequest,
@@ -67,6 +67,7 @@ from betimes.services.intents_views import (
     intent_view,
 )
 from betimes.services.moments import moment
+from betimes.services.newest import cursor_after, page_of
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
 from betimes.services.remarks import Remark
 
@@ -131,15 +132,16 @@ class Intents(Service):
         self, *, user_id: str | None = None, trigger_type: str | None = None, enabled: bool | None = None,
         limit: int = 50, cursor: str | None = None,
     ) -> Page[IntentView]:  # fmt: skip
-        """Intents in order of their ids."""
+        """The last created first."""
         _check_type(trigger_type)
         filters = ("intents", self.caller.tenant, user_id, trigger_type, enabled)
-        after, limit = place_of(cursor, filters), checked_limit(limit)
-        among = statuses(trigger_type, enabled)
-        found = await listed(self.engine, self.caller.tenant, user_id, among, after, limit + 1)
+        query = StreamQuery(
+            tenant=self.caller.tenant, kind="intent", owner=user_id, limit=checked_limit(limit) + 1
+        )  # fmt: skip
+        rows = await listed(self.engine, page_of(query, cursor, filters), statuses(trigger_type, enabled))
         now = await self.engine.store.now()
-        more = cursor_of(filters, found[limit - 1][0]) if len(found) > limit else None
-        return Page([intent_view(id, state, now) for id, state in found[:limit]], more)
+        more = cursor_after(filters, rows[limit - 1]) if len(rows) > limit else None
+        return Page([intent_view(row.stream.id, state_of(self.engine, row), now) for row in rows[:limit]], more)
 
     async def check(self, body: Body) -> CheckView:
         """What making this intent would say, and when it would be looked at; nothing is recorded."""

@@ -1,8 +1,8 @@
 """Lists of intents: all of them, those that are pending, and what was executed.
 
-Nothing here writes. A list goes by ids; what is pending goes by the next check. The store finds what is due by
-`due_at`, which is the next check except for intents with a cooldown that ends later; those carry a status of their own
-and are put in their places here.
+Nothing here writes. A list goes from the last created on; what is pending goes by the next check. The store finds what
+is due by `due_at`, which is the next check except for intents with a cooldown that ends later; those carry a status of
+their own and are put in their places here.
 """
 
 from __future__ import annotations
@@ -42,19 +42,11 @@ def state_of(engine: Engine, row: StreamRow) -> IntentState:
     return state
 
 
-async def listed(
-    engine: Engine, tenant: str, user_id: str | None, among: list[str | None], after: str | None, limit: int
-) -> list[tuple[str, IntentState]]:
-    """Intents in order of their ids, at most `limit`."""
-    begin = None if after is None else StreamId(tenant, "intent", after)
-    rows = [
-        await engine.store.streams(
-            StreamQuery(tenant=tenant, kind="intent", owner=user_id, status=status, after=begin, limit=limit)
-        )
-        for status in among
-    ]
-    merged = merge(*rows, key=lambda row: row.stream)
-    return [(row.stream.id, state_of(engine, row)) for row, _ in zip(merged, range(limit), strict=False)]
+async def listed(engine: Engine, query: StreamQuery, among: list[str | None]) -> list[StreamRow]:
+    """Intents of any of these statuses, the last created first, at most as many as the query says."""
+    pages = [await engine.store.streams(msgspec.structs.replace(query, status=status)) for status in among]
+    merged = merge(*pages, key=lambda row: (row.created_at, row.stream), reverse=True)
+    return [row for row, _ in zip(merged, range(query.limit), strict=False)]
 
 
 Place = tuple[Instant, str]

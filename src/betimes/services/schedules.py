@@ -62,6 +62,7 @@ from betimes.services.automation_views import (
 )
 from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of
 from betimes.services.moments import instant, moment
+from betimes.services.newest import cursor_after, page_of
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
 from betimes.services.remarks import Remark
 
@@ -93,20 +94,18 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     async def list(
         self, *, status: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[ScheduleView]:
-        """In order of their ids."""
+        """The last created first."""
         filters = ["schedules", self.caller.tenant, status]
-        after = place_of(cursor, filters)
         query = StreamQuery(
-            tenant=self.caller.tenant, kind="schedule", status=status, limit=checked_limit(limit) + 1,
-            after=self.stream("schedule", after) if after else None,
+            tenant=self.caller.tenant, kind="schedule", status=status, limit=checked_limit(limit) + 1
         )  # fmt: skip
-        rows = await self.engine.store.streams(query)
+        rows = await self.engine.store.streams(page_of(query, cursor, filters))
         kinds = self.engine.kinds
         items = [
             schedule_view(row.stream.id, kinds.of(row.stream).state(row.stream, row.schema, row.state))
             for row in rows[:limit]
         ]
-        return Page(items, cursor_of(filters, items[-1].schedule_id) if len(rows) > limit else None)
+        return Page(items, cursor_after(filters, rows[limit - 1]) if len(rows) > limit else None)
 
     async def delete(self, schedule_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("schedule", schedule_id), DeleteSchedule(if_match))
@@ -203,19 +202,18 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         raise VersionMismatch(f"the schedule {schedule_id!r} was changed again and again meanwhile; try once more")
 
     async def backfills(self, schedule_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[BackfillView]:
+        """The last started first."""
         filters = ["backfills", self.caller.tenant, schedule_id]
-        after = place_of(cursor, filters)
         query = StreamQuery(
-            tenant=self.caller.tenant, kind="backfill", owner=schedule_id, limit=checked_limit(limit) + 1,
-            after=self.stream("backfill", after) if after else None,
+            tenant=self.caller.tenant, kind="backfill", owner=schedule_id, limit=checked_limit(limit) + 1
         )  # fmt: skip
-        rows = await self.engine.store.streams(query)
+        rows = await self.engine.store.streams(page_of(query, cursor, filters))
         kinds = self.engine.kinds
         items = [
             backfill_view(row.stream.id, kinds.of(row.stream).state(row.stream, row.schema, row.state))
             for row in rows[:limit]
         ]
-        return Page(items, cursor_of(filters, items[-1].backfill_id) if len(rows) > limit else None)
+        return Page(items, cursor_after(filters, rows[limit - 1]) if len(rows) > limit else None)
 
     async def get_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
         return backfill_view(backfill_id, await self._found_backfill(schedule_id, backfill_id))

@@ -20,7 +20,6 @@ from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
 from betimes.core.instants import Instant, render
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded, Segment
-from betimes.core.streams import StreamId
 from betimes.domains.names import Id
 from betimes.domains.scores.amounts import Micro, micro
 from betimes.domains.scores.model import (
@@ -39,6 +38,7 @@ from betimes.engine.kinds import checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
 from betimes.services.moments import Moment, instant, moment
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.newest import after_row, cursor_after, page_of
 from betimes.services.scores_views import (
     AdjustAnswer,
     HistoryEntry,
@@ -265,30 +265,27 @@ class Scores(Sweeps):
         self, *, game_status: str | None = None, chapter: str | int | None = None, overdue: bool | None = None,
         limit: int = 50, cursor: str | None = None,
     ) -> Page[Score]:  # fmt: skip
-        """In order of user ids. A page that finds little in a long list may be short and still not be the last."""
+        """The last created first. A page that finds little in a long list may be short and still not be the last."""
         filters = [game_status, chapter if chapter is None else str(chapter), overdue]
-        after, size = place_of(cursor, filters), checked_limit(limit)
+        query, size = StreamQuery(tenant=self.caller.tenant, kind=KIND, limit=PAGE_MAX), checked_limit(limit)
+        query = page_of(query, cursor, filters)
         policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
         found: _Found = []
         now = await self.engine.store.now()
         for _ in range(LOOKED_AT_MAX // PAGE_MAX):
-            rows = await self._rows(after, PAGE_MAX)
+            rows = await self.engine.store.streams(query)
             for row in rows:
-                after = row.stream.id
                 score = self._listed(row, policy, now)
                 if _fits(score, game_status, chapter, overdue):
                     found.append(score)
                     if len(found) == size:
-                        return Page(found, cursor_of(filters, after))
+                        return Page(found, cursor_after(filters, row))
             if len(rows) < PAGE_MAX:
+        last: StreamRow | None = None
                 return Page(found)
-        return Page(found, cursor_of(filters, after))
-
-    async def _rows(self, after: str | None, limit: int) -> Sequence[StreamRow]:
-        place = StreamId(self.caller.tenant, KIND, after) if after else None
-        return await self.engine.store.streams(
-            StreamQuery(tenant=self.caller.tenant, kind=KIND, after=place, limit=limit)
-        )
+            last = rows[-1]
+            query = after_row(query, last)
+        return Page(found, cursor_after(filters, last) if last else None)
 
     def _listed(self, row: StreamRow, policy: ScoresPolicy, now: Instant) -> Score:
         state: ScoreState = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)

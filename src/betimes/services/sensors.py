@@ -56,6 +56,7 @@ from betimes.services.automation_views import (
 from betimes.services.caller import Caller
 from betimes.services.definitions import Definitions, generated_id, named, request_of
 from betimes.services.evaluation_views import dry_view, rows_of, view_in
+from betimes.services.newest import cursor_after, page_of
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
 from betimes.services.secrets import fresh_secret, kept_secret
 
@@ -92,20 +93,18 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def list(
         self, *, status: str | None = None, sensor_type: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[SensorView]:
-        """In order of their ids."""
+        """The last created first."""
         filters = ["sensors", self.caller.tenant, status, sensor_type]
-        after = place_of(cursor, filters)
         query = StreamQuery(
-            tenant=self.caller.tenant, kind="sensor", status=status, owner=sensor_type,
-            limit=checked_limit(limit) + 1, after=self.stream("sensor", after) if after else None,
+            tenant=self.caller.tenant, kind="sensor", status=status, owner=sensor_type, limit=checked_limit(limit) + 1
         )  # fmt: skip
-        rows = await self.engine.store.streams(query)
+        rows = await self.engine.store.streams(page_of(query, cursor, filters))
         kinds = self.engine.kinds
         items = [
             sensor_view(row.stream.id, kinds.of(row.stream).state(row.stream, row.schema, row.state))
             for row in rows[:limit]
         ]
-        return Page(items, cursor_of(filters, items[-1].sensor_id) if len(rows) > limit else None)
+        return Page(items, cursor_after(filters, rows[limit - 1]) if len(rows) > limit else None)
 
     async def delete(self, sensor_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("sensor", sensor_id), DeleteSensor(if_match))

@@ -36,6 +36,9 @@ from betimes.domains.notifications.model import (
     Suppressed,
 )
 
+HAS_INCIDENT = "incident"
+"""What inboxes with an incident are listed under, so that they are found among all the others."""
+
 
 def fold(state: InboxState | None, event: InboxEvents) -> InboxState:
     inbox = state or InboxState()
@@ -158,4 +161,6 @@ def alarm(inbox: InboxState) -> Instant | None:
 
 def index(inbox: InboxState) -> Index:
     """Inboxes with an incident can be listed, and those in which something waits."""
-    return Index(status="incident" if inbox.incident else "waiting" if inbox.waiting else "")
+    if inbox.incident:
+        return Index(status="incident", owner=HAS_INCIDENT)
+    return Index(status="waiting" if inbox.waiting else "")

@@ -6,7 +6,17 @@ import msgspec
 
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import SECOND, Instant
-from betimes.engine.store import DeadSend, EffectRow, EffectStatus, EffectWrite, Lease, Settlement
+from betimes.engine.store import (
+    ATTEMPTS_KEPT,
+    LEASE_RAN_OUT,
+    Attempt,
+    DeadSend,
+    EffectRow,
+    EffectStatus,
+    EffectWrite,
+    Lease,
+    Settlement,
+)
 
 
 class MemoryEffect:
@@ -20,6 +30,7 @@ class MemoryEffect:
         self.next_attempt_at: Instant | None = write.next_attempt_at
         self.finished_at: Instant | None = None
         self.last_error = ""
+        self.history: tuple[Attempt, ...] = ()
 
     def is_due(self, now: Instant) -> bool:
         return self.next_attempt_at is not None and self.next_attempt_at <= now
@@ -27,6 +38,8 @@ class MemoryEffect:
     def lease(self, now: Instant) -> Lease:
         write = self.write
         spent = self.status == "leased" and (write.at_most_once or self.attempts >= write.attempts_max)
+        if self.status == "leased" and not spent:
+            self._keep(Attempt(now, False, LEASE_RAN_OUT, None))
         self.status = "leased"
         self.attempts += not spent
         self.fence += 1
@@ -42,9 +55,14 @@ class MemoryEffect:
         self.next_attempt_at = settled.next_attempt_at
         self.last_error = settled.error
         self.finished_at = None if settled.status == "pending" else settled.at
+        self._keep(Attempt(settled.at, settled.status == "done", settled.error, settled.duration_ms))
 
     def bury(self, dead: DeadSend) -> None:
         self.status, self.next_attempt_at, self.finished_at, self.last_error = "dead", None, dead.at, dead.error
+        self._keep(Attempt(dead.at, False, dead.error, None))
+
+    def _keep(self, attempt: Attempt) -> None:
+        self.history = (*self.history, attempt)[-ATTEMPTS_KEPT:]
 
     def revive(self, now: Instant) -> bool:
         if self.status != "dead":
@@ -57,4 +75,5 @@ class MemoryEffect:
         return EffectRow(
             write.id, write.executor, write.payload, self.status, self.attempts, write.created_at,
             self.next_attempt_at, self.finished_at, self.last_error, write.at_most_once, write.to,
+            self.history,
         )  # fmt: skip

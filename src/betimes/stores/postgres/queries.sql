@@ -91,6 +91,9 @@ WITH picked AS MATERIALIZED (
 )
 UPDATE betimes.effect e
 SET status = 'leased', attempts = e.attempts + (NOT p.spent)::integer, fence = e.fence + 1,
+    history = CASE WHEN e.status = 'leased' AND NOT p.spent
+        THEN betimes.with_attempt(e.history, (SELECT betimes.clock(:now)), false, :ran_out, NULL)
+        ELSE e.history END,
     next_attempt_at = (SELECT betimes.clock(:now)) + e.lease_s * 1000000::bigint
 FROM picked p
 WHERE e.tenant = p.tenant AND e.kind = p.kind AND e.id = p.id AND e.version = p.version AND e.place = p.place
@@ -112,7 +115,7 @@ ORDER BY created_at, tenant, kind, id, version, place LIMIT :limit;
 
 -- effects: effects in order of their ids
 SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
-    finished_at, last_error, at_most_once, to_tenant, to_kind, to_id
+    finished_at, last_error, at_most_once, to_tenant, to_kind, to_id, history
 FROM betimes.effect
 WHERE true
     AND tenant = :tenant --?
@@ -129,7 +132,7 @@ ORDER BY tenant, kind, id, version, place LIMIT :limit;
 SELECT * FROM (
     (
         SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
-            finished_at, last_error, at_most_once, to_tenant, to_kind, to_id
+            finished_at, last_error, at_most_once, to_tenant, to_kind, to_id, history
         FROM betimes.effect
         WHERE (executor <> 'send' OR status <> 'pending')
             AND status = 'dead' --? dead
@@ -147,7 +150,7 @@ SELECT * FROM (
     UNION ALL
     (
         SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
-            finished_at, last_error, at_most_once, to_tenant, to_kind, to_id
+            finished_at, last_error, at_most_once, to_tenant, to_kind, to_id, history
         FROM betimes.effect
         WHERE executor = 'send' AND status = 'pending'
             AND tenant = :tenant --?

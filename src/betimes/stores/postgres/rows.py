@@ -15,6 +15,7 @@ from betimes.core.deciders import EffectCall
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import (
+    Attempt,
     Backlog,
     Changes,
     EffectRow,
@@ -49,7 +50,8 @@ def change_arrays(changes: Changes) -> dict[str, list[Values]]:
         "applied": list(changes.sends_applied),
         "dead": [(*dead.id, dead.at, storable(dead.error)) for dead in changes.sends_dead],
         "settled": [
-            (*s.id, s.fence, s.status, s.at, s.next_attempt_at, storable(s.error)) for s in changes.settlements
+            (*s.id, s.fence, s.status, s.at, s.next_attempt_at, storable(s.error), s.duration_ms)
+            for s in changes.settlements
         ],
     }
 
@@ -135,9 +137,10 @@ def history(stream: StreamId, records: Sequence[Record]) -> tuple[StreamRow | No
 
 
 def effect_row(record: Record) -> EffectRow:
-    to_tenant, to_kind, to_id = record[14:]
+    to_tenant, to_kind, to_id, history = record[14:]
     to = None if to_id is None else StreamId(to_tenant, to_kind, to_id)
-    return EffectRow._make((EffectId(*record[:5]), *record[5:14], to))
+    attempts = tuple(Attempt(*attempt) for attempt in msgspec.json.decode(history))
+    return EffectRow._make((EffectId(*record[:5]), *record[5:14], to, attempts))
 
 
 def waiting_send(record: Record) -> WaitingSend:

@@ -31,6 +31,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import (
+    LEASE_RAN_OUT,
     PAGE_MAX,
     Ask,
     Backlog,
@@ -141,7 +142,9 @@ class PostgresStore:
 
     async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
         records = await self._sessions.write(
-            self._statement("lease_calls", executors=sorted(set(executors)), limit=limit, tenant=tenant)
+            self._statement(
+                "lease_calls", executors=sorted(set(executors)), limit=limit, tenant=tenant, ran_out=LEASE_RAN_OUT
+            )
         )
         return [rows.lease(record) for record in sorted(records, key=lambda record: tuple(record[:6]))]
 

@@ -11,7 +11,7 @@ from betimes.core.deciders import EffectCall
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import EffectRow, EffectWrite, Lease, Row, Settlement, StreamRow, WaitingSend
+from betimes.engine.store import Attempt, EffectRow, EffectWrite, Lease, Row, Settlement, StreamRow, WaitingSend
 
 Columns = Sequence[Any]
 
@@ -66,15 +66,17 @@ def effect_columns(effect: EffectWrite) -> tuple[Any, ...]:
 
 def settlement_columns(settled: Settlement) -> tuple[Any, ...]:
     finished_at = None if settled.status == "pending" else settled.at
-    return (*settled.id, settled.fence, settled.status, settled.next_attempt_at, finished_at, settled.error)
+    return (*settled.id, settled.fence, settled.status, settled.next_attempt_at, finished_at, settled.error,
+            settled.at, settled.duration_ms)  # fmt: skip
 
 
 def effect_row(columns: Columns) -> EffectRow:
     (executor, payload, status, attempts, created_at, next_attempt_at, finished_at, last_error, at_most_once,
-     *to) = columns[5:]  # fmt: skip
+     *to, history) = columns[5:]  # fmt: skip
     return EffectRow(
         EffectId(*columns[:5]), executor, payload, status, attempts, created_at, next_attempt_at, finished_at,
         last_error, bool(at_most_once), None if to[0] is None else StreamId(*to),
+        tuple(Attempt(at, bool(ok), error, duration_ms) for at, ok, error, duration_ms in history),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from betimes.core.errors import Fenced
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, StreamId
-from betimes.engine.store import Lease
+from betimes.engine.store import LEASE_RAN_OUT, Lease
 from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.rows import lease_of, segment_columns
 
@@ -31,7 +31,8 @@ def lease_calls(
     asked = {"executors": encode(executors), "tenant": tenant, "limit": limit, "now": now}
     due = connection.json("due_calls", asked)
     if due:
-        connection.change("lease_calls", {"calls": encode([columns[0] for columns in due]), "now": now})
+        calls = encode([columns[0] for columns in due])
+        connection.change("lease_calls", {"calls": calls, "now": now, "ran_out": LEASE_RAN_OUT})
     return [lease_of(columns[1:]) for columns in due]
 
 

@@ -23,6 +23,7 @@ from types import ModuleType
 
 from betimes.testing.conformance import (
     atomicity,
+    attempts,
     calls,
     columns,
     due,
@@ -51,7 +52,9 @@ def _checks_of(*themes: ModuleType) -> tuple[Check, ...]:
     )
 
 
-CHECKS = _checks_of(streams, columns, locks, keys, atomicity, sends, calls, due, ledger, listing, upkeep, walks)
+CHECKS = _checks_of(
+    streams, columns, locks, keys, atomicity, sends, calls, attempts, due, ledger, listing, upkeep, walks
+)
 ROW_LOCK_CHECKS = _checks_of(row_locks)
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import Changes, EffectQuery, LedgerQuery, StreamQuery
+from betimes.engine.store import Attempt, Changes, EffectQuery, LedgerQuery, StreamQuery
 from betimes.testing.conformance.expectations import expect, expect_equal
 from betimes.testing.conformance.pairs import Pair
 from betimes.testing.conformance.samples import (
@@ -129,7 +129,7 @@ async def a_call_comes_back_with_every_column(pair: Pair) -> None:
                   at_most_once=True, attempts_max=9, lease_s=77, to=B)  # fmt: skip
     await pair.commit(causing(A, 1, now, wanted))
     [row] = await pair.two.effects(EffectQuery())
-    listed = (wanted.id, "webhook:crm", wanted.payload, "pending", 0, now, now, None, "", True, B)
+    listed = (wanted.id, "webhook:crm", wanted.payload, "pending", 0, now, now, None, "", True, B, ())
     expect_equal(tuple(row), listed, "the call as it is listed")
     [lease] = await pair.two.lease_calls(["webhook:crm"], 1)
     found = lease.call
@@ -158,3 +158,4 @@ async def an_error_text_comes_back_unchanged(pair: Pair) -> None:
     await pair.commit(settled(called.id, lease.call.fence, "dead", now, error=AWKWARD))
     [row] = await pair.two.effects(EffectQuery())
     expect_equal((row.status, row.last_error, row.finished_at), ("dead", AWKWARD, now), "the dead letter")
+    expect_equal(row.history, (Attempt(now, False, AWKWARD, None),), "its history")

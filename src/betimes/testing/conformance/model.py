@@ -16,7 +16,10 @@ from betimes.core.instants import MINUTE, SECOND, Instant, earliest
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import (
+    ATTEMPTS_KEPT,
+    LEASE_RAN_OUT,
     SEND,
+    Attempt,
     Backlog,
     Changes,
     DueIndex,
@@ -43,6 +46,7 @@ class ModelEffect(msgspec.Struct):
     fence: int = 0
     finished_at: Instant | None = None
     error: str = ""
+    history: tuple[Attempt, ...] = ()
 
     @property
     def is_send(self) -> bool:
@@ -51,7 +55,11 @@ class ModelEffect(msgspec.Struct):
     def row(self) -> EffectRow:
         write = self.write
         return EffectRow(write.id, write.executor, write.payload, self.status, self.attempts, write.created_at,
-                         self.next_at, self.finished_at, self.error, write.at_most_once, write.to)  # fmt: skip
+                         self.next_at, self.finished_at, self.error, write.at_most_once, write.to,
+                         self.history)  # fmt: skip
+
+    def keep(self, at: Instant, ok: bool, error: str, duration_ms: int | None = None) -> None:
+        self.history = (*self.history, Attempt(at, ok, error, duration_ms))[-ATTEMPTS_KEPT:]
 
 
 class Model:
@@ -90,8 +98,10 @@ class Model:
             del self.effects[applied]
         for dead in changes.sends_dead:
             self._end(dead.id, "dead", dead.at, dead.error, None)
+            self.effects[dead.id].keep(dead.at, False, dead.error)
         for end in changes.settlements:
             self._end(end.id, end.status, end.at, end.error, end.next_attempt_at)
+            self.effects[end.id].keep(end.at, end.status == "done", end.error, end.duration_ms)
 
     def _end(self, id: EffectId, status: EffectStatus, at: Instant, error: str, next_at: Instant | None) -> None:
         effect = self.effects[id]
@@ -135,6 +145,8 @@ class Model:
         """The attempt it is, and whether it may only be settled."""
         over = effect.attempts >= (1 if effect.write.at_most_once else effect.write.attempts_max)
         spent = effect.status == "leased" and over
+        if effect.status == "leased" and not spent:
+            effect.keep(now, False, LEASE_RAN_OUT)
         effect.attempts += 0 if spent else 1
         effect.status, effect.fence, effect.next_at = "leased", fence, now + effect.write.lease_s * SECOND
         return effect.attempts, spent

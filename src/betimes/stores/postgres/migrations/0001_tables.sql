@@ -101,6 +101,7 @@ CREATE TABLE betimes.effect (
     to_kind text COLLATE "C",
     to_id text COLLATE "C",
     last_error text NOT NULL DEFAULT '',
+    history jsonb NOT NULL DEFAULT '[]',
     payload text NOT NULL,
     PRIMARY KEY (tenant, kind, id, version, place)
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);

@@ -24,8 +24,15 @@ CREATE TYPE betimes.dead_send AS (
 );
 CREATE TYPE betimes.settlement AS (
     tenant text, kind text, id text, version bigint, place integer, fence bigint, status text, at bigint,
-    next_attempt_at bigint, error text
+    next_attempt_at bigint, error text, duration_ms bigint
 );
+
+-- The attempts at an effect that are kept when one more is added, which ended at an instant.
+CREATE FUNCTION betimes.with_attempt(p_history jsonb, p_at bigint, p_ok boolean, p_error text, p_ms bigint)
+RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN jsonb_array_length(p_history) < 20 THEN p_history ELSE p_history - 0 END
+        || jsonb_build_array(jsonb_build_array(p_at, p_ok, p_error, p_ms))
+$$;
 
 -- Move streams from the expected version to the next; one that is expected at 0 need not have a row.
 CREATE FUNCTION betimes.write_streams(p_streams betimes.stream_write[]) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
@@ -167,7 +174,8 @@ BEGIN
     END IF;
     IF cardinality(p_dead) > 0 THEN
         UPDATE betimes.effect e
-        SET status = 'dead', next_attempt_at = NULL, finished_at = d.at, last_error = d.error
+        SET status = 'dead', next_attempt_at = NULL, finished_at = d.at, last_error = d.error,
+            history = betimes.with_attempt(e.history, d.at, false, d.error, NULL)
         FROM unnest(p_dead) d
         WHERE e.tenant = d.tenant AND e.kind = d.kind AND e.id = d.id AND e.version = d.version AND e.place = d.place
             AND e.executor = 'send' AND e.status = 'pending';
@@ -179,6 +187,7 @@ BEGIN
     IF cardinality(p_settled) > 0 THEN
         UPDATE betimes.effect e
         SET status = s.status, next_attempt_at = s.next_attempt_at, last_error = s.error,
+            history = betimes.with_attempt(e.history, s.at, s.status = 'done', s.error, s.duration_ms),
             finished_at = CASE WHEN s.status <> 'pending' THEN s.at END
         FROM unnest(p_settled) s
         WHERE e.tenant = s.tenant AND e.kind = s.kind AND e.id = s.id AND e.version = s.version AND e.place = s.place

@@ -103,6 +103,7 @@ CREATE TABLE effect (
     to_kind TEXT,
     to_id TEXT,
     last_error TEXT NOT NULL DEFAULT '',
+    history TEXT NOT NULL DEFAULT '[]',
     payload TEXT NOT NULL,
     UNIQUE (tenant, kind, id, version, place)
 ) STRICT;

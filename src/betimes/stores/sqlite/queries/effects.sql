@@ -1,3 +1,6 @@
+-- history_with_room: The attempts that are kept when one more is added.
+iif(json_array_length(history) < 20, history, json_remove(history, '$[0]'));
+
 -- insert_effects: New effects, not yet attempted.
 INSERT OR ROLLBACK INTO effect (
     tenant, kind, id, version, place, executor, payload, created_at, next_attempt_at, at_most_once, attempts_max,
@@ -32,15 +35,19 @@ DELETE FROM effect WHERE executor = 'send' AND status = 'pending'
 AND (tenant, kind, id, version, place) IN (VALUES /* rows */ (?, ?, ?, ?, ?));
 
 -- bury_sends: Sends that cannot be applied become dead letters; one that is gone is missing from the count.
-UPDATE OR ROLLBACK effect SET status = 'dead', next_attempt_at = NULL, finished_at = w.column6, last_error = w.column7
+UPDATE OR ROLLBACK effect SET status = 'dead', next_attempt_at = NULL, finished_at = w.column6, last_error = w.column7,
+    history = json_insert(@history_with_room, '$[#]', json_array(w.column6, 0, w.column7, NULL))
 FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?)) AS w
 WHERE effect.tenant = w.column1 AND effect.kind = w.column2 AND effect.id = w.column3
     AND effect.version = w.column4 AND effect.place = w.column5
     AND effect.executor = 'send' AND effect.status = 'pending';
 
 -- settle_effects: How attempts ended; one whose lease was lost is missing from the count.
-UPDATE OR ROLLBACK effect SET status = w.column7, next_attempt_at = w.column8, finished_at = w.column9, last_error = w.column10
-FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS w
+UPDATE OR ROLLBACK effect SET status = w.column7, next_attempt_at = w.column8, finished_at = w.column9, last_error = w.column10,
+    history = json_insert(
+        @history_with_room, '$[#]', json_array(w.column11, w.column7 = 'done', w.column10, w.column12)
+    )
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS w
 WHERE effect.tenant = w.column1 AND effect.kind = w.column2 AND effect.id = w.column3
     AND effect.version = w.column4 AND effect.place = w.column5
     AND effect.fence = w.column6 AND effect.status = 'leased';
@@ -65,6 +72,10 @@ UPDATE effect SET
     attempts = attempts + NOT (status = 'leased' AND (at_most_once OR attempts >= attempts_max)),
     status = 'leased',
     fence = fence + 1,
+    history = iif(
+        status = 'leased' AND NOT (at_most_once OR attempts >= attempts_max),
+        json_insert(@history_with_room, '$[#]', json_array(:now, 0, :ran_out, NULL)), history
+    ),
     next_attempt_at = :now + lease_s * 1000000
 WHERE n IN (SELECT value FROM json_each(:calls));
 
@@ -84,7 +95,7 @@ WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND 
 -- effect_columns: An effect as it is listed.
 json_array(
     tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at, finished_at,
-    last_error, at_most_once, to_tenant, to_kind, to_id
+    last_error, at_most_once, to_tenant, to_kind, to_id, json(history)
 );
 
 -- effects: Effects in order of their names.
