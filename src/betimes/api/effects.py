@@ -74,11 +74,13 @@ ROUTES = (
     ),
     Route(
         method="POST", path="/v1/effects/{effect_id}/retry", scope="any:write", answer=retry, tag=TAG,
+        keeps_answer="effects",
         summary="Try a dead letter once more, with fresh attempts", description=_RETRY, reply=EffectView,
         codes=((409, "NOT_RETRYABLE"),),
     ),
     Route(
         method="POST", path="/v1/effects/retry", scope="any:write", answer=retry_listed, tag=TAG,
+        keeps_answer="effects",
         summary="Try dead letters once more", description=_RETRY, body=RetryRequest, reply=EffectView, batch=True,
         codes=((409, "NOT_RETRYABLE"),), example={"items": [{"effect_id": "inbox:u-1:7:0"}]},
     ),

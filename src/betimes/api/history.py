@@ -166,7 +166,8 @@ async def explain(ask: Ask) -> ExplanationView:
 
 ROUTES = (
     Route(
-        method="POST", path="/v1/tick", scope="tick", answer=tick, tag=TAG, summary="One bounded pass over what is due",
+        method="POST", path="/v1/tick", scope="tick", answer=tick, tag=TAG,
+        keeps_answer="ticks", summary="One bounded pass over what is due",
         description="Rings alarms, carries out effects and works off due intents, so that cron can drive betimes "
         "without a daemon. With a tenant's own key it is about that tenant alone, in what it does and in what it says.",
         body=TickRequest, body_optional=True, reply=PassView, deployment=True, example={"limit": 1000, "max_s": 10},
@@ -177,7 +178,8 @@ ROUTES = (
         codes=((404, "CLOCK_NOT_VIRTUAL"),),
     ),
     Route(
-        method="POST", path="/v1/clock", scope="tick", answer=advance, tag=TAG, summary="Move a virtual clock",
+        method="POST", path="/v1/clock", scope="tick", answer=advance, tag=TAG,
+        keeps_answer="clock", summary="Move a virtual clock",
         description="Rings every alarm on the way, in order, and carries out the effects due. Stopped early, `now` is "
         "how far it came.", body=ClockRequest, reply=PassView, deployment=True, codes=((404, "CLOCK_NOT_VIRTUAL"),),
         example={"advance_s": 3600},

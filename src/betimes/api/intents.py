@@ -102,6 +102,7 @@ ROUTES = (
     ),
     Route(
         method="POST", path="/v1/intents/claim", scope="intents:write", answer=claim_many, tag=TAG,
+        keeps_answer="intents",
         summary="Claim intents that are due", description="The longest due first; none that is cooling.",
         query=ClaimLimit, body=ClaimManyRequest, body_optional=True, reply=ClaimsView,
     ),

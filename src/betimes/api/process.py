@@ -14,6 +14,7 @@ from uuid import uuid4
 import msgspec
 
 from betimes.api.openapi import openapi
+from betimes.services.answers import Turns
 from betimes.services.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Process:
         self.version = version("betimes")
         self.metrics = Metrics()
         self.streams = Streams()
+        self.turns = Turns()
         self._name = uuid4().int
         self._requests = count()
 

@@ -202,6 +202,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Answers the items of a batch together, with an error where an answer would be; by default each alone."""
     key_field: str = ""
     """The field of the body that is the idempotency key, so that the header may stand for it."""
+    keeps_answer: str = ""
+    """Where no single command stands behind it: the collection under whose keys its answer is kept."""
     read_only: frozenset[str] = frozenset()
     """Fields of an answer that may be sent back and are ignored."""
     codes: tuple[tuple[int, str], ...] = ()

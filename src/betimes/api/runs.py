@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from betimes.api.routes import Answer, Ask, ClaimLimit, Listed, Route, Traced
+from betimes.api.routes import Answer, Ask, ClaimLimit, Listed, Route, Traced, answer_of
 from betimes.services.pages import Page
 from betimes.services.runs_views import (
     ActionsRequest,
@@ -63,8 +63,9 @@ async def run_state(ask: Ask) -> RunStateView:
     return await ask.services.runs.run_state(ask.path["account_id"])
 
 
-async def report_actions(ask: Ask) -> ActionsView:
-    return await ask.services.runs.report_actions(ask.path["account_id"], ask.body)
+async def report_actions(ask: Ask) -> Answer:
+    runs = ask.services.runs
+    return answer_of(runs, await runs.report_actions(ask.path["account_id"], ask.body, key=ask.idempotency_key))
 
 
 async def runs(ask: Ask) -> Page[RunView]:
@@ -79,16 +80,19 @@ async def claim_many(ask: Ask) -> Claims:
     return Claims(await ask.services.runs.claim_many(ask.body, limit=ask.query.limit))
 
 
-async def claim(ask: Ask) -> RunClaim:
-    return await ask.services.runs.claim(ask.path["run_id"], ask.body)
+async def claim(ask: Ask) -> Answer:
+    runs = ask.services.runs
+    return answer_of(runs, await runs.claim(ask.path["run_id"], ask.body, key=ask.idempotency_key))
 
 
-async def renew(ask: Ask) -> RunClaim:
-    return await ask.services.runs.renew(ask.path["run_id"], ask.body)
+async def renew(ask: Ask) -> Answer:
+    runs = ask.services.runs
+    return answer_of(runs, await runs.renew(ask.path["run_id"], ask.body, key=ask.idempotency_key))
 
 
-async def complete(ask: Ask) -> RunView:
-    return await ask.services.runs.complete(ask.path["run_id"], ask.body)
+async def complete(ask: Ask) -> Answer:
+    runs = ask.services.runs
+    return answer_of(runs, await runs.complete(ask.path["run_id"], ask.body, key=ask.idempotency_key))
 
 
 def _tagged(view: RegistryView) -> Answer:
@@ -145,6 +149,7 @@ ROUTES = (
     ),
     Route(
         method="POST", path="/v1/runs/claim", scope="runs:write", answer=claim_many, tag=TAG,
+        keeps_answer="runs",
         summary="Claim runs that wait for a worker", query=ClaimLimit, body=ClaimManyRequest, body_optional=True,
         reply=Claims,
     ),

@@ -109,7 +109,8 @@ ROUTES = (
         summary="What happened to a score, newest first", query=HistoryFilters, reply=Page[HistoryEntry],
     ),
     Route(
-        method="POST", path="/v1/scores/sweep", scope="sweep", answer=sweep, tag=TAG, summary="Decay all that is due",
+        method="POST", path="/v1/scores/sweep", scope="sweep", answer=sweep, tag=TAG,
+        keeps_answer="scores", summary="Decay all that is due",
         description="A tenant's key sweeps that tenant, a key of `*` all. When `complete` is false, call again.",
         body=SweepRequest, body_optional=True, reply=SweepResult, deployment=True,
     ),

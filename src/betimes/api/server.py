@@ -36,6 +36,7 @@ from betimes.api.routes import ANY_KEY, PUBLIC, Answer, Application, Ask, Route
 from betimes.core.canonical import fingerprint
 from betimes.core.errors import Invalid
 from betimes.core.streams import checked_stream
+from betimes.services.answers import Answers
 from betimes.services.caller import Caller
 from betimes.services.identities import KEY_PREFIX, Identities
 from betimes.services.scopes import allows
@@ -187,6 +188,26 @@ async def _within(route: Route, work: Awaitable[Answer | Response]) -> Answer | 
 
 
 async def _call(route: Route, ask: Ask) -> Answer | Response:
+    key = ask.idempotency_key
+    if not route.keeps_answer or key is None:
+        return await _plain(route, ask)
+    name = (ask.caller.tenant, route.keeps_answer, key)
+    return await ask.process.turns.with_turn(name, lambda: _kept(route, ask, key))
+
+
+async def _kept(route: Route, ask: Ask, key: str) -> Answer | Response:
+    """The answer that is on record under the key, or a new one that is then kept."""
+    answers = Answers(ask.engine, ask.caller)
+    body = await answers.kept(route.keeps_answer, key)
+    if body is None:
+        answer = await _plain(route, ask)
+        assert isinstance(answer, Answer)
+        body = await answers.keep(route.keeps_answer, key, _encoder.encode(answer.body))
+    headers = {"Idempotency-Replayed": "true"} if answers.is_replay else {}
+    return Answer(body, route.status, headers)
+
+
+async def _plain(route: Route, ask: Ask) -> Answer | Response:
     answer = await route.answer(ask)
     if isinstance(answer, Answer | Response):
         return answer

@@ -177,7 +177,7 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     `Reconsider`."""
     heeding: tuple[str, ...] = ("",)
     """The statuses of the streams that are told; an empty one stands for all."""
-    repeated: Callable[[Any, Recorded], Command] | None = None
+    repeated: Callable[[Any, Recorded], Command | None] | None = None
     """What to decide (and record, without a key) when a key is seen again; `None`: only answer from the record."""
     tables: tuple[RuleTable[Any], ...] = ()
     schema: int = 1

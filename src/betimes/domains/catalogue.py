@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from betimes.core.deciders import Decider
+from betimes.domains.answers.decide import ANSWER
 from betimes.domains.automation.decide import DECIDERS as AUTOMATION
 from betimes.domains.automation.policy import AutomationPolicy
 from betimes.domains.backtests.decide import BACKTESTS
@@ -28,7 +29,9 @@ DOMAINS: Mapping[str, tuple[Decider[Any], ...]] = {
     "automation": AUTOMATION,
     "scores": SCORES,
 }
-DECIDERS: tuple[Decider[Any], ...] = (*(decider for deciders in DOMAINS.values() for decider in deciders), BACKTESTS)
+DECIDERS: tuple[Decider[Any], ...] = (
+    *(decider for deciders in DOMAINS.values() for decider in deciders), BACKTESTS, ANSWER,
+)  # fmt: skip
 """Of the domains, and of what is asked about them."""
 DOMAIN_OF: Mapping[str, str] = {decider.kind: name for name, deciders in DOMAINS.items() for decider in deciders}
 """The domain of each kind of stream."""

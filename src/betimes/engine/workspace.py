@@ -266,13 +266,11 @@ class Workspace:
         if first is None:
             return self._turn(job, turn_id, policy, lives, job.command, job.key)
         repeated = lives[0].decider.repeated
-        if repeated is None:
-            return first
         try:
-            command = repeated(job.command, first)
+            command = repeated(job.command, first) if repeated else None
         except Exception as error:
             raise Fault(f"repeating {job.name} failed: {error!r}") from error
-        return self._turn(job, turn_id, policy, lives, command, None)
+        return first if command is None else self._turn(job, turn_id, policy, lives, command, None)
 
     def _seen(self, job: Job, key: KeyId) -> Recorded | None:
         used = self._used.get(key)

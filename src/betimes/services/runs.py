@@ -44,6 +44,8 @@ from betimes.services.runs_views import (
 )
 from betimes.services.triggers import Triggers
 
+RUNS = "runs"
+"""The collection of keys under which runs are claimed, renewed and completed."""
 _ENDINGS = (RunAllowed, RunSkipped, WouldRun)
 PAGES_MAX = 20
 """Pages of the ledger that one list looks through; what is left is behind its cursor."""
@@ -205,10 +207,10 @@ class Runs(Triggers, Registry):
 
     # -- claims
 
-    async def claim(self, run_id: str, request: ClaimRequest) -> RunClaim:
+    async def claim(self, run_id: str, request: ClaimRequest, *, key: str | None = None) -> RunClaim:
         """Take one run that waits for a worker; 409 ALREADY_CLAIMED or NOT_CLAIMABLE as `Refused`."""
-        stream = self.stream("run", run_id)
-        return await self._claimed(await self._told(stream, ClaimRun(self._worker(request.worker), request.lease_s)))
+        command = ClaimRun(self._worker(request.worker), request.lease_s)
+        return await self._claimed(await self._told(self.stream("run", run_id), command, key))
 
     async def claim_many(self, request: ClaimManyRequest, *, limit: int = 10) -> list[RunClaim]:
         """Take up to `limit` runs that wait for a worker, the oldest first; those others are taking are left alone."""
@@ -241,22 +243,22 @@ class Runs(Triggers, Registry):
             query = msgspec.structs.replace(query, after=page[-1].stream, after_due_at=page[-1].due_at)
         return claims
 
-    async def renew(self, run_id: str, request: RenewRequest) -> RunClaim:
+    async def renew(self, run_id: str, request: RenewRequest, *, key: str | None = None) -> RunClaim:
         stream = self.stream("run", run_id)
-        return await self._claimed(await self._told(stream, RenewRun(request.claim_token, request.lease_s)))
+        return await self._claimed(await self._told(stream, RenewRun(request.claim_token, request.lease_s), key))
 
-    async def complete(self, run_id: str, request: CompleteRequest) -> RunView:
+    async def complete(self, run_id: str, request: CompleteRequest, *, key: str | None = None) -> RunView:
         stream = self.stream("run", run_id)
         command = CompleteRun(request.claim_token, request.status, request.result, request.error_message or "")
-        recorded = await self._told(stream, command)
+        recorded = await self._told(stream, command, key)
         return await self._view(stream, recorded.reply, recorded.version)
 
     def _worker(self, name: str | None) -> str:
         return name or self.caller.actor or "worker"
 
-    async def _told(self, stream: StreamId, command: Any) -> Recorded:
+    async def _told(self, stream: StreamId, command: Any, key: str | None = None) -> Recorded:
         try:
-            return await self.submit(stream, command)
+            return await self.submit(stream, command, key=key, collection=RUNS if key else "")
         except Refused as refusal:
             if refusal.reason == "NOT_FOUND":
                 raise NotFound(str(refusal)) from None

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from betimes.core import windows
+from betimes.core.canonical import fingerprint
 from betimes.core.checking import checked
 from betimes.core.deciders import Refusal, View
 from betimes.core.errors import Invalid, Refused
@@ -71,6 +72,9 @@ def trigger_request(body: Any, tenant: str) -> TriggerRequest:
 def _check_tenant(named: str | None, tenant: str, path: str = "tenant_id") -> None:
     if named is not None and named != tenant:
         raise Invalid(f"{path} is not the caller's tenant", ((path, "not your tenant"),))
+
+ACTIONS = "actions"
+"""The collection of keys under which actions are reported."""
 
 
 class Triggers(Service):
@@ -188,15 +192,21 @@ class Triggers(Service):
             updated_at=moment(account.updated_at),
         )
 
-    async def report_actions(self, account_id: str, request: ActionsRequest) -> ActionsView:
+    async def report_actions(
+        self, account_id: str, request: ActionsRequest, *, key: str | None = None
+    ) -> ActionsView:
         """Count actions taken for the account, against the day's cap."""
         stream = self.stream("account", account_id)
         now = await self.engine.store.now()
         at = instant(request.timestamp) if request.timestamp else now
         if at > now:
             raise Invalid("timestamp is in the future", (("timestamp", "must not be in the future"),))
-        await self.submit(stream, ReportActions(request.count, at))
-        account, _, policy = await self._account_and_policy(stream)
+        recorded = await self.submit(
+            stream, ReportActions(request.count, at), key=key, collection=ACTIONS if key else "",
+            request=self.caller.request or fingerprint((stream, request)),
+        )  # fmt: skip
+        account: AccountState = await self.state_after(recorded) or AccountState()
+        now, policy = recorded.at, await self.engine.policy_of(stream.tenant)
         count, cap = account.actions_today.on(now), _general_limits(policy).action_cap
         return ActionsView(account_id, count, cap, _saturation(count, cap), moment(_tomorrow(now)))
 

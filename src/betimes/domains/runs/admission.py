@@ -78,8 +78,10 @@ def needs(
     return shared
 
 
-def repeated(command: RequestRun, first: Recorded) -> RepeatRequest:
-    """A key that comes again is recorded, with what it led to when it was new."""
+def repeated(command: RequestRun | ReportActions, first: Recorded) -> RepeatRequest | None:
+    """A trigger's key that comes again is recorded, with what it led to when it was new."""
+    if not isinstance(command, RequestRun):
+        return None
     outcome = first.reply or Outcome("skipped")
     run_id = outcome.run_id if outcome.status == "allowed" else None
     bare, shadow = _bare(first.verdict), _bare(outcome.shadow)

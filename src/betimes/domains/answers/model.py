@@ -1,0 +1,43 @@
+"""The stream `answer`: one request over many streams, and what it was answered with.
+
+The answer itself is the reply on record; the state only says until when the stream stands.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from betimes.core.canonical import digest
+from betimes.core.instants import DAY, Instant
+from betimes.core.streams import StreamId
+
+KIND = "answer"
+KEPT = 8 * DAY
+"""Longer than a key is kept by default."""
+
+
+class KeepAnswer(msgspec.Struct, frozen=True, tag=True):
+    body: str
+    """The answer as it was sent, in JSON."""
+
+
+class AnswerKept(msgspec.Struct, frozen=True, tag=True):
+    forget_at: Instant
+
+
+class AnswerForgotten(msgspec.Struct, frozen=True, tag=True):
+    """It is too old to be asked for again."""
+
+
+Commands: TypeAlias = KeepAnswer
+Events: TypeAlias = AnswerKept | AnswerForgotten
+
+
+class AnswerState(msgspec.Struct, frozen=True):
+    forget_at: Instant
+
+
+def answer_stream(tenant: str, collection: str, key: str) -> StreamId:
+    return StreamId(tenant, KIND, digest(collection, key)[:40])
