@@ -183,7 +183,27 @@ def test_a_change_fires_a_tick_that_only_waits_for_its_jitter() -> None:
     scenario.then_alarm(NINE + 3 * HOUR)
 
 
+def test_the_window_counts_from_when_a_tick_is_due() -> None:
+    scenario = schedule("0 * * * *", jitter_seconds=3_600, catchup_window_minutes=1)
+    for hour in range(1, 5):
+        assert fired(scenario.wakes()) == [NINE + hour * HOUR]
+    assert scenario.state
+    assert scenario.state.next
+    assert fired(scenario.at(scenario.state.next.due_at + MINUTE - 1).wakes()) == [NINE + 5 * HOUR]
+    assert scenario.state.next
+    scenario.at(scenario.state.next.due_at + MINUTE).wakes()
+    assert skipped(scenario) == [("MISSED_OUTSIDE_WINDOW", 1, NINE + 6 * HOUR, NINE + 6 * HOUR)]
+
+
 # -- overlap
+
+
+def test_a_change_fires_no_tick_while_a_run_is_unfinished() -> None:
+    fields = {"jitter_seconds": 3_600, "overlap": "skip"}
+    scenario = schedule("0 * * * *", **fields).wakes().at(NINE + 2 * HOUR)
+    scenario.when(DefineSchedule(definition("0 12 * * *", **fields)))
+    assert fired(scenario) == []
+    assert skipped(scenario) == [("OVERLAP", 1, NINE + 2 * HOUR, NINE + 2 * HOUR)]
 
 
 def test_no_run_while_the_previous_one_is_unfinished() -> None:

@@ -68,7 +68,7 @@ class Timetable:
 
     def due_until(self, after: Instant, now: Instant) -> Instant:
         """The last instant up to which every occurrence is due: only the latest may still wait for its jitter."""
-        if not self._definition.jitter_seconds:
+        if not self._definition.jitter_seconds or now <= after:
             return now
         latest = self.calendar.last(*self._span(after, now))
         if latest is None:
@@ -87,10 +87,13 @@ class Timetable:
         return TicksSkipped(reason, first, last, count if count <= COUNT_MAX else None, self._version)
 
     def plan(self, floor_at: Instant, now: Instant) -> Plan:
-        """What a wake does: the occurrences in `(floor_at, now]` that are due."""
+        """What a wake does: the occurrences in `(floor_at, now]` that are due.
+
+        The window counts from when they were due, so that jitter takes nothing out of it.
+        """
         until = self.due_until(floor_at, now)
         edge_at = now - self._definition.catchup_window_minutes * MINUTE
-        start = max(floor_at, min(edge_at, until))
+        start = max(floor_at, min(self.due_until(floor_at, edge_at), until))
         fire, over = self._kept(start, until)
         outside = self.skipped("MISSED_OUTSIDE_WINDOW", floor_at, start) if start > floor_at else None
         ranges = tuple(found for found in (outside, over) if found)

@@ -169,7 +169,7 @@ def _owed(view: View[ScheduleState], state: ScheduleState, stops: bool, now: Ins
     if stops or state.status != "active" or state.next is None or state.next.tick_at > now:
         return Decision(_paused(view.stream, state, now))
     tick_at = state.next.tick_at
-    return _fired(view, state, Plan((tick_at,), through_at=tick_at), now)
+    return _fired(view, state, _without_overlaps(state, Plan((tick_at,), through_at=tick_at)), now)
 
 
 def _enable(view: View[ScheduleState], state: ScheduleState, now: Instant) -> Decision | Refusal:
