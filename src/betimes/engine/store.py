@@ -38,6 +38,10 @@ from betimes.core.deciders import EffectCall
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.queries import EffectQuery as EffectQuery
+from betimes.engine.queries import EffectStatus as EffectStatus
+from betimes.engine.queries import LedgerQuery as LedgerQuery
+from betimes.engine.queries import StreamQuery as StreamQuery
 
 DueIndex: TypeAlias = Literal["alarm", "due"]
 PAGE_MAX = 1_000
@@ -121,8 +125,6 @@ class EffectWrite(NamedTuple):
 
 
 SEND = "send"
-
-EffectStatus: TypeAlias = Literal["pending", "leased", "done", "failed", "dead"]
 
 ATTEMPTS_KEPT = 20
 """Of an effect: how many of its last attempts are on record."""
@@ -261,67 +263,6 @@ class StreamRow(NamedTuple):
     snooze_until: Instant | None
     created_at: Instant
     """The instant of its first segment, kept for ever."""
-
-
-class StreamQuery(msgspec.Struct, frozen=True):
-    """Which streams to list; a field left out does not narrow. Deleted ones only with `tombstones`.
-
-    In order of their ids after `after`; or, with `newest_first`, from the last created on, against the order of
-    `(created_at, id)` from before `(after_created_at, after)`; or, when `due_before` is given, in order of
-    `(due_at, id)` after `(after_due_at, after)`.
-    """
-
-    tenant: str | None = None
-    kind: str | None = None
-    owner: str | None = None
-    status: str | None = None
-    due_before: Instant | None = None
-    """At or before this instant."""
-    after: StreamId | None = None
-    after_due_at: Instant | None = None
-    newest_first: bool = False
-    after_created_at: Instant | None = None
-    tombstones: bool = False
-    limit: int = 100
-
-
-class LedgerQuery(msgspec.Struct, frozen=True):
-    """Which segments to read; a field left out does not narrow.
-
-    In commit order after the position `after`, or backwards from before it (from the end when it is 0). `since_at` is
-    included, `until_at` is not; `key` is looked for in every collection.
-    """
-
-    after: int = 0
-    backwards: bool = False
-    tenant: str | None = None
-    kind: str | None = None
-    id: str | None = None
-    key: str | None = None
-    correlation: str | None = None
-    turn: str | None = None
-    since_at: Instant | None = None
-    until_at: Instant | None = None
-    limit: int = 100
-
-
-class EffectQuery(msgspec.Struct, frozen=True):
-    """Which effects to list; a field left out does not narrow.
-
-    In order of their ids after `after`; or, with `newest_first`, against the order of `(created_at, id)` from before
-    `(after_created_at, after)`.
-    """
-
-    tenant: str | None = None
-    source: StreamId | None = None
-    version: int | None = None
-    """Of the source: the effects of one segment."""
-    executor: str | None = None
-    status: EffectStatus | None = None
-    after: EffectId | None = None
-    newest_first: bool = False
-    after_created_at: Instant | None = None
-    limit: int = 100
 
 
 class Backlog(NamedTuple):

@@ -1,0 +1,76 @@
+"""Questions to a store's lists: which streams, segments or effects, in which order, from where on.
+
+They are part of the store contract and imported from there.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from betimes.core.instants import Instant
+from betimes.core.streams import EffectId, StreamId
+
+EffectStatus: TypeAlias = Literal["pending", "leased", "done", "failed", "dead"]
+
+
+class StreamQuery(msgspec.Struct, frozen=True):
+    """Which streams to list; a field left out does not narrow. Deleted ones only with `tombstones`.
+
+    In order of their ids after `after`; or, with `newest_first`, from the last created on, against the order of
+    `(created_at, id)` from before `(after_created_at, after)`; or, when `due_before` is given, in order of
+    `(due_at, id)` after `(after_due_at, after)`.
+    """
+
+    tenant: str | None = None
+    kind: str | None = None
+    owner: str | None = None
+    status: str | None = None
+    due_before: Instant | None = None
+    """At or before this instant."""
+    after: StreamId | None = None
+    after_due_at: Instant | None = None
+    newest_first: bool = False
+    after_created_at: Instant | None = None
+    tombstones: bool = False
+    limit: int = 100
+
+
+class LedgerQuery(msgspec.Struct, frozen=True):
+    """Which segments to read; a field left out does not narrow.
+
+    In commit order after the position `after`, or backwards from before it (from the end when it is 0). `since_at` is
+    included, `until_at` is not; `key` is looked for in every collection.
+    """
+
+    after: int = 0
+    backwards: bool = False
+    tenant: str | None = None
+    kind: str | None = None
+    id: str | None = None
+    key: str | None = None
+    correlation: str | None = None
+    turn: str | None = None
+    since_at: Instant | None = None
+    until_at: Instant | None = None
+    limit: int = 100
+
+
+class EffectQuery(msgspec.Struct, frozen=True):
+    """Which effects to list; a field left out does not narrow.
+
+    In order of their ids after `after`; or, with `newest_first`, against the order of `(created_at, id)` from before
+    `(after_created_at, after)`.
+    """
+
+    tenant: str | None = None
+    source: StreamId | None = None
+    version: int | None = None
+    """Of the source: the effects of one segment."""
+    executor: str | None = None
+    status: EffectStatus | None = None
+    after: EffectId | None = None
+    newest_first: bool = False
+    after_created_at: Instant | None = None
+    limit: int = 100
