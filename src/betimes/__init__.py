@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from betimes.app import Betimes, BlockingBetimes
+    from betimes.backtest.plan import Plan, planned
+    from betimes.backtest.report import BacktestReport
     from betimes.core.deciders import (
         Call,
         Decider,
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
 _NAMES = {
     # module: what of it is public
     "betimes.app": "Betimes BlockingBetimes",
+    "betimes.backtest.plan": "Plan planned",
+    "betimes.backtest.report": "BacktestReport",
     "betimes.core.deciders": "Call Decider Decision EffectCall Index Refusal Send Settled View Wake",
     "betimes.core.errors": "BetimesError Fault Invalid KeyConflict NotFound "
     "Overloaded PolicyInvalid Refused TooLarge Unavailable Unknown",
@@ -103,6 +107,7 @@ __all__ = [
     "HOUR",
     "MINUTE",
     "SECOND",
+    "BacktestReport",
     "Betimes",
     "BetimesError",
     "BlockingBetimes",
@@ -124,6 +129,7 @@ __all__ = [
     "KeyConflict",
     "NotFound",
     "Overloaded",
+    "Plan",
     "Policy",
     "PolicyInvalid",
     "PruneReport",
@@ -151,6 +157,7 @@ __all__ = [
     "Wake",
     "explain",
     "parse",
+    "planned",
     "prune",
     "render",
     "replay",

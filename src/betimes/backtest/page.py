@@ -138,6 +138,7 @@ def _tiles(candidate: CandidateReport) -> str:
         f'<div class="tile"><dt>{escape(name)}</dt><dd>{_number(before)} → {_number(after)} '
         f"<small>{_difference(before, after)}</small></dd></div>"
         for name, before, after in tiles
+        if before or after
     )
     return f'<dl class="tiles">{"".join(shown)}</dl>'
 

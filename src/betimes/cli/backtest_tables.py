@@ -9,7 +9,7 @@ from itertools import islice
 from rich.table import Table
 from rich.text import Text
 
-from betimes.backtest.report import BacktestReport, CandidateReport, ControlReport, Flip, Side
+from betimes.backtest.report import BacktestReport, CandidateReport, Change, ControlReport, Flip, Side
 from betimes.backtest.telling import (
     HOURS,
     Pair,
@@ -29,6 +29,7 @@ from betimes.services.verdicts import TraceStep
 BLOCKS = " ▁▂▃▄▅▆▇█"
 AFFECTED = 10
 DIFFERENCES = 3
+_NONE = Change(0, 0)
 
 
 def show_report(report: BacktestReport, *, samples_max: int) -> None:
@@ -88,7 +89,8 @@ def _tables(candidate: CandidateReport) -> Iterator[Table]:
             (line.domain, line.outcome, line.reason, *_counted(line.before, line.after)) for line in changed
         )  # fmt: skip
         yield _table(("domain", "outcome", "reason", "before", "after", "change"), outcomes, left=3)
-    yield _cost(candidate)
+    if candidate.cost.runs_allowed != _NONE or candidate.cost.told != _NONE:
+        yield _cost(candidate)
     if any((*candidate.hours_before, *candidate.hours_after)):
         yield _hours(candidate)
     if candidate.nights:
@@ -106,12 +108,15 @@ def _counted(before: float, after: float) -> tuple[str, str, str]:
 def _cost(candidate: CandidateReport) -> Table:
     cost = candidate.cost
     rows = (
-        ("runs allowed", *_counted(cost.runs_allowed.before, cost.runs_allowed.after)),
-        ("told", *_counted(cost.told.before, cost.told.after)),
-        ("told between midnight and six", *_counted(cost.told_at_night.before, cost.told_at_night.after)),
-        ("told a person and day", *_counted(cost.told_per_person_day.before, cost.told_per_person_day.after)),
+        ("runs allowed", cost.runs_allowed.before, cost.runs_allowed.after),
+        ("told", cost.told.before, cost.told.after),
+        ("told between midnight and six", cost.told_at_night.before, cost.told_at_night.after),
+        ("told a person and day", cost.told_per_person_day.before, cost.told_per_person_day.after),
     )
-    return _table(("cost", "before", "after", "change"), rows)
+    return _table(
+        ("cost", "before", "after", "change"),
+        ((name, *_counted(before, after)) for name, before, after in rows if before or after),
+    )
 
 
 def _hours(candidate: CandidateReport) -> Table:
