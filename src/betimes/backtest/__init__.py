@@ -3,7 +3,9 @@
 plan.py       what is asked: the window, the candidates, a swept parameter
 reading.py    the ledger in order, checked on the way; which of its commands came from outside
 links.py      which streams can be rehearsed apart from each other
+worlds.py     one policy, and all that follows from it
 lockstep.py   the recorded policy and every candidate, side by side, through the same traffic
+control.py    whether the recorded policy, rehearsed, decides what the ledger says
 calls.py      how calls end in a world where they may not have been made
 tally.py      what is counted, and how two worlds' answers are compared
 report.py     the answer, for people and programs

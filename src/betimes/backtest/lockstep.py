@@ -12,19 +12,19 @@ asked another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from betimes.backtest.calls import OtherCalls, RecordedCalls, told_of
+from betimes.backtest.calls import RecordedCalls, told_of
 from betimes.backtest.control import Control, ControlCheck
-from betimes.backtest.plan import Candidate, Plan
+from betimes.backtest.plan import Plan
 from betimes.backtest.reading import Chain, cause_of, pruned, role_of
-from betimes.backtest.tally import NOTHING, REFUSED, Answer, Sample, Tally, Watch, answer_of, bump
-from betimes.core.deciders import Command, Reconsider, Settled, Wake
-from betimes.core.errors import BetimesError, Refused
+from betimes.backtest.tally import NOTHING, Answer, Sample, Tally, bump
+from betimes.backtest.worlds import ACTOR, SCORE, World
+from betimes.core.deciders import Command, Settled
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import PolicyBook
 from betimes.core.segments import Recorded, Segment
@@ -35,19 +35,14 @@ from betimes.domains.notifications.model import Notify
 from betimes.domains.runs.model import StartRun
 from betimes.domains.scores.model import SweepScore
 from betimes.domains.scores.policy import ScoresPolicy
-from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
 from betimes.engine.jobs import Job
 from betimes.engine.kinds import Kinds
-from betimes.engine.policies import PoliciesInForce
-from betimes.engine.rehearsal import Rehearsal, Step
+from betimes.engine.recalling import Recollection
+from betimes.engine.rehearsal import Step
 from betimes.engine.replay import Replayed
 from betimes.engine.settings import EngineSettings
 
-SCORE = "score"
-SWEPT = frozenset({SCORE})
 ENRICHMENT = "enrichment"
-ACTOR = "backtest"
-_NO_TENANT = TenantState()
 
 
 class PartResult(msgspec.Struct):
@@ -64,84 +59,6 @@ class PartResult(msgspec.Struct):
     """Whether an enrichment provider was at work."""
     looked_at: list[tuple[StreamId, bool]] = []
     """Streams the ledger does not know of that were looked at, and whether they were written."""
-
-
-class World:
-    """One policy and all that follows from it."""
-
-    def __init__(self, lockstep: Lockstep, candidate: Candidate | None) -> None:
-        self.candidate = candidate
-        self.tally = Tally()
-        self.reply: Any = None
-        """Of the last command that was submitted."""
-        self._lockstep = lockstep
-        recorded = lockstep.recorded_calls
-        self.calls = OtherCalls(recorded, lambda executor: bump(self.tally.fallbacks, executor))
-        self.rehearsal = Rehearsal(
-            lockstep.kinds, PoliciesInForce(lockstep.book), lockstep.settings, told=self._told, swept=SWEPT,
-            call=self.calls.made if candidate else recorded.made, first=lockstep.first_look,
-            is_late=lockstep.is_rung_by_record if candidate else _always,
-        )  # fmt: skip
-        self._watch = Watch(self.tally, self.rehearsal.state)
-        self._current: Job | None = None
-        self._own: Step | None = None
-        self._replaced = _policy_stream(candidate) if candidate else None
-
-    def begin(self, base: Mapping[StreamId, Replayed], keys: Mapping[KeyId, Recorded], at: Instant) -> None:
-        """Put every stream as it was, and the candidate in force, which lets streams reconsider their instants."""
-        self.rehearsal.begin_at(at)
-        for stream, replayed in base.items():
-            self.rehearsal.put(stream, replayed.version, replayed.state, replayed.at)
-        for key, recorded in keys.items():
-            self.rehearsal.remember(key, recorded)
-        if self.candidate is None or self._replaced is None:
-            return
-        state: TenantState = self.rehearsal.state(self._replaced) or _NO_TENANT
-        named = f"{ACTOR}:{self.candidate.name}"
-        chosen = replace(state, policy=self.candidate.policy, fingerprint=named, visits=None)
-        version = base[self._replaced].version if self._replaced in base else 0
-        self.rehearsal.put(self._replaced, version, chosen, at)
-        for stream in sorted(base):
-            if self._lockstep.kinds.of(stream).decider.heeds and self.rehearsal.state(stream) is not None:
-                self.submit(Job(stream, Reconsider(), actor=ACTOR))
-
-    def is_deaf_to(self, stream: StreamId, command: Command) -> bool:
-        """Changes of the policy that the candidate takes the place of are passed over."""
-        return stream == self._replaced and isinstance(command, SetPolicy)
-
-    def submit(self, job: Job) -> Answer | None:
-        """The world's answer to a command."""
-        self._current, self._own, self.reply = job, None, None
-        try:
-            recorded = self.rehearsal.decide(job)
-        except BetimesError as error:
-            reason = error.reason if isinstance(error, Refused) else error.code
-            bump(self.tally.refused, reason)
-            return Answer(REFUSED, (reason,))
-        self.reply = recorded.reply
-        return answer_of(self._step_of(job, recorded))
-
-    def _step_of(self, job: Job, recorded: Recorded) -> Step:
-        """The command's own step, or one that wrote nothing."""
-        return self._own or Step(recorded.stream, job.command, (), recorded, job.key, job)
-
-    def _told(self, step: Step) -> None:
-        if step.job is self._current and step.command.__class__ is not Wake:
-            self._own = step
-        if step.stream.kind == "tenant":
-            return
-        answer = answer_of(step)
-        if self._lockstep.reports(step.stream):
-            self._watch.saw(step, answer)
-        self._lockstep.stepped(self, step, answer)
-
-
-def _always(stream: StreamId, at: Instant) -> bool:
-    return True
-
-
-def _policy_stream(candidate: Candidate) -> StreamId:
-    return tenant_stream(candidate.tenant) if candidate.tenant else DEPLOYMENT
 
 
 class Lockstep:
@@ -161,8 +78,9 @@ class Lockstep:
         self.kinds = kinds
         self.book = book
         self.settings = settings
-        self.first_look = first_look
+        self._first_look = first_look
         self.recorded_calls = RecordedCalls()
+        self.recollection = Recollection()
         self._plan = plan
         self._is_mine = is_mine
         self._chain = Chain(plan.since_at)
@@ -183,6 +101,9 @@ class Lockstep:
     @property
     def possible_from(self) -> Instant | None:
         return self._chain.possible_from
+
+    def first_look(self, stream: StreamId) -> None:
+        self._first_look(stream)
 
     def reports(self, stream: StreamId) -> bool:
         return self._plan.domain is None or DOMAIN_OF.get(stream.kind) == self._plan.domain
@@ -248,6 +169,7 @@ class Lockstep:
         """Time goes on: nothing that was sent waits any longer."""
         for world in self._worlds:
             world.rehearsal.settle_down()
+        self.recollection.clear()
 
     def _settle_until(self, segment: Segment) -> None:
         """What came in one batch was decided before anything it sent, and that before anything sent by it."""

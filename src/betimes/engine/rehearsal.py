@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import encode, fingerprint
-from betimes.core.deciders import Call, Command, Decision, Event, Send
+from betimes.core.deciders import Call, Command, Decision, Event, Send, View
 from betimes.core.errors import BetimesError
 from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.segments import GENESIS, Recorded
@@ -27,6 +27,7 @@ from betimes.engine.cache import Cached, StateCache
 from betimes.engine.jobs import WAKE, Job
 from betimes.engine.kinds import Kinds
 from betimes.engine.policies import PoliciesInForce
+from betimes.engine.recalling import Recollection, Watched
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Ask, Changes, Row, SeenKey
 from betimes.engine.workspace import Workspace
@@ -102,6 +103,8 @@ class Rehearsal(Workspace):
         first: Callable[[StreamId], None] = lambda stream: None,
         is_late: Callable[[StreamId, Instant], bool] = lambda stream, at: False,
         swept: frozenset[str] = frozenset(),
+        teaches: Recollection | None = None,
+        learns: Recollection | None = None,
     ) -> None:
         """`first` is told of every stream when it is first looked at; `swept`: kinds that `due` can be asked for.
 
@@ -109,6 +112,8 @@ class Rehearsal(Workspace):
         """
         self._here_now, self._moment = _Here(first), _Moment()
         super().__init__(self._moment, kinds=kinds, cache=self._here_now, policies=policies, settings=settings)
+        self._teaches = teaches
+        self._learns = learns
         self._told = told
         self._is_late = is_late
         self._late: dict[StreamId, Instant] = {}
@@ -292,6 +297,32 @@ class Rehearsal(Workspace):
             self._loaded(stream)
         return super()._other(stream, lives)
 
+    # -- deciding
+
+    def _decided(self, own: Live, view: View[Any], command: Command, turn: Turn) -> Decision:
+        if self._learns:
+            known = self._learns.decision(view, command, turn.now, turn.policy)
+            if known is not None:
+                return known
+        if self._teaches is None:
+            return super()._decided(own, view, command, turn)
+        watched = Watched(turn.policy)
+        decision = super()._decided(own, view, command, replace(turn, policy=watched))
+        self._teaches.note(view, command, turn.now, watched, turn.policy, decision)
+        return decision
+
+    def _folded(self, live: Live, events: tuple[Event, ...]) -> Any:
+        if self._learns:
+            state, is_known = self._learns.after(live.stream, live.version, live.state, events)
+            if is_known:
+                return state
+        state = live.state
+        for event in events:
+            state = live.decider.fold(state, event)
+        if self._teaches:
+            self._teaches.note_fold(live.stream, live.version, live.state, events, state)
+        return state
+
     # -- what a decision leaves
 
     def _write(self, turn: Turn, own: Live, command: Command, key: KeyId | None, decision: Decision,
@@ -314,10 +345,9 @@ class Rehearsal(Workspace):
         return recorded
 
     def _advance(self, live: Live, events: tuple[Event, ...], now: Instant) -> None:
-        decider, state, stream = live.decider, live.state, live.stream
-        for event in events:
-            state = decider.fold(state, event)
-        live.state, live.at = state, now
+        decider, stream = live.decider, live.stream
+        state = live.state = self._folded(live, events)
+        live.at = now
         live.version += 1
         live.base = live.version
         alarm_at = None if state is None else decider.alarm(state)

@@ -329,7 +329,7 @@ class Workspace:
         own = lives[0]
         others = self._others(lives)
         view = View(own.stream, own.state, own.version, others, key.key if key else None)
-        decision = _decide(own, view, command, turn)
+        decision = self._decided(own, view, command, turn)
         if not decision.events:
             return _unwritten(own, turn, decision)
         also = {self._other(name, lives): events for name, events in decision.also.items()} if decision.also else {}
@@ -339,6 +339,9 @@ class Workspace:
         if own.stream.kind == "tenant":
             self._policies_used.clear()  # whatever comes behind it in the batch goes by the new one
         return recorded
+
+    def _decided(self, own: Live, view: View[Any], command: Command, turn: Turn) -> Decision:
+        return _decide(own, view, command, turn)
 
     def _write(self, turn: Turn, own: Live, command: Command, key: KeyId | None, decision: Decision,
                also: Mapping[Live, tuple[Event, ...]]) -> Recorded:  # fmt: skip
@@ -392,6 +395,4 @@ def _decide(own: Live, view: View[Any], command: Command, turn: Turn) -> Decisio
 def _unwritten(own: Live, turn: Turn, decision: Decision) -> Recorded:
     if decision.also or decision.effects:
         raise Fault(f"a decision for {own.stream} has effects or other streams' events but no event of its own")
-    return Recorded(
-        own.stream, own.version, turn.now, turn.policy.fingerprint, verdict=decision.verdict, reply=decision.reply
-    )
+    return Recorded(own.stream, own.version, turn.now, turn.policy.fingerprint, decision.verdict, decision.reply)

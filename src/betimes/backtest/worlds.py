@@ -1,0 +1,126 @@
+"""A world: one policy, and all that follows from it when it hears the recorded traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from betimes.backtest.calls import OtherCalls, RecordedCalls
+from betimes.backtest.plan import Candidate
+from betimes.backtest.tally import REFUSED, Answer, Tally, Watch, answer_of, bump
+from betimes.core.deciders import Command, Reconsider, Wake
+from betimes.core.errors import BetimesError, Refused
+from betimes.core.instants import Instant
+from betimes.core.policies import PolicyBook
+from betimes.core.segments import Recorded
+from betimes.core.streams import KeyId, StreamId
+from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
+from betimes.engine.jobs import Job
+from betimes.engine.kinds import Kinds
+from betimes.engine.policies import PoliciesInForce
+from betimes.engine.recalling import Recollection
+from betimes.engine.rehearsal import Rehearsal, Step
+from betimes.engine.replay import Replayed
+from betimes.engine.settings import EngineSettings
+
+SCORE = "score"
+SWEPT = frozenset({SCORE})
+ACTOR = "backtest"
+_NO_TENANT = TenantState()
+
+
+class Among(Protocol):
+    """What worlds share; `Lockstep` is it."""
+
+    kinds: Kinds
+    book: PolicyBook
+    settings: EngineSettings
+    recorded_calls: RecordedCalls
+    recollection: Recollection
+
+    def first_look(self, stream: StreamId) -> None: ...
+    def is_rung_by_record(self, stream: StreamId, at: Instant) -> bool: ...
+    def reports(self, stream: StreamId) -> bool: ...
+    def stepped(self, world: World, step: Step, answer: Answer | None) -> None: ...
+
+
+class World:
+    """One policy and all that follows from it."""
+
+    def __init__(self, among: Among, candidate: Candidate | None) -> None:
+        """Without a candidate it is the control."""
+        self.candidate = candidate
+        self.tally = Tally()
+        self.reply: Any = None
+        """Of the last command that was submitted."""
+        self._among = among
+        recorded = among.recorded_calls
+        self.calls = OtherCalls(recorded, lambda executor: bump(self.tally.fallbacks, executor))
+        self.rehearsal = Rehearsal(
+            among.kinds, PoliciesInForce(among.book), among.settings, told=self._told, swept=SWEPT,
+            call=self.calls.made if candidate else recorded.made, first=among.first_look,
+            is_late=among.is_rung_by_record if candidate else _always,
+            teaches=None if candidate else among.recollection, learns=among.recollection if candidate else None,
+        )  # fmt: skip
+        self._watch = Watch(self.tally, self.rehearsal.state)
+        self._current: Job | None = None
+        self._own: Step | None = None
+        self._replaced = _policy_stream(candidate) if candidate else None
+
+    def begin(self, base: Mapping[StreamId, Replayed], keys: Mapping[KeyId, Recorded], at: Instant) -> None:
+        """Put every stream as it was, and the candidate in force, which lets streams reconsider their instants."""
+        self.rehearsal.begin_at(at)
+        for stream, replayed in base.items():
+            self.rehearsal.put(stream, replayed.version, replayed.state, replayed.at)
+        for key, recorded in keys.items():
+            self.rehearsal.remember(key, recorded)
+        if self.candidate is None or self._replaced is None:
+            return
+        state: TenantState = self.rehearsal.state(self._replaced) or _NO_TENANT
+        named = f"{ACTOR}:{self.candidate.name}"
+        chosen = replace(state, policy=self.candidate.policy, fingerprint=named, visits=None)
+        version = base[self._replaced].version if self._replaced in base else 0
+        self.rehearsal.put(self._replaced, version, chosen, at)
+        for stream in sorted(base):
+            if self._among.kinds.of(stream).decider.heeds and self.rehearsal.state(stream) is not None:
+                self.submit(Job(stream, Reconsider(), actor=ACTOR))
+
+    def is_deaf_to(self, stream: StreamId, command: Command) -> bool:
+        """Changes of the policy that the candidate takes the place of are passed over."""
+        return stream == self._replaced and isinstance(command, SetPolicy)
+
+    def submit(self, job: Job) -> Answer | None:
+        """The world's answer to a command."""
+        self._current, self._own, self.reply = job, None, None
+        try:
+            recorded = self.rehearsal.decide(job)
+        except BetimesError as error:
+            reason = error.reason if isinstance(error, Refused) else error.code
+            bump(self.tally.refused, reason)
+            return Answer(REFUSED, (reason,))
+        self.reply = recorded.reply
+        return answer_of(self._step_of(job, recorded))
+
+    def _step_of(self, job: Job, recorded: Recorded) -> Step:
+        """The command's own step, or one that wrote nothing."""
+        return self._own or Step(recorded.stream, job.command, (), recorded, job.key, job)
+
+    def _told(self, step: Step) -> None:
+        if step.job is self._current and step.command.__class__ is not Wake:
+            self._own = step
+        if step.stream.kind == "tenant":
+            return
+        answer = answer_of(step)
+        if self._among.reports(step.stream):
+            self._watch.saw(step, answer)
+        self._among.stepped(self, step, answer)
+
+
+def _always(stream: StreamId, at: Instant) -> bool:
+    return True
+
+
+def _policy_stream(candidate: Candidate) -> StreamId:
+    return tenant_stream(candidate.tenant) if candidate.tenant else DEPLOYMENT
