@@ -13,6 +13,7 @@ import msgspec
 from betimes.api.catalogue import ROUTES
 from betimes.core.canonical import encode
 from betimes.core.deciders import Decider
+from betimes.domains.backtests.decide import BACKTESTS
 from betimes.domains.catalogue import DOMAINS, SECTIONS
 from betimes.engine.spelling import structs_in
 
@@ -23,6 +24,8 @@ def domains() -> Iterator[str]:
         yield from _policy(name)
         for decider in deciders:
             yield from _kind(decider)
+    yield from ("", "## Backtests", "", "See [Backtests](backtest.md).")
+    yield from _kind(BACKTESTS)
     yield from ("", "## Hooks", "")
     yield from _policy("hooks")
 
