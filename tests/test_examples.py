@@ -35,14 +35,6 @@ def test_every_example_runs(example: str) -> None:
     assert printed_by(example)
 
 
-def test_the_runs_example_prints_what_its_page_shows() -> None:
-    printed = printed_by("runs.py")
-    page = (ROOT / "docs" / "runs.md").read_text()
-    shown = [line.strip() for line in page.splitlines() if line.startswith("    09:")]
-    assert len(shown) == 2
-    assert all(line in printed for line in shown)
-
-
 def python_in(page: str, containing: str) -> str:
     """The one block of Python on the page that contains the text."""
     blocks = [part.split("```")[0] for part in (ROOT / page).read_text().split("```python\n")[1:]]
@@ -77,7 +69,15 @@ def test_one_of_two_equal_nudges_stays_when_the_other_is_sent(kernel: dict[str, 
     assert sent.waiting == ((2, "drink"), (3, "stretch"))
 
 
-def test_the_example_imports_only_what_is_public() -> None:
-    for node in ast.walk(ast.parse((ROOT / "examples" / "kernel.py").read_text())):
+@pytest.mark.parametrize("page", ["runs", "intents", "automation", "scores"])
+def test_a_page_shows_what_its_example_prints(page: str) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    block = text.split(f"[`examples/{page}.py`](../examples/{page}.py) prints:\n\n")[1].split("\n\n")[0]
+    assert [line.removeprefix("    ") for line in block.splitlines()] == printed_by(f"{page}.py").splitlines()
+
+
+@pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
+def test_an_example_imports_only_what_is_public(example: str) -> None:
+    for node in ast.walk(ast.parse((ROOT / "examples" / example).read_text())):
         if isinstance(node, ast.ImportFrom) and (module := node.module or "").startswith("betimes"):
             assert module == "betimes" or module.startswith(("betimes.stores.", "betimes.testing.")), module

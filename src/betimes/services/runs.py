@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -28,6 +28,7 @@ from betimes.domains.runs.model import (
     run_stream,
 )
 from betimes.engine.store import PAGE_MAX, EffectQuery, LedgerQuery, StreamQuery
+from betimes.services.asking import asked
 from betimes.services.moments import moment
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
 from betimes.services.payloads import payloads_of
@@ -207,13 +208,17 @@ class Runs(Triggers, Registry):
 
     # -- claims
 
-    async def claim(self, run_id: str, request: ClaimRequest, *, key: str | None = None) -> RunClaim:
+    async def claim(
+        self, run_id: str, request: ClaimRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> RunClaim:
         """Take one run that waits for a worker; 409 ALREADY_CLAIMED or NOT_CLAIMABLE as `Refused`."""
+        request = asked(request, ClaimRequest)
         command = ClaimRun(self._worker(request.worker), request.lease_s)
         return await self._claimed(await self._told(self.stream("run", run_id), command, key))
 
-    async def claim_many(self, request: ClaimManyRequest, *, limit: int = 10) -> list[RunClaim]:
+    async def claim_many(self, request: ClaimManyRequest | Mapping[str, Any], *, limit: int = 10) -> list[RunClaim]:
         """Take up to `limit` runs that wait for a worker, the oldest first; those others are taking are left alone."""
+        request = asked(request, ClaimManyRequest)
         checked_limit(limit)
         worker = self._worker(request.worker)
         if request.account_id or request.trigger_type:
@@ -243,11 +248,17 @@ class Runs(Triggers, Registry):
             query = msgspec.structs.replace(query, after=page[-1].stream, after_due_at=page[-1].due_at)
         return claims
 
-    async def renew(self, run_id: str, request: RenewRequest, *, key: str | None = None) -> RunClaim:
+    async def renew(
+        self, run_id: str, request: RenewRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> RunClaim:
+        request = asked(request, RenewRequest)
         stream = self.stream("run", run_id)
         return await self._claimed(await self._told(stream, RenewRun(request.claim_token, request.lease_s), key))
 
-    async def complete(self, run_id: str, request: CompleteRequest, *, key: str | None = None) -> RunView:
+    async def complete(
+        self, run_id: str, request: CompleteRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> RunView:
+        request = asked(request, CompleteRequest)
         stream = self.stream("run", run_id)
         command = CompleteRun(request.claim_token, request.status, request.result, request.error_message or "")
         recorded = await self._told(stream, command, key)

@@ -36,9 +36,10 @@ from betimes.domains.scores.model import (
 from betimes.domains.scores.policy import ScoresPolicy, StageName, Word
 from betimes.engine.kinds import checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
+from betimes.services.asking import asked
 from betimes.services.moments import Moment, instant, moment
-from betimes.services.pages import Page, checked_limit, cursor_of, place_of
 from betimes.services.newest import after_row, cursor_after, page_of
+from betimes.services.pages import Page, checked_limit, cursor_of, place_of
 from betimes.services.scores_views import (
     AdjustAnswer,
     HistoryEntry,
@@ -161,7 +162,8 @@ class Scores(Sweeps):
 
     # -- writing
 
-    async def create(self, request: NewScore, *, key: str | None = None) -> WrittenScore:
+    async def create(self, request: NewScore | Mapping[str, Any], *, key: str | None = None) -> WrittenScore:
+        request = asked(request, NewScore)
         return await self._create(request, key, await self._known())
 
     async def _create(self, request: NewScore, key: str | None, known: Known) -> WrittenScore:
@@ -192,7 +194,10 @@ class Scores(Sweeps):
         except BetimesError as error:
             return error
 
-    async def interact(self, user_id: str, request: Interaction, *, key: str | None = None) -> InteractionAnswer:
+    async def interact(
+        self, user_id: str, request: Interaction | Mapping[str, Any], *, key: str | None = None
+    ) -> InteractionAnswer:
+        request = asked(request, Interaction)
         known, at = await self._known(), instant(request.timestamp)
         with known.names_what_is_wrong({"timestamp": at}, interaction=request.type):
             recorded = await self._write(user_id, "interact", Interact(request.type, at), request, key)
@@ -200,7 +205,10 @@ class Scores(Sweeps):
         decay = decay_result(user_id, reply.decay, recorded.at, recorded.segment_id) if reply.decay else None
         return interaction_answer(await self._written(recorded, known), reply.counted, reply.created, decay)
 
-    async def set_status(self, user_id: str, request: StatusChange, *, key: str | None = None) -> WrittenScore:
+    async def set_status(
+        self, user_id: str, request: StatusChange | Mapping[str, Any], *, key: str | None = None
+    ) -> WrittenScore:
+        request = asked(request, StatusChange)
         known = await self._known()
         command = SetStatus(request.game_status, request.reason or "", request.chapter, request.timeout_seconds)
         timed = request.timeout_seconds is not None
@@ -208,7 +216,10 @@ class Scores(Sweeps):
             recorded = await self._write(user_id, "status", command, request, key)
         return await self._written(recorded, known)
 
-    async def adjust(self, user_id: str, request: Adjustment, *, key: str | None = None) -> AdjustAnswer:
+    async def adjust(
+        self, user_id: str, request: Adjustment | Mapping[str, Any], *, key: str | None = None
+    ) -> AdjustAnswer:
+        request = asked(request, Adjustment)
         command = AdjustScore(
             request.reason, _points("delta", request.delta, -100, 100), _points("score", request.score, 0, 100)
         )
@@ -271,6 +282,7 @@ class Scores(Sweeps):
         query = page_of(query, cursor, filters)
         policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
         found: _Found = []
+        last: StreamRow | None = None
         now = await self.engine.store.now()
         for _ in range(LOOKED_AT_MAX // PAGE_MAX):
             rows = await self.engine.store.streams(query)
@@ -281,7 +293,6 @@ class Scores(Sweeps):
                     if len(found) == size:
                         return Page(found, cursor_after(filters, row))
             if len(rows) < PAGE_MAX:
-        last: StreamRow | None = None
                 return Page(found)
             last = rows[-1]
             query = after_row(query, last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
@@ -36,6 +37,7 @@ from betimes.domains.runs.model import (
 )
 from betimes.domains.runs.policy import Entry, Limits, RunsPolicy, limits_of
 from betimes.domains.runs.sentences import sentence
+from betimes.services.asking import asked
 from betimes.services.caller import Service
 from betimes.services.moments import instant, moment
 from betimes.services.runs_views import (
@@ -73,6 +75,7 @@ def _check_tenant(named: str | None, tenant: str, path: str = "tenant_id") -> No
     if named is not None and named != tenant:
         raise Invalid(f"{path} is not the caller's tenant", ((path, "not your tenant"),))
 
+
 ACTIONS = "actions"
 """The collection of keys under which actions are reported."""
 
@@ -82,8 +85,9 @@ class Triggers(Service):
 
     # -- triggers
 
-    async def trigger(self, request: TriggerRequest, *, trace: bool = True) -> TriggerVerdict:
+    async def trigger(self, request: TriggerRequest | Mapping[str, Any], *, trace: bool = True) -> TriggerVerdict:
         """Ask for a run; the verdict is durable. A type that is not registered is refused."""
+        request = asked(request, TriggerRequest)
         _check_tenant(request.tenant_id, self.caller.tenant)
         correlation = request.correlation_id or self.caller.correlation
         command = RequestRun(
@@ -139,8 +143,9 @@ class Triggers(Service):
         recorded = Recorded(stream, version, first.at, first.policy, first.verdict, outcome)
         return self.verdict_view(recorded, trigger_type, key, trace=False)
 
-    async def evaluate(self, request: EvaluateRequest, *, trace: bool = True) -> TriggerVerdict:
+    async def evaluate(self, request: EvaluateRequest | Mapping[str, Any], *, trace: bool = True) -> TriggerVerdict:
         """What a fresh trigger would be told, now or as of another instant; nothing is recorded."""
+        request = asked(request, EvaluateRequest)
         _check_tenant(request.tenant_id, self.caller.tenant)
         stream = account_stream(self.caller.tenant, request.account_id)
         account, quota, policy = await self._account_and_policy(stream)
@@ -193,9 +198,10 @@ class Triggers(Service):
         )
 
     async def report_actions(
-        self, account_id: str, request: ActionsRequest, *, key: str | None = None
+        self, account_id: str, request: ActionsRequest | Mapping[str, Any], *, key: str | None = None
     ) -> ActionsView:
         """Count actions taken for the account, against the day's cap."""
+        request = asked(request, ActionsRequest)
         stream = self.stream("account", account_id)
         now = await self.engine.store.now()
         at = instant(request.timestamp) if request.timestamp else now
