@@ -74,8 +74,8 @@ def tenant_decider(book: PolicyBook, deciders: Iterable[Decider[Any]] = ()) -> D
                 return _unusable(tenant, key_id, now) or Decision((KeyRevoked(key_id, now),))
             case RotateWebhookSecret(secret, overlap_s):
                 return Decision((WebhookSecretRotated(secret, now + overlap_s * SECOND),))
-            case Settled(executor=executor, status="done", result=result) if executor == RECONSIDER:
-                return _visited(view, tenant, msgspec.convert(result, Leg))
+            case Settled(executor=executor) if executor == RECONSIDER:
+                return _visited(view, tenant, command)
             case Wake() | Settled():
                 return Decision()
 
@@ -119,10 +119,16 @@ def _leg(view: View[TenantState], visits: Visits | None) -> tuple[Effect, ...]:
     return (Call(RECONSIDER, visits, report_to=view.stream),) if visits else ()
 
 
-def _visited(view: View[TenantState], tenant: TenantState, leg: Leg) -> Decision:
-    """A leg has ended. If the policy has changed since, another pass is under way."""
+def _visited(view: View[TenantState], tenant: TenantState, ended: Settled) -> Decision:
+    """A leg has ended: the next begins, unless the policy has changed since, which began a pass of its own.
+
+    One that failed for good is a dead letter; revived, it goes on with the pass.
+    """
+    if ended.status != "done":
+        return Decision((StreamsVisited(0, 0, tenant.visits),))
+    leg = msgspec.convert(ended.result, Leg)
     if tenant.visits is None or tenant.visits.policy_version != leg.left.policy_version:
-        return Decision()
+        return Decision((StreamsVisited(leg.visited, leg.moved, tenant.visits),))
     left = leg.left if leg.left.lists else None
     return Decision((StreamsVisited(leg.visited, leg.moved, left),), effects=_leg(view, left))
 
