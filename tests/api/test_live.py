@@ -198,6 +198,27 @@ async def test_an_idle_stream_says_that_it_is_there() -> None:
             assert await reader.block() == {"": "still here"}
 
 
+@pytest.mark.parametrize("is_busy", [False, True])
+async def test_a_stream_ends_when_its_key_is_revoked(is_busy: bool) -> None:
+    async with live(dev=False) as served:
+        served.site.application.state.process.streams.comment_s = 0.02
+        tenants = served.site.bt.for_caller(Caller("acme")).tenants
+        kept, lost = [await tenants.create_key(NewKey(name=name, scopes=("runs:read",))) for name in ("kept", "lost")]
+        async with (
+            served.reading(authorization=f"Bearer {kept.secret}") as stays,
+            served.reading(authorization=f"Bearer {lost.secret}") as goes,
+        ):
+            await tenants.revoke_key(lost.key_id)
+            async with asyncio.timeout(10):
+                number = 0
+                while await goes.block():
+                    number += 1
+                    if is_busy:
+                        await served.allow(f"a-{number}", tenant="acme")
+            assert await stays.block()
+            await served.settled(1)
+
+
 async def test_a_reader_too_far_behind_is_told_and_closed() -> None:
     async with live() as served:
         async with served.reading() as reader:

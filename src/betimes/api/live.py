@@ -7,7 +7,7 @@ task that answers. When the reader goes away that task is cancelled and nothing 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Literal
 
@@ -77,15 +77,27 @@ async def verdicts(ask: Ask) -> EventStream:
             429, "TOO_MANY_STREAMS", f"{STREAMS_PER_TENANT_MAX} streams are open, which is the bound; close one first.",
             headers={"Retry-After": "5"},
         )  # fmt: skip
-    return EventStream(told(feed, engine, streams), streams, tenant)
+    return EventStream(told(feed, engine, streams, lambda: _may_go_on(ask)), streams, tenant)
 
 
-async def told(feed: VerdictFeed, engine: Engine, streams: Streams) -> AsyncIterator[bytes]:
-    """What goes over the wire, until the reader lags or the process stops."""
+async def _may_go_on(ask: Ask) -> bool:
+    """Whether the reader's key is still alive; without keys everybody's is."""
+    token = ask.headers.get("authorization", "").partition(" ")[2].strip()
+    return not ask.key_id or await ask.process.identities.of(ask.engine, token) is not None
+
+
+async def told(
+    feed: VerdictFeed, engine: Engine, streams: Streams, may_go_on: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[bytes]:
+    """What goes over the wire, until the reader lags, loses its key, or the process stops."""
     loop = asyncio.get_running_loop()
     yield b": from here on\n\n"
-    said_s = loop.time()
+    said_s = asked_s = loop.time()
     while engine.is_open and not streams.is_closed:
+        if loop.time() - asked_s >= streams.comment_s:
+            if not await may_go_on():
+                return
+            asked_s = loop.time()
         try:
             events = await feed.read()
         except Lagged:
@@ -114,7 +126,8 @@ ROUTES = (
     Route(
         method="GET", path="/v1/verdicts/stream", scope="any:read", answer=verdicts, tag=TAG,
         summary="Verdicts as they happen", description="Server-sent events: `event: verdict` with a resume cursor as "
-        "its id. The header `Last-Event-ID` resumes; without it, from now on. A comment comes every 15 s. A reader "
+        "its id. The header `Last-Event-ID` resumes; without it, from now on. A comment comes every 15 s. A stream "
+        "ends within that time when its key is revoked or expires. A reader "
         f"over {BEHIND_MAX} events behind gets `event: lagged` and is closed.",
         query=StreamQuery, reply=VerdictEvent, media_type="text/event-stream", time_limit_s=None,
         codes=((429, "TOO_MANY_STREAMS"),),

@@ -15,6 +15,7 @@ import msgspec
 
 from betimes.api.openapi import openapi
 from betimes.services.answers import Turns
+from betimes.services.identities import Identities
 from betimes.services.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Process:
         self.metrics = Metrics()
         self.streams = Streams()
         self.turns = Turns()
+        self.identities = Identities()
         self._name = uuid4().int
         self._requests = count()
 

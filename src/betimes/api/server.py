@@ -49,10 +49,10 @@ NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive."
 class Guard:
     """Who may come in."""
 
-    def __init__(self, application: Application, *, dev: bool) -> None:
+    def __init__(self, application: Application, identities: Identities, *, dev: bool) -> None:
         self._application = application
         self._dev = dev
-        self._identities = Identities()
+        self._identities = identities
 
     async def caller(self, request: Request, route: Route, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
         """The caller, its scopes and its key's id; or 401, 403."""
@@ -79,8 +79,8 @@ class Guard:
 
 def serve(application: Application, routes: Iterable[Route], *, dev: bool = False) -> Starlette:
     """The application behind HTTP."""
-    guard = Guard(application, dev=dev)
     process = Process(tuple(routes))
+    guard = Guard(application, process.identities, dev=dev)
     by_path: dict[str, list[Route]] = {}
     for route in process.routes:
         by_path.setdefault(route.path, []).append(route)
