@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from betimes.core.errors import KeyConflict, MissingScope, NotFound, VersionMismatch
+from betimes.domains.automation.sensor_model import Evaluation
+from betimes.effects.evaluators import Evaluators
+from betimes.services.automation_views import BackfillRequest
 from betimes.services.caller import Caller
 from betimes.services.schedules import Schedules, schedule_request
 from betimes.services.sensors import sensor_request
@@ -15,6 +20,7 @@ from tests.automation.worlds import HANDLER, automation_world
 from tests.stores.backends import Backend
 
 SWEEP = {"kind": "sweep"}
+NINE = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
 
 async def test_a_patch_is_replayed_as_it_was_recorded(backend: Backend, tmp_path: Path) -> None:
@@ -59,3 +65,34 @@ async def test_a_target_is_saved_by_whoever_may_do_what_it_does(backend: Backend
         await limited.patch("sweep", {"target": {"kind": "handler", "name": "brief"}})
         with pytest.raises(MissingScope):
             await limited.patch("sweep", {"target": {"kind": "sweep", "name": None}})
+
+
+async def test_a_backfill_is_replayed_though_its_schedule_was_changed_or_deleted(
+    backend: Backend, tmp_path: Path
+) -> None:
+    request = BackfillRequest(NINE - timedelta(minutes=20), NINE)
+    async with automation_world(backend, tmp_path) as world:
+        await world.schedule()
+        first = await world.schedules.backfill("brief", request, key="k")
+        await world.schedules.patch("brief", {"payload": {"n": 1}})
+        assert await world.elsewhere.backfill("brief", request, key="k") == first
+        with pytest.raises(KeyConflict):
+            await world.schedules.backfill("brief", replace(request, max_concurrency=5), key="k")
+        await world.schedules.delete("brief")
+        assert await world.elsewhere.backfill("brief", request, key="k") == first
+
+
+async def test_an_evaluation_by_hand_that_is_repeated_calls_nobody_again(backend: Backend, tmp_path: Path) -> None:
+    evaluators, calls = Evaluators(), count(1)
+
+    @evaluators.evaluator("counting")
+    async def counting(cursor: object, ctx: object) -> Evaluation:
+        return Evaluation(cursor=next(calls))
+
+    async with automation_world(backend, tmp_path, evaluators=evaluators) as world:
+        evaluator = {"kind": "handler", "name": "counting"}
+        await world.sensor(sensor_type="poll", evaluator=evaluator, enabled=False)
+        first = await world.sensors.evaluate("orders", key="k")
+        again = await world.sensors_elsewhere.evaluate("orders", key="k")
+        assert again == replace(first, is_replay=True)
+        assert next(calls) == 2

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Command
 from betimes.core.errors import Invalid, NotFound, VersionMismatch
 from betimes.core.instants import Instant
@@ -185,6 +186,9 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     async def backfill(self, schedule_id: str, request: BackfillRequest, *, key: str | None = None) -> BackfillWritten:
         """Fire the ticks of a range that were never fired."""
         from_at, to_at = instant(request.from_), instant(request.to)
+        asked = self.caller.request or fingerprint((schedule_id, from_at, to_at, request.max_concurrency))
+        if key and (again := await self.answered(key, "backfills", asked)):
+            return await self._backfill_written(again)
         now = await self.engine.store.now()
         named(tuple(problem for problem, wrong in (
             (("to", "must be later than from"), to_at <= from_at), (("to", "must not be in the future"), to_at > now),
@@ -195,7 +199,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
             total = await asyncio.to_thread(_count, schedule.definition, from_at, to_at)
             command = StartBackfill(schedule_id, from_at, to_at, request.max_concurrency, total, schedule.version)
             try:
-                recorded = await self.change(stream, command, key=key)
+                recorded = await self.change(stream, command, key=key, request=asked if key else "")
             except VersionMismatch:
                 continue
             return await self._backfill_written(recorded)

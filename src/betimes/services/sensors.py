@@ -216,17 +216,17 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         definition = state.definition
         if definition.sensor_type != "poll" or definition.evaluator is None:
             raise Refused("NOT_A_POLL_SENSOR", f"the sensor {sensor_id!r} is told of messages; it does not poll")
+        evaluation_id, request = f"sensor_eval:{sensor_id}:manual:{key or uuid4().hex}", f"{sensor_id}|manual"
+        if key and not dry_run and (again := await self.answered(evaluation_id, EVALUATIONS, request)):
+            return await self._recorded(stream, again)
         started_at = await self.engine.store.now()
         evaluation, error = await self._asked(sensor_id, state)
         ended_at = await self.engine.store.now()
         duration_ms = (ended_at - started_at) // 1_000
-        evaluation_id = f"sensor_eval:{sensor_id}:manual:{key or uuid4().hex}"
         if dry_run:
             return dry_view(self.caller.tenant, sensor_id, state, evaluation, error, (ended_at, duration_ms))
         command = Evaluated(evaluation_id, state.state_version, evaluation, error, duration_ms)
-        recorded = await self.submit(
-            stream, command, key=evaluation_id, collection=EVALUATIONS, request=f"{sensor_id}|manual"
-        )
+        recorded = await self.submit(stream, command, key=evaluation_id, collection=EVALUATIONS, request=request)
         return await self._recorded(stream, recorded)
 
     async def _asked(self, sensor_id: str, state: SensorState) -> tuple[Evaluation | None, str]:
