@@ -145,7 +145,7 @@ class Lockstep:
 
     def _rehearse(self, segment: Segment) -> None:
         result = self._result
-        result.segments += 1
+        result.segments += segment.stream.kind != "tenant"
         result.first_at = segment.at if result.first_at is None else result.first_at
         result.last_at = segment.at
         role = role_of(segment)
@@ -204,7 +204,7 @@ class Lockstep:
         command = self._command(segment)
         if isinstance(command, SweepScore):
             self._sweep_more(segment.stream.tenant, command)
-        self._result.commands += 1
+        self._result.commands += segment.stream.kind != "tenant"
         before = self.control.submit(_job(segment, command))
         was_scored = _was_scored(self.control.reply)
         if isinstance(command, Notify) and command.ai_score is not None:

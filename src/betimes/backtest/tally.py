@@ -102,7 +102,7 @@ def answer_of(step: Step) -> Answer | None:
     verdict = step.recorded.verdict
     if verdict is not None:
         return Answer(spelt(step.stream.kind, verdict.answer), verdict.reasons, verdict)
-    for event in step.events:
+    for event in reversed(step.events):  # the last one is what it came to
         if answer := _EVENTS.get(type(event), _no_answer)(event):
             return answer
     return None

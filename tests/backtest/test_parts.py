@@ -1,0 +1,146 @@
+"""Rehearsed in one process or in several, a backtest says the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import msgspec
+import pytest
+
+from betimes.backtest.control import Control
+from betimes.backtest.links import Entangled, Links, Lookout, entangled_tenants, parted, surveyed
+from betimes.backtest.lockstep import PartResult
+from betimes.backtest.plan import Candidate, Plan
+from betimes.backtest.report import BacktestReport, reported
+from betimes.backtest.running import rehearsed
+from betimes.backtest.tally import Tally
+from betimes.core.errors import Refused
+from betimes.core.policies import merge
+from betimes.core.streams import StreamId
+from betimes.services.caller import Caller
+from betimes.services.runs_views import TriggerRequest
+from tests.backtest.recordings import POLICY, TRAFFIC, Live, notifications, recorded, runs
+
+TIGHT = Candidate("tight", merge(POLICY, {"runs": {"daily_run_budget": 1}}))
+SHARED = Candidate("shared", {"runs": {"tenant_daily_run_budget": 3}})
+
+
+def _bytes(report: BacktestReport) -> bytes:
+    return msgspec.json.encode(report)
+
+
+def stream(kind: str, id: str, tenant: str = "acme") -> StreamId:
+    return StreamId(tenant, kind, id)
+
+
+def test_streams_that_met_stay_together() -> None:
+    links = Links()
+    for one in ("a", "b", "c", "d"):
+        links.add(stream("inbox", one))
+    links.join(stream("inbox", "a"), stream("inbox", "c"))
+    links.join(stream("inbox", "c"), stream("inbox", "d"))
+    parts = parted(links, 2)
+    places = {one: parts.part_of(stream("inbox", one)) for one in ("a", "b", "c", "d")}
+    assert places["a"] == places["c"] == places["d"] != places["b"]
+    assert parts.part_of(stream("inbox", "never seen")) is None
+
+
+def test_a_tenant_can_be_kept_whole() -> None:
+    links = Links()
+    for one in range(10):
+        links.add(stream("inbox", f"u{one}"))
+        links.add(stream("inbox", f"u{one}", "other"))
+    parts = parted(links, 3, whole=["acme"])
+    assert len({parts.part_of(stream("inbox", f"u{one}")) for one in range(10)}) == 1
+    assert len({parts.part_of(stream("inbox", f"u{one}", "other")) for one in range(10)}) > 1
+
+
+def test_a_part_that_comes_upon_anothers_stream_says_so() -> None:
+    links = Links()
+    links.add(stream("inbox", "a"))
+    links.add(stream("inbox", "b"))
+    parts = parted(links, 2)
+    mine, other = (0, "b") if parts.part_of(stream("inbox", "a")) == 0 else (0, "a")
+    lookout = Lookout(parts, mine)
+    with pytest.raises(Entangled):
+        lookout.first_look(stream("inbox", other))
+
+
+def test_parts_that_both_made_one_stream_are_found_afterwards() -> None:
+    quota = stream("quota", "acme")
+    made, looked = _result([(quota, True)]), _result([(quota, False)])
+    assert entangled_tenants([made, looked]) == {"acme"}
+    assert entangled_tenants([looked, looked]) == set()
+    assert entangled_tenants([made]) == set()
+
+
+def _result(looked_at: list[tuple[StreamId, bool]]) -> PartResult:
+    return PartResult(Control(), Tally(), [], looked_at=looked_at)
+
+
+async def test_people_are_independent_of_each_other_and_accounts_with_a_shared_budget_are_not() -> None:
+    async with recorded(runs, notifications, steps=60) as live:
+        links = await surveyed(live.bt.engine.store, live.bt.engine.kinds, Plan(candidates=(TIGHT,)))
+    accounts = {links.root(one) for one in links.streams if one.kind == "account"}
+    assert len(accounts) == 1
+    assert len({links.root(one) for one in links.streams}) > 1
+
+
+@pytest.mark.parametrize("count", [2, 3])
+async def test_parts_together_say_what_the_whole_says(count: int) -> None:
+    plan = Plan(candidates=(TIGHT,))
+    async with recorded(*TRAFFIC.values(), steps=60) as live:
+        engine = live.bt.engine
+        whole = await live.bt.backtest(plan)
+        parts = parted(await surveyed(engine.store, engine.kinds, plan), count)
+        results = [
+            await rehearsed(
+                engine.store, engine.kinds, engine.book, engine.settings, plan, lookout=Lookout(parts, part)
+            )
+            for part in range(count)
+        ]
+    assert entangled_tenants(results) == set()
+    assert _bytes(reported(plan, results, engine.kinds)) == _bytes(whole)
+
+
+@pytest.mark.crash
+async def test_processes_say_what_one_process_says(tmp_path: Path) -> None:
+    plan = Plan(candidates=(TIGHT, SHARED))
+    told: list[float] = []
+    async with recorded(*TRAFFIC.values(), steps=60, url=f"sqlite:///{tmp_path}/betimes.db") as live:
+        one = await live.bt.backtest(plan, jobs=1)
+        two = await live.bt.backtest(plan, jobs=2, progress=told.append)
+    assert _bytes(one) == _bytes(two)
+    assert one.control.reproduced
+    assert told == sorted(told) or max(told) <= 1.0
+
+
+@pytest.mark.crash
+async def test_accounts_that_a_candidate_ties_together_are_rehearsed_together(tmp_path: Path) -> None:
+    """Under the recorded policy accounts never met; the candidate gives their tenant a common budget."""
+    async with recorded(steps=0, policy={}, url=f"sqlite:///{tmp_path}/betimes.db") as live:
+        for number in range(12):
+            await _trigger(live, f"acct-{number}")
+        plan = Plan(candidates=(SHARED,))
+        report = await live.bt.backtest(plan, jobs=2)
+        alone = await live.bt.backtest(plan, jobs=1)
+    assert report.candidates[0].cost.runs_allowed.after == 3
+    assert _bytes(report) == _bytes(alone)
+
+
+async def _trigger(live: Live, account: str, tenant: str = "default") -> None:
+    asked = TriggerRequest(
+        account_id=account, trigger_type="SIGNAL_ARRIVED", idempotency_key=live.next("k"), payload={}
+    )
+    await live.bt.for_caller(Caller(tenant, "test")).runs.trigger(asked)
+
+
+@pytest.mark.crash
+async def test_a_refusal_in_another_process_reaches_the_caller(tmp_path: Path) -> None:
+    path = f"{tmp_path}/betimes.db"
+    async with recorded(runs, steps=20, url=f"sqlite:///{path}") as live:
+        with apsw.Connection(path) as connection:
+            connection.execute("UPDATE ledger SET actor = 'somebody else' WHERE kind = 'account' AND version = 1")
+        with pytest.raises(Refused, match="digest"):
+            await live.bt.backtest(Plan(candidates=(TIGHT,)), jobs=2)
