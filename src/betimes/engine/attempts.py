@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from itertools import count
+from itertools import count, pairwise
 from typing import TypeAlias
 
 import msgspec
@@ -158,8 +158,8 @@ class Attempts:
         left: list[StreamId] = []
         writing: asyncio.Future[None] | None = None
         try:
-            for start in range(0, len(picked), SLICE):
-                rows = picked[start : start + SLICE]
+            for start, end in pairwise(_cuts(len(picked))):
+                rows = picked[start:end]
                 left += due.plainly.decide(workspace, rows, tx.now, self._kinds, self._settings, self._turn_id)
                 if len(picked) > SLICE and isinstance(tx, WritesAhead):
                     if writing:
@@ -246,3 +246,11 @@ class Attempts:
                 f"whether {probe.handle} was written could not be found out within {settings.unknown_resolve_s:g} s; "
                 "ask again under the same key"
             ) from error
+
+
+def _cuts(size: int) -> list[int]:
+    """Where to cut a pass into slices: short ones first and last, when nothing is written or decided beside them."""
+    short = SLICE // 4
+    if size <= SLICE:
+        return [0, size]
+    return [0, *range(short, size - short, SLICE), size - short, size]
