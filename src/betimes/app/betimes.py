@@ -117,12 +117,17 @@ class Betimes:
 
     # -- life
 
-    def configure(self, *, policy: Body | None = None, workers: bool | None = None) -> None:
+    def configure(
+        self, *, policy: Body | None = None, workers: bool | None = None, settings: Settings | None = None
+    ) -> None:
         """Say before it is opened what the process that opens it knows better."""
         if self._engine is not None:
             raise Invalid("betimes is open already; configure it before")
         self._policy = self._policy if policy is None else policy
         self._workers = self._workers if workers is None else workers
+        if settings is not None:
+            self.settings = settings
+            self._webhooks.configure(settings.webhooks)
 
     async def open(self) -> None:
         """Open the store, put in force what is configured and declared, and start working."""

@@ -85,6 +85,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The deployment's policy; left out, what is in force stays."""
 
     @property
+    def with_keys(self) -> Configuration:
+        """The same, out of development."""
+        return msgspec.structs.replace(self, server=msgspec.structs.replace(self.server, dev=False))
+
+    @property
     def settings(self) -> Settings:
         """What `Betimes` is set up with."""
         webhooks = loopback_allowed(self.webhooks) if self.server.dev else self.webhooks

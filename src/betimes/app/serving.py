@@ -25,6 +25,7 @@ import msgspec
 from betimes.app.betimes import Betimes
 from betimes.app.configuration import Configuration, is_loopback
 from betimes.core.errors import BetimesError, Invalid, MissingExtra
+from betimes.effects.channels import before_logging
 
 Role: TypeAlias = Literal["all", "api", "worker"]
 Announce: TypeAlias = Callable[[Mapping[str, Any]], None]
@@ -203,10 +204,14 @@ def shown(url: str) -> str:
 
 def log_to_stderr(level: int = logging.INFO) -> None:
     """Standard output is for answers."""
-    import structlog
-
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))
+    before_logging(lambda: _messages_to_stderr(level))
+
+
+def _messages_to_stderr(level: int) -> None:
+    import structlog
+
     structlog.configure(
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         wrapper_class=structlog.make_filtering_bound_logger(level),

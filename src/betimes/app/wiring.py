@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -13,8 +14,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from betimes.app.betimes import Betimes
-from betimes.app.configuration import Configuration, environment_body, place_of, read
+from betimes.app.betimes import Betimes, Settings
+from betimes.app.configuration import (
+    Configuration,
+    environment_body,
+    file_body,
+    loopback_allowed,
+    place_of,
+    read,
+)
+from betimes.app.serving import shown
 from betimes.cli.wiring import Application, ServeOptions, Target, Told
 from betimes.core.errors import Invalid, NotFound
 from betimes.testing.clock import VirtualClock
@@ -82,13 +91,13 @@ def _said(options: ServeOptions) -> dict[str, Any]:
 
 def _names_db(target: Target) -> bool:
     """Whether anybody says which database is meant."""
-    import os
+    return target.db is not None or target.app is not None or _says_db(target)
 
-    from betimes.app.configuration import file_body
 
+def _says_db(target: Target) -> bool:
+    """Whether the file or the environment does."""
     place = place_of(target.config, os.environ)
-    said = [environment_body(os.environ)[0], file_body(place) if place else {}]
-    return target.db is not None or target.app is not None or any("db" in body for body in said)
+    return "db" in environment_body(os.environ)[0] or (place is not None and "db" in file_body(place))
 
 
 def _application(
@@ -106,8 +115,29 @@ def _application(
     if target.db is not None or clock is not None:
         raise Invalid("--app brings its own database and clock; leave --db and --virtual-clock out")
     bt = _loaded(target.app)
-    bt.configure(policy=policy, workers=workers)
+    if _says_db(target) and configuration.db != bt.url:
+        told = f"{target.app} keeps its data in {shown(bt.url)}, and the configuration says {shown(configuration.db)}"
+        raise Invalid(f"{told}; leave db out of one of them", (("db", "the application has its own"),))
+    bt.configure(policy=policy, workers=workers, settings=_combined(bt, configuration, target.app))
     return bt
+
+
+def _combined(bt: Betimes, configuration: Configuration, app: str) -> Settings:
+    """What the application is set up with, and what the configuration says beyond it; both of one thing is refused."""
+    usual, own = Settings(), bt.settings
+    told = configuration.with_keys.settings
+    parts: dict[str, Any] = {}
+    for name in Settings.__struct_fields__:
+        if getattr(told, name) != getattr(usual, name):
+            parts[name] = getattr(told, name)
+    twice = sorted(name for name, part in parts.items() if getattr(own, name) not in (getattr(usual, name), part))
+    if twice:
+        message = f"both {app} and the configuration say {', '.join(twice)}; say each in one place only"
+        raise Invalid(message, tuple((name, f"{app} says it in Betimes(settings=…)") for name in twice))
+    combined = msgspec.structs.replace(own, **parts)
+    if configuration.server.dev:
+        return msgspec.structs.replace(combined, webhooks=loopback_allowed(combined.webhooks))
+    return combined
 
 
 def _loaded(place: str) -> Betimes:
@@ -129,8 +159,6 @@ def _loaded(place: str) -> Betimes:
 
 def without_secrets(configuration: Configuration) -> dict[str, Any]:
     """The configuration as data; credentials are in URLs, so of those only the kind is shown."""
-    from betimes.app.serving import shown
-
     body = cast(dict[str, Any], msgspec.to_builtins(configuration))
     body["db"] = shown(configuration.db)
     channels = [body["channels"] or {}, *(tenant["channels"] for tenant in body["tenants"].values())]

@@ -16,7 +16,6 @@ from typing import Annotated, Any, TypeAlias
 from urllib.parse import quote
 
 import msgspec
-import structlog
 
 from betimes.core.canonical import encode
 from betimes.effects.delivering import Apprised
@@ -27,7 +26,22 @@ ADDRESS_CHARS_MAX = 512
 PLACE = "{address}"
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=120)]
 
-_log = structlog.get_logger("betimes.channels")
+_preparing: list[Callable[[], None]] = []
+
+
+def before_logging(prepare: Callable[[], None]) -> None:
+    """Have something done before the next message goes into the log; most processes never send one there."""
+    _preparing.append(prepare)
+
+
+def _logged(event: str, **fields: Any) -> None:
+    """The logger is loaded when it is first needed: that takes about as long as loading all the rest."""
+    import structlog
+
+    for prepare in _preparing:
+        prepare()
+    _preparing.clear()
+    structlog.get_logger("betimes.channels").info(event, **fields)
 
 
 class _Channel(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
@@ -93,7 +107,7 @@ class Channels:
         """`webhooks` carries channels of that kind and must be open; `log` is given what the log's channels send."""
         self._settings = settings
         self._webhooks = webhooks
-        self._log = log or _log.info
+        self._log = log or _logged
         self._apprised = Apprised()
 
     def close(self) -> None:

@@ -51,6 +51,10 @@ class Webhooks:
         self._tls = tls
         self._outbound: Outbound | None = None
 
+    def configure(self, settings: WebhookSettings) -> None:
+        """Go by other settings, from when it is next opened."""
+        self._settings = settings
+
     async def __aenter__(self) -> Self:
         await self.open()
         return self

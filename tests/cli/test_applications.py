@@ -1,0 +1,88 @@
+"""`--app`: an application of one's own, and what the configuration adds to it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from betimes.app.betimes import Betimes
+from betimes.app.wiring import Wired
+from betimes.cli.wiring import Target
+from betimes.core.errors import STATUS, Invalid
+from betimes.effects.channels import LogChannel, WebhookChannel
+from tests.cli.running_inside import command
+
+FILE = """
+[channels.pager]
+kind = "webhook"
+url = "https://pager.example/hook"
+[engine]
+batch_max = 64
+[policy.intents]
+retry_minutes = 5
+"""
+PLAIN = 'from betimes import Betimes\nbt = Betimes("sqlite:///betimes.db")\n'
+SET_UP = """
+from betimes import Betimes, EngineSettings
+from betimes.app.betimes import Settings
+bt = Betimes("sqlite:///betimes.db", settings=Settings(engine=EngineSettings(batch_max=32)))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return tmp_path
+
+
+def opened(folder: Path, name: str, text: str, file: str) -> Betimes:
+    """The application of this text under this configuration, not yet open."""
+    (folder / f"{name}.py").write_text(text)
+    (folder / "betimes.toml").write_text(file)
+    return cast(Betimes, Wired().opened(Target(app=f"{name}:bt"), starts=True))
+
+
+def test_the_configuration_reaches_the_application(folder: Path) -> None:
+    bt: Any = opened(folder, "plain_shop", PLAIN, FILE)
+    assert isinstance(bt.settings.channels.channels["pager"], WebhookChannel)
+    assert bt.settings.engine.batch_max == 64
+    assert bt._policy == {"intents": {"retry_minutes": 5}}
+
+
+def test_what_the_application_says_itself_stays(folder: Path) -> None:
+    bt = opened(folder, "set_up_shop", SET_UP, "[webhooks]\ntimeout_s = 7\n")
+    assert bt.settings.engine.batch_max == 32
+    assert bt.settings.webhooks.timeout_s == 7
+    assert isinstance(bt.settings.channels.channels["push"], LogChannel)
+
+
+def test_what_both_say_is_refused_by_name(folder: Path) -> None:
+    with pytest.raises(Invalid, match="both twice_shop:bt and the configuration say engine") as refused:
+        opened(folder, "twice_shop", SET_UP, FILE)
+    assert [path for path, _ in refused.value.problems] == ["engine"]
+
+
+def test_saying_the_same_twice_is_no_contradiction(folder: Path) -> None:
+    assert opened(folder, "same_shop", SET_UP, "[engine]\nbatch_max = 32\n").settings.engine.batch_max == 32
+
+
+def test_two_databases_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(PLAIN)
+    said = command("tick", "--app", "shop:bt", "--json", folder=tmp_path, BETIMES_DB="sqlite:///other.db")
+    assert said.code == STATUS["INVALID"][1]
+    assert "sqlite:///other.db" in said.problem["detail"]
+    assert command("tick", "--app", "shop:bt", folder=tmp_path, BETIMES_DB="sqlite:///betimes.db").code == 0
+
+
+def test_a_command_that_logs_nothing_does_not_load_the_logger() -> None:
+    program = (
+        "import sys\nfrom betimes.app.wiring import Wired\nfrom betimes.cli.main import main\n"
+        "main(Wired(), ('policy', 'show', '--db', 'memory://'))\nassert 'structlog' not in sys.modules\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 0, ended.stderr
