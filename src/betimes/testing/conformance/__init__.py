@@ -22,6 +22,7 @@ import inspect
 from types import ModuleType
 
 from betimes.testing.conformance import (
+    ahead,
     atomicity,
     attempts,
     calls,
@@ -53,7 +54,7 @@ def _checks_of(*themes: ModuleType) -> tuple[Check, ...]:
 
 
 CHECKS = _checks_of(
-    streams, columns, locks, keys, atomicity, sends, calls, attempts, due, ledger, listing, upkeep, walks
+    streams, columns, locks, keys, atomicity, ahead, sends, calls, attempts, due, ledger, listing, upkeep, walks
 )
 ROW_LOCK_CHECKS = _checks_of(row_locks)
 
