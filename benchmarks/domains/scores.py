@@ -13,7 +13,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable
+from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
@@ -45,6 +47,7 @@ SCORES = 1_000_000
 ROUNDS = 3
 BATCH = 4_096
 TENANTS = ("acme", "globex")
+FILL_CACHE_KIB = 1024 * 1024
 TERMS = {"interval": MINUTE, "grace": 24 * HOUR, "rate": 800_000, "cap": 15_000_000, "cycle": 20_000_000}
 
 
@@ -72,35 +75,10 @@ class SqliteHand:
         self._connection.pragma("temp_store", "MEMORY")
         self._connection.create_scalar_function("sha256", by_hand.sha256_of, 1, deterministic=True)
 
-    def _filling(self) -> apsw.Connection:
-        """A connection of its own, so that what filling takes is not in the memory of what is measured."""
-        connection = apsw.Connection(self._path)
-        connection.pragma("synchronous", "OFF")
-        connection.create_scalar_function("sha256", by_hand.sha256_of, 1, deterministic=True)
-        return connection
-
     async def fill(self, count: int) -> None:
-        stream, ledger = self._columns("stream"), self._columns("ledger")
-        filling = self._filling()
-        with filling:
-            for tenant in TENANTS:
-                for statement in filled.statements(filled.SQLITE, tenant, count, stream, ledger):
-                    filling.execute(statement)
-            filling.execute(f"CREATE TABLE plain {_PLAIN}")
-            filling.execute(
-                "INSERT INTO plain SELECT n, state ->> 'score', state ->> 'interacted_at', NULL, due_at FROM stream "
-                "WHERE kind = 'score' AND tenant = ?",
-                (TENANTS[0],),
-            )
-            filling.execute("CREATE INDEX plain_due ON plain (due_at)")
-            filling.execute("ANALYZE")
-        filling.close()
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            pool.submit(_fill_sqlite, self._path, count).result()
         await self.settle()
-
-    def _columns(self, table: str) -> list[str]:
-        """Those that a row is given."""
-        rows = list(self._connection.execute(f"PRAGMA table_xinfo({table})"))
-        return [row[1] for row in rows if not row[6] and row[1] not in ("n", "seq")]
 
     async def same_rows(self, values: Row) -> int:
         with self._connection as connection:
@@ -119,6 +97,35 @@ class SqliteHand:
 
     async def close(self) -> None:
         self._connection.close()
+
+
+def _fill_sqlite(path: str, count: int) -> None:
+    """In a process of its own: what filling takes is not in the memory of what is measured."""
+    connection = apsw.Connection(path)
+    connection.pragma("synchronous", "OFF")
+    connection.pragma("cache_size", -FILL_CACHE_KIB)
+    connection.create_scalar_function("sha256", by_hand.sha256_of, 1, deterministic=True)
+    stream, ledger = _given(connection, "stream"), _given(connection, "ledger")
+    for tenant in TENANTS:
+        with connection:
+            for statement in filled.statements(filled.SQLITE, tenant, count, stream, ledger):
+                connection.execute(statement)
+    with connection:
+        connection.execute(f"CREATE TABLE plain {_PLAIN}")
+        connection.execute(
+            "INSERT INTO plain SELECT n, state ->> 'score', state ->> 'interacted_at', NULL, due_at FROM stream "
+            "WHERE kind = 'score' AND tenant = ?",
+            (TENANTS[0],),
+        )
+        connection.execute("CREATE INDEX plain_due ON plain (due_at)")
+        connection.execute("ANALYZE")
+    connection.close()
+
+
+def _given(connection: apsw.Connection, table: str) -> list[str]:
+    """The columns that a row is given."""
+    rows = list(connection.execute(f"PRAGMA table_xinfo({table})"))
+    return [row[1] for row in rows if not row[6] and row[1] not in ("n", "seq")]
 
 
 class PostgresHand:
