@@ -201,6 +201,18 @@ async def test_a_deleted_backtest_is_forgotten_and_not_made() -> None:
         assert (await o.made())["status"] == "done"
 
 
+async def test_the_late_end_of_a_deleted_one_is_not_taken_for_that_of_the_next() -> None:
+    async with office(3) as o:
+        first = await o.asked()
+        await o.bt.engine.store.lease_calls([EXECUTOR], 1)  # somebody makes it, and is slow
+        await o.client("DELETE", f"/v1/backtests/{first}")
+        second = await o.asked()
+        await o.bt.engine.store.lease_calls([EXECUTOR], 1)
+        await o.bt.advance(by_s=LEASE_S + 1)
+        listed = (await o.client("GET", "/v1/backtests")).json["items"]
+        assert [(one["backtest_id"], one["status"]) for one in listed] == [(second, "failed")]
+
+
 async def test_a_report_whose_history_was_pruned_is_gone_and_says_so() -> None:
     async with office(3) as o:
         backtest_id = (await o.made())["backtest_id"]

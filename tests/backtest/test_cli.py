@@ -16,7 +16,7 @@ STRICT = "[runs]\ndaily_run_budget = 1\n"
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small database."""
+    """A folder with a small database."""
     folder = tmp_path_factory.mktemp("recorded")
 
     async def record() -> None:
@@ -24,13 +24,14 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
             pass
 
     asyncio.run(record())
-    return folder / "betimes.db"
+    return folder
 
 
 @pytest.fixture
 def folder(recording: Path, tmp_path: Path) -> Path:
     """A working folder with the database and a policy in it."""
-    copy(recording, tmp_path / "betimes.db")
+    for file in recording.iterdir():
+        copy(file, tmp_path)
     (tmp_path / "strict.toml").write_text(STRICT)
     return tmp_path
 
