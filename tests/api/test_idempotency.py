@@ -125,6 +125,21 @@ async def test_actions_claim_renewal_and_completion_of_a_run_happen_once_under_o
         assert (told.status, told.json["code"]) == (409, "IDEMPOTENCY_CONFLICT")
 
 
+async def test_the_key_of_a_message_is_its_id() -> None:
+    def declare(bt: Betimes) -> None:
+        bt.handler("note")(lambda payload: None)
+
+    async with site(declare=declare) as s:
+        sensor = {"sensor_id": "orders", "sensor_type": "push", "target": {"kind": "handler", "name": "note"}}
+        await s.client("POST", "/v1/sensors", sensor)
+        first = await s.client("POST", "/v1/sensors/orders/messages", {"data": {"n": 1}}, idempotency_key="m-1")
+        assert (first.status, first.json["message_id"], first.json["is_replay"]) == (200, "m-1", False)
+        again = await s.client("POST", "/v1/sensors/orders/messages", {"message_id": "m-1", "data": {"n": 1}})
+        assert (again.json["is_replay"], again.headers["idempotency-replayed"]) == (True, "true")
+        other = await s.client("POST", "/v1/sensors/orders/messages", {"message_id": "m-2"}, idempotency_key="m-1")
+        assert (other.status, other.json["errors"][0]["path"]) == (422, "header.idempotency-key")
+
+
 @pytest.mark.parametrize("path", ["/v1/tick", "/v1/scores/sweep"])
 async def test_a_kept_answer_is_forgotten_when_nobody_can_ask_for_it(path: str) -> None:
     async with site() as s:

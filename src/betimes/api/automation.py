@@ -139,7 +139,7 @@ async def receive(ask: Ask) -> Answer:
     sensors, sensor_id = ask.services.sensors if has_key else _of_tenant(ask), ask.path["sensor_id"]
     try:
         if has_key:
-            view = await sensors.receive(sensor_id, ask.headers, ask.raw)
+            view = await sensors.receive(sensor_id, ask.headers, ask.raw, key=ask.idempotency_key)
         else:
             view = await sensors.receive_from_outside(sensor_id, ask.headers, ask.raw, token=ask.query.token)
     except NotJson as error:

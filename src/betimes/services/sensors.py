@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Command
-from betimes.core.errors import MissingExtra, NotFound, Refused
+from betimes.core.errors import Invalid, MissingExtra, NotFound, Refused
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.domains.automation.checks import sensor_problems
@@ -171,9 +171,15 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
 
     # -- messages
 
-    async def receive(self, sensor_id: str, headers: Mapping[str, str], body: bytes) -> EvaluationView:
-        """A message from somebody whose API key was checked."""
-        return await self.message(sensor_id, parsed(headers, body))
+    async def receive(
+        self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, key: str | None = None
+    ) -> EvaluationView:
+        """A message from somebody whose API key was checked; an idempotency key is the id of one that has none."""
+        message = parsed(headers, body, key)
+        if key not in (None, message.message_id):
+            told = "differs from the message's own id"
+            raise Invalid(f"the header Idempotency-Key {told}", (("header.idempotency-key", told),))
+        return await self.message(sensor_id, message)
 
     async def receive_from_outside(
         self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, token: str | None = None
