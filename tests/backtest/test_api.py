@@ -158,6 +158,15 @@ async def test_a_sweep_without_a_policy_tries_values_on_the_overrides_that_were_
         ]
 
 
+async def test_overrides_need_to_work_only_on_top_of_the_deployments_policy() -> None:
+    async with office(5) as o:
+        part_of_an_entry = {"runs": {"registry": {"BURSTY": {"debounce_seconds": 5}}}}
+        assert (await o.made({"policy": part_of_an_entry}))["status"] == "done"
+        other = {"runs": {"registry": {"NEW": {"debounce_seconds": 5}}}}
+        reply = await o.client("POST", "/v1/backtests", {"policy": other})
+        assert [error["path"] for error in reply.json["errors"]] == ["policy.runs.registry.NEW.cooldown_seconds"]
+
+
 async def test_the_same_key_gives_the_same_backtest() -> None:
     async with office(2) as o:
         first = await o.client("POST", "/v1/backtests", ASKED, idempotency_key="k")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from betimes.backtest.asking import in_force
 from betimes.backtest.links import Parts, entangled_tenants, parted, surveyed
 from betimes.backtest.lockstep import PartResult
 from betimes.backtest.plan import Plan
@@ -63,7 +64,7 @@ _said = msgspec.json.Decoder(Said)
 async def backtested(bt: Betimes, plan: Plan, jobs: int | None, progress: Progress | None) -> BacktestReport:
     """Rehearse the recorded traffic under every candidate of the plan."""
     engine, tell = bt.engine, progress or (lambda share: None)
-    plan.check(engine.book, tuple(DOMAINS))
+    plan.check(engine.book, tuple(DOMAINS), await in_force(engine, None))
     count = await _processes(bt, jobs)
     if count == 1:
         result = await rehearsed(engine.store, engine.kinds, engine.book, engine.settings, plan, progress=tell)

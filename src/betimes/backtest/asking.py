@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from betimes.backtest.plan import Plan, Sweep, planned
-from betimes.core.errors import Invalid, PolicyInvalid
+from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.core.policies import Body
 from betimes.domains.catalogue import DOMAINS
@@ -35,9 +35,7 @@ async def asked(
         policies, sweep=sweep, current=current, overrides_of=overrides_of, since=since, until=until, tenant=tenant,
         domain=domain, samples_max=samples_max,
     )  # fmt: skip
-    plan.check(engine.book, tuple(DOMAINS))
-    if overrides_of is not None:
-        _check_on_top(engine, deployment, plan)
+    plan.check(engine.book, tuple(DOMAINS), deployment)
     return plan
 
 
@@ -47,15 +45,3 @@ async def in_force(engine: Engine, tenant: str | None) -> dict[str, Any]:
     row = (await engine.store.load([stream])).get(stream)
     state: TenantState | None = row and engine.kinds.of(stream).state(stream, row.schema, row.state)
     return dict(state.policy) if state else {}
-
-
-def _check_on_top(engine: Engine, deployment: Body, plan: Plan) -> None:
-    """Overrides that work alone may not work on what is beneath them."""
-    for candidate in plan.candidates:
-        try:
-            engine.book.effective(deployment, candidate.policy)
-        except PolicyInvalid as error:
-            if len(plan.candidates) == 1:
-                raise
-            found = tuple((f"{candidate.name}: {path}", message) for path, message in error.problems)
-            raise PolicyInvalid(f"{candidate.name}: {error}", found) from error

@@ -45,8 +45,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     samples_max: Annotated[int, msgspec.Meta(ge=0, le=SAMPLES_MAX)] = 100
     """Changed answers of each kind that are shown with both traces; all are counted."""
 
-    def check(self, book: PolicyBook, domains: Sequence[str]) -> None:
-        """Refuse what cannot be run, before anything runs."""
+    def check(self, book: PolicyBook, domains: Sequence[str], deployment: Body | None = None) -> None:
+        """Refuse what cannot be run, before anything runs; overrides must work on the deployment's policy."""
         if not any(candidate.name or candidate.policy for candidate in self.candidates):
             raise Invalid("a backtest needs a policy to try", (("candidates", "at least one"),))
         if len(self.candidates) > CANDIDATES_MAX:
@@ -63,7 +63,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.since_at is not None and self.until_at is not None and self.since_at >= self.until_at:
             raise Invalid("the window is empty: `since` must be before `until`", (("since", "before until"),))
         for candidate in self.candidates:
-            _check_policy(book, candidate, alone=len(self.candidates) == 1)
+            _check_policy(book, candidate, deployment or {}, alone=len(self.candidates) == 1)
 
 
 def planned(
@@ -97,9 +97,9 @@ def _instant(at: str | Instant | None) -> Instant | None:
     return parse(at) if isinstance(at, str) else at
 
 
-def _check_policy(book: PolicyBook, candidate: Candidate, *, alone: bool) -> None:
+def _check_policy(book: PolicyBook, candidate: Candidate, deployment: Body, *, alone: bool) -> None:
     try:
-        book.effective(candidate.policy)
+        book.effective(*([candidate.policy] if candidate.tenant is None else [deployment, candidate.policy]))
     except PolicyInvalid as error:
         if alone:
             raise
