@@ -197,15 +197,15 @@ async def _row(kind: str, name: str, there: Served, bt: Betimes, tasks: int, siz
     path, make, ask = ASKED[name]
     total = max(tasks * size, int((4_000 if size == 1 else 12_000) * scale))
     services = bt.for_caller(Caller(TENANT, "bench"))
-    connections = await there.connections(path, tasks)
     ours, theirs = make(), make()
     over: list[Measured] = []
     within: list[Measured] = []
     for _ in range(ROUNDS + 1):
+        connections = await there.connections(path, tasks)  # the server lets go of those that rest for seconds
         over.append(await over_http(connections, ours, total, size))
+        for connection in connections:
+            connection.close()
         within.append(await inside(ask, services, theirs, total, tasks, size))
-    for connection in connections:
-        connection.close()
     over, within = over[1:], within[1:]  # the first round warms up
     return {
         "store": kind, "asked": name, "connections": tasks, "items": size,
