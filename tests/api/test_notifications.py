@@ -169,6 +169,7 @@ async def test_preferences_are_replaced_and_patched_on_condition_of_their_versio
 async def test_in_app_messages_are_listed_and_marked_as_read() -> None:
     async with site() as s:
         await sent(s)
+        await s.bt.tick()
         page = (await s.client("GET", "/v1/users/u-3/inbox?unread=true")).json
         assert list(page) == ["items", "next_cursor", "unread_count"]
         (item,) = page["items"]
