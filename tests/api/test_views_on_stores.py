@@ -94,7 +94,7 @@ async def test_dead_letters_are_found_and_revived(backend: Backend, tmp_path: Pa
         dead = EffectFilters(status="dead", domain="automation")
         first = await effects.effects(dead, limit=2)
         rest = await effects.effects(dead, limit=2, cursor=first.next_cursor)
-        assert [row.stream.id for row in (*first.items, *rest.items)] == ["one", "three", "two"]
+        assert [row.stream.id for row in (*first.items, *rest.items)] == ["two", "three", "one"]
         assert rest.next_cursor is None
         assert (await effects.retry(rest.items[0].effect_id)).status == "pending"
         assert len((await effects.effects(EffectFilters(status="pending"))).items) == 1
