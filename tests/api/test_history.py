@@ -305,7 +305,7 @@ async def test_a_deferral_is_explained_with_its_rules_and_its_retry() -> None:
         why = (await s.client("GET", "/v1/explain/account:acct-7:2")).json
         assert list(why) == [*SEGMENT, "trace", "summary", "caused_by", "effects", "later"]
         assert why["trace"][-1]["reason"] == "COOLDOWN"
-        assert "COOLDOWN" in why["summary"]
+        assert why["summary"].startswith("DEFER because of COOLDOWN, until ")
         assert why["later"] == ["account:acct-7:3"]
         assert (await s.client("GET", "/v1/explain/account:acct-7:3")).json["later"] == []
 

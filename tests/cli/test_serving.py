@@ -65,7 +65,8 @@ def test_a_request_under_way_is_answered_before_the_process_ends(tmp_path: Path)
         assert (answer.status, msgspec.json.decode(answer.read())["result"]) == (200, "ALLOW")
         under_way.close()
         assert server.process.wait(30) == 0
-    assert command("explain", "account:acct-7:1", "--json", folder=tmp_path).json["reasons"] == ["WITHIN_LIMITS"]
+    why = command("explain", "account:acct-7:1", "--json", folder=tmp_path).json
+    assert (why["verdict"]["outcome"], why["verdict"]["reasons"]) == ("ALLOW", ["WITHIN_LIMITS"])
 
 
 def _wait_until_refused(server: Server) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 from cyclopts import App
 
 from betimes.cli.options import At, Tenant, on
-from betimes.cli.printing import moment, show
+from betimes.cli.printing import show
+from betimes.cli.wiring import Application
 from betimes.core.errors import NotFound
-from betimes.core.streams import EffectId, parse_effect_handle
-from betimes.engine.store import EffectQuery, EffectRow, EffectStatus, Store
+from betimes.core.streams import parse_effect_handle
+from betimes.engine.store import EffectQuery, EffectRow, EffectStatus
+from betimes.services.caller import Caller
+from betimes.services.effects import Effects, EffectView
 from betimes.services.pages import Page
+from betimes.services.scopes import domains_of
+
+EVERY_DOMAIN = domains_of(("admin",), "write")
 
 app = App(name="effects", help="Effects: what is owed to the outside, and dead letters.", help_format="plaintext")
 
@@ -34,25 +39,29 @@ def list_(
     status
         Only these; dead ones are dead letters.
     executor
-        Only those of this executor, such as webhook or channel:push.
+        Only those of this executor, such as webhook or deliver:push.
     tenant
         Only those of this tenant.
     limit
         How many to show, up to 1000.
     """
     query = EffectQuery(tenant=tenant, status=status, executor=executor, limit=min(max(limit, 1), 1_000))
-    rows = on(at.target, lambda application: application.engine.store.effects(query))
+
+    async def work(application: Application) -> list[dict[str, Any]]:
+        rows = await application.engine.store.effects(query)
+        return [_fields(row, await _effects(application, row.id.tenant).view(row)) for row in rows]
+
     columns = ("tenant", "effect_id", "executor", "status", "attempts", "next_attempt_at", "last_error")
-    show(Page([effect_view(row) for row in rows]), json=at.json, columns=columns, empty="No effects.")
+    show(Page(on(at.target, work)), json=at.json, columns=columns, empty="No effects.")
 
 
-def effect_view(row: EffectRow) -> dict[str, Any]:
-    return {
-        "effect_id": row.id.handle, "tenant": row.id.tenant, "executor": row.executor, "status": row.status,
-        "attempts": row.attempts, "created_at": moment(row.created_at), "next_attempt_at": moment(row.next_attempt_at),
-        "finished_at": moment(row.finished_at), "last_error": row.last_error or None,
-        "payload": msgspec.json.decode(row.payload),
-    }  # fmt: skip
+def _effects(application: Application, tenant: str) -> Effects:
+    return Effects(application.engine, Caller(tenant, "cli"), EVERY_DOMAIN)
+
+
+def _fields(row: EffectRow, view: EffectView) -> dict[str, Any]:
+    """What the API shows of an effect, and what only an operator sees."""
+    return {**msgspec.structs.asdict(view), "tenant": row.id.tenant, "executor": row.executor}
 
 
 @app.command
@@ -64,7 +73,7 @@ def retry(effect_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 â€
     effect_id
         As it is listed.
     """
-    _change(effect_id, at, lambda store, effect: store.revive_effect(effect), "pending")
+    show(on(at.target, lambda application: _effects(application, at.tenant).retry(effect_id)), json=at.json)
 
 
 @app.command
@@ -76,11 +85,7 @@ def discard(effect_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 
     effect_id
         As it is listed.
     """
-    _change(effect_id, at, lambda store, effect: store.discard_effect(effect), "discarded")
-
-
-def _change(handle: str, at: Tenant, change: Callable[[Store, EffectId], Awaitable[bool]], becomes: str) -> None:
-    effect = parse_effect_handle(at.tenant, handle)
-    if not on(at.target, lambda application: change(application.engine.store, effect)):
-        raise NotFound(f"{handle} is no dead letter of {at.tenant!r}; see betimes effects list --status dead")
-    show({"effect_id": handle, "tenant": at.tenant, "status": becomes}, json=at.json)
+    effect = parse_effect_handle(at.tenant, effect_id)
+    if not on(at.target, lambda application: application.engine.store.discard_effect(effect)):
+        raise NotFound(f"{effect_id} is no dead letter of {at.tenant!r}; see betimes effects list --status dead")
+    show({"effect_id": effect_id, "tenant": at.tenant, "status": "discarded"}, json=at.json)

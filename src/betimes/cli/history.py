@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from betimes.cli.effects import effect_view
+from betimes.cli.effects import EVERY_DOMAIN
 from betimes.cli.options import At, Tenant, on
-from betimes.cli.printing import as_json, moment, progress, say, show
+from betimes.cli.printing import as_json, progress, say, show
 from betimes.cli.wiring import Application, wired
 from betimes.core.errors import STATUS
 from betimes.core.streams import parse_segment_handle
@@ -18,6 +16,8 @@ from betimes.engine.pruning import PruneReport, Retention
 from betimes.engine.pruning import prune as pruned
 from betimes.engine.replay import Finding, VerifyReport
 from betimes.engine.replay import verify as verified
+from betimes.services.caller import Caller
+from betimes.services.ledger import ExplanationView, Ledger
 
 
 def explain(segment_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
@@ -30,34 +30,23 @@ def explain(segment_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008
     """
     stream, version = parse_segment_handle(at.tenant, segment_id)
 
-    async def work(application: Application) -> Explanation:
-        return await explained(application.engine.store, application.engine.kinds, stream, version)
+    async def work(application: Application) -> tuple[ExplanationView, Explanation]:
+        engine = application.engine
+        view = await Ledger(engine, Caller(at.tenant, "cli"), EVERY_DOMAIN).explain(segment_id)
+        return view, await explained(engine.store, engine.kinds, stream, version)
 
-    why = on(at.target, work)
+    view, why = on(at.target, work)
     if at.json:
-        print(as_json(explanation_view(why)))
+        print(as_json(view))
         return
-    say(why.summary)
+    say(view.summary)
     for step in why.steps:
         mark = "→" if step.matched else " "
         shadow = " (shadow)" if step.mode == "shadow" else ""
         say(f"  {mark} {step.rule}{shadow}: {step.sentence or ', '.join(f'{k}={v}' for k, v in step.values.items())}")
-    for effect in why.effects:
-        say(f"  effect {effect.id.handle}: {effect.executor}, {effect.status}")
-    say(f"  policy {why.segment.policy}")
-
-
-def explanation_view(why: Explanation) -> dict[str, Any]:
-    segment = why.segment
-    return {
-        "segment_id": segment.handle, "kind": segment.stream.kind, "id": segment.stream.id, "version": segment.version,
-        "at": moment(segment.at), "command": msgspec.json.decode(segment.command or "null"),
-        "events": msgspec.json.decode(segment.events), "policy": segment.policy, "actor": segment.actor,
-        "correlation_id": segment.correlation, "summary": why.summary, "trace": why.steps,
-        "answer": why.verdict.answer if why.verdict else None,
-        "reasons": why.verdict.reasons if why.verdict else [], "same_turn": why.same_turn,
-        "effects": [effect_view(effect) for effect in why.effects],
-    }  # fmt: skip
+    for effect in view.effects:
+        say(f"  effect {effect.effect_id}: {effect.effect_kind} {effect.target}, {effect.status}")
+    say(f"  policy {view.policy}")
 
 
 def verify(*, tenant: str | None = None, kind: str | None = None, at: At = At()) -> int:  # noqa: B008 — frozen

@@ -119,7 +119,11 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
 
 
 class _Blanks(dict[str, Any]):
-    """Values for a sentence; one that was cut from the trace reads as `?`."""
+    """Values for a sentence; one that was cut from the trace reads as `?`, one that there is not as `–`."""
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        return "–" if value is None else value
 
     def __missing__(self, key: str) -> str:
         return "?"

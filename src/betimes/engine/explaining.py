@@ -49,17 +49,20 @@ async def explain(store: Store, kinds: Kinds, stream: StreamId, version: int) ->
         segment,
         verdict,
         steps,
-        _summary(segment, verdict, steps),
+        summarised(segment, verdict, steps),
         msgspec.json.decode(body) if body else None,
         [other.handle for other in near if other.turn == segment.turn and other.handle != segment.handle],
         effects,
     )
 
 
-def _summary(segment: Segment, verdict: Verdict | None, steps: list[ExplainedStep]) -> str:
+def summarised(
+    segment: Segment, verdict: Verdict | None, steps: list[ExplainedStep], *, answer: str | None = None
+) -> str:
+    """A few sentences: what was decided, in the domain's own word for it if there is one, and what bound it."""
     if verdict is None:
         return f"{segment.handle} was written at {render(segment.at)} and judged nothing."
     until = f", until {render(verdict.until)}" if verdict.until else ""
-    judged = f"{verdict.answer} because of {', '.join(verdict.reasons)}{until}, at {render(segment.at)}."
+    judged = f"{answer or verdict.answer} because of {', '.join(verdict.reasons)}{until}, at {render(segment.at)}."
     binding = [step.sentence for step in steps if step.matched and step.mode == "enforce" and step.sentence]
     return " ".join([judged, *(sentence[0].upper() + sentence[1:] + "." for sentence in binding)])

@@ -14,13 +14,13 @@ from betimes.core.streams import parse_effect_handle, parse_segment_handle, segm
 from betimes.domains.notifications.model import Answer, Digested, Postponed, Released, Suppressed
 from betimes.domains.runs.model import RunAllowed, RunDeferred, RunSkipped, TriggerJoined, WouldRun
 from betimes.engine.engine import Engine
-from betimes.engine.explaining import explain
+from betimes.engine.explaining import Explanation, explain, summarised
 from betimes.engine.kinds import checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.services.caller import Caller, Service
 from betimes.services.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.services.moments import instant, moment
-from betimes.services.outcomes import Outcome, judged
+from betimes.services.outcomes import Outcome, judged, spelt
 from betimes.services.pages import checked_limit, cursor_of, place_of
 from betimes.services.showing import shown
 from betimes.services.verdicts import TraceStep, trace_of
@@ -191,7 +191,7 @@ class Ledger(Service):
         return ExplanationView(
             **self._fields(told.segment),
             trace=trace_of(self.engine.kinds, told.verdict),
-            summary=_summary(told.summary, told.same_turn, len(told.effects)),
+            summary=_summary(told),
             caused_by=self._caused_by(told.segment.cause),
             effects=[await effects.view(row) for row in told.effects],
             later=await self._later(told.segment),
@@ -256,10 +256,12 @@ def _place(place: Any) -> tuple[int, Instant]:
             raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))
 
 
-def _summary(judged_so: str, same_turn: list[str], effect_count: int) -> str:
-    told = [judged_so]
-    if same_turn:
-        told.append(f"The same turn also wrote {', '.join(same_turn)}.")
-    if effect_count:
-        told.append(f"It asked for {effect_count} {'effect' if effect_count == 1 else 'effects'}.")
+def _summary(why: Explanation) -> str:
+    segment, verdict = why.segment, why.verdict
+    answer = spelt(segment.stream.kind, verdict.answer) if verdict else None
+    told = [summarised(segment, verdict, why.steps, answer=answer)]
+    if why.same_turn:
+        told.append(f"The same turn also wrote {', '.join(why.same_turn)}.")
+    if why.effects:
+        told.append(f"It asked for {len(why.effects)} {'effect' if len(why.effects) == 1 else 'effects'}.")
     return " ".join(told)
