@@ -39,7 +39,7 @@ def written() -> str:
 def _section(name: str, command: App) -> str:
     function = command.default_command
     assert function is not None
-    sentence = (inspect.getdoc(function) or "").split("\n\nParameters\n")[0].replace("\n\n", "\n")
+    sentence = (inspect.getdoc(function) or command.help).split("\n\nParameters\n")[0].replace("\n\n", "\n")
     arguments = command.assemble_argument_collection(parse_docstring=True)
     places = [found.name if found.required else f"[{found.name}]" for found in arguments if found.index is not None]
     own = {name.replace("_", "-") for name in inspect.signature(function).parameters}

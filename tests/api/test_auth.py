@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from standardwebhooks.webhooks import Webhook
 
 from betimes.api.routes import Route
 from betimes.core.errors import Invalid
@@ -103,3 +104,18 @@ def test_a_route_without_a_scope_cannot_be_made() -> None:
 
     with pytest.raises(Invalid, match="names no scope"):
         Route(method="GET", path="/x", scope="", answer=nothing, summary="", tag="")
+
+
+async def test_without_keys_a_senders_own_proof_is_judged_as_it_would_be_with_them() -> None:
+    target = {"kind": "trigger", "account_id": "a", "trigger_type": "SIGNAL_ARRIVED"}
+    sensor = {"sensor_id": "orders", "sensor_type": "push", "auth": "signature", "target": target}
+    async with site(dev=True) as s:
+        told = (await s.client("POST", "/v1/sensors", sensor)).json
+        body, now = b'{"data": 1}', datetime.now(UTC)
+        proof = {"webhook_id": "wh-1", "webhook_timestamp": str(int(now.timestamp()))}
+        good = Webhook(told["secret"]).sign("wh-1", now, body.decode())
+        taken = await s.client("POST", told["push_url"], body, **proof, webhook_signature=good)
+        assert (taken.status, taken.json["message_id"]) == (200, "wh-1")
+        assert (await s.client("POST", told["push_url"], body + b" ", **proof, webhook_signature=good)).status == 401
+        assert (await s.client("POST", f"{told['push_url']}&token=wrong", body)).status == 401
+        assert (await s.client("POST", "/v1/sensors/orders/messages", {"message_id": "m-1"})).status == 200
