@@ -10,12 +10,12 @@ bt = Betimes("memory://", clock=clock)
 
 
 @bt.schedule("30 2 * * *", tz="Europe/Berlin", max_catchup_ticks=2, catchup_window_minutes=3 * 1440)
-def brief(payload: Any) -> None:
+async def brief(payload: Any) -> None:
     print("  good morning")
 
 
 @bt.on_message("orders")
-def order(message: Any) -> None:
+async def order(message: Any) -> None:
     print("  an order")
 
 
