@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from betimes.domains.catalogue import DECIDERS, DOMAIN_OF, SECTIONS
+from betimes.domains.catalogue import DECIDERS, DOMAIN_OF, DOMAINS, SECTIONS
 from betimes.engine.spelling import spelt_by_identity
 
 
@@ -18,5 +18,6 @@ def test_a_policy_has_the_same_fingerprint_whoever_spelt_it(name: str) -> None:
     assert spelt_by_identity(SECTIONS[name]) == ()
 
 
-def test_every_kind_has_one_domain() -> None:
-    assert len(DOMAIN_OF) == len(DECIDERS)
+def test_every_kind_is_listed_once_and_those_of_a_domain_have_one() -> None:
+    assert len({decider.kind for decider in DECIDERS}) == len(DECIDERS)
+    assert len(DOMAIN_OF) == sum(len(deciders) for deciders in DOMAINS.values())
