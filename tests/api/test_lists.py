@@ -110,3 +110,11 @@ async def test_a_cursor_that_was_tampered_with_is_refused(path: str) -> None:
         for cursor in ("W10", "bm9uc2Vuc2U", "W1tdLFs5OTk5OTk5OTk5OTk5OTk5OTk5OTk5OSwieCJdXQ"):
             told = await s.client("GET", f"{path}?cursor={cursor}")
             assert (told.status, told.json["errors"][0]["path"]) == (422, "query.cursor")
+
+
+async def test_a_wrong_parameter_is_named_with_what_may_be_chosen() -> None:
+    async with site() as s:
+        refused = (await s.client("GET", "/v1/schedules?status=asleep")).json
+        told = "Invalid enum value 'asleep'; one of active, paused, ended, error"
+        assert refused["errors"] == [{"path": "query.status", "message": told}]
+        assert refused["detail"] == f"1 parameter is wrong: query.status: {told}"

@@ -1,6 +1,6 @@
 """What is wrong with a request is said all at once, each with its path."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -74,3 +74,17 @@ def test_a_struct_that_refuses_its_own_field_names_it(value: Any, problem: tuple
     with pytest.raises(Invalid) as refusal:
         checked(value, Parcel)
     assert refusal.value.problems == (problem,)
+
+
+class Home(msgspec.Struct, frozen=True):
+    pet: Cat | Dog | None = None
+    size: Literal["small", "large"] | None = None
+
+
+def test_a_choice_that_is_not_there_names_those_that_are() -> None:
+    with pytest.raises(Invalid) as refused:
+        checked({"pet": {"kind": "cow"}, "size": "huge"}, Home)
+    assert refused.value.problems == (
+        ("pet.kind", "Invalid value 'cow'; one of cat, dog"),
+        ("size", "Invalid enum value 'huge'; one of small, large"),
+    )

@@ -9,7 +9,7 @@ import msgspec
 
 from betimes.api.problems import HttpProblem
 from betimes.api.routes import Route
-from betimes.core.checking import DEPTH_MAX, checked, problems, within_depth
+from betimes.core.checking import DEPTH_MAX, checked, problems, refusal, with_choices, within_depth
 from betimes.core.errors import Invalid
 from betimes.domains.names import Id
 
@@ -41,7 +41,7 @@ def query_of(route: Route, sent: Mapping[str, str]) -> Any:
     unkept = tuple((f"query.{name}", "holds a NUL, which nothing we keep does")
                    for name, value in sent.items() if "\0" in value)  # fmt: skip
     if unkept:
-        raise Invalid(f"{len(unkept)} parameters are wrong", unkept)
+        raise refusal("parameter", unkept)
     try:
         return msgspec.convert(dict(sent), route.query, strict=False)
     except msgspec.ValidationError:
@@ -50,7 +50,7 @@ def query_of(route: Route, sent: Mapping[str, str]) -> Any:
             found += _query_problems(route, name, value)
         found += [(f"query.{field.encode_name}", "is required") for field in msgspec.structs.fields(route.query)
                   if field.required and field.encode_name not in sent]  # fmt: skip
-        raise Invalid(f"{len(found)} parameters are wrong", tuple(found)) from None
+        raise refusal("parameter", found) from None
 
 
 def _query_problems(route: Route, name: str, value: str) -> list[tuple[str, str]]:
@@ -60,7 +60,7 @@ def _query_problems(route: Route, name: str, value: str) -> list[tuple[str, str]
     try:
         msgspec.convert(value, field.type, strict=False)
     except msgspec.ValidationError as error:
-        return [(f"query.{name}", str(error))]
+        return [(f"query.{name}", with_choices(str(error), field.type))]
     return []
 
 
@@ -83,7 +83,7 @@ def body_of(route: Route, value: Any, *, tenant: str, key: str | None, path: str
         if "correlation_id" in value:
             correlation = value["correlation_id"] if "correlation_id" in fields else value.pop("correlation_id")
             if not isinstance(correlation, str | None) or len(correlation or "") > 128:
-                raise Invalid("1 field is wrong", ((_dotted(path, "correlation_id"), "a text of at most 128"),))
+                raise refusal("field", [(_dotted(path, "correlation_id"), "a text of at most 128")])
         if route.key_field:
             value = _with_key(value, route.key_field, key, path)
         elif KEY_FIELD in value and KEY_FIELD not in fields and route.method in ("POST", "PATCH"):
@@ -103,7 +103,7 @@ def check_path(parameters: Mapping[str, str]) -> None:
     found = [problem for name, value in parameters.items() if name not in HANDLES
              for problem in problems(f"path.{name}", value, Id)]  # fmt: skip
     if found:
-        raise Invalid(f"{len(found)} parameters are wrong", tuple(found))
+        raise refusal("parameter", found)
 
 
 def _fields(kind: Any) -> set[str]:

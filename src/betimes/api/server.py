@@ -34,6 +34,7 @@ from betimes.api.problems import CHALLENGE, HttpProblem, problem_of
 from betimes.api.process import Process
 from betimes.api.routes import ANY_KEY, PUBLIC, Answer, Application, Ask, Route
 from betimes.core.canonical import fingerprint
+from betimes.core.checking import refusal
 from betimes.core.errors import Invalid
 from betimes.core.streams import checked_stream
 from betimes.services.answers import Answers
@@ -103,7 +104,7 @@ def _endpoint(
         route = routes["GET" if request.method == "HEAD" else request.method]
         try:
             if len(correlation) > CORRELATION_CHARS_MAX:
-                raise Invalid("1 header is wrong", (("header.x-correlation-id", f"at most {CORRELATION_CHARS_MAX}"),))
+                raise refusal("header", [("header.x-correlation-id", f"at most {CORRELATION_CHARS_MAX}")])
             answer = await _answered(application, guard, process, request, route, correlation)
         except Exception as error:  # noqa: BLE001 — whatever went wrong is told as a problem
             answer = _told(error)
@@ -218,7 +219,7 @@ async def _batch(route: Route, ask: Ask, value: dict[str, Any]) -> Answer:
     """Every item as if it came alone, in order; those of one stream keep theirs."""
     items = value["items"]
     if value.keys() != {"items"} or not isinstance(items, list) or not 1 <= len(items) <= BATCH_MAX:
-        raise Invalid("1 field is wrong", (("items", f"1 to {BATCH_MAX} items, and nothing beside them"),))
+        raise refusal("field", [("items", f"1 to {BATCH_MAX} items, and nothing beside them")])
     if ask.idempotency_key is not None:
         message = "each item of a batch carries its own key"
         raise Invalid(message, (("header.idempotency-key", message),))

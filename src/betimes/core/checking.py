@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -25,10 +25,14 @@ def checked(value: Any, kind: type[T], path: str = "") -> T:
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, ValueError, Invalid):
-        found = tuple(problems(path, value, kind))
-        count = f"{len(found)} fields are" if len(found) > 1 else "1 field is"
-        listed = "; ".join(f"{name or 'the body'}: {message}" for name, message in found)
-        raise Invalid(f"{count} wrong: {listed}", found) from None
+        raise refusal("field", problems(path, value, kind)) from None
+
+
+def refusal(what: str, found: Sequence[Problem]) -> Invalid:
+    """`Invalid` that says how many of them are wrong, and what is wrong with each."""
+    count = f"{len(found)} {what}s are" if len(found) > 1 else f"1 {what} is"
+    listed = "; ".join(f"{name or 'the body'}: {message}" for name, message in found)
+    return Invalid(f"{count} wrong: {listed}", tuple(found))
 
 
 def within_depth(value: Any, levels: int) -> bool:
@@ -88,8 +92,7 @@ def _misfits(path: str, value: Any, kind: Any) -> list[Problem]:
 
 def _plain(kind: Any, value: Any) -> Any:
     """The type without its annotations; of a union, the one member that the value can only be meant as."""
-    while get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
+    kind = _unannotated(kind)
     if get_origin(kind) not in (Union, types.UnionType):
         return kind
     members = [_plain(member, value) for member in get_args(kind) if member is not type(None)]
@@ -97,6 +100,12 @@ def _plain(kind: Any, value: Any) -> Any:
         return members[0]
     meant = [member for member in members if _is_struct(member) and _tagged(member, value)]
     return meant[0] if len(meant) == 1 else kind
+
+
+def _unannotated(kind: Any) -> Any:
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return kind
 
 
 def _tagged(kind: Any, value: Any) -> bool:
@@ -122,4 +131,15 @@ def _located(path: str, message: str, kind: Any) -> Problem:
     name, colon, rest = text.partition(": ")
     if colon and not below and _is_struct(kind) and name in kind.__struct_fields__:
         return _dotted(path, name), rest
-    return (path + below if path else below.removeprefix(".")), text
+    return (path + below if path else below.removeprefix(".")), with_choices(text, kind)
+
+
+def with_choices(message: str, kind: Any) -> str:
+    """What msgspec says, and what may be chosen from if it says that something else was."""
+    plain = _plain(kind, None)
+    if message.startswith("Invalid enum value") and get_origin(plain) is Literal:
+        return f"{message}; one of {', '.join(map(str, get_args(plain)))}"
+    if message.startswith("Invalid value") and get_origin(plain) in (Union, types.UnionType):
+        tags = [member.__struct_config__.tag for member in map(_unannotated, get_args(plain)) if _is_struct(member)]
+        return f"{message}; one of {', '.join(map(str, tags))}"
+    return message
