@@ -130,9 +130,16 @@ class Betimes:
             self._webhooks.configure(settings.webhooks)
 
     async def open(self) -> None:
-        """Open the store, put in force what is configured and declared, and start working."""
+        """Open the store, put in force what is configured and declared, and start working; or leave nothing open."""
         if self._engine is not None:
             return
+        try:
+            await self._open()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _open(self) -> None:
         webhooks = await self._opened_webhooks()
         channels = Channels(self.settings.channels, webhooks=webhooks)
         self._closing.callback(channels.close)
