@@ -80,3 +80,25 @@ def test_only_a_dead_letter_is_retried(tmp_path: Path) -> None:
     assert (refused.code, refused.problem["code"]) == (STATUS["REFUSED"][1], "NOT_RETRYABLE")
     unknown = betimes("effects", "retry", "inbox:nobody:1:0", "--json", folder=tmp_path)
     assert (unknown.code, unknown.problem["code"]) == (STATUS["NOT_FOUND"][1], "NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify",), ("explain", "run:none:1"), ("prune",), ("export", "lake"), ("effects", "list"),
+        ("backtest", "--sweep", "runs.daily_run_budget=1"),
+    ],
+)  # fmt: skip
+def test_what_reads_a_database_does_not_make_one(tmp_path: Path, words: tuple[str, ...]) -> None:
+    refused = betimes(*words, "--db", "sqlite:///coppy.db", "--json", folder=tmp_path)
+    assert (refused.code, refused.problem["code"]) == (STATUS["NOT_FOUND"][1], "NOT_FOUND")
+    assert "coppy.db" in refused.problem["detail"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kind_that_there_is_not_is_not_said_to_be_sound(tmp_path: Path) -> None:
+    _triggered(tmp_path)
+    assert betimes("verify", "--kind", "account", "--json", folder=tmp_path).json["streams"] == 1
+    refused = betimes("verify", "--kind", "acount", "--json", folder=tmp_path)
+    assert (refused.code, refused.problem["errors"][0]["path"]) == (STATUS["INVALID"][1], "kind")
+    assert "account" in refused.problem["errors"][0]["message"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from betimes.core.errors import Invalid
+from betimes.core.errors import Invalid, NotFound
 from betimes.core.instants import Instant
 from betimes.engine.store import Store
 
@@ -28,6 +29,14 @@ def store_at(url: str, clock: Clock | None = None) -> Store:
 
         return MemoryStore(clock or system_clock)
     raise Invalid(f"there is no store for {scheme}://; say sqlite:///betimes.db, postgresql://… or memory://")
+
+
+def demand_there(url: str) -> None:
+    """Refuse a file that does not exist: who only reads would be told about an empty one, made that moment."""
+    scheme, _, rest = url.partition("://")
+    path = rest.removeprefix("/")
+    if scheme == "sqlite" and path and not Path(path).exists():
+        raise NotFound(f"there is no database {path}; say which is meant with --db, or begin one with betimes serve")
 
 
 def _sqlite(path: str, clock: Clock | None) -> Store:

@@ -23,6 +23,7 @@ from betimes.app.configuration import (
     place_of,
     read,
 )
+from betimes.app.places import demand_there
 from betimes.app.serving import shown
 from betimes.cli.wiring import Application, ServeOptions, Target, Told
 from betimes.core.errors import Invalid, NotFound
@@ -35,9 +36,13 @@ if TYPE_CHECKING:
 class Wired:
     """`betimes.cli.wiring.Wiring`, on `Betimes`."""
 
-    def opened(self, target: Target, *, starts: bool = False) -> AbstractAsyncContextManager[Application]:
+    def opened(
+        self, target: Target, *, starts: bool = False, exists: bool = False
+    ) -> AbstractAsyncContextManager[Application]:
         _log_warnings()
         configuration = _configured(target)
+        if exists:
+            demand_there(configuration.db)
         return _application(target, configuration, policy=configuration.policy if starts else None, workers=False)
 
     def serve(self, target: Target, options: ServeOptions, announce: Announce) -> None:

@@ -82,7 +82,7 @@ def backtest(
         return await application.backtest(plan, jobs=jobs, progress=told)
 
     with shares("rehearsing", json=at.json) as told:
-        report = on(at.target, lambda application: work(application, told))
+        report = on(at.target, lambda application: work(application, told), exists=True)
     if html is not None:
         _write(html, report)
     if at.json:

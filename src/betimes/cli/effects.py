@@ -52,7 +52,7 @@ def list_(
         return [_fields(row, await _effects(application, row.id.tenant).view(row)) for row in rows]
 
     columns = ("tenant", "effect_id", "executor", "status", "attempts", "next_attempt_at", "last_error")
-    show(Page(on(at.target, work)), json=at.json, columns=columns, empty="No effects.")
+    show(Page(on(at.target, work, exists=True)), json=at.json, columns=columns, empty="No effects.")
 
 
 def _effects(application: Application, tenant: str) -> Effects:
@@ -73,7 +73,9 @@ def retry(effect_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 â€
     effect_id
         As it is listed.
     """
-    show(on(at.target, lambda application: _effects(application, at.tenant).retry(effect_id)), json=at.json)
+    show(
+        on(at.target, lambda application: _effects(application, at.tenant).retry(effect_id), exists=True), json=at.json
+    )
 
 
 @app.command
@@ -86,6 +88,6 @@ def discard(effect_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 
         As it is listed.
     """
     effect = parse_effect_handle(at.tenant, effect_id)
-    if not on(at.target, lambda application: application.engine.store.discard_effect(effect)):
+    if not on(at.target, lambda application: application.engine.store.discard_effect(effect), exists=True):
         raise NotFound(f"{effect_id} is no dead letter of {at.tenant!r}; see betimes effects list --status dead")
     show({"effect_id": effect_id, "tenant": at.tenant, "status": "discarded"}, json=at.json)

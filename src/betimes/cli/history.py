@@ -8,7 +8,7 @@ from betimes.cli.effects import EVERY_DOMAIN
 from betimes.cli.options import At, Tenant, on
 from betimes.cli.printing import as_json, progress, say, show
 from betimes.cli.wiring import Application, wired
-from betimes.core.errors import STATUS
+from betimes.core.errors import STATUS, Invalid
 from betimes.core.streams import parse_segment_handle
 from betimes.engine.explaining import Explanation
 from betimes.engine.explaining import explain as explained
@@ -35,7 +35,7 @@ def explain(segment_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008
         view = await Ledger(engine, Caller(at.tenant, "cli"), EVERY_DOMAIN).explain(segment_id)
         return view, await explained(engine.store, engine.kinds, stream, version)
 
-    view, why = on(at.target, work)
+    view, why = on(at.target, work, exists=True)
     if at.json:
         print(as_json(view))
         return
@@ -66,9 +66,12 @@ def verify(*, tenant: str | None = None, kind: str | None = None, at: At = At())
 
         async def work(application: Application) -> VerifyReport:
             engine = application.engine
+            if kind is not None and kind not in engine.kinds.names:
+                known = f"one of {', '.join(engine.kinds.names)}"
+                raise Invalid(f"there is no kind {kind!r}", (("kind", known),))
             return await verified(engine.store, engine.kinds, tenant=tenant, kind=kind, progress=tell)
 
-        report = on(at.target, work)
+        report = on(at.target, work, exists=True)
     view = {"sound": report.is_sound, "streams": report.streams, "segments": report.segments}
     _tell(view, report.findings, at)
     return 0 if report.is_sound else STATUS["MALFORMED_ROW"][1]
@@ -98,7 +101,7 @@ def prune(
         return await pruned(application.engine.store, application.engine.kinds, retention, tenant=tenant)
 
     with progress("pruning", json=at.json):
-        report = on(at.target, work)
+        report = on(at.target, work, exists=True)
     view = {"streams": report.streams, "segments": report.segments, "forgotten": report.forgotten}
     _tell(view, report.findings, at)
 
@@ -126,5 +129,5 @@ def export(path: str, /, *, at: At = At()) -> None:  # noqa: B008 — frozen
         async def work(application: Application) -> Any:
             return await wired().export(application, path, lambda report: bar(report.segments))
 
-        report = on(at.target, work)
+        report = on(at.target, work, exists=True)
     show(report, json=at.json)

@@ -47,11 +47,11 @@ class Tenant(At):
     """Whose data is meant."""
 
 
-def on(target: Target, work: Callable[[Application], Awaitable[T]], *, starts: bool = False) -> T:
-    """Do something on the application, opened for it."""
+def on(target: Target, work: Callable[[Application], Awaitable[T]], *, starts: bool = False, exists: bool = False) -> T:
+    """Do something on the application, opened for it; what only makes sense on a database that `exists` says so."""
 
     async def opened() -> T:
-        async with wired().opened(target, starts=starts) as application:
+        async with wired().opened(target, starts=starts, exists=exists) as application:
             return await work(application)
 
     return asyncio.run(opened())

@@ -73,8 +73,13 @@ class Told:
 class Wiring(Protocol):
     """How an application comes to be."""
 
-    def opened(self, target: Target, *, starts: bool = False) -> AbstractAsyncContextManager[Application]:
-        """Open it without workers; `starts` puts the configured policy in force, as starting a process does."""
+    def opened(
+        self, target: Target, *, starts: bool = False, exists: bool = False
+    ) -> AbstractAsyncContextManager[Application]:
+        """Open it without workers; `starts` puts the configured policy in force, as starting a process does.
+
+        With `exists` a database that is not there is refused instead of made.
+        """
 
     def serve(self, target: Target, options: ServeOptions, announce: Callable[[Mapping[str, Any]], None]) -> None:
         """Serve until a signal says to stop."""
