@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_an_explanation_has_the_fields_of_the_api(tmp_path: Path) -> None:
         "correlation_id", "trace", "summary", "caused_by", "effects", "later",
     ]  # fmt: skip
     assert why["verdict"]["outcome"] == "ALLOW"
-    assert why["events"][0]["at"] == why["at"]
+    assert datetime.fromisoformat(why["events"][0]["at"]) == datetime.fromisoformat(why["at"])
 
 
 def test_an_explanation_for_people_speaks_of_runs_as_the_answer_did_and_of_nothing_as_a_dash(tmp_path: Path) -> None:
