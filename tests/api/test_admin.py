@@ -136,6 +136,12 @@ async def test_a_key_that_makes_no_sense_is_refused_with_every_field() -> None:
         bad = await s.client("POST", "/v1/keys", {"name": "", "scopes": ["moon"], "expires_at": "soon", "tenant": "x"})
         assert sorted(error["path"] for error in bad.json["errors"]) == ["expires_at", "name", "scopes[0]", "tenant"]
         assert (await s.client("POST", "/v1/keys", {"name": "x", "scopes": []})).status == 422
+        past = {"name": "x", "scopes": ["runs:read"], "expires_at": "2026-01-05T09:00:00Z"}
+        over = await s.client("POST", "/v1/keys", past)
+        assert (over.status, over.json["errors"]) == (
+            422, [{"path": "expires_at", "message": "must be in the future"}],
+        )  # fmt: skip
+        assert [key["name"] for key in (await s.client("GET", "/v1/keys")).json["items"]] == []
 
 
 async def test_administration_is_for_administrators_of_the_tenant() -> None:

@@ -10,9 +10,9 @@ from cyclopts import App
 from betimes.cli.options import At, Tenant, on
 from betimes.cli.printing import show
 from betimes.cli.wiring import Application
-from betimes.core.errors import NotFound
+from betimes.core.errors import Invalid, NotFound
 from betimes.core.streams import parse_effect_handle
-from betimes.engine.store import EffectQuery, EffectRow, EffectStatus
+from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow, EffectStatus
 from betimes.services.caller import Caller
 from betimes.services.effects import Effects, EffectView
 from betimes.services.pages import Page
@@ -45,7 +45,9 @@ def list_(
     limit
         How many to show, up to 1000.
     """
-    query = EffectQuery(tenant=tenant, status=status, executor=executor, limit=min(max(limit, 1), 1_000))
+    if not 1 <= limit <= PAGE_MAX:
+        raise Invalid(f"a list has 1 to {PAGE_MAX:,} effects", (("limit", f"1 to {PAGE_MAX:,}"),))
+    query = EffectQuery(tenant=tenant, status=status, executor=executor, limit=limit)
 
     async def work(application: Application) -> list[dict[str, Any]]:
         rows = await application.engine.store.effects(query)

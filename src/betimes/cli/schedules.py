@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from cyclopts import App
 
@@ -21,7 +21,7 @@ add_definition_commands(app, "schedule", lambda services: services.schedules)
 @app.command(name="list")
 def list_(
     *,
-    status: str | None = None,
+    status: Literal["active", "paused", "ended", "error"] | None = None,
     limit: int = 50,
     cursor: str | None = None,
     at: Tenant = Tenant(),  # noqa: B008
@@ -65,7 +65,8 @@ def trigger(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B00
 
 @app.command
 def ticks(
-    schedule_id: str, /, *, status: str | None = None, limit: int = 50, cursor: str | None = None,
+    schedule_id: str, /, *, status: Literal["fired", "skipped", "failed"] | None = None, limit: int = 50,
+    cursor: str | None = None,
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:  # fmt: skip
     """What was fired, skipped or failed, newest first.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
@@ -19,7 +19,7 @@ add_definition_commands(app, "sensor", lambda services: services.sensors)
 @app.command(name="list")
 def list_(
     *,
-    status: str | None = None,
+    status: Literal["active", "paused", "error"] | None = None,
     limit: int = 50,
     cursor: str | None = None,
     at: Tenant = Tenant(),  # noqa: B008

@@ -198,6 +198,8 @@ class Tenants(Service):
                 tenant_stream(self.caller.tenant), command, key=key, collection="keys", request=request
             )
         except Refused as refused:
+            if refused.reason == "EXPIRED":
+                raise Invalid(str(refused), (("expires_at", "must be in the future"),)) from None
             known = {"NOT_FOUND": NotFound, "VERSION_MISMATCH": VersionMismatch, "POLICY_INVALID": Invalid}
             if refused.reason not in known:
                 raise

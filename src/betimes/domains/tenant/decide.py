@@ -138,6 +138,9 @@ def _create_key(tenant: TenantState, command: CreateKey, now: Instant) -> Decisi
         return Refusal("ALREADY_EXISTS", f"there is a key {command.key_id!r} already")
     if len(tenant.keys) >= KEYS_MAX:
         return Refusal("TOO_MANY_KEYS", f"a tenant has at most {KEYS_MAX} keys, revoked ones too")
+    if command.expires_at is not None and command.expires_at <= now:
+        ended, since = render(command.expires_at), render(now)
+        return Refusal("EXPIRED", f"a key that ended at {ended} would never be alive; it is {since} now")
     created = KeyCreated(command.key_id, command.name, command.scopes, command.secret_digest, command.expires_at, now)
     return Decision((created,))
 
