@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, TypeGuard, TypeVar
 
 import msgspec
 
-from betimes.core.checking import Problem, problems
-from betimes.core.errors import Invalid
+from betimes.core.checking import Problem, problems, refusal
 from betimes.domains.names import Id
 from betimes.domains.notifications.model import Priority
 from betimes.services.moments import Moment
@@ -85,8 +84,7 @@ def _asked(body: Any, kind: type[Request], tenant: str) -> Request:
         named = {path for path, _ in found}
         found += [problem for problem in _further(body, tenant) if problem[0] not in named]
     if request is None or found:
-        listed = "; ".join(f"{path or 'the body'}: {message}" for path, message in found)
-        raise Invalid(f"{len(found)} field(s) wrong: {listed}", tuple(found))
+        raise refusal("field", found)
     return request
 
 
