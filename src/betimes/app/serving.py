@@ -50,8 +50,9 @@ def run(serving: Serving, announce: Announce) -> None:
         runner.run(served(serving, announce))
 
 
-async def served(serving: Serving, announce: Announce) -> None:
-    stopping = asyncio.Event()
+async def served(serving: Serving, announce: Announce, stopping: asyncio.Event | None = None) -> None:
+    """The same inside a loop; `stopping` ends it like a signal."""
+    stopping = stopping or asyncio.Event()
     with signals(stopping, lambda: reloaded(serving)):
         listener = listening(serving.configuration) if serving.role != "worker" else None
         try:

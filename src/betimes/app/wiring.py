@@ -25,7 +25,7 @@ from betimes.app.configuration import (
 )
 from betimes.app.places import demand_there
 from betimes.app.serving import shown
-from betimes.cli.wiring import Application, ServeOptions, Target, Told
+from betimes.cli.wiring import Application, ServeOptions, Target, Told, TownOptions
 from betimes.core.errors import Invalid, NotFound
 from betimes.testing.clock import VirtualClock
 
@@ -81,6 +81,12 @@ class Wired:
 
         _log_warnings()
         return story()
+
+    def town(self, options: TownOptions) -> AsyncIterator[Told]:
+        from betimes.app.town import life
+
+        _log_warnings()
+        return life(options)
 
 
 def _configured(target: Target, over: Mapping[str, Any] | None = None) -> Configuration:

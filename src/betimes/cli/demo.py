@@ -5,49 +5,81 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
 
-from betimes.cli.wiring import Told, wired
+from betimes.cli.wiring import Told, TownOptions, wired
+from betimes.core.errors import Invalid
 
 COLOURS = {
     "ALLOW": "green", "NOW": "green", "fired": "green", "triggered": "green",
     "DEFER": "yellow", "LATER": "yellow", "SKIP": "red", "NEVER": "red", "game over": "red",
 }  # fmt: skip
 ENDING = """\
-Three weeks in a few seconds. Now with your own data, durable:
+Nothing of it is left. Now with your own data, durable:
 
   {command} serve --dev      # the HTTP API on http://127.0.0.1:8080, with its description at /docs
+  {command} backtest --help  # what another policy would have done
   {command} --help           # everything else
 """
 
 
-def demo(*, json: Annotated[bool, Parameter(negative=())] = False) -> None:
-    """Show in a few seconds what betimes does, in virtual time and in memory; nothing is left behind.
+def demo(
+    *,
+    people: int = 300,
+    days: int = 3,
+    seconds: float = 45,
+    port: int = 8080,
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Show what betimes does: a story of its domains in a few seconds, then a town at work, with the API over it.
+
+    Both are in virtual time. The town is on SQLite in a temporary folder and ends by itself, or on Ctrl-C; nothing is
+    left behind.
 
     Parameters
     ----------
+    people
+        How many live in the town.
+    days
+        How many of its days are told.
+    seconds
+        The real time they take; 0 leaves the town out.
+    port
+        Where its API listens, on this machine only; 0 takes any free one.
     json
         Tell it in JSON, one line for each thing that happens.
     """
-    asyncio.run(_told_in_json() if json else _told())
+    if people < 1 or days < 1 or seconds < 0:
+        raise Invalid("a town needs at least one person and one day, and no less than 0 seconds")
+    options = TownOptions(people=people, days=days, seconds=seconds, port=port)
+    asyncio.run(_told_in_json(options) if json else _told(options))
 
 
-async def _told_in_json() -> None:
+async def _everything(options: TownOptions) -> AsyncIterator[Told]:
     async for told in wired().demo():
-        print(msgspec.json.encode(told).decode())
+        yield told
+    if options.seconds:
+        async for told in wired().town(options):
+            yield told
 
 
-async def _told() -> None:
+async def _told_in_json(options: TownOptions) -> None:
+    async for told in _everything(options):
+        print(msgspec.json.encode(told).decode(), flush=True)
+
+
+async def _told(options: TownOptions) -> None:
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=True)
     scene = ""
-    async for told in wired().demo():
+    async for told in _everything(options):
         if told.scene != scene:
             scene = told.scene
             console.print(Text(f"\n{scene}", style="bold"))

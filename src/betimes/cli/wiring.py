@@ -70,6 +70,16 @@ class Told:
     why: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class TownOptions:
+    """How large the demo's town is, and how long it lives."""
+
+    people: int = 300
+    days: int = 3
+    seconds: float = 45.0
+    port: int = 8080
+
+
 class Wiring(Protocol):
     """How an application comes to be."""
 
@@ -95,6 +105,9 @@ class Wiring(Protocol):
 
     def demo(self) -> AsyncIterator[Told]:
         """A story about everything, in virtual time."""
+
+    def town(self, options: TownOptions) -> AsyncIterator[Told]:
+        """A small world at work, with the API over it."""
 
 
 _wired: list[Wiring] = []

@@ -1,0 +1,276 @@
+"""A town: a few hundred people and their assistant, on SQLite, days in seconds, with the HTTP API over it.
+
+Everything that happens goes through the services, as it would from outside: people chat, read, neglect things and sleep
+in several zones; signals arrive for their assistants, mail comes in twice, prices move. The virtual clock goes on in
+steps of ten minutes, a little real time apart, so that whoever calls the API meanwhile sees the town at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager, suppress
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from betimes.app.betimes import Betimes
+from betimes.app.configuration import Configuration, ServerSettings
+from betimes.app.serving import Serving, demand_server, served
+from betimes.cli.wiring import Told, TownOptions
+from betimes.core.errors import BetimesError, Invalid, MissingExtra
+from betimes.core.instants import render
+from betimes.core.segments import Segment
+from betimes.domains.automation.sensor_model import Message
+from betimes.domains.catalogue import DOMAIN_OF
+from betimes.engine.replay import verify
+from betimes.engine.store import PAGE_MAX, LedgerQuery
+from betimes.services.outcomes import Outcome, outcomes_of
+from betimes.services.schedules import schedule_request
+from betimes.services.sensors import sensor_request
+from betimes.testing.clock import VirtualClock
+
+START = "2026-03-27T06:00:00Z"
+NEGLECTED_SINCE = "2026-03-26T06:00:00Z"
+STEP_S = 600
+STEPS_A_DAY = 86_400 // STEP_S
+STEPS_A_LINE = 6
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Sydney", "America/Sao_Paulo", "UTC")
+POLICY: dict[str, Any] = {
+    "notifications": {"event_types": {"UPDATE": {"digest": True}}},
+    "runs": {"daily_run_budget": 8, "registry": {
+        "SIGNAL_ARRIVED": {"handler": {"kind": "python", "name": "think"}},
+        "TIME_RITUAL_DAILY_BRIEF": {"handler": {"kind": "python", "name": "think"}},
+    }},
+    "hooks": [{"on": ["SCORE_THRESHOLD"], "target": {
+        "kind": "notification", "event_type": "REMINDER", "title": "It misses you", "message": "Say hello",
+        "source": "scores", "channels": ["in_app"],
+    }}],
+}  # fmt: skip
+NEWS = (
+    ("MESSAGE", "HIGH", "{} replied", "See you at nine?"),
+    ("UPDATE", "MEDIUM", "Numbers of {}", "Usage is up by {} percent"),
+    ("ALERT", "HIGH", "{} is late", "Departure moved by {} minutes"),
+    ("PROMO", "LOW", "An offer for {}", "Only today, {} percent off"),
+    ("SECURITY", None, "New login by {}", "Somebody signed in from place {}"),
+)
+NAMES = ("Ana", "Tom", "Mei", "Ravi", "Lena", "Kofi")
+
+
+class Town:
+    """What goes on in it."""
+
+    def __init__(self, bt: Betimes, people: int) -> None:
+        self._bt = bt
+        self._people = people
+        self._random = Random(7)
+        self._count = 0
+        self._seen = 0
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    def declare(self) -> None:
+        """What the assistant itself does, and where prices come from."""
+        self._bt.handler("think")(_think)
+        self._bt.source("price")(lambda ticker: Decimal(self._random.randrange(115, 140)))
+
+    async def settle(self) -> None:
+        """People move in: where they live and when they sleep, what they wish for, what they care for."""
+        bt = self._bt
+        for number in range(self._people):
+            person = f"p{number}"
+            await bt.notifications.set_preferences(
+                person,
+                {
+                    "timezone": ZONES[number % len(ZONES)], "quiet_hours": [{"start": "22:00", "end": "07:00"}],
+                    "addresses": {"push": f"device-{number}"},
+                },
+            )  # fmt: skip
+            if number % 5 == 0:
+                since = {"created_at": NEGLECTED_SINCE, "last_interaction_at": NEGLECTED_SINCE}
+                await bt.scores.create({"user_id": person, "score": 50, **since})
+            if number % 10 == 0:
+                await bt.intents.create(
+                    {
+                        "intent_id": f"nvda-{number}", "user_id": person, "trigger_type": "price",
+                        "condition": {"ticker": "NVDA", "operator": "<", "value": 120},
+                        "schedule": {"check_interval_minutes": 180}, "action_type": "notify",
+                        "action_context": "NVDA is under 120.",
+                    }
+                )  # fmt: skip
+        for place, zone in enumerate(ZONES):
+            target = {"kind": "trigger", "trigger_type": "TIME_RITUAL_DAILY_BRIEF", "account_id": f"p{place}"}
+            body = {"schedule_id": f"brief-{place}", "cron": "30 7 * * *", "timezone": zone, "target": target}
+            await bt.schedules.put(f"brief-{place}", schedule_request(body))
+        target = {"kind": "trigger", "trigger_type": "SIGNAL_ARRIVED", "account_id": "p1"}
+        await bt.sensors.put("mail", sensor_request({"sensor_id": "mail", "sensor_type": "push", "target": target}))
+
+    async def ten_minutes(self) -> None:
+        """What people and signals do; then time goes on."""
+        happening: list[Awaitable[Any]] = [self._news() for _ in range(max(1, self._people // 25))]
+        happening += [self._signal() for _ in range(max(1, self._people // 60))]
+        happening += [self._visit() for _ in range(max(1, self._people // 100))]
+        happening.append(self._bt.sensors.message("mail", Message(f"m{self._random.randrange(self._count + 5)}")))
+        for ended in await asyncio.gather(*happening, return_exceptions=True):
+            if isinstance(ended, BaseException) and not isinstance(ended, BetimesError):
+                raise ended
+        await self._bt.advance(by_s=STEP_S)
+
+    def _someone(self) -> str:
+        return f"p{int(self._random.random() ** 2 * self._people)}"
+
+    async def _news(self) -> None:
+        self._count += 1
+        kind, hint, title, message = self._random.choices(NEWS, (8, 6, 3, 4, 0.3))[0]
+        await self._bt.notifications.send(
+            {
+                "event_id": f"news-{self._count}", "user_id": self._someone(), "event_type": kind, "source": "town",
+                "title": title.format(self._random.choice(NAMES)), "channels": ["push", "in_app"],
+                "message": message.format(self._random.randrange(2, 60)), **({"priority_hint": hint} if hint else {}),
+            },
+            trace=False,
+        )  # fmt: skip
+
+    async def _signal(self) -> None:
+        self._count += 1
+        await self._bt.runs.trigger(
+            {
+                "account_id": self._someone(), "trigger_type": "SIGNAL_ARRIVED",
+                "idempotency_key": f"signal-{self._count - self._random.randrange(2)}",
+            }
+        )  # fmt: skip
+
+    async def _visit(self) -> None:
+        person = int(self._random.random() * self._people) // 5 * 5
+        await self._bt.scores.interact(f"p{person}", {"type": "text"})
+
+    async def decided(self) -> list[tuple[Segment, Outcome]]:
+        """What was decided since it was last asked, counted."""
+        engine, found = self._bt.engine, []
+        while page := await engine.store.ledger(LedgerQuery(after=self._seen, limit=PAGE_MAX)):
+            self._seen = page[-1].seq
+            found += [(one, outcome) for one in page for outcome in outcomes_of(engine.kinds, one)]
+        self.counts.update((DOMAIN_OF[segment.stream.kind], outcome.outcome) for segment, outcome in found)
+        return found
+
+
+async def _think(payload: Any) -> dict[str, Any]:
+    """The expensive part."""
+    return {"thought": True}
+
+
+async def life(options: TownOptions) -> AsyncIterator[Told]:
+    """The town from the first morning on, told as it happens, until its days or its seconds are over or Ctrl-C."""
+    with tempfile.TemporaryDirectory(prefix="betimes-demo-") as folder:
+        clock = VirtualClock(START)
+        url = f"sqlite:///{Path(folder) / 'town.db'}"
+        bt = Betimes(url, clock=clock, policy=POLICY, report=lambda report: None)
+        town = Town(bt, options.people)
+        town.declare()
+        stopping = asyncio.Event()
+        async with _opened(bt, options.port, stopping) as address:
+            await town.settle()
+            await town.decided()
+            town.counts.clear()
+            scene = f"A town of {options.people} people in {len(ZONES)} zones, {options.days} days on one SQLite file"
+            yield Told(scene=scene, what=address)
+            async for told in _days(town, clock, options, stopping, scene):
+                yield told
+            async for told in _afterwards(bt, town):
+                yield told
+
+
+@asynccontextmanager
+async def _opened(bt: Betimes, port: int, stopping: asyncio.Event) -> AsyncIterator[str]:
+    """The application, with the API over it if what that needs is installed and a port is free."""
+    try:
+        demand_server()
+    except MissingExtra as missing:
+        async with bt:
+            yield f"no API: {missing}"
+        return
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def announce(said: Any) -> None:
+        if not ready.done():
+            ready.set_result(said["url"])
+
+    configuration = Configuration(server=ServerSettings(port=port, dev=True))
+    serving = asyncio.create_task(served(Serving(bt, configuration), announce, stopping))
+    try:
+        address = await _first(ready, serving)
+        yield f"its API is at {address}, described at {address}/docs; Ctrl-C ends it"
+    finally:
+        stopping.set()
+        await serving
+
+
+async def _first(ready: asyncio.Future[str], serving: asyncio.Task[None]) -> str:
+    """The address, or whatever kept it from being served."""
+    serving.add_done_callback(lambda task: None if ready.done() else ready.cancel())
+    with suppress(asyncio.CancelledError):
+        return await ready
+    await serving
+    raise Invalid("the town's API ended before it began")
+
+
+async def _days(
+    town: Town, clock: VirtualClock, options: TownOptions, stopping: asyncio.Event, scene: str
+) -> AsyncIterator[Told]:
+    loop = asyncio.get_running_loop()
+    steps = options.days * STEPS_A_DAY
+    started_s = loop.time()
+    fresh: list[tuple[Segment, Outcome]] = []
+    for step in range(1, steps + 1):
+        if stopping.is_set() or loop.time() > started_s + options.seconds:
+            return
+        await town.ten_minutes()
+        fresh += await town.decided()
+        if step % STEPS_A_LINE == 0:
+            yield Told(scene=scene, at=render(clock()), what=_summary(fresh))
+            for segment, outcome in _remarkable(fresh):
+                yield _told(scene, segment, outcome)
+            fresh = []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, started_s + options.seconds * step / steps - loop.time())):
+                await stopping.wait()
+
+
+def _summary(fresh: list[tuple[Segment, Outcome]]) -> str:
+    counts = Counter((DOMAIN_OF[segment.stream.kind], outcome.outcome) for segment, outcome in fresh)
+    domains = sorted({domain for domain, _ in counts})
+    return " · ".join(f"{domain} {_listed(counts, domain, ' ')}" for domain in domains)
+
+
+def _listed(counts: Counter[tuple[str, str]], domain: str, between: str) -> str:
+    return between.join(f"{count:,} {name}" for (of, name), count in sorted(counts.items()) if of == domain)
+
+
+def _remarkable(fresh: list[tuple[Segment, Outcome]]) -> list[tuple[Segment, Outcome]]:
+    """One of each of the rarest answers."""
+    counts = Counter((segment.stream.kind, outcome.outcome, outcome.reasons) for segment, outcome in fresh)
+    rare = sorted(fresh, key=lambda one: counts[one[0].stream.kind, one[1].outcome, one[1].reasons])
+    first = {(segment.stream.kind, outcome.outcome): (segment, outcome) for segment, outcome in reversed(rare)}
+    return sorted(list(first.values())[-3:], key=lambda one: one[0].seq)
+
+
+def _told(scene: str, segment: Segment, outcome: Outcome) -> Told:
+    what = f"{segment.stream.kind} {segment.stream.id}"
+    return Told(
+        scene=scene, at=render(segment.at), what=what, answer=outcome.outcome, reasons=outcome.reasons,
+        why=outcome.explanation,
+    )  # fmt: skip
+
+
+async def _afterwards(bt: Betimes, town: Town) -> AsyncIterator[Told]:
+    """What it came to, and that the ledger alone gives all of it again."""
+    scene = "What the town's days came to"
+    for domain in sorted({domain for domain, _ in town.counts}):
+        yield Told(scene=scene, what=domain, answer=_listed(town.counts, domain, ", "))
+    report = await verify(bt.engine.store, bt.engine.kinds)
+    yield Told(
+        scene=scene, what=f"{report.segments:,} segments of {report.streams:,} streams replayed",
+        answer="the same, byte for byte" if report.is_sound else "NOT the same",
+    )  # fmt: skip

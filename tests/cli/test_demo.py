@@ -1,0 +1,93 @@
+"""The town of the demo: it lives, answers over HTTP meanwhile, and ends by itself or when it is told to."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.cli.running import environment
+
+ROOT = Path(__file__).parent.parent.parent
+SMALL = ("--people", "20", "--days", "1", "--port", "0")
+
+
+def test_somebody_calls_the_api_of_the_town_and_ends_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "betimes", "demo", "--json", "--seconds", "60", *SMALL]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = (msgspec.json.decode(line) for line in process.stdout)
+        address = next(line["what"] for line in told if "its API is at" in line["what"])
+        url = address.split("its API is at ")[1].split(",")[0]
+        body = {"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-991"}
+        try:
+            assert _posted(f"{url}/v1/triggers", body)["result"] == "ALLOW"
+        finally:
+            process.send_signal(signal.SIGINT)
+        rest = list(told)
+    assert process.returncode == 0
+    assert rest[-1]["answer"] == "the same, byte for byte"
+    assert list(tmp_path.iterdir()) == []
+
+
+def _posted(url: str, body: dict[str, Any]) -> Any:
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, msgspec.json.encode(body), headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return msgspec.json.decode(answer.read())
+
+
+def test_all_five_domains_are_at_work(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "betimes", "demo", "--json", "--seconds", "8", *SMALL]
+    ended = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
+    told = [msgspec.json.decode(line) for line in ended.stdout.splitlines()]
+    summary = {line["what"] for line in told if line["scene"] == "What the town's days came to"}
+    assert {"automation", "intents", "notifications", "runs", "scores"} <= summary
+    days = [line for line in told if line["scene"].startswith("A town of 20 people")]
+    assert len([line for line in days if line["reasons"]]) > 5
+
+
+@pytest.mark.crash
+def test_make_run_in_a_terminal_goes_to_its_end(tmp_path: Path) -> None:
+    if not (ROOT / ".venv" / "bin" / "betimes").exists():
+        pytest.skip("there is no .venv beside the tests; `make test` makes one")
+    arguments = " ".join(("--seconds", "4", *SMALL))
+    status, shown = _in_terminal(["make", "--no-print-directory", "run", f"ARGS={arguments}"])
+    assert status == 0
+    assert "its API is at http://127.0.0.1:" in shown
+    assert "the same, byte for byte" in shown
+    assert "serve --dev" in shown
+    assert "\x1b[" in shown  # in colours
+
+
+def _in_terminal(command: list[str]) -> tuple[int, str]:
+    """Run a command with a terminal for its output, to its end."""
+    ours, theirs = pty.openpty()
+    variables: Any = {**environment(), "TERM": "xterm-256color"}
+    process = subprocess.Popen(command, cwd=ROOT, env=variables, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := _read(ours):
+            shown += chunk
+        return process.wait(60), shown.decode()
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def _read(terminal: int) -> bytes:
+    """What a terminal shows next; on Linux its end is an error."""
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:
+        return b""
