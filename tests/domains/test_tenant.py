@@ -80,6 +80,19 @@ def test_keys_are_bounded_and_their_ids_used_once() -> None:
     scenario.when(key("acme~more")).then_refused("TOO_MANY_KEYS")
 
 
+def test_a_key_that_ended_makes_room_for_another() -> None:
+    scenario = tenant()
+    for number in range(KEYS_MAX):
+        scenario.when(key(f"acme~{number}"))
+    scenario.when(RevokeKey("acme~7")).when(RevokeKey("acme~3"))
+    scenario.when(key("acme~more"))
+    state = scenario.state
+    assert state
+    assert len(state.keys) == KEYS_MAX
+    assert {"acme~more"} <= state.keys.keys()
+    assert len({"acme~3", "acme~7"} & state.keys.keys()) == 1
+
+
 def test_both_webhook_secrets_are_kept_while_one_ends() -> None:
     scenario = tenant().when(RotateWebhookSecret("whsec_a", 0)).when(RotateWebhookSecret("whsec_b", 60))
     state = scenario.state

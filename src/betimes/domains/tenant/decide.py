@@ -30,6 +30,7 @@ from betimes.domains.tenant.model import (
     CreateKey,
     Events,
     KeyCreated,
+    KeyForgotten,
     KeyRevoked,
     KeyRotated,
     PolicySet,
@@ -136,13 +137,22 @@ def _visited(view: View[TenantState], tenant: TenantState, ended: Settled) -> De
 def _create_key(tenant: TenantState, command: CreateKey, now: Instant) -> Decision | Refusal:
     if command.key_id in tenant.keys:
         return Refusal("ALREADY_EXISTS", f"there is a key {command.key_id!r} already")
-    if len(tenant.keys) >= KEYS_MAX:
-        return Refusal("TOO_MANY_KEYS", f"a tenant has at most {KEYS_MAX} keys, revoked ones too")
+    ended = min(((at, key_id) for key_id, key in tenant.keys.items() if (at := _ended_at(key, now))), default=None)
+    if len(tenant.keys) >= KEYS_MAX and ended is None:
+        return Refusal("TOO_MANY_KEYS", f"a tenant has at most {KEYS_MAX} keys that live; revoke one first")
     if command.expires_at is not None and command.expires_at <= now:
-        ended, since = render(command.expires_at), render(now)
-        return Refusal("EXPIRED", f"a key that ended at {ended} would never be alive; it is {since} now")
+        end, since = render(command.expires_at), render(now)
+        return Refusal("EXPIRED", f"a key that ended at {end} would never be alive; it is {since} now")
     created = KeyCreated(command.key_id, command.name, command.scopes, command.secret_digest, command.expires_at, now)
+    if ended and len(tenant.keys) >= KEYS_MAX:
+        return Decision((KeyForgotten(ended[1]), created))
     return Decision((created,))
+
+
+def _ended_at(key: ApiKey, now: Instant) -> Instant | None:
+    """Since when a key lets nobody in any more."""
+    ends = [at for at in (key.revoked_at, key.expires_at) if at is not None and at <= now]
+    return min(ends, default=None)
 
 
 def _rotate_key(tenant: TenantState, command: RotateKey, now: Instant) -> Decision | Refusal:
@@ -172,6 +182,8 @@ def fold(state: TenantState | None, event: Events) -> TenantState:
             return replace(tenant, visits=visits)
         case KeyCreated(key_id, name, scopes, digest, expires_at, at):
             return _with_key(tenant, key_id, ApiKey(name, scopes, digest, at, expires_at))
+        case KeyForgotten(key_id):
+            return replace(tenant, keys={name: key for name, key in tenant.keys.items() if name != key_id})
         case KeyRotated(key_id, digest, previous_expires_at):
             key = tenant.keys[key_id]
             rotated = replace(

@@ -16,6 +16,7 @@ from betimes.core.streams import StreamId
 DEPLOYMENT = StreamId("*", "tenant", "*")
 """Where the deployment's own policy is in force."""
 KEYS_MAX = 200
+"""Keys of a tenant; past it, those that ended longest ago make room."""
 RECONSIDER = "reconsider"
 """The executor that goes through the streams of a tenant after its policy has changed."""
 
@@ -93,6 +94,12 @@ class KeyCreated(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
+class KeyForgotten(msgspec.Struct, frozen=True, tag=True):
+    """A key that had ended made room for another; its history stays in the ledger."""
+
+    key_id: str
+
+
 class KeyRotated(msgspec.Struct, frozen=True, tag=True):
     key_id: str
     secret_digest: str
@@ -133,4 +140,6 @@ class TenantState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 Commands: TypeAlias = SetPolicy | CreateKey | RotateKey | RevokeKey | RotateWebhookSecret
-Events: TypeAlias = PolicySet | StreamsVisited | KeyCreated | KeyRotated | KeyRevoked | WebhookSecretRotated
+Events: TypeAlias = (
+    PolicySet | StreamsVisited | KeyCreated | KeyForgotten | KeyRotated | KeyRevoked | WebhookSecretRotated
+)
