@@ -17,7 +17,7 @@ from betimes.testing.conformance.samples import needed
 
 SAFETY_S = 60.0
 """No check takes this long; one that hangs fails instead."""
-_ROUNDS = 25
+_ROUNDS = 200
 _Result = TypeVar("_Result")
 
 
