@@ -136,7 +136,7 @@ async def _wish(bt: Betimes, prices: dict[str, Decimal]) -> AsyncIterator[Told]:
         cooling = f" It cools down for {intent.cooldown_remaining_hours} h." if intent.in_cooldown else ""
         yield Told(
             scene=scene, at=_now(bt), what=f"NVDA at {price}", answer=intent.last_status or "not looked at",
-            why=f"It has fired {intent.execution_count} times.{cooling}",
+            why=f"Fires so far: {intent.execution_count}.{cooling}",
         )  # fmt: skip
     await bt.intents.disable("nvda-130")
 
