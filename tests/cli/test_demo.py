@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -53,6 +54,16 @@ def test_all_five_domains_are_at_work(tmp_path: Path) -> None:
     assert {"automation", "intents", "notifications", "runs", "scores"} <= summary
     days = [line for line in told if line["scene"].startswith("A town of 20 people")]
     assert len([line for line in days if line["reasons"]]) > 5
+
+
+def test_a_port_that_is_taken_does_not_stop_the_town(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        words = ("--seconds", "0.1", "--people", "2", "--days", "1", "--port", port)
+        command = [sys.executable, "-m", "betimes", "demo", "--json", *words]
+        ended = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
+    address = next(line for line in ended.stdout.splitlines() if "its API is at" in line)
+    assert f":{port}," not in address
 
 
 @pytest.mark.crash

@@ -19,7 +19,7 @@ from typing import Any
 
 from betimes.app.betimes import Betimes
 from betimes.app.configuration import Configuration, ServerSettings
-from betimes.app.serving import Serving, demand_server, served
+from betimes.app.serving import Serving, demand_server, listening, served
 from betimes.cli.wiring import Told, TownOptions
 from betimes.core.errors import BetimesError, Invalid, MissingExtra
 from betimes.core.instants import render
@@ -184,7 +184,7 @@ async def life(options: TownOptions) -> AsyncIterator[Told]:
 
 @asynccontextmanager
 async def _opened(bt: Betimes, port: int, stopping: asyncio.Event) -> AsyncIterator[str]:
-    """The application, with the API over it if what that needs is installed and a port is free."""
+    """The application, with the API over it if what that needs is installed; on any port if this one is taken."""
     try:
         demand_server()
     except MissingExtra as missing:
@@ -197,7 +197,7 @@ async def _opened(bt: Betimes, port: int, stopping: asyncio.Event) -> AsyncItera
         if not ready.done():
             ready.set_result(said["url"])
 
-    configuration = Configuration(server=ServerSettings(port=port, dev=True))
+    configuration = _configured(port)
     serving = asyncio.create_task(served(Serving(bt, configuration), announce, stopping))
     try:
         address = await _first(ready, serving)
@@ -205,6 +205,15 @@ async def _opened(bt: Betimes, port: int, stopping: asyncio.Event) -> AsyncItera
     finally:
         stopping.set()
         await serving
+
+
+def _configured(port: int) -> Configuration:
+    wanted = Configuration(server=ServerSettings(port=port, dev=True))
+    try:
+        listening(wanted).close()
+    except Invalid:
+        return Configuration(server=ServerSettings(port=0, dev=True))
+    return wanted
 
 
 async def _first(ready: asyncio.Future[str], serving: asyncio.Task[None]) -> str:

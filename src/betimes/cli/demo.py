@@ -50,7 +50,7 @@ def demo(
     seconds
         The real time they take; 0 leaves the town out.
     port
-        Where its API listens, on this machine only; 0 takes any free one.
+        Where its API listens, on this machine only; any free port if this one is taken, or 0.
     json
         Tell it in JSON, one line for each thing that happens.
     """
