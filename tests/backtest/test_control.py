@@ -59,7 +59,7 @@ async def test_a_window_begins_with_the_streams_as_they_were(seed: int) -> None:
     assert late.candidates[0].flip_count == 0
 
 
-async def test_alarms_that_rang_late_are_reproduced_all_the_same(tmp_path: Path) -> None:
+async def test_alarms_that_rang_late_are_reproduced_all_the_same() -> None:
     """A deployment driven by a cron that ticks every few minutes rings every alarm late."""
     async with recorded(TRAFFIC["notifications"], TRAFFIC["automation"], steps=5) as live:
         bt, clock = live.bt, live.clock
@@ -73,9 +73,8 @@ async def test_alarms_that_rang_late_are_reproduced_all_the_same(tmp_path: Path)
     assert report.candidates[0].flip_count == 0
 
 
-@pytest.mark.parametrize("url", ["sqlite:///{}/betimes.db"])
-async def test_a_recording_on_disk(url: str, tmp_path: Path) -> None:
-    async with recorded(*TRAFFIC.values(), url=url.format(tmp_path), steps=40) as live:
+async def test_a_recording_on_disk(tmp_path: Path) -> None:
+    async with recorded(*TRAFFIC.values(), url=f"sqlite:///{tmp_path}/betimes.db", steps=40) as live:
         report = await live.bt.backtest(SAME)
     assert report.control.reproduced
     assert report.control.identical == report.control.segments

@@ -113,7 +113,7 @@ async def test_processes_say_what_one_process_says(tmp_path: Path) -> None:
         two = await live.bt.backtest(plan, jobs=2, progress=told.append)
     assert _bytes(one) == _bytes(two)
     assert one.control.reproduced
-    assert told == sorted(told) or max(told) <= 1.0
+    assert 0 < max(told) <= 1
 
 
 @pytest.mark.crash

@@ -21,7 +21,7 @@ from betimes.backtest.lockstep import PartResult
 from betimes.backtest.plan import Plan
 from betimes.backtest.reading import last_seq
 from betimes.backtest.report import BacktestReport, reported
-from betimes.backtest.running import rehearsed
+from betimes.backtest.running import Progress, rehearsed
 from betimes.core.errors import BetimesError, Fault, Refused
 from betimes.domains.catalogue import DOMAINS
 from betimes.engine.settings import EngineSettings
@@ -35,7 +35,6 @@ LINE_MAX = 256 * 1024 * 1024
 """Bytes of one result."""
 WHOLE_AGAIN_MAX = 100
 """How often tenants may be found to hang together after all."""
-Progress = Callable[[float], None]
 
 
 class Task(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ control.py    whether the recorded policy, rehearsed, decides what the ledger sa
 calls.py      how calls end in a world where they may not have been made
 tally.py      what is counted, and how two worlds' answers are compared
 report.py     the answer, for people and programs
-running.py    one backtest from beginning to end
+running.py    one part of a backtest, or all of it, from beginning to end
 
 asking.py     from what somebody asks to a checked plan
 telling.py    a report in words

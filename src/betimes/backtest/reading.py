@@ -28,25 +28,21 @@ _RECONSIDER = '{"type":"Reconsider"'
 async def pages(store: Store, tenant: str | None, until_at: Instant | None = None) -> AsyncIterator[list[Segment]]:
     """All segments, or a tenant's and the deployment's, in commit order; what was asked about them is left out."""
     if tenant is None:
-        async for page in _pages(store, None):
-            yield [segment for segment in page if _is_traffic(segment, until_at)]
+        async for page in _pages(store, None, until_at):
+            yield [segment for segment in page if segment.stream.kind != BACKTESTS]
         return
-    ours = [segment async for page in _pages(store, DEPLOYMENT.tenant) for segment in page]
-    async for page in _pages(store, tenant):
+    ours = [segment async for page in _pages(store, DEPLOYMENT.tenant, until_at) for segment in page]
+    async for page in _pages(store, tenant, until_at):
         last = page[-1].seq
         together = [segment for segment in ours if segment.seq <= last]
         ours = ours[len(together) :]
         merged = sorted([*page, *together], key=lambda segment: segment.seq)
-        yield [segment for segment in merged if _is_traffic(segment, until_at)]
+        yield [segment for segment in merged if segment.stream.kind != BACKTESTS]
 
 
-def _is_traffic(segment: Segment, until_at: Instant | None) -> bool:
-    return segment.stream.kind != BACKTESTS and (until_at is None or segment.at < until_at)
-
-
-async def _pages(store: Store, tenant: str | None) -> AsyncIterator[list[Segment]]:
+async def _pages(store: Store, tenant: str | None, until_at: Instant | None) -> AsyncIterator[list[Segment]]:
     after = 0
-    while page := await store.ledger(LedgerQuery(after=after, tenant=tenant, limit=PAGE_MAX)):
+    while page := await store.ledger(LedgerQuery(after=after, tenant=tenant, until_at=until_at, limit=PAGE_MAX)):
         yield page
         after = page[-1].seq
 

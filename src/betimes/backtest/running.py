@@ -1,4 +1,4 @@
-"""One backtest from beginning to end."""
+"""One part of a backtest, or all of it, from beginning to end."""
 
 from __future__ import annotations
 
@@ -9,25 +9,13 @@ from betimes.backtest.links import Lookout
 from betimes.backtest.lockstep import Lockstep, PartResult
 from betimes.backtest.plan import Plan
 from betimes.backtest.reading import last_seq, pages
-from betimes.backtest.report import BacktestReport, reported
 from betimes.core.policies import PolicyBook
-from betimes.domains.catalogue import DOMAINS
 from betimes.engine.kinds import Kinds
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store
 
 Progress = Callable[[float], None]
 """Told what share of the ledger has been gone through."""
-
-
-async def backtest(
-    store: Store, kinds: Kinds, book: PolicyBook, settings: EngineSettings, plan: Plan, *,
-    progress: Progress = lambda share: None,
-) -> BacktestReport:  # fmt: skip
-    """Rehearse everything in this process."""
-    plan.check(book, tuple(DOMAINS))
-    part = await rehearsed(store, kinds, book, settings, plan, progress=progress)
-    return reported(plan, [part], kinds)
 
 
 async def rehearsed(
