@@ -1,9 +1,9 @@
 """Backtests: a month of recorded traffic under two other policies, next to how fast it was recorded in the same run.
 
-The month is recorded through the engine with full durability: notifications to people in several zones and triggers for
-accounts, some of them repeated, in rounds of ten minutes with every alarm rung. `live_per_s` counts the commands of the
-recording. `backtest_per_s` counts the commands the backtest goes through, each decided under three policies: the
-recorded one, which must reproduce every verdict, and two candidates.
+The month is recorded through the engine with full durability: notifications to people in several zones, a few with the
+same text, and triggers for accounts, in rounds of ten minutes with every alarm rung at their end. `live_per_s` counts
+the commands of the recording. `backtest_per_s` counts the commands the backtest goes through, each decided under three
+policies: the recorded one, which must reproduce every verdict, and two candidates.
 """
 
 from __future__ import annotations
