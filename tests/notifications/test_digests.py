@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from betimes.core.instants import parse, render
+from betimes.core.instants import HOUR, MINUTE, parse, render
 from betimes.domains.notifications.digests import next_window, problem_of
 
 TWICE = ("0 8 * * *", "0 18 * * *")
@@ -24,6 +24,17 @@ def test_the_next_window_is_the_first_to_open_after_an_instant(after: str, zone:
     at = next_window(TWICE, zone, parse(after))
     assert at is not None
     assert render(at) == opens
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe"])
+def test_the_next_window_is_never_past_in_an_hour_that_comes_twice(zone: str) -> None:
+    crons = ("15 1,2,3 * * *", "45 * * * *")
+    start, end = parse("2026-02-14T12:00:00Z"), parse("2026-10-26T12:00:00Z")
+    for change in ("2026-02-15T02:00:00Z", "2026-04-04T15:00:00Z", "2026-10-25T01:00:00Z"):
+        for at in range(parse(change) - 3 * HOUR, parse(change) + 3 * HOUR, 5 * MINUTE):
+            opens = next_window(crons, zone, at)
+            assert opens is not None
+            assert start < at < opens < end
 
 
 def test_without_crons_there_is_none() -> None:

@@ -9,6 +9,7 @@ are the same three answers in the spelling of runs; a domain spells them at its 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import cache
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -36,6 +37,10 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     hit: Hit | None = None
 
 
+PASSED = Finding()
+"""A rule saw nothing worth telling."""
+
+
 class Step(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
     """One line of a trace: the rule's number in its table, the reason if it matched, what it saw."""
 
@@ -43,6 +48,11 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults
     reason: str | None = None
     values: tuple[Any, ...] = ()
     shadow: bool = False
+
+
+@cache
+def _passed(rule: int) -> Step:
+    return Step(rule)
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -89,6 +99,9 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
         trace: list[Step] = []
         for number, rule in enumerate(self.rules):
             finding = rule.check(case)
+            if finding is PASSED:
+                trace.append(_passed(number))
+                continue
             hit = finding.hit
             if hit is None:
                 trace.append(Step(number, None, finding.values))
@@ -98,6 +111,14 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
                 trace.append(Step(number, hit.reason, finding.values))
                 return self._verdict(hit, trace)
         return self._verdict(self.otherwise, trace)
+
+    def first_hit(self, case: Case, shadowed: Collection[str] = ()) -> Hit:
+        """The hit that `judge` would go by, without the trace."""
+        for rule in self.rules:
+            hit = rule.check(case).hit
+            if hit is not None and rule.name not in shadowed:
+                return hit
+        return self.otherwise
 
     def _verdict(self, hit: Hit, trace: list[Step]) -> Verdict:
         return Verdict(hit.answer, (hit.reason,), self.name, until=hit.until, trace=tuple(trace))

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from betimes.core.instants import MINUTE, SECOND, Instant
+from betimes.core.instants import HOUR, MINUTE, SECOND, Instant
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIELDS = 5
@@ -17,14 +17,22 @@ _SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 
 def next_window(crons: tuple[str, ...], zone: str, after: Instant) -> Instant | None:
     """The first opening after this instant; `None` without crons. Windows open at whole minutes."""
-    return _next_window(crons, zone, after // MINUTE) if crons else None
+    opens = _next_window(crons, zone, after // HOUR * 60) if crons else None
+    while opens is not None and opens <= after:
+        opens = _next_window(crons, zone, opens // MINUTE)
+    return opens
 
 
 @lru_cache(maxsize=1 << 14)
 def _next_window(crons: tuple[str, ...], zone: str, minute: int) -> Instant | None:
     local = (_EPOCH + timedelta(minutes=minute)).astimezone(ZoneInfo(zone))
-    openings = [then for cron in crons if (then := next(CronSim(cron, local), None))]
+    openings = filter(None, (_next_opening(cron, local) for cron in crons))
     return min((int(then.timestamp()) * SECOND for then in openings), default=None)
+
+
+def _next_opening(cron: str, local: datetime) -> datetime | None:
+    """In an hour that comes twice a cron is read off the first, so what it says of the second may be past."""
+    return next((then for then in CronSim(cron, local) if then.timestamp() > local.timestamp()), None)
 
 
 def problem_of(cron: str) -> str:

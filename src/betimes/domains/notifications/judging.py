@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from betimes.core.instants import SECOND, Instant
 from betimes.core.verdicts import Answer as Outcome
-from betimes.core.verdicts import Verdict
+from betimes.core.verdicts import Hit, Verdict
 from betimes.domains.notifications import windows
 from betimes.domains.notifications.case import Case
 from betimes.domains.notifications.model import Answer, Unenforced
@@ -44,7 +44,7 @@ def judged(case: Case) -> Judgement:
     """The verdict on a case, its reasons after those of earlier deferrals."""
     item, policy = case.item, case.policy
     raw = RULES.judge(case, policy.shadowed)
-    fate = fate_of(case, raw)
+    fate = fate_of(case, _hit(raw))
     verdict = replace(
         raw,
         answer=fate.answer,
@@ -55,18 +55,19 @@ def judged(case: Case) -> Judgement:
     return Judgement(case, fate, verdict, _answer(case, raw))
 
 
-def fate_of(case: Case, verdict: Verdict) -> Fate:
+def fate_of(case: Case, hit: Hit) -> Fate:
     """What follows from the rules' answer, counting how often the item was put off."""
-    reason = verdict.reasons[0]
-    if verdict.answer == "NOW":
-        return Fate("NOW", reason)
-    if verdict.answer == "NEVER":
-        return Fate("NEVER", reason)
-    if reason == "DIGEST_ELIGIBLE":
-        return Fate("LATER", reason, verdict.until, digest=True)
+    if hit.answer != "LATER":
+        return Fate(hit.answer, hit.reason)
+    if hit.reason == "DIGEST_ELIGIBLE":
+        return Fate("LATER", hit.reason, hit.until, digest=True)
     if case.item.defer_count >= case.policy.max_deferrals:
         return _exhausted(case)
-    return Fate("LATER", reason, verdict.until)
+    return Fate("LATER", hit.reason, hit.until)
+
+
+def _hit(verdict: Verdict) -> Hit:
+    return Hit(verdict.answer, verdict.reasons[0], verdict.until)
 
 
 def _exhausted(case: Case) -> Fate:
@@ -101,7 +102,7 @@ def _shadow(case: Case, raw: Verdict) -> Unenforced | None:
     """What the rules in shadow would have led to, if it is something else."""
     if not any(step.shadow for step in raw.trace):
         return None
-    bound = fate_of(case, RULES.judge(case))
+    bound = fate_of(case, RULES.first_hit(case))
     return Unenforced(bound.answer, (*case.item.reasons, bound.reason), bound.until_at)
 
 
@@ -120,7 +121,7 @@ def would_pass_at(case: Case, fate: Fate) -> Instant | None:
             return at
         item = replace(case.item, defer_count=case.item.defer_count + 1 if waits else 0)
         case = case.again(item, at)
-        fate = fate_of(case, RULES.judge(case, case.policy.shadowed))
+        fate = fate_of(case, RULES.first_hit(case, case.policy.shadowed))
         if fate.answer == "NOW":
             return at
     return None

@@ -5,15 +5,17 @@ Each local date's window is one `[start, end)` of instants, its weekday that of 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
-from betimes.core.instants import Instant
-from betimes.domains.notifications.local import local_day, wall, weekday
+from betimes.core.instants import DAY, Instant
+from betimes.domains.notifications.local import wall, weekday
 
 DAY_MINUTES = 24 * 60
 WEEK_MINUTES = 7 * DAY_MINUTES
-_LINKS_MAX = 64
-"""Windows that adjoin one another, followed from one to the next."""
+_DAYS_AROUND = 9
+"""Local days on either side of a day of UTC whose windows can have to do with it."""
 
 
 class QuietHours(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -26,28 +28,28 @@ class QuietHours(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def quiet_until(windows: tuple[QuietHours, ...], zone: str, at: Instant) -> Instant | None:
     """When the quiet that this instant lies in ends, adjoining windows included; `None` if it lies in none."""
-    end: Instant | None = None
-    for _ in range(_LINKS_MAX):
-        further = _window_end(windows, zone, at if end is None else end)
-        if further is None:
+    for start, end in _spans(windows, zone, at // DAY) if windows else ():
+        if start <= at < end:
             return end
-        end = further
-    return end
+    return None
 
 
-def _window_end(windows: tuple[QuietHours, ...], zone: str, at: Instant) -> Instant | None:
-    """The latest end of the windows this instant lies in."""
-    if not windows:
-        return None
-    today = local_day(zone, at)
-    ends = [
-        end
+@lru_cache(maxsize=1 << 14)
+def _spans(windows: tuple[QuietHours, ...], zone: str, day: int) -> tuple[tuple[Instant, Instant], ...]:
+    """All quiet that touches a day of UTC, each stretch whole; none is as long as a week, nor a zone two days off."""
+    each = sorted(
+        (wall(zone, local, window.start), wall(zone, local + (window.end < window.start), window.end))
         for window in windows
-        for day in (today - 1, today)
-        if weekday(day) in window.days
-        if wall(zone, day, window.start) <= at < (end := wall(zone, day + (window.end < window.start), window.end))
-    ]
-    return max(ends, default=None)
+        for local in range(day - _DAYS_AROUND, day + _DAYS_AROUND + 1)
+        if weekday(local) in window.days
+    )
+    joined: list[tuple[Instant, Instant]] = []
+    for start, end in each:
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return tuple((start, end) for start, end in joined if start < (day + 1) * DAY and end > day * DAY)
 
 
 def problems_of(windows: tuple[QuietHours, ...]) -> list[tuple[str, str]]:
@@ -67,10 +69,10 @@ def problems_of(windows: tuple[QuietHours, ...]) -> list[tuple[str, str]]:
 
 
 def _always(windows: tuple[QuietHours, ...]) -> bool:
-    quiet = bytearray(WEEK_MINUTES)
+    quiet = 0
     for window in windows:
         length = (window.end - window.start) % DAY_MINUTES
         for day in window.days:
-            for minute in range(day * DAY_MINUTES + window.start, day * DAY_MINUTES + window.start + length):
-                quiet[minute % WEEK_MINUTES] = 1
-    return all(quiet)
+            quiet |= ((1 << length) - 1) << (day * DAY_MINUTES + window.start)
+    week = (1 << WEEK_MINUTES) - 1
+    return (quiet & week) | (quiet >> WEEK_MINUTES) == week

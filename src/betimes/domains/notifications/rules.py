@@ -7,7 +7,7 @@ step of the pipeline a rule belongs to; the table in the documentation is printe
 from __future__ import annotations
 
 from betimes.core.instants import SECOND, Instant, render
-from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
+from betimes.core.verdicts import PASSED, Finding, Hit, Rule, RuleTable
 from betimes.domains.notifications import windows
 from betimes.domains.notifications.case import HIGH, Case
 from betimes.domains.notifications.local import next_day, next_hour, shown
@@ -16,25 +16,25 @@ from betimes.domains.notifications.local import next_day, next_hour, shown
 def _expiry(case: Case) -> Finding:
     expires_at = case.item.expires_at
     if expires_at is None:
-        return Finding()
+        return PASSED
     return Finding((render(expires_at),), Hit("NEVER", "EXPIRED") if expires_at < case.now else None)
 
 
 def _ban(case: Case) -> Finding:
     ban = case.inbox.ban
-    return Finding((ban.reason or "no reason given",), Hit("NEVER", "ACCOUNT_BANNED")) if ban else Finding()
+    return Finding((ban.reason or "no reason given",), Hit("NEVER", "ACCOUNT_BANNED")) if ban else PASSED
 
 
 def _critical(case: Case) -> Finding:
     if not case.is_critical:
-        return Finding()
+        return PASSED
     because = "CRITICAL" if case.item.priority == "CRITICAL" else case.item.event_type
     return Finding((because,), Hit("NOW", "CRITICAL_OVERRIDE"))
 
 
 def _dedup(case: Case) -> Finding:
     if not case.duplicates:
-        return Finding()
+        return PASSED
     item, distance, _ = case.duplicates[0]
     if distance is None:
         return Finding((item, "exactly"), Hit("NEVER", "DEDUP_EXACT"))
@@ -49,12 +49,12 @@ def _opt_out(case: Case) -> Finding:
         return Finding((case.item.event_type,), Hit("NEVER", "USER_OPT_OUT"))
     if not case.open_channels:
         return Finding((", ".join(case.item.channels),), Hit("NEVER", "USER_OPT_OUT"))
-    return Finding()
+    return PASSED
 
 
 def _incident(case: Case) -> Finding:
     if case.incident is None:
-        return Finding()
+        return PASSED
     stopped = case.item.event_type == "PROMO" or case.item.priority == "LOW"
     return Finding((render(case.incident.ends_at),), Hit("NEVER", "INCIDENT_SUPPRESSION") if stopped else None)
 
@@ -62,7 +62,7 @@ def _incident(case: Case) -> Finding:
 def _forced(case: Case) -> Finding:
     count, most = case.item.defer_count, case.policy.max_deferrals
     if not count:
-        return Finding()
+        return PASSED
     return Finding((count, most), Hit("NOW", "FORCED_DELIVERY") if count >= most and case.rank >= HIGH else None)
 
 
@@ -98,7 +98,7 @@ def _fatigue_5m(case: Case) -> Finding:
 def _quiet_hours(case: Case) -> Finding:
     end = case.quiet_until
     if end is None:
-        return Finding()
+        return PASSED
     return Finding((shown(case.zone, end), case.zone), Hit("LATER", "QUIET_HOURS", case.outside_quiet(case.now)))
 
 
@@ -111,7 +111,7 @@ def cooldown_ends_at(case: Case) -> Instant | None:
 def _cooldown(case: Case) -> Finding:
     ends_at = cooldown_ends_at(case)
     if ends_at is None:
-        return Finding()
+        return PASSED
     hit = Hit("LATER", "COOLDOWN_ACTIVE", case.outside_quiet(ends_at)) if ends_at > case.now else None
     return Finding((case.item.event_type, render(ends_at)), hit)
 
@@ -125,14 +125,14 @@ def _channel_cap(case: Case) -> Finding:
 
 def _digest(case: Case) -> Finding:
     if not case.digest_eligible:
-        return Finding()
+        return PASSED
     until = case.next_digest(case.now)
     return Finding((case.item.event_type,), Hit("LATER", "DIGEST_ELIGIBLE", until) if until is not None else None)
 
 
 def _score(case: Case) -> Finding:
     if case.digest_type and not case.digest_crons:
-        return Finding()  # without a window, what a digest would gather is delivered singly, HIGH no less than LOW
+        return PASSED  # without a window, what a digest would gather is delivered singly, HIGH no less than LOW
     score, limits = case.scored, case.policy.thresholds_for(case.item.event_type)
     seen = (score.shown(), *limits.shown)
     if not score.reaches(limits.never):

@@ -7,6 +7,7 @@ of a policy's count, so everything is compared over that common denominator; not
 from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from functools import lru_cache
 
 import msgspec
 
@@ -63,6 +64,7 @@ def unscaled(value: int) -> str:
     return _decimal(value, 4)
 
 
+@lru_cache(maxsize=1 << 12)
 def _decimal(scaled: int, places: int) -> str:
     """The shortest text of a scaled number."""
     whole, fraction = divmod(scaled, 10**places)
