@@ -30,8 +30,9 @@ ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/
 KINDS = ("MESSAGE", "ALERT", "REMINDER", "UPDATE", "PROMO")
 HINTS = ("HIGH", "MEDIUM", "LOW", None)
 POLICY: dict[str, Any] = {"notifications": {"jitter_s": 60}, "runs": {"daily_run_budget": 50}}
+FEWER = {"fatigue": {"hour": {"cap": 2, "span_s": 3600}}}
 CANDIDATES = (
-    Candidate("fewer per hour", {**POLICY, "notifications": {"fatigue": {"hour": {"cap": 2, "span_s": 3600}}}}),
+    Candidate("fewer per hour", {**POLICY, "notifications": {**POLICY["notifications"], **FEWER}}),
     Candidate("tight budget", {**POLICY, "runs": {"daily_run_budget": 5}}),
 )
 

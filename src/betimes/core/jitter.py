@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 
 
+@lru_cache(maxsize=1 << 12)
 def spread(span: int, *names: str | int) -> int:
     """A whole number in `[0, span)` that depends on the names alone; 0 when the span is empty."""
     if span <= 0:

@@ -1,22 +1,24 @@
-"""Decisions that need not be made twice: worlds that go through the same traffic mostly decide the same.
+"""Commands that need not be decided twice: worlds that go through the same traffic mostly decide the same.
 
-`decide` is pure, so the same view, command, instant and policy give the same decision. One world teaches: it notes what
-each of its decisions saw, and which sections of the policy it looked at. Another world at the same version of the same
-stream that would see the very same things, and whose policy says the same in those sections, takes over the decision
-and the states it leads to. What is noted is kept until all worlds have come to the same instant.
+`decide` is pure, so the same states, command, instant and policy give the same decision. One world teaches: of every
+command it takes it notes the streams as they were, the sections of the policy that were looked at, and what was left
+when it was done. Another world in which all of them are the very same, and whose policy says the same in those
+sections, takes over what was left. What is noted is kept until all worlds have come to the same instant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from betimes.core.deciders import Command, Decision, Event, View
+from betimes.core.deciders import Command, Decision
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
-from betimes.core.streams import StreamId
+from betimes.core.segments import Recorded
+from betimes.core.streams import KeyId, StreamId
+from betimes.engine.jobs import Job
+from betimes.engine.writing import Live
 
 Section = TypeVar("Section", bound=msgspec.Struct)
 
@@ -24,90 +26,80 @@ Section = TypeVar("Section", bound=msgspec.Struct)
 class Watched(Policy):
     """A policy that notes which of its sections were looked at."""
 
-    __slots__ = ("_policy", "looked_at")
+    __slots__ = ("itself", "looked_at")
 
     def __init__(self, policy: Policy) -> None:
-        self._policy = policy
+        self.itself = policy
         self.fingerprint, self.body = policy.fingerprint, policy.body
         self.looked_at: set[type[msgspec.Struct]] = set()
 
     def __getitem__(self, section: type[Section]) -> Section:
         self.looked_at.add(section)
-        return self._policy[section]
+        return self.itself[section]
 
     def changed_from(self, before: Policy) -> frozenset[type[msgspec.Struct]]:
-        self.looked_at |= self._policy.sections
-        return self._policy.changed_from(before)
+        self.looked_at |= self.itself.sections
+        return self.itself.changed_from(before)
 
     @property
     def sections(self) -> frozenset[type[msgspec.Struct]]:
-        self.looked_at |= self._policy.sections
-        return self._policy.sections
+        self.looked_at |= self.itself.sections
+        return self.itself.sections
 
 
-class _Decided(NamedTuple):
-    view: View[Any]
+class Move(NamedTuple):
+    """One decision and what it leaves: the streams it wrote, each with its state and its next alarm."""
+
+    stream: StreamId
     command: Command
-    now: Instant
-    policy: Policy
-    looked_at: set[type[msgspec.Struct]]
+    key: KeyId | None
     decision: Decision
+    recorded: Recorded
+    after: tuple[tuple[StreamId, Any, Instant | None], ...]
 
 
-class _Folded(NamedTuple):
-    state: Any
-    events: tuple[Event, ...]
-    after: Any
+class Lesson:
+    """One command that was taken, whatever was rung ahead of it included."""
+
+    __slots__ = ("at", "before", "command", "key", "moves", "policy", "recorded")
+
+    def __init__(self, policy: Watched, at: Instant) -> None:
+        self.policy = policy
+        self.at = at
+        self.command: Command | None = None
+        self.key: KeyId | None = None
+        self.before: dict[StreamId, tuple[Any, int, Instant]] = {}
+        """State, version and last instant of every stream that was seen or written, as it was at first."""
+        self.moves: list[Move] = []
+        self.recorded: Recorded | None = None
+
+    def saw(self, live: Live) -> None:
+        self.before.setdefault(live.stream, (live.state, live.version, live.at))
 
 
 class Recollection:
-    """What one world has decided lately."""
+    """What one world has done lately."""
 
     def __init__(self) -> None:
-        self._decided: dict[tuple[StreamId, int], _Decided] = {}
-        self._folded: dict[tuple[StreamId, int], _Folded] = {}
+        self._lessons: dict[tuple[StreamId, int], Lesson] = {}
         self._changed: dict[tuple[str, str], frozenset[type[msgspec.Struct]]] = {}
 
     def clear(self) -> None:
-        self._decided.clear()
-        self._folded.clear()
+        self._lessons.clear()
 
-    # -- the world that teaches
+    def note(self, job: Job, version: int, lesson: Lesson, recorded: Recorded) -> None:
+        """A job was done; its stream was at this version when it came."""
+        assert job.stream
+        lesson.command, lesson.key, lesson.recorded = job.command, job.key, recorded
+        self._lessons[job.stream, version] = lesson
 
-    def note(self, view: View[Any], command: Command, now: Instant, watched: Watched, policy: Policy,
-             decision: Decision) -> None:  # fmt: skip
-        self._decided[view.stream, view.version] = _Decided(view, command, now, policy, watched.looked_at, decision)
+    def lesson(self, stream: StreamId, version: int) -> Lesson | None:
+        return self._lessons.get((stream, version))
 
-    def note_fold(self, stream: StreamId, version: int, state: Any, events: tuple[Event, ...], after: Any) -> None:
-        self._folded[stream, version] = _Folded(state, events, after)
-
-    # -- the worlds that learn
-
-    def decision(self, view: View[Any], command: Command, now: Instant, policy: Policy) -> Decision | None:
-        """What was decided by the very same things, if it was."""
-        known = self._decided.get((view.stream, view.version))
-        if known is None or known.now != now or known.view.state is not view.state or known.view.key != view.key:
-            return None
-        if not _are_the_same(known.view.others, view.others) or known.command != command:
-            return None
-        return known.decision if self._changes(known.policy, policy).isdisjoint(known.looked_at) else None
-
-    def after(self, stream: StreamId, version: int, state: Any, events: tuple[Event, ...]) -> tuple[Any, bool]:
-        """The state that the same events led to, and whether that is known."""
-        known = self._folded.get((stream, version))
-        if known is None or known.state is not state or known.events is not events:
-            return None, False
-        return known.after, True
-
-    def _changes(self, one: Policy, other: Policy) -> frozenset[type[msgspec.Struct]]:
-        names = (one.fingerprint, other.fingerprint)
+    def is_the_same_by(self, lesson: Lesson, policy: Policy) -> bool:
+        """Whether a policy says the same wherever the lesson looked."""
+        names = (lesson.policy.fingerprint, policy.fingerprint)
         changed = self._changed.get(names)
         if changed is None:
-            changed = self._changed[names] = other.changed_from(one)
-        return changed
-
-
-def _are_the_same(ones: Mapping[StreamId, Any], others: Mapping[StreamId, Any]) -> bool:
-    if ones is others:
-        return True
-    return len(ones) == len(others) and all(name in others and others[name] is state for name, state in ones.items())
+            changed = self._changed[names] = policy.changed_from(lesson.policy.itself)
+        return changed.isdisjoint(lesson.policy.looked_at)

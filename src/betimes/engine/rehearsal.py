@@ -21,13 +21,15 @@ from betimes.core.canonical import encode, fingerprint
 from betimes.core.deciders import Call, Command, Decision, Event, Send, View
 from betimes.core.errors import BetimesError
 from betimes.core.instants import MINUTE, SECOND, Instant
+from betimes.core.policies import Policy
 from betimes.core.segments import GENESIS, Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.domains.tenant.model import DEPLOYMENT
 from betimes.engine.cache import Cached, StateCache
 from betimes.engine.jobs import WAKE, Job
 from betimes.engine.kinds import Kinds
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.recalling import Recollection, Watched
+from betimes.engine.recalling import Lesson, Move, Recollection, Watched
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Ask, Changes, Row, SeenKey
 from betimes.engine.workspace import Workspace
@@ -114,6 +116,7 @@ class Rehearsal(Workspace):
         super().__init__(self._moment, kinds=kinds, cache=self._here_now, policies=policies, settings=settings)
         self._teaches = teaches
         self._learns = learns
+        self._lesson: Lesson | None = None
         self._told = told
         self._is_late = is_late
         self._late: dict[StreamId, Instant] = {}
@@ -299,63 +302,105 @@ class Rehearsal(Workspace):
 
     # -- deciding
 
-    def _decided(self, own: Live, view: View[Any], command: Command, turn: Turn) -> Decision:
-        if self._learns:
-            known = self._learns.decision(view, command, turn.now, turn.policy)
-            if known is not None:
-                return known
-        if self._teaches is None:
-            return super()._decided(own, view, command, turn)
-        watched = Watched(turn.policy)
-        decision = super()._decided(own, view, command, replace(turn, policy=watched))
-        self._teaches.note(view, command, turn.now, watched, turn.policy, decision)
-        return decision
+    def take(self, job: Job, turn_id: str) -> Recorded | None:
+        assert job.stream is not None
+        if self._learns and (recorded := self._followed(self._learns, job, job.stream)):
+            return recorded
+        if self._teaches is None or job.stream.kind == DEPLOYMENT.kind:
+            return super().take(job, turn_id)
+        version = self._here_for_sure(job.stream).version
+        recorded = super().take(job, turn_id)
+        lesson, self._lesson = self._lesson, None
+        if recorded and lesson and lesson.before:
+            self._teaches.note(job, version, lesson, recorded)
+        return recorded
 
-    def _folded(self, live: Live, events: tuple[Event, ...]) -> Any:
-        if self._learns:
-            state, is_known = self._learns.after(live.stream, live.version, live.state, events)
-            if is_known:
-                return state
-        state = live.state
-        for event in events:
-            state = live.decider.fold(state, event)
-        if self._teaches:
-            self._teaches.note_fold(live.stream, live.version, live.state, events, state)
-        return state
+    def _policy_for(self, stream: StreamId) -> Policy | None:
+        policy = super()._policy_for(stream)
+        if policy is None or self._teaches is None:
+            return policy
+        watched = Watched(policy)
+        self._lesson = Lesson(watched, self._moment.now)
+        return watched
+
+    def _followed(self, learnt: Recollection, job: Job, stream: StreamId) -> Recorded | None:
+        """Do as the other world did, if all that mattered to it is the very same here."""
+        lesson = learnt.lesson(stream, self._here_for_sure(stream).version)
+        if lesson is None or lesson.at != self._moment.now or lesson.key != job.key or lesson.command != job.command:
+            return None
+        if (job.key and self._seen(job, job.key)) or not self._is_here(lesson):
+            return None
+        policy = self.policy(stream.tenant)
+        if policy is None or not learnt.is_the_same_by(lesson, policy):
+            return None
+        assert lesson.recorded
+        for move in lesson.moves:
+            mine = move._replace(recorded=replace(move.recorded, policy=policy.fingerprint))
+            self._carry_out(mine, job)
+            if move.key:
+                self._used[move.key] = (job.request, mine.recorded)
+        return replace(lesson.recorded, policy=policy.fingerprint)
+
+    def _is_here(self, lesson: Lesson) -> bool:
+        for name, (state, version, at) in lesson.before.items():
+            live = self._here_for_sure(name)
+            if live.state is not state or live.version != version or live.at != at:
+                return False
+        return True
+
+    def _here_for_sure(self, stream: StreamId) -> Live:
+        live = self._lives.get(stream) or self._loaded(stream)
+        assert live
+        return live
+
+    def _decided(self, own: Live, view: View[Any], command: Command, turn: Turn) -> Decision:
+        if self._lesson:
+            self._lesson.saw(own)
+            for name in view.others:
+                self._lesson.saw(self._lives[name])
+        return super()._decided(own, view, command, turn)
 
     # -- what a decision leaves
 
     def _write(self, turn: Turn, own: Live, command: Command, key: KeyId | None, decision: Decision,
                also: Mapping[Live, tuple[Event, ...]]) -> Recorded:  # fmt: skip
-        now = turn.now
-        self._advance(own, decision.events, now)
-        for live, events in also.items():
-            self._advance(live, events, now)
-        recorded = Recorded(own.stream, own.version, now, turn.policy.fingerprint, decision.verdict, decision.reply)
+        after = (_after(own, decision.events), *(_after(live, events) for live, events in also.items()))
+        now, policy = turn.now, turn.policy.fingerprint
+        recorded = Recorded(own.stream, own.version + 1, now, policy, decision.verdict, decision.reply)
+        move = Move(own.stream, command, key, decision, recorded, after)
+        if self._lesson:
+            for live in also:
+                self._lesson.saw(live)
+            self._lesson.moves.append(move)
+        self._carry_out(move, turn.job)
+        return recorded
+
+    def _carry_out(self, move: Move, job: Job) -> None:
+        stream, command, key, decision, recorded, after = move
+        now = recorded.at
+        for written, state, alarm_at in after:
+            self._advance(self._lives[written], state, alarm_at, now)
         if key:
             until = max(now, decision.promised_at or 0) + self._settings.key_retention_s * SECOND
             self._expiring.append((until, key))
-        self._told(Step(own.stream, command, decision.events, recorded, key, turn.job))
+        self._told(Step(stream, command, decision.events, recorded, key, job))
         for place, effect in enumerate(decision.effects):
-            id = EffectId(*own.stream, own.version, place)
+            id = EffectId(*stream, recorded.version, place)
             if isinstance(effect, Send):
-                self._outbox.append((id, effect, turn.job.correlation))
+                self._outbox.append((id, effect, job.correlation))
             else:
                 self._ends.extend(self._call(id, effect, now))
-        return recorded
 
-    def _advance(self, live: Live, events: tuple[Event, ...], now: Instant) -> None:
-        decider, stream = live.decider, live.stream
-        state = live.state = self._folded(live, events)
-        live.at = now
+    def _advance(self, live: Live, state: Any, alarm_at: Instant | None, now: Instant) -> None:
+        stream = live.stream
+        live.state, live.at = state, now
         live.version += 1
         live.base = live.version
-        alarm_at = None if state is None else decider.alarm(state)
         if alarm_at is not None and alarm_at != live.alarm_at:
             heappush(self._alarms, (alarm_at, stream))
         live.alarm_at = alarm_at
         if state is not None and stream.kind in self._due:
-            self._list(stream, decider.index(state).due_at)
+            self._list(stream, live.decider.index(state).due_at)
 
     def _list(self, stream: StreamId, due_at: Instant | None) -> None:
         if due_at is not None:
@@ -364,3 +409,10 @@ class Rehearsal(Workspace):
 
 def _by_id(sent: tuple[EffectId, Send, str]) -> EffectId:
     return sent[0]
+
+
+def _after(live: Live, events: tuple[Event, ...]) -> tuple[StreamId, Any, Instant | None]:
+    state = live.state
+    for event in events:
+        state = live.decider.fold(state, event)
+    return live.stream, state, None if state is None else live.decider.alarm(state)

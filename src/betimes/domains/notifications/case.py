@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
-from betimes.core.instants import SECOND, Instant, earliest
+from msgspec.structs import replace
+
+from betimes.core.instants import SECOND, Instant
 from betimes.core.jitter import spread
 from betimes.core.streams import StreamId
 from betimes.domains.notifications import scoring, windows
@@ -60,9 +62,13 @@ class Case:
         self.policy = policy
         self.now = now
 
-    def again(self, item: Item, now: Instant) -> Case:
-        """The same at another instant, as things stand."""
-        return Case(self.stream, self.inbox, self.shared, item, self.policy, now)
+    def again(self, now: Instant, defer_count: int) -> Case:
+        """The same item at a later instant, as things stand; by then it is like fewer others, and never like more."""
+        item = replace(self.item, defer_count=defer_count)
+        then = Case(self.stream, self.inbox, self.shared, item, self.policy, now)
+        since = now - self.policy.dedup.window_s * SECOND
+        then.__dict__["matches"] = tuple(match for match in self.matches if match[2] > since)
+        return then
 
     # -- who and what
 
@@ -81,6 +87,8 @@ class Case:
     @once
     def incident(self) -> Incident | None:
         """The one that lasts longest, the person's or the tenant's."""
+        if self.inbox.incident is None and self.shared is None:
+            return None
         running = [one for one in (self.inbox.incident, self.shared) if one and one.ends_at > self.now]
         return max(running, key=lambda one: one.ends_at, default=None)
 
@@ -172,7 +180,7 @@ class Case:
 
     @once
     def first_room_at(self) -> Instant | None:
-        return earliest(*map(self.channel_free_at, self.usable_channels))
+        return min(map(self.channel_free_at, self.usable_channels), default=None)
 
     # -- digests and scores
 

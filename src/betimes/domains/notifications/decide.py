@@ -6,6 +6,7 @@ The rules are in `rules.py`; here a command becomes a case, and what a person or
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from betimes.core.deciders import Decider, Decision, Reconsider, Refusal, Send, Settled, View, Wake
 from betimes.core.errors import Invalid
@@ -42,7 +43,7 @@ from betimes.domains.notifications.model import (
     UnbanPerson,
     incident_stream,
 )
-from betimes.domains.notifications.policy import NotificationsPolicy
+from betimes.domains.notifications.policy import Dedup, NotificationsPolicy
 from betimes.domains.notifications.preferences import preference_problems
 from betimes.domains.notifications.reconsidering import reconsidered
 from betimes.domains.notifications.rules import RULES
@@ -91,20 +92,28 @@ def _notify(view: View[InboxState], inbox: InboxState, command: Notify, draft: D
 
 def item_of(view: View[InboxState], command: Notify, policy: NotificationsPolicy, now: Instant) -> Item:
     """The notification as rules see it, identified by the caller's key or by its text."""
-    title, message = normalised(command.title), normalised(command.message)
-    key, dedup, near = command.dedupe_key, policy.dedup, None
-    if key is None:
-        exact = exact_hash(view.stream.id, command.event_type, command.source, title, message)
-    else:
-        exact = exact_hash(key)
-    if dedup.near and (key is None or dedup.near_with_key):
-        text = f"{title} {message}"
-        near = fingerprint(masked(text) if dedup.mask_numbers else text, dedup.words_min, dedup.shingle_words)
+    exact, near = _prints(
+        view.stream.id, command.event_type, command.source, command.title, command.message, command.dedupe_key,
+        policy.dedup,
+    )  # fmt: skip
     version = view.version + 1
     return Item(
         version, view.key or f"{view.stream.id}:{version}", command.event_type, command.channels, now, exact, near,
         command.priority_hint, command.expires_at, command.ai_score, command.ai_source, command.report_to,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=1 << 10)
+def _prints(
+    user_id: str, event_type: str, source: str, title: str, message: str, key: str | None, dedup: Dedup
+) -> tuple[str, int | None]:
+    """What exact and near duplicates are known by; a draft is judged more than once, and under several policies."""
+    title, message = normalised(title), normalised(message)
+    exact = exact_hash(user_id, event_type, source, title, message) if key is None else exact_hash(key)
+    if not dedup.near or (key is not None and not dedup.near_with_key):
+        return exact, None
+    text = f"{title} {message}"
+    return exact, fingerprint(masked(text) if dedup.mask_numbers else text, dedup.words_min, dedup.shingle_words)
 
 
 def command_problems(command: Notify, policy: NotificationsPolicy) -> tuple[tuple[str, str], ...]:
@@ -202,7 +211,12 @@ def _set_preferences(
 
 
 def reads(stream: StreamId) -> tuple[StreamId, ...]:
-    return (incident_stream(stream.tenant),)
+    return _shared_by_all(stream.tenant)
+
+
+@lru_cache(maxsize=1 << 10)
+def _shared_by_all(tenant: str) -> tuple[StreamId, ...]:
+    return (incident_stream(tenant),)
 
 
 INBOX: Decider[InboxState] = Decider(

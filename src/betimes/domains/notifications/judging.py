@@ -119,8 +119,7 @@ def would_pass_at(case: Case, fate: Fate) -> Instant | None:
             return None
         if fate.digest:
             return at
-        item = replace(case.item, defer_count=case.item.defer_count + 1 if waits else 0)
-        case = case.again(item, at)
+        case = case.again(at, case.item.defer_count + 1 if waits else 0)
         fate = fate_of(case, RULES.first_hit(case, case.policy.shadowed))
         if fate.answer == "NOW":
             return at
