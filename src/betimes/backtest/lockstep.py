@@ -43,6 +43,7 @@ from betimes.engine.replay import Replayed
 from betimes.engine.settings import EngineSettings
 
 ENRICHMENT = "enrichment"
+_NONE = Answer(NOTHING)
 
 
 class PartResult(msgspec.Struct):
@@ -286,9 +287,9 @@ class Lockstep:
         self, world: World, stream: StreamId, key: KeyId | None, before: Answer | None, after: Answer | None,
         at: Instant, seq: int,
     ) -> None:  # fmt: skip
-        if not self.reports(stream) or (before is None and after is None):
+        none = _NONE
+        if (before or none).outcome == (after or none).outcome or not self.reports(stream):
             return
-        none = Answer(NOTHING)
 
         def sample() -> Sample:
             return Sample(at, seq, stream, key.key if key else "", before or none, after or none)
