@@ -74,14 +74,18 @@ class Lockstep:
         *,
         is_mine: Callable[[StreamId], bool] = lambda stream: True,
         first_look: Callable[[StreamId], None] = lambda stream: None,
+        recollection: Recollection | None = None,
     ) -> None:
-        """`is_mine`: the streams of this part; `first_look` is told of every stream a world looks at."""
+        """`is_mine`: the streams of this part; `first_look` is told of every stream a world looks at.
+
+        Worlds learn from the control through `recollection`; what it does not know they decide themselves.
+        """
         self.kinds = kinds
         self.book = book
         self.settings = settings
         self._first_look = first_look
         self.recorded_calls = RecordedCalls()
-        self.recollection = Recollection()
+        self.recollection = recollection or Recollection()
         self._plan = plan
         self._is_mine = is_mine
         self._chain = Chain(plan.since_at)
