@@ -189,7 +189,7 @@ class Lockstep:
 
     def _command(self, segment: Segment) -> Command:
         assert segment.command is not None
-        return self.kinds.of(segment.stream).command(segment.command, segment.handle)
+        return self.kinds.of(segment.stream).command(segment.command, segment)
 
     # -- alarms
 

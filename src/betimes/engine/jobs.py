@@ -151,8 +151,8 @@ class Job:
         """A command another stream sent, decoded as its target reads it."""
         kind = kinds.of(to)
         try:
-            sent = decoded(_sents, payload, f"the command {id.handle}")
-            command = kind.command(bytes(sent.command).decode(), id.handle)
+            sent = decoded(_sents, payload, "the command", id)
+            command = kind.command(bytes(sent.command).decode(), id)
         except MalformedRow as error:
             broken = cls(to, WAKE, cause=id.handle, send=id)
             broken.unreadable = error

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 
 from betimes.core.deciders import NO_NEEDS, NO_READS, Checkpoint, Command, Decider, Event, Reconsider, Settled, Wake
 from betimes.core.errors import Invalid, MalformedRow, NewerVersion, UnknownKind
 from betimes.core.segments import Recorded, Segment
-from betimes.core.streams import StreamId, checked_stream
+from betimes.core.streams import EffectId, StreamId, checked_stream
 from betimes.core.verdicts import RuleTable, Verdict
 from betimes.engine.spelling import spelt_by_identity
 
+Named: TypeAlias = StreamId | Segment | EffectId | str
+"""What a text is of, named only when it cannot be read."""
 _verdicts = msgspec.json.Decoder(Verdict)
 
 
@@ -42,11 +44,11 @@ class Kind:
 
     def state(self, stream: StreamId, schema: int, text: str | None) -> Any:
         self._refuse_newer(stream, schema)
-        return None if text is None else decoded(self._states, text, f"the state of {stream}")
+        return None if text is None else decoded(self._states, text, "the state of", stream)
 
     def events(self, segment: Segment) -> tuple[Event, ...]:
         self._refuse_newer(segment.stream, segment.schema)
-        events: tuple[Event, ...] = decoded(self._events, segment.events, f"the events of {segment.handle}")
+        events: tuple[Event, ...] = decoded(self._events, segment.events, "the events of", segment)
         return events
 
     def check_command(self, command: Command) -> None:
@@ -55,14 +57,14 @@ class Kind:
             names = ", ".join(sorted(known.__name__ for known in self.command_classes))
             raise Invalid(f"{command!r:.80} is not a command of {self.decider.kind!r}; those are {names}")
 
-    def command(self, text: str, name: str) -> Command:
-        command: Command = decoded(self._commands, text, f"the command of {name}")
+    def command(self, text: str, of: Named) -> Command:
+        command: Command = decoded(self._commands, text, "the command of", of)
         return command
 
     def recorded(self, segment: Segment) -> Recorded:
         """What the segment answered when it was written."""
-        verdict = decoded(_verdicts, segment.verdict, f"the verdict of {segment.handle}") if segment.verdict else None
-        reply = decoded(self._replies, segment.reply, f"the reply of {segment.handle}") if segment.reply else None
+        verdict = decoded(_verdicts, segment.verdict, "the verdict of", segment) if segment.verdict else None
+        reply = decoded(self._replies, segment.reply, "the reply of", segment) if segment.reply else None
         return Recorded(
             segment.stream, segment.version, segment.at, segment.policy, verdict=verdict, reply=reply, replayed=True
         )
@@ -117,15 +119,17 @@ def checkpoint_of(segment: Segment) -> Checkpoint | None:
     """The checkpoint a segment is, if it is one."""
     if segment.command is None or not segment.command.startswith('{"type":"Checkpoint"'):
         return None
-    checkpoint: Checkpoint = decoded(_checkpoints, segment.command, f"the checkpoint {segment.handle}")
+    checkpoint: Checkpoint = decoded(_checkpoints, segment.command, "the checkpoint", segment)
     return checkpoint
 
 
 _checkpoints = msgspec.json.Decoder(Checkpoint)
 
 
-def decoded(decoder: msgspec.json.Decoder[Any], text: str, name: str) -> Any:
+def decoded(decoder: msgspec.json.Decoder[Any], text: str, what: str, of: Named) -> Any:
+    """The value a text stands for."""
     try:
         return decoder.decode(text)
     except (msgspec.MsgspecError, UnicodeError) as error:
+        name = f"{what} {of if isinstance(of, StreamId | str) else of.handle}"
         raise MalformedRow(f"{name} cannot be read: {error}. Run `verify` on the stream to see what changed") from error

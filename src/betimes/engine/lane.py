@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from betimes.core.deciders import Wake
 from betimes.core.errors import (
@@ -43,6 +44,7 @@ from betimes.core.streams import EffectId, StreamId
 from betimes.engine.attempts import Attempts, Due, Result
 from betimes.engine.jobs import Job
 from betimes.engine.kinds import Kinds
+from betimes.engine.plainly import undisturbed
 from betimes.engine.reports import Observer, Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Store
@@ -205,7 +207,8 @@ class Lane:
     async def _pass(self, request: DuePass) -> None:
         jobs: list[Job] = []
         try:
-            results = await self._attempts.attempt_due(request.due, jobs)
+            with undisturbed() if request.due.plainly else nullcontext():
+                results = await self._attempts.attempt_due(request.due, jobs)
         except (Unavailable, Unknown) as error:
             request.fail(error)
             return

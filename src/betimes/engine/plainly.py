@@ -6,13 +6,14 @@ picked goes from its row to its new row in one loop. The decider is the same and
 whatever is not plain (an alarm that is due, a verdict, an effect, a refusal, a failure of any kind) is left out and
 decided as a job like any other, which is also what says what is wrong.
 
-What the loop makes is kept until the commit and holds no cycles, so it would be in vain to look through it again and
-again: Python's collector rests meanwhile, which is never longer than one slice of a pass.
+What a pass picks and makes is kept until its commit and holds no cycles, so it would be in vain to look through it
+again and again: Python's collector rests meanwhile.
 """
 
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,6 +31,7 @@ from betimes.engine.workspace import Workspace
 _INSTANT = (int, type(None))
 _new_tuple = tuple.__new__
 """Makes a named tuple in a third of the time its own constructor takes."""
+TURN_S = 0.0005
 
 
 class Plainly:
@@ -52,13 +54,12 @@ class Plainly:
     ) -> list[StreamId]:
         """Put what is plain into the working set; the streams that are not."""
         left: list[StreamId] = []
-        with collector_at_rest():
-            for stream, row in picked:
-                try:
-                    if not self._decide(workspace, stream, row, now, kinds, settings, turn_id):
-                        left.append(stream)
-                except Exception:  # noqa: BLE001 — deciding it as a job tells what is wrong with it
+        for stream, row in picked:
+            try:
+                if not self._decide(workspace, stream, row, now, kinds, settings, turn_id):
                     left.append(stream)
+            except Exception:  # noqa: BLE001 — deciding it as a job tells what is wrong with it
+                left.append(stream)
         return left
 
     def _decide(
@@ -131,13 +132,19 @@ class Plainly:
 
 
 @contextmanager
-def collector_at_rest() -> Iterator[None]:
-    """Let Python's cyclic garbage collector rest, if it works at all."""
-    if not gc.isenabled():
-        yield
-        return
+def undisturbed() -> Iterator[None]:
+    """Let Python's cyclic collector rest, and let threads take turns often, as long as a pass lasts.
+
+    A store that writes in a thread of its own needs the interpreter for a moment between statements. Meanwhile the loop
+    above holds it, and by default would for 5 ms each time, which is as long as a statement takes.
+    """
+    collects, turn_s = gc.isenabled(), sys.getswitchinterval()
     gc.disable()
+    sys.setswitchinterval(min(turn_s, TURN_S))
     try:
         yield
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
+        if turn_s > TURN_S:
+            sys.setswitchinterval(turn_s)

@@ -282,7 +282,7 @@ class Rehearsal(Workspace):
     def _sent(self, id: EffectId, send: Send, correlation: str) -> Job:
         """The command as its target reads it."""
         kind = self._kinds.of(send.to)
-        command = kind.command(encode(send.command), id.handle)
+        command = kind.command(encode(send.command), id)
         key = KeyId(send.to.tenant, send.collection or send.to.kind, send.key) if send.key else None
         request = (send.request or fingerprint((send.to, command))) if key else ""
         return Job(send.to, command, key=key, request=request, correlation=correlation, cause=id.handle)

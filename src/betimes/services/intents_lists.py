@@ -150,5 +150,5 @@ async def executions(engine: Engine, stream: StreamId, after: int, limit: int) -
 def _told(kind: Any, segment: Segment) -> FireIntent | None:
     if segment.command is None or not segment.command.startswith('{"type":"FireIntent"'):
         return None
-    command: FireIntent = kind.command(segment.command, segment.handle)
+    command: FireIntent = kind.command(segment.command, segment)
     return command

@@ -164,7 +164,7 @@ class Ledger(Service):
         checkpoint = checkpoint_of(segment)
         if checkpoint:
             return {"type": "Checkpoint", "segments": checkpoint.segments}
-        command = self.engine.kinds.of(segment.stream).command(segment.command, segment.handle)
+        command = self.engine.kinds.of(segment.stream).command(segment.command, segment)
         told: dict[str, Any] = shown(command, segment.stream.kind)
         return told
 

@@ -65,7 +65,7 @@ class Runs(Triggers, Registry):
         segment = seen.segment
         kind = self.engine.kinds.of(segment.stream)
         recorded = kind.recorded(segment)
-        request, outcome = kind.command(segment.command or "", segment.handle), recorded.reply
+        request, outcome = kind.command(segment.command or "", segment), recorded.reply
         assert isinstance(request, RequestRun)
         assert isinstance(outcome, Outcome)
         retry, run_id = None, outcome.run_id if outcome.status == "allowed" else None
