@@ -18,6 +18,8 @@ from benchmarks.places import PLACES, Place
 Row = dict[str, Any]
 ROUNDS = 5
 IDLE_GATES = 200
+IDLE_ROUNDS = 40
+"""Short ones, so that what is compared stands close together."""
 
 
 async def engine_against_loop(kind: str, scale: float) -> list[Row]:
@@ -75,16 +77,16 @@ async def many_streams(kind: str, scale: float) -> list[Row]:
 
 async def idle_submit(kind: str, scale: float) -> list[Row]:
     """One submit on an idle engine, next to one hand-written transaction of the same rows and one bare insert."""
-    share = int(800 * scale) // ROUNDS
+    share = int(1_600 * scale) // IDLE_ROUNDS
     async with PLACES[kind]() as place, engine_on(place) as engine:
         source = knocks("i", IDLE_GATES)
         bare, loop = await bare_write(place), await hand_written(place)
         await through_engine(engine, source, 64, 1_280)
         await through_loop(loop, source, 1, 40)
         ours, by_hand, inserts = [], [], []
-        for _ in range(ROUNDS):
-            ours.append(await through_engine(engine, source, 1, share))
+        for _ in range(IDLE_ROUNDS):
             by_hand.append(await through_loop(loop, source, 1, share))
+            ours.append(await through_engine(engine, source, 1, share))
             inserts.append(await bare.run(share))
         await bare.close()
         await loop.close()
