@@ -303,10 +303,14 @@ class Rehearsal(Workspace):
     # -- deciding
 
     def take(self, job: Job, turn_id: str) -> Recorded | None:
+        """Decide a job, or follow the world that teaches; what is new, and no policy, is noted for those who learn."""
         assert job.stream is not None
+        is_repeated = job.key is not None and self._seen(job, job.key) is not None
+        if is_repeated or job.stream.kind == DEPLOYMENT.kind:
+            return super().take(job, turn_id)
         if self._learns and (recorded := self._followed(self._learns, job, job.stream)):
             return recorded
-        if self._teaches is None or job.stream.kind == DEPLOYMENT.kind:
+        if self._teaches is None:
             return super().take(job, turn_id)
         version = self._here_for_sure(job.stream).version
         recorded = super().take(job, turn_id)
@@ -316,6 +320,7 @@ class Rehearsal(Workspace):
         return recorded
 
     def _policy_for(self, stream: StreamId) -> Policy | None:
+        """What is in force; whoever teaches begins a lesson with it, which hears what of it is looked at."""
         policy = super()._policy_for(stream)
         if policy is None or self._teaches is None:
             return policy
@@ -328,10 +333,8 @@ class Rehearsal(Workspace):
         lesson = learnt.lesson(stream, self._here_for_sure(stream).version)
         if lesson is None or lesson.at != self._moment.now or lesson.key != job.key or lesson.command != job.command:
             return None
-        if (job.key and self._seen(job, job.key)) or not self._is_here(lesson):
-            return None
         policy = self.policy(stream.tenant)
-        if policy is None or not learnt.is_the_same_by(lesson, policy):
+        if policy is None or not self._is_here(lesson) or not learnt.is_the_same_by(lesson, policy):
             return None
         assert lesson.recorded
         for move in lesson.moves:
