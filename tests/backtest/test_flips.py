@@ -15,7 +15,7 @@ from betimes.engine.pruning import Retention, prune
 from betimes.engine.store import LedgerQuery
 from betimes.services.runs_views import TriggerRequest
 from betimes.services.schedules import schedule_request
-from betimes.services.scores import NewScore
+from betimes.services.scores import NewScore, StatusChange
 from tests.backtest.recordings import POLICY, TRAFFIC, Live, recorded
 
 PLAIN: dict[str, Any] = {"notifications": {"jitter_s": 0, "thresholds": {"now_from": "0.5"}}}
@@ -131,6 +131,19 @@ async def test_a_faster_decay_is_swept_when_a_sweep_was_recorded() -> None:
         after = await tried(live, {"scores": _faster(live)})
     found = {line.outcome: (line.before, line.after) for line in after.outcomes if line.domain == "scores"}
     assert found["game_over"] == (0, 1)
+
+
+async def test_scores_that_were_swept_are_swept_once_under_a_candidate_too() -> None:
+    async with recorded(policy=PLAIN, steps=0) as live:
+        await live.bt.scores.create(NewScore(user_id="fern"))
+        await live.bt.scores.set_status("fern", StatusChange(game_status="boss_fight"))
+        await live.bt.scores.set_status("fern", StatusChange(game_status="active"))
+        for _ in range(6):
+            await live.bt.advance(by_s=6 * 3_600)
+            await live.bt.scores.sweep()
+        after = await tried(live, {"scores": {"max_decay_per_cycle": 19}})
+    assert flips(after) == {}
+    assert [line for line in after.outcomes if line.before != line.after] == []
 
 
 def _faster(live: Live) -> dict[str, Any]:

@@ -244,8 +244,10 @@ class Lockstep:
         for world in self.others:
             policy = world.rehearsal.policy(tenant)
             if policy and recorded and policy[ScoresPolicy] != recorded[ScoresPolicy]:
+                known = {*self.control.rehearsal.due(SCORE, command.at, tenant)}
                 for stream in world.rehearsal.due(SCORE, command.at, tenant):
-                    world.submit(Job(stream, command, actor=ACTOR))
+                    if stream not in known:  # the record says what became of those
+                        world.submit(Job(stream, command, actor=ACTOR))
 
     def _settled(self, segment: Segment) -> None:
         command = self._command(segment)

@@ -162,18 +162,16 @@ class Rehearsal(Workspace):
 
     def due(self, kind: str, until_at: Instant, tenant: str) -> list[StreamId]:
         """Streams of a kind that can be swept and whose `due_at` has come."""
-        listed, found, kept = self._due[kind], [], []
+        listed = self._due[kind]
+        kept: dict[StreamId, Instant] = {}  # each once, however often it was listed
         while listed and listed[0][0] <= until_at:
             at, stream = heappop(listed)
             live = self._here(stream)
-            if live is None or live.state is None or live.decider.index(live.state).due_at != at:
-                continue
-            kept.append((at, stream))
-            if stream.tenant == tenant:
-                found.append(stream)
-        for entry in kept:
-            heappush(listed, entry)
-        return found
+            if live and live.state is not None and live.decider.index(live.state).due_at == at:
+                kept[stream] = at
+        for stream, at in kept.items():
+            heappush(listed, (at, stream))
+        return [stream for stream in kept if stream.tenant == tenant]
 
     # -- time
 
