@@ -10,6 +10,7 @@ import pytest
 from betimes.backtest.plan import Candidate, Plan, planned
 from betimes.backtest.report import BacktestReport, CandidateReport, FlipLine
 from betimes.core.errors import Invalid, PolicyInvalid, Refused
+from betimes.core.instants import DAY, parse
 from betimes.core.policies import merge
 from betimes.engine.pruning import Retention, prune
 from betimes.engine.store import LedgerQuery
@@ -184,6 +185,30 @@ async def test_only_the_domain_that_is_asked_for_is_reported() -> None:
         candidate = await tried(live, {"runs": {"daily_run_budget": 0}}, domain="notifications")
     assert candidate.flips == []
     assert {line.domain for line in candidate.outcomes} == {"notifications"}
+
+
+async def test_a_window_reaches_no_further_than_the_ledger() -> None:
+    """What a candidate puts off would come later; of later the ledger says nothing, and its days are not counted."""
+    calm = {"notifications": {"fatigue": {"hour": {"cap": 1}}}}
+    async with recorded(policy=PLAIN, steps=0) as live:
+        for _ in range(3):
+            await notify(live)
+        wide = await tried(live, calm, since_at=live.clock() - 90 * DAY, until_at=live.clock() + 90 * DAY)
+        assert (await tried(live, calm)).cost == wide.cost
+    assert (wide.cost.told.before, wide.cost.told.after) == (3, 1)
+    assert wide.cost.told_per_person_day.before == 3
+
+
+async def test_an_alarm_at_the_end_of_the_window_is_not_in_it() -> None:
+    async with recorded(policy=PLAIN, steps=0) as live:
+        for _ in range(2):
+            await notify(live)
+        await live.bt.advance(by_s=7_200)
+        await notify(live)
+        calm = {"notifications": {"fatigue": {"hour": {"cap": 1}}}}
+        until_at = parse("2026-03-27T19:00:00Z")  # when what the cap puts off at 18:00 comes
+        without, within = [(await tried(live, calm, until_at=at)).cost.told.after for at in (until_at, until_at + 1)]
+    assert (without, within) == (1, 2)
 
 
 async def test_changes_of_the_policy_in_the_window_do_not_reach_the_candidate() -> None:

@@ -91,17 +91,54 @@ async def test_people_are_independent_of_each_other_and_accounts_with_a_shared_b
 async def test_parts_together_say_what_the_whole_says(count: int) -> None:
     plan = Plan(candidates=(TIGHT,))
     async with recorded(*TRAFFIC.values(), steps=60) as live:
-        engine = live.bt.engine
         whole = await live.bt.backtest(plan)
-        parts = parted(await surveyed(engine.store, engine.kinds, plan), count)
-        results = [
-            await rehearsed(
-                engine.store, engine.kinds, engine.book, engine.settings, plan, lookout=Lookout(parts, part)
-            )
-            for part in range(count)
-        ]
+        assert _bytes(await _in_parts(live, plan, count)) == _bytes(whole)
+
+
+async def _in_parts(live: Live, plan: Plan, count: int) -> BacktestReport:
+    engine = live.bt.engine
+    parts = parted(await surveyed(engine.store, engine.kinds, plan), count)
+    results = [
+        await rehearsed(engine.store, engine.kinds, engine.book, engine.settings, plan, lookout=Lookout(parts, part))
+        for part in range(count)
+    ]
     assert entangled_tenants(results) == set()
-    assert _bytes(reported(plan, results, engine.kinds)) == _bytes(whole)
+    return reported(plan, results, engine.kinds)
+
+
+async def test_a_part_whose_traffic_ends_early_goes_on_to_the_end_of_the_window() -> None:
+    """Ana hears nothing more in the ledger; what a candidate puts off for her comes before Bob's last message."""
+    async with recorded(steps=0, policy={}) as live:
+        for user in ("ana", "ana", "bob", "bob"):
+            await _notify(live, user)
+            await live.bt.advance(by_s=1_800)
+        calm = {"notifications": {"fatigue": {"hour": {"cap": 1}}, "jitter_s": 0}}
+        plan = Plan(candidates=(Candidate("calm", calm),))
+        whole = await live.bt.backtest(plan)
+        assert _bytes(await _in_parts(live, plan, 2)) == _bytes(whole)
+    assert whole.candidates[0].flip_count
+
+
+async def test_a_part_without_traffic_in_the_window_is_rehearsed_in_it_all_the_same() -> None:
+    """Ana's message was put off before the window; the candidate lets it come within it."""
+    policy = {"notifications": {"score_defer_s": 86_400, "thresholds": {"now_from": "0.99"}, "jitter_s": 0}}
+    async with recorded(steps=0, policy=policy) as live:
+        await _notify(live, "ana")
+        await live.bt.advance(by_s=60)
+        since_at = live.clock()
+        await live.bt.advance(by_s=7_200)
+        await _notify(live, "bob")
+        sooner = merge(policy, {"notifications": {"score_defer_s": 3_600}})
+        plan = Plan(candidates=(Candidate("sooner", sooner),), since_at=since_at)
+        whole = await live.bt.backtest(plan)
+        assert _bytes(await _in_parts(live, plan, 2)) == _bytes(whole)
+
+
+async def _notify(live: Live, user: str) -> None:
+    await live.bt.notifications.send(
+        {"event_id": live.next("event"), "user_id": user, "event_type": "MESSAGE", "title": "Hello", "source": "test",
+         "message": f"Text {live.count}", "channels": ["in_app"], "priority_hint": "HIGH"}
+    )  # fmt: skip
 
 
 @pytest.mark.crash

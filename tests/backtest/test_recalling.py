@@ -8,7 +8,7 @@ import pytest
 from betimes.app.betimes import Betimes
 from betimes.backtest.lockstep import Lockstep, PartResult
 from betimes.backtest.plan import Candidate, Plan
-from betimes.backtest.reading import pages
+from betimes.backtest.reading import pages, reach_of
 from betimes.core.policies import Policy, merge
 from betimes.core.segments import Recorded
 from betimes.engine.jobs import Job
@@ -57,4 +57,5 @@ async def _rehearsed(bt: Betimes, recollection: Recollection) -> PartResult:
     async for page in pages(engine.store, None):
         for segment in page:
             lockstep.read(segment)
-    return lockstep.finish()
+    reach = await reach_of(engine.store, None)
+    return lockstep.finish(reach.ends_at)

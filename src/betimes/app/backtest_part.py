@@ -38,7 +38,9 @@ async def _rehearsed(task: Task) -> Said:
     try:
         lookout = Lookout(task.parts, task.part)
         told = _Telling()
-        result = await rehearsed(store, kinds, book, task.settings, task.plan, lookout=lookout, progress=told)
+        result = await rehearsed(
+            store, kinds, book, task.settings, task.plan, reach=task.reach, lookout=lookout, progress=told
+        )
         return Said(result=result)
     except Entangled as entangled:
         return Said(entangled=entangled.tenant)

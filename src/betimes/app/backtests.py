@@ -19,7 +19,7 @@ from betimes.backtest.asking import in_force
 from betimes.backtest.links import Parts, entangled_tenants, parted, surveyed
 from betimes.backtest.lockstep import PartResult
 from betimes.backtest.plan import Plan
-from betimes.backtest.reading import last_seq
+from betimes.backtest.reading import Reach, last_seq, reach_of
 from betimes.backtest.report import BacktestReport, reported
 from betimes.backtest.running import Progress, rehearsed
 from betimes.core.errors import BetimesError, Fault, Refused
@@ -42,6 +42,7 @@ class Task(msgspec.Struct, frozen=True):
 
     url: str
     plan: Plan
+    reach: Reach
     parts: Parts
     part: int
     settings: EngineSettings
@@ -86,11 +87,12 @@ def _as_sent(result: PartResult) -> PartResult:
 
 async def _in_parts(bt: Betimes, plan: Plan, count: int, progress: Progress) -> Sequence[PartResult]:
     engine = bt.engine
+    reach = await reach_of(engine.store, plan.tenant, plan.since_at, plan.until_at)
     links = await surveyed(engine.store, engine.kinds, plan)
     whole: set[str] = set()
     for _ in range(WHOLE_AGAIN_MAX):
         parts = parted(links, count, whole)
-        tasks = [Task(bt.url, plan, parts, part, engine.settings) for part in range(count)]
+        tasks = [Task(bt.url, plan, reach, parts, part, engine.settings) for part in range(count)]
         results, entangled = await _rehearsed_together(tasks, progress)
         entangled |= entangled_tenants(results)
         if not entangled:

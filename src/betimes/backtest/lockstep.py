@@ -54,8 +54,8 @@ class PartResult(msgspec.Struct):
     after: list[Tally]
     segments: int = 0
     commands: int = 0
-    first_at: Instant | None = None
-    last_at: Instant | None = None
+    starts_at: Instant | None = None
+    ends_at: Instant | None = None
     scored: bool = False
     """Whether an enrichment provider was at work."""
     looked_at: list[tuple[StreamId, bool]] = []
@@ -151,8 +151,6 @@ class Lockstep:
     def _rehearse(self, segment: Segment) -> None:
         result = self._result
         result.segments += segment.stream.kind != "tenant"
-        result.first_at = segment.at if result.first_at is None else result.first_at
-        result.last_at = segment.at
         role = role_of(segment)
         if segment.at != self._at:
             self._settle_down()
@@ -302,15 +300,17 @@ class Lockstep:
 
         world.tally.compare(stream, before, after, sample, self._plan.samples_max)
 
-    def finish(self) -> PartResult:
-        """Let the window end, and settle what only one of the worlds came to."""
+    def finish(self, ends_at: Instant | None) -> PartResult:
+        """Let the window end, if there is any, and settle what only one of the worlds came to."""
         if self._chain.possible_from is not None:
             raise pruned(self._chain.possible_from)
-        if self._begun:
-            ends_at = self._plan.until_at if self._plan.until_at is not None else self._result.last_at
+        if ends_at is not None:
+            if not self._begun and self._plan.since_at is not None:
+                self._begin(self._plan.since_at)
             self._settle_down()
+            until_at = self._plan.until_at
             for world in self._worlds:
-                world.rehearsal.advance_to(ends_at or 0)
+                world.rehearsal.advance_to(ends_at if until_at is None else min(ends_at, until_at - 1))
             for place, world in enumerate(self.others):
                 for key, asked in self._asked[place].items():
                     before, after = (asked.answer, None) if asked.is_before else (None, asked.answer)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from betimes.core.errors import BetimesError, Refused
 from betimes.core.instants import Instant, render
 from betimes.core.segments import GENESIS, Segment, segment_digest
@@ -51,6 +53,40 @@ async def last_seq(store: Store) -> int:
     """Where the ledger ends now."""
     page = await store.ledger(LedgerQuery(backwards=True, limit=1))
     return page[0].seq if page else 0
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """How far a backtest goes; every part of it as far, however little of the ledger is its own."""
+
+    last_seq: int
+    """What is written while it runs is not read."""
+    starts_at: Instant | None = None
+    ends_at: Instant | None = None
+    """The window as far as there is a ledger of it; `None` if there is none."""
+
+
+async def reach_of(
+    store: Store, tenant: str | None, since_at: Instant | None = None, until_at: Instant | None = None
+) -> Reach:  # fmt: skip
+    """The window cut to the traffic: nothing is known of what alarms did before it began and after it ended."""
+    end = await last_seq(store)
+    first, last = await _outermost(store, tenant, end), await _outermost(store, tenant, end, backwards=True)
+    if first is None or last is None:
+        return Reach(end)
+    starts_at = first.at if since_at is None else max(since_at, first.at)
+    ends_at = last.at if until_at is None else min(until_at, last.at)
+    return Reach(end, starts_at, ends_at) if starts_at <= ends_at else Reach(end)
+
+
+async def _outermost(store: Store, tenant: str | None, end: int, *, backwards: bool = False) -> Segment | None:
+    """The first segment of the traffic, or the last."""
+    after = end + 1 if backwards else 0
+    while page := await store.ledger(LedgerQuery(after=after, backwards=backwards, tenant=tenant)):
+        for segment in page:
+            if segment.stream.kind != BACKTESTS:
+                return segment
+        after = page[-1].seq
+    return None
 
 
 def role_of(segment: Segment) -> Role:

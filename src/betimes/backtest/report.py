@@ -78,6 +78,7 @@ class Cost(msgspec.Struct, frozen=True):
     """Between midnight and six, by the person's own clock."""
     people: int
     days: float
+    """Of the window, as far as there is a ledger of it; for the rate, less than one counts as one."""
     told_per_person_day: Rate
 
 
@@ -152,9 +153,7 @@ class BacktestReport(msgspec.Struct, frozen=True):
 def reported(plan: Plan, parts: Sequence[PartResult], kinds: Kinds) -> BacktestReport:
     """One report of all parts; in which order they come does not matter."""
     before = merged([part.before for part in parts], plan.samples_max)
-    first_at = min((part.first_at for part in parts if part.first_at is not None), default=None)
-    last_at = max((part.last_at for part in parts if part.last_at is not None), default=None)
-    starts_at, ends_at = _or(plan.since_at, first_at), _or(plan.until_at, last_at)
+    starts_at, ends_at = parts[0].starts_at, parts[0].ends_at  # the same of all
     days = round(max((ends_at or 0) - (starts_at or 0), 1) / DAY, 6)
     scored = any(part.scored for part in parts)
     candidates = []
@@ -172,8 +171,9 @@ def reported(plan: Plan, parts: Sequence[PartResult], kinds: Kinds) -> BacktestR
             )
         )  # fmt: skip
     return BacktestReport(
-        _shown(starts_at), _shown(ends_at), plan.tenant, plan.domain, sum(part.segments for part in parts),
-        sum(part.commands for part in parts), _control([part.control for part in parts], before), candidates,
+        _shown(_or(plan.since_at, starts_at)), _shown(_or(plan.until_at, ends_at)), plan.tenant, plan.domain,
+        sum(part.segments for part in parts), sum(part.commands for part in parts),
+        _control([part.control for part in parts], before), candidates,
     )  # fmt: skip
 
 
