@@ -20,6 +20,7 @@ from betimes.core.policies import merge
 from betimes.core.streams import StreamId
 from betimes.services.caller import Caller
 from betimes.services.runs_views import TriggerRequest
+from betimes.services.scores import NewScore
 from tests.backtest.recordings import POLICY, TRAFFIC, Live, notifications, recorded, runs
 
 TIGHT = Candidate("tight", merge(POLICY, {"runs": {"daily_run_budget": 1}}))
@@ -132,6 +133,22 @@ async def test_a_part_without_traffic_in_the_window_is_rehearsed_in_it_all_the_s
         plan = Plan(candidates=(Candidate("sooner", sooner),), since_at=since_at)
         whole = await live.bt.backtest(plan)
         assert _bytes(await _in_parts(live, plan, 2)) == _bytes(whole)
+
+
+async def test_a_sweep_of_one_part_finds_what_is_due_in_another() -> None:
+    """Only Ann's score is due at the recorded sweep, Bob's as well under the candidate."""
+    async with recorded(steps=0, policy={}) as live:
+        await live.bt.scores.create(NewScore(user_id="ann"))
+        await live.bt.advance(by_s=20 * 3_600)
+        await live.bt.scores.create(NewScore(user_id="bob"))
+        await live.bt.advance(by_s=10 * 3_600)
+        body = msgspec.json.decode(live.bt.engine.book.effective({}).body)["scores"]
+        sooner = {"scores": {"stages": [{**stage, "grace_hours": 1} for stage in body["stages"]]}}
+        plan = Plan(candidates=(Candidate("sooner", sooner),))
+        whole = await live.bt.backtest(plan)
+        assert _bytes(await _in_parts(live, plan, 2)) == _bytes(whole)
+    decays = {line.outcome: (line.before, line.after) for line in whole.candidates[0].outcomes}["decay"]
+    assert decays[1] > decays[0] > 0
 
 
 async def _notify(live: Live, user: str) -> None:

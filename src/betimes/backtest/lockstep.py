@@ -122,6 +122,7 @@ class Lockstep:
     def read(self, segment: Segment) -> None:
         """Take in the next segment of the ledger."""
         if segment.stream.kind != "tenant" and not self._is_mine(segment.stream):
+            self._overhear(segment)
             return
         self._chain.check(segment)
         since_at = self._plan.since_at
@@ -152,13 +153,9 @@ class Lockstep:
         result = self._result
         result.segments += segment.stream.kind != "tenant"
         role = role_of(segment)
-        if segment.at != self._at:
-            self._settle_down()
-        elif role == "caused":
+        if segment.at == self._at and role == "caused":
             self._settle_until(segment)
-        self._at = segment.at
-        for world in self._worlds:
-            world.rehearsal.advance_to(segment.at)
+        self._come_to(segment.at)
         if role == "outside" or (role == "caused" and self._began_before(segment)):
             self._outside(segment)
         elif role == "settled":
@@ -167,6 +164,14 @@ class Lockstep:
             self._wake(segment.stream)
         if role != "beside" and segment.stream.kind != "tenant":
             self._check.recorded(segment)
+
+    def _come_to(self, at: Instant) -> None:
+        """Let it be this instant in every world."""
+        if at != self._at:
+            self._settle_down()
+        self._at = at
+        for world in self._worlds:
+            world.rehearsal.advance_to(at)
 
     def _settle_down(self) -> None:
         """Time goes on: nothing that was sent waits any longer."""
@@ -246,6 +251,20 @@ class Lockstep:
                 for stream in world.rehearsal.due(SCORE, command.at, tenant):
                     if stream not in known:  # the record says what became of those
                         world.submit(Job(stream, command, actor=ACTOR))
+
+    def _overhear(self, segment: Segment) -> None:
+        """A sweep that found something due in another part may find something here, under another policy."""
+        if segment.stream.kind != SCORE or self._chain.possible_from is not None:
+            return
+        since_at = self._plan.since_at
+        if not self._begun and since_at is not None and segment.at >= since_at:
+            self._begin(since_at)
+        if not self._begun:
+            return
+        command = self._command(segment) if role_of(segment) == "outside" else None
+        if isinstance(command, SweepScore):
+            self._come_to(segment.at)
+            self._sweep_more(segment.stream.tenant, command)
 
     def _settled(self, segment: Segment) -> None:
         command = self._command(segment)
