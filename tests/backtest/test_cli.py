@@ -114,6 +114,14 @@ def test_samples_says_how_many_changed_answers_are_shown(folder: Path) -> None:
         (("--policy", "strict.toml", "--since", "yesterday"), 65, "yesterday"),
         (("--policy", "strict.toml", "--tenant", "a", "--overrides-of", "b"), 65, "one tenant"),
         (("--policy", "strict.toml", "--html", "no/such/folder.html"), 65, "cannot be written"),
+        (("--policy", "strict.toml", "--html", "."), 65, "cannot be written"),
+        (("--policy", "bad.toml", "--sweep", "runs.daily_run_budget=few,1"), 65, "=1: runs.nonsense"),
+        (("--policy", "bad.toml", "--policy", "strict.toml"), 65, "1 of the 2 policies"),
+        (("--sweep", "runs.daily_run_budget=1", "--sweep", "runs.daily_run_budget=2"), 65, "swept twice"),
+        (("--policy", "strict.toml", "--samples", "-1"), 65, "-1 changed answers"),
+        (("--policy", "strict.toml", "--samples", "1000000"), 65, "0 to 10000"),
+        (("--policy", "strict.toml", "--jobs", "0"), 65, "0 processes"),
+        (("--policy", "strict.toml", "--jobs", "100000"), 65, "1 to 256"),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name(folder: Path, words: tuple[str, ...], code: int, said: str) -> None:

@@ -22,7 +22,7 @@ from betimes.backtest.plan import Plan
 from betimes.backtest.reading import Reach, last_seq, reach_of
 from betimes.backtest.report import BacktestReport, reported
 from betimes.backtest.running import Progress, rehearsed
-from betimes.core.errors import BetimesError, Fault, Refused
+from betimes.core.errors import BetimesError, Fault, Invalid, Refused
 from betimes.domains.catalogue import DOMAINS
 from betimes.engine.settings import EngineSettings
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SPLIT_FROM = 20_000
 """Segments from which on it is worth starting processes, unless a number of them is asked for."""
+PROCESSES_MAX = 256
+"""Each reads the whole ledger."""
 LINE_MAX = 256 * 1024 * 1024
 """Bytes of one result."""
 WHOLE_AGAIN_MAX = 100
@@ -73,10 +75,12 @@ async def backtested(bt: Betimes, plan: Plan, jobs: int | None, progress: Progre
 
 
 async def _processes(bt: Betimes, jobs: int | None) -> int:
+    if jobs is not None and not 1 <= jobs <= PROCESSES_MAX:
+        raise Invalid(f"it cannot be done in {jobs} processes; say 1 to {PROCESSES_MAX}", (("jobs", "how many"),))
     if bt.url.startswith("memory:"):
         return 1
     if jobs is not None:
-        return max(jobs, 1)
+        return jobs
     return len(os.sched_getaffinity(0)) if await last_seq(bt.engine.store) >= SPLIT_FROM else 1
 
 

@@ -163,7 +163,8 @@ class Backtests(Service):
         try:
             return await plan_of(self.engine, self.caller.tenant, request)
         except PolicyInvalid as error:
-            raise Invalid(str(error), tuple((_placed(request, path), text) for path, text in error.problems)) from None
+            found = dict.fromkeys((_placed(request, path), text) for path, text in error.problems)
+            raise Invalid(str(error), tuple(found)) from None
 
     async def _kept(self, request: BacktestRequest) -> dict[str, Any]:
         """What is asked as it stands now: a sweep of the overrides in force is one of these, also if they change."""

@@ -62,8 +62,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise Invalid(f"there is no domain {self.domain!r}; known are {known}", (("domain", f"one of {known}"),))
         if self.since_at is not None and self.until_at is not None and self.since_at >= self.until_at:
             raise Invalid("the window is empty: `since` must be before `until`", (("since", "before until"),))
-        for candidate in self.candidates:
-            _check_policy(book, candidate, deployment or {}, alone=len(self.candidates) == 1)
+        if not 0 <= self.samples_max <= SAMPLES_MAX:
+            raise Invalid(
+                f"{self.samples_max} changed answers of each kind cannot be shown; say 0 to {SAMPLES_MAX}",
+                (("samples", f"0 to {SAMPLES_MAX}"),),
+            )
+        if self.tenant is not None and any(one.tenant not in (None, self.tenant) for one in self.candidates):
+            raise Invalid("the overrides of one tenant change nothing for another; leave the other one out")
+        self._check_policies(book, deployment or {})
+
+    def _check_policies(self, book: PolicyBook, deployment: Body) -> None:
+        """Refuse all that cannot work at once, each with its paths."""
+        refused = [(one.name, error) for one in self.candidates if (error := _refusal(book, one, deployment))]
+        if not refused:
+            return
+        if len(self.candidates) == 1:
+            raise refused[0][1]
+        found = tuple((f"{name}: {path}", message) for name, error in refused for path, message in error.problems)
+        listed = "; ".join(f"{path}: {message}" for path, message in found)
+        raise PolicyInvalid(f"{len(refused)} of the {len(self.candidates)} policies are refused: {listed}", found)
 
 
 def planned(
@@ -97,19 +114,23 @@ def _instant(at: str | Instant | None) -> Instant | None:
     return parse(at) if isinstance(at, str) else at
 
 
-def _check_policy(book: PolicyBook, candidate: Candidate, deployment: Body, *, alone: bool) -> None:
+def _refusal(book: PolicyBook, candidate: Candidate, deployment: Body) -> PolicyInvalid | None:
+    """Why a candidate cannot work, if it cannot."""
     try:
         book.effective(*([candidate.policy] if candidate.tenant is None else [deployment, candidate.policy]))
     except PolicyInvalid as error:
-        if alone:
-            raise
-        found = tuple((f"{candidate.name}: {path}", message) for path, message in error.problems)
-        raise PolicyInvalid(f"{candidate.name}: {error}", found) from error
+        return error
+    return None
 
 
 def swept(base: Body, settings: Sweep) -> dict[str, dict[str, Any]]:
     """One policy for every combination of the values, `notifications.fatigue.hour.cap=6,8,10` or as a mapping."""
     axes = [*settings.items()] if isinstance(settings, Mapping) else [_axis(setting) for setting in settings]
+    paths = [path for path, _ in axes]
+    if twice := sorted({path for path in paths if paths.count(path) > 1}):
+        raise Invalid(f"{twice[0]} is swept twice; say all its values at once", (("sweep", "each setting once"),))
+    if empty := [path for path, values in axes if not values]:
+        raise Invalid(f"{empty[0]} is swept over no values", (("sweep", "at least one value"),))
     if prod(len(values) for _, values in axes) > CANDIDATES_MAX:
         raise Invalid(
             f"the sweep has more than {CANDIDATES_MAX} combinations", (("sweep", f"at most {CANDIDATES_MAX}"),)
@@ -119,7 +140,7 @@ def swept(base: Body, settings: Sweep) -> dict[str, dict[str, Any]]:
         policy: dict[str, Any] = dict(base)
         for (path, _), value in zip(axes, values, strict=True):
             policy = merge(policy, _nested(path.split("."), value))
-        chosen = zip((path for path, _ in axes), values, strict=True)
+        chosen = zip(paths, values, strict=True)
         policies[" ".join(f"{path}={_shown(value)}" for path, value in chosen)] = policy
     return policies
 

@@ -66,8 +66,8 @@ def backtest(
     """
     if len(policy) != len({*policy}):
         raise Invalid("the same policy is named twice", (("policy", "each once"),))
-    if tenant and overrides_of and tenant != overrides_of:
-        raise Invalid("the overrides of one tenant change nothing for another; leave --tenant out")
+    if html is not None:
+        _check_writable(html)
     for named in filter(None, (tenant, overrides_of)):
         checked_stream(named, "tenant", named)
     policies = _named(policy)
@@ -110,6 +110,12 @@ def _body(file: Path) -> dict[str, Any]:
     body = document(file)
     inner = body.get("policy")
     return inner if isinstance(inner, dict) else body
+
+
+def _check_writable(file: Path) -> None:
+    """A backtest may take long; what cannot be written at its end is refused at once."""
+    if file.is_dir() or not file.parent.is_dir():
+        raise Invalid(f"{file} cannot be written: it needs to be a file in a folder that exists")
 
 
 def _write(file: Path, report: BacktestReport) -> None:
