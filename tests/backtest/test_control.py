@@ -10,10 +10,10 @@ import pytest
 
 from betimes.app.betimes import Betimes
 from betimes.backtest.plan import Candidate, Plan
-from betimes.core.instants import MINUTE, parse
+from betimes.core.instants import DAY, MINUTE, parse
 from betimes.domains.tenant.model import tenant_stream
 from betimes.services.runs_views import TriggerRequest
-from tests.backtest.recordings import POLICY, START, TRAFFIC, policy, recorded
+from tests.backtest.recordings import POLICY, START, TRAFFIC, Live, policy, recorded
 
 HASTY = {"notifications": {"score_defer_s": 60, "jitter_s": 0}}
 SAME = Plan(candidates=(Candidate("same", POLICY),))
@@ -130,3 +130,23 @@ async def test_a_recording_made_in_real_time_by_many_at_once(tmp_path: Path) -> 
     assert report.control.reproduced
     assert report.control.identical == report.control.segments
     assert report.candidates[0].flip_count == 0
+
+
+async def test_a_key_is_forgotten_when_the_engine_forgets_it() -> None:
+    """Of the keys in use some are promised for longer, and some were used before the window."""
+    limits = {"debounce_seconds": 0, "cooldown_seconds": 86_400}
+    async with recorded(steps=0, policy={"runs": {"registry": {"DAILY": limits}}}) as live:
+        for account, key in (("one", "a"), ("one", "b"), ("two", "c")):  # b waits for a day
+            await _daily(live, account, key)
+        since_at = live.clock() + DAY // 2
+        await live.bt.advance(by_s=7 * 86_400 + 60)
+        await _daily(live, "two", "c")
+        reports = [await live.bt.backtest(Plan(candidates=SAME.candidates, since_at=at)) for at in (None, since_at)]
+    for report in reports:
+        assert report.control.reproduced
+        assert report.control.identical == report.control.segments
+
+
+async def _daily(live: Live, account: str, key: str) -> None:
+    asked = TriggerRequest(account_id=account, trigger_type="DAILY", idempotency_key=key, payload={})
+    await live.bt.runs.trigger(asked)

@@ -125,8 +125,7 @@ class Rehearsal(Workspace):
         self._due: dict[str, list[tuple[Instant, StreamId]]] = {kind: [] for kind in swept}
         self._outbox: list[tuple[EffectId, Send, str]] = []
         self._ends: deque[Job] = deque()
-        self._expiring: deque[tuple[Instant, KeyId]] = deque()
-        self._known: dict[KeyId, Recorded] = {}
+        self._expiring: list[tuple[Instant, KeyId]] = []
         self.failures: dict[str, int] = {}
         """Commands from within that could not be decided, by the error's code."""
 
@@ -149,8 +148,9 @@ class Rehearsal(Workspace):
         self._policies_used.clear()
 
     def remember(self, key: KeyId, recorded: Recorded) -> None:
-        """A key that was used before the rehearsal began."""
-        self._known[key] = recorded
+        """A key that was used before the rehearsal began; what was promised then is taken from the verdict."""
+        self._used[key] = ("", recorded)
+        self._keep(key, recorded.at, recorded.verdict.until if recorded.verdict else None)
 
     def state(self, stream: StreamId) -> Any:
         live = self._here(stream)
@@ -241,7 +241,11 @@ class Rehearsal(Workspace):
 
     def _forget_keys(self) -> None:
         while self._expiring and self._expiring[0][0] <= self._moment.now:
-            self._used.pop(self._expiring.popleft()[1], None)
+            self._used.pop(heappop(self._expiring)[1], None)
+
+    def _keep(self, key: KeyId, at: Instant, promised_at: Instant | None) -> None:
+        """Remember a key as long as the engine does."""
+        heappush(self._expiring, (max(at, promised_at or 0) + self._settings.key_retention_s * SECOND, key))
 
     # -- commands
 
@@ -291,7 +295,7 @@ class Rehearsal(Workspace):
     def _seen(self, job: Job, key: KeyId) -> Recorded | None:
         """What a key led to. Requests are not compared: where they did not agree, nothing was recorded."""
         used = self._used.get(key)
-        return replace(used[1], replayed=True) if used else self._known.get(key)
+        return replace(used[1], replayed=True) if used else None
 
     def _other(self, stream: StreamId, lives: list[Live]) -> Live:
         if stream in self._here_now.given:
@@ -382,8 +386,7 @@ class Rehearsal(Workspace):
         for written, state, alarm_at in after:
             self._advance(self._lives[written], state, alarm_at, now)
         if key:
-            until = max(now, decision.promised_at or 0) + self._settings.key_retention_s * SECOND
-            self._expiring.append((until, key))
+            self._keep(key, now, decision.promised_at)
         self._told(Step(stream, command, decision.events, recorded, key, job))
         for place, effect in enumerate(decision.effects):
             id = EffectId(*stream, recorded.version, place)
