@@ -151,6 +151,18 @@ async def test_a_sweep_of_one_part_finds_what_is_due_in_another() -> None:
     assert decays[1] > decays[0] > 0
 
 
+async def test_of_changes_at_one_instant_the_same_are_shown() -> None:
+    policy = {"notifications": {"thresholds": {"now_from": "0.02", "never_below": "0.01"}}}
+    async with recorded(steps=0, policy=policy) as live:
+        for user in ("zoe", "ana", "zoe", "ana"):
+            await _notify(live, user)
+        calm = merge(policy, {"notifications": {"fatigue": {"hour": {"cap": 1}}}})
+        plan = Plan(candidates=(Candidate("calm", calm),), samples_max=1)
+        whole = await live.bt.backtest(plan)
+        assert _bytes(await _in_parts(live, plan, 2)) == _bytes(whole)
+    assert (len(whole.candidates[0].samples), whole.candidates[0].flip_count) == (1, 2)
+
+
 async def _notify(live: Live, user: str) -> None:
     await live.bt.notifications.send(
         {"event_id": live.next("event"), "user_id": user, "event_type": "MESSAGE", "title": "Hello", "source": "test",

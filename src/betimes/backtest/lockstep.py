@@ -310,14 +310,10 @@ class Lockstep:
         self, world: World, stream: StreamId, key: KeyId | None, before: Answer | None, after: Answer | None,
         at: Instant, seq: int,
     ) -> None:  # fmt: skip
-        none = _NONE
-        if (before or none).outcome == (after or none).outcome or not self.reports(stream):
-            return
-
-        def sample() -> Sample:
-            return Sample(at, seq, stream, key.key if key else "", before or none, after or none)
-
-        world.tally.compare(stream, before, after, sample, self._plan.samples_max)
+        before, after = before or _NONE, after or _NONE
+        if before.outcome != after.outcome and self.reports(stream):
+            sample = Sample(at, seq, stream, key.key if key else "", before, after)
+            world.tally.differs(sample, self._plan.samples_max)
 
     def finish(self, ends_at: Instant | None) -> PartResult:
         """Let the window end, if there is any, and settle what only one of the worlds came to."""

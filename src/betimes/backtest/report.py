@@ -14,7 +14,7 @@ import msgspec
 from betimes.backtest.control import DIFFERENCES_MAX, Control
 from betimes.backtest.lockstep import ENRICHMENT, PartResult
 from betimes.backtest.plan import Plan
-from betimes.backtest.tally import NIGHT, SEPARATOR, Answer, Sample, Tally
+from betimes.backtest.tally import NIGHT, SEPARATOR, Answer, Sample, Tally, place_of
 from betimes.core.instants import DAY, Instant, render
 from betimes.engine.kinds import Kinds
 from betimes.services.verdicts import TraceStep, trace_of
@@ -196,7 +196,7 @@ def merged(tallies: Sequence[Tally], samples_max: int) -> Tally:
         for flip, samples in tally.samples.items():
             whole.samples.setdefault(flip, []).extend(samples)
     for samples in whole.samples.values():
-        samples.sort(key=_place)
+        samples.sort(key=place_of)
         del samples[samples_max:]
     return whole
 
@@ -212,12 +212,8 @@ def _sorted(counts: dict[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _place(sample: Sample) -> tuple[Any, ...]:
-    return (sample.at, sample.stream, sample.key, sample.seq)
-
-
 def _in_order(samples: Iterable[list[Sample]]) -> list[Sample]:
-    return sorted((sample for some in samples for sample in some), key=_place)
+    return sorted((sample for some in samples for sample in some), key=place_of)
 
 
 def _or(first: Instant | None, second: Instant | None) -> Instant | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -53,6 +55,11 @@ class Sample(msgspec.Struct, frozen=True):
     before: Answer
     after: Answer
 
+    @property
+    def place(self) -> tuple[Instant, StreamId, str, int]:
+        """Where it comes among others, whichever was found first."""
+        return (self.at, self.stream, self.key, self.seq)
+
 
 class Tally(msgspec.Struct):
     """What one world did with one part of the traffic. Names are joined by tabs, so that it travels."""
@@ -79,18 +86,20 @@ class Tally(msgspec.Struct):
     gone: int = 0
     """Recorded ends of calls that this world never made."""
 
-    def compare(self, stream: StreamId, before: Answer | None, after: Answer | None, sample: Callable[[], Sample],
-                samples_max: int) -> None:  # fmt: skip
-        """Count one question that both were asked; `None` stands for no answer worth the name."""
-        first, second = before.outcome if before else NOTHING, after.outcome if after else NOTHING
-        if first == second:
-            return
-        flip = SEPARATOR.join((DOMAIN_OF.get(stream.kind, stream.kind), first, second))
+    def differs(self, sample: Sample, samples_max: int) -> None:
+        """Count a question that was answered differently; of each kind the first few are kept."""
+        stream = sample.stream
+        domain = DOMAIN_OF.get(stream.kind, stream.kind)
+        flip = SEPARATOR.join((domain, sample.before.outcome, sample.after.outcome))
         bump(self.flips, flip)
         bump(self.subjects, SEPARATOR.join(stream))
         kept = self.samples.setdefault(flip, [])
-        if len(kept) < samples_max:
-            kept.append(sample())
+        if len(kept) < samples_max or (kept and sample.place < kept[-1].place):
+            insort(kept, sample, key=place_of)
+            del kept[samples_max:]
+
+
+place_of = attrgetter("place")
 
 
 def bump(counts: dict[str, int], name: str, by: int = 1) -> None:
