@@ -114,6 +114,8 @@ def test_samples_says_how_many_changed_answers_are_shown(folder: Path) -> None:
         (("--policy", "strict.toml", "--since", "yesterday"), 65, "yesterday"),
         (("--policy", "strict.toml", "--tenant", "a", "--overrides-of", "b"), 65, "one tenant"),
         (("--policy", "strict.toml", "--html", "no/such/folder.html"), 65, "cannot be written"),
+        (("--policy", "strict.toml", "--tenant", "nobody"), 66, "nothing is recorded of the tenant 'nobody'"),
+        (("--policy", "strict.toml", "--overrides-of", "nobody"), 66, "nothing is recorded of the tenant 'nobody'"),
         (("--policy", "strict.toml", "--html", "."), 65, "cannot be written"),
         (("--policy", "bad.toml", "--sweep", "runs.daily_run_budget=few,1"), 65, "=1: runs.nonsense"),
         (("--policy", "bad.toml", "--policy", "strict.toml"), 65, "1 of the 2 policies"),
@@ -129,6 +131,11 @@ def test_what_cannot_be_done_is_refused_by_name(folder: Path, words: tuple[str, 
     refused = backtest(folder, *words)
     assert (refused.code, refused.out) == (code, "")
     assert said in refused.err
+
+
+def test_a_window_in_which_nothing_happened_says_so(folder: Path) -> None:
+    said = backtest(folder, "--policy", "strict.toml", "--since", "2030-01-01T00:00:00Z")
+    assert (said.code, said.out.startswith("Nothing is recorded in this window")) == (0, True)
 
 
 def test_files_of_one_name_are_told_apart_by_their_folders(folder: Path) -> None:

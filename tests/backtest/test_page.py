@@ -112,7 +112,8 @@ def test_verdicts_that_were_not_reproduced_are_counted_and_listed() -> None:
 
 
 def test_a_window_without_verdicts_says_so() -> None:
-    assert "no verdicts" in control_sentence(ControlReport(True, 0, 0, 0, 0, [], {}))
+    assert "no verdicts" in control_sentence(ControlReport(True, 0, 0, 3, 3, [], {}))
+    assert "Nothing is recorded" in control_sentence(ControlReport(True, 0, 0, 0, 0, [], {}))
 
 
 def test_every_element_is_closed_and_nothing_is_fetched_or_run() -> None:

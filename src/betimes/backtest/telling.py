@@ -27,6 +27,8 @@ class Pair(msgspec.Struct, frozen=True):
 
 def control_sentence(control: ControlReport) -> str:
     """How well the recorded policy was reproduced: what everything after it rests on."""
+    if not control.segments:
+        return "Nothing is recorded in this window, so nothing can be said of any policy."
     to_the_byte = f"{control.identical:,} of {control.segments:,} segments to the byte"
     if not control.verdicts:
         return f"There are no verdicts in this window to reproduce ({to_the_byte})."

@@ -11,8 +11,9 @@ from betimes.cli.documents import document
 from betimes.cli.options import At, on
 from betimes.cli.printing import as_json, say, shares
 from betimes.cli.wiring import Application
-from betimes.core.errors import Invalid
+from betimes.core.errors import Invalid, NotFound
 from betimes.core.streams import checked_stream
+from betimes.engine.store import LedgerQuery
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
     from betimes.backtest.report import BacktestReport
@@ -79,6 +80,7 @@ def backtest(
             application.engine, policies, sweep=sweep, overrides_of=overrides_of, since=since, until=until,
             tenant=tenant, domain=domain, samples_max=SAMPLES if samples is None else samples,
         )  # fmt: skip
+        await _check_known(application, plan.tenant)
         return await application.backtest(plan, jobs=jobs, progress=told)
 
     with shares("rehearsing", json=at.json) as told:
@@ -110,6 +112,12 @@ def _body(file: Path) -> dict[str, Any]:
     body = document(file)
     inner = body.get("policy")
     return inner if isinstance(inner, dict) else body
+
+
+async def _check_known(application: Application, tenant: str | None) -> None:
+    """A tenant nobody has heard of is misspelt, not safe from every policy."""
+    if tenant and not await application.engine.store.ledger(LedgerQuery(tenant=tenant, limit=1)):
+        raise NotFound(f"nothing is recorded of the tenant {tenant!r}")
 
 
 def _check_writable(file: Path) -> None:
