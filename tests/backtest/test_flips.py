@@ -134,6 +134,17 @@ async def test_a_faster_decay_is_swept_when_a_sweep_was_recorded() -> None:
     assert found["game_over"] == (0, 1)
 
 
+async def test_a_score_that_only_a_candidate_has_due_is_a_changed_answer() -> None:
+    async with recorded(policy=PLAIN, steps=0) as live:
+        await live.bt.scores.create(NewScore(user_id="fern"))
+        await live.bt.advance(by_s=20 * 3_600)
+        await live.bt.scores.create(NewScore(user_id="moss"))
+        await live.bt.advance(by_s=5 * 3_600)  # what fern owes is swept by the hour; moss owes nothing yet
+        after = await tried(live, {"scores": _faster(live)})
+    assert "moss" in {line.id for line in after.affected}
+    assert flips(after)["nothing→game_over"] == 1
+
+
 async def test_scores_that_were_swept_are_swept_once_under_a_candidate_too() -> None:
     async with recorded(policy=PLAIN, steps=0) as live:
         await live.bt.scores.create(NewScore(user_id="fern"))

@@ -250,7 +250,8 @@ class Lockstep:
                 known = {*self.control.rehearsal.due(SCORE, command.at, tenant)}
                 for stream in world.rehearsal.due(SCORE, command.at, tenant):
                     if stream not in known:  # the record says what became of those
-                        world.submit(Job(stream, command, actor=ACTOR))
+                        after = world.submit(Job(stream, command, actor=ACTOR))
+                        self._compare(world, stream, None, None, after, command.at, 0)
 
     def _overhear(self, segment: Segment) -> None:
         """A sweep that found something due in another part may find something here, under another policy."""
