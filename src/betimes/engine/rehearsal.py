@@ -25,13 +25,13 @@ from betimes.core.policies import Policy
 from betimes.core.segments import GENESIS, Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.domains.tenant.model import DEPLOYMENT
-from betimes.engine.cache import Cached, StateCache
+from betimes.engine.cache import Cached
+from betimes.engine.endless import EndlessTx, EveryStream
 from betimes.engine.jobs import WAKE, Job
 from betimes.engine.kinds import Kinds
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.recalling import Lesson, Move, Recollection, Watched
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import Ask, Changes, Row, SeenKey
 from betimes.engine.workspace import Workspace
 from betimes.engine.writing import Live, Turn
 
@@ -39,7 +39,6 @@ WAKES_AT_ONCE = 256
 """Streams due at one instant that are woken before what they sent is applied, like a batch of the engine."""
 HELD_MAX = 1_000
 SNOOZE = MINUTE
-_NEW = Cached(0, None, 0, None, GENESIS, 0)
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -51,44 +50,6 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     recorded: Recorded
     key: KeyId | None
     job: Job
-
-
-class _Here(StateCache):
-    """Every stream there is: as it was put here, or new. `first` is told of each when it is first asked for."""
-
-    def __init__(self, first: Callable[[StreamId], None]) -> None:
-        super().__init__(0)
-        self.given: dict[StreamId, Cached] = {}
-        self._first = first
-
-    def get(self, stream: StreamId) -> Cached | None:
-        self._first(stream)
-        return self.given.pop(stream, _NEW)
-
-
-class _Everything(set[StreamId]):
-    def __contains__(self, stream: object) -> bool:
-        return True
-
-
-class _Moment:
-    """The transaction that never ends: it holds every stream, and its time is set from outside."""
-
-    def __init__(self) -> None:
-        self.now: Instant = 0
-        self.rows: dict[StreamId, Row] = {}
-        self.unchanged: set[StreamId] = _Everything()
-        self.seen: dict[KeyId, SeenKey] = {}
-        self.sends: set[EffectId] = set()
-
-    async def extend(self, ask: Ask) -> None:
-        """Everything is here."""
-
-    async def commit(self, changes: Changes) -> None:
-        """Nothing is kept."""
-
-    async def turn_at(self, stream: StreamId, version: int) -> str | None:
-        return None
 
 
 class Rehearsal(Workspace):
@@ -112,7 +73,7 @@ class Rehearsal(Workspace):
 
         An alarm that `is_late` does not ring by itself when it is due but waits for `ring` or `release`.
         """
-        self._here_now, self._moment = _Here(first), _Moment()
+        self._here_now, self._moment = EveryStream(first), EndlessTx()
         super().__init__(self._moment, kinds=kinds, cache=self._here_now, policies=policies, settings=settings)
         self._teaches = teaches
         self._learns = learns

@@ -7,7 +7,6 @@ person's in-app messages, and `incident` a tenant's own incident, which inboxes 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -38,7 +37,6 @@ def feed_stream(tenant: str, user_id: str) -> StreamId:
     return StreamId(tenant, "feed", user_id)
 
 
-@lru_cache(maxsize=1 << 10)
 def incident_stream(tenant: str) -> StreamId:
     """Where the whole tenant's incident is."""
     return StreamId(tenant, "incident", "global")
