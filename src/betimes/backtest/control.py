@@ -57,8 +57,12 @@ class ControlCheck:
             self._hold(name, said, rehearsed)
 
     def rehearsed(self, step: Step) -> None:
-        """A step of the control."""
-        name, said = (step.stream, step.recorded.version), (_text(step.recorded.verdict), encode(step.events))
+        """A step of the control, and what it wrote beside its own stream."""
+        self._said((step.stream, step.recorded.version), (_text(step.recorded.verdict), encode(step.events)))
+        for stream, version, events in step.also:
+            self._said((stream, version), (None, encode(events)))
+
+    def _said(self, name: tuple[StreamId, int], said: tuple[str | None, str]) -> None:
         recorded = self._recorded.pop(name, None)
         if recorded is None:
             self._rehearsed[name] = said

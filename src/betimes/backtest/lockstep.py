@@ -162,7 +162,7 @@ class Lockstep:
             self._settled(segment)
         elif role == "wake":
             self._wake(segment.stream)
-        if role != "beside" and segment.stream.kind != "tenant":
+        if segment.stream.kind != "tenant":
             self._check.recorded(segment)
 
     def _come_to(self, at: Instant) -> None:

@@ -99,7 +99,7 @@ def planned(
     tried = dict(policies) or {"": current or {}}
     if sweep:
         tried = {
-            " ".join(filter(None, (name if len(tried) > 1 else "", chosen))): policy
+            " ".join(filter(None, (name, chosen))): policy
             for name, base in tried.items()
             for chosen, policy in swept(base, sweep).items()
         }

@@ -50,6 +50,8 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     recorded: Recorded
     key: KeyId | None
     job: Job
+    also: tuple[tuple[StreamId, int, tuple[Event, ...]], ...] = ()
+    """What was written beside it: the stream, the version it led to, its events."""
 
 
 class Rehearsal(Workspace):
@@ -346,9 +348,10 @@ class Rehearsal(Workspace):
         now = recorded.at
         for written, state, alarm_at in after:
             self._advance(self._lives[written], state, alarm_at, now)
+        also = tuple((name, self._lives[name].version, events) for name, events in decision.also.items())
         if key:
             self._keep(key, now, decision.promised_at)
-        self._told(Step(stream, command, decision.events, recorded, key, job))
+        self._told(Step(stream, command, decision.events, recorded, key, job, also))
         for place, effect in enumerate(decision.effects):
             id = EffectId(*stream, recorded.version, place)
             if isinstance(effect, Send):
