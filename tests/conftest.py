@@ -3,9 +3,9 @@
 Property tests (`@given`) may be `async def` too; each example gets its own loop.
 """
 
-import gc
 import asyncio
 import functools
+import gc
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
