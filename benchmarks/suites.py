@@ -18,7 +18,7 @@ from benchmarks.places import PLACES, Place
 Row = dict[str, Any]
 ROUNDS = 5
 IDLE_GATES = 200
-IDLE_ROUNDS = 40
+IDLE_ROUNDS = 20
 """Short ones, so that what is compared stands close together."""
 
 
