@@ -116,9 +116,10 @@ class PerilousStore:
     def begin(self, ask: Ask) -> AbstractAsyncContextManager[Tx]:
         return self._watched(self._store.begin(ask), "begun" if ask.keys else None, ask)
 
-    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
-                  tenant: str | None = None) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
-        begin = self._store.begin_due(index, kinds, limit, until_at=until_at, tenant=tenant)
+    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
+                  until_at: Instant | None = None, tenant: str | None = None,
+                  ) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
+        begin = self._store.begin_due(index, kinds, limit, from_at=from_at, until_at=until_at, tenant=tenant)
         return self._watched(begin, "picked")
 
     async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:

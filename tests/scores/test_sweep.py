@@ -15,6 +15,7 @@ from betimes.core.streams import StreamId
 from betimes.domains.scores.model import SweepScore
 from betimes.domains.tenant.model import SetPolicy, tenant_stream
 from betimes.effects.sweeping import sweeper
+from betimes.engine.attempts import Position
 from betimes.engine.engine import Engine
 from betimes.engine.replay import verify
 from betimes.engine.settings import EngineSettings
@@ -64,6 +65,27 @@ async def test_1000_overdue_users_are_swept_in_batches_each_correctly(backend: B
             minutes = int(score.user_id[1:])
             assert score.score == Decimal(50) - _lost(minutes)
         assert (await verify(w.store, w.engine.kinds)).is_sound
+
+
+async def test_what_becomes_due_behind_a_sweep_is_taken_by_the_same_sweep(backend: Backend, tmp_path: Path) -> None:
+    """A batch goes on where the last one stopped; at the end whatever lies behind is looked for once more."""
+    async with scores_world(backend, tmp_path) as (w, scores):
+        await scores.create_many([overdue(f"u{n}", 10 - n) for n in range(4)])
+        position, until_at = Position(), await w.store.now()
+
+        async def batch(size: int) -> list[str]:
+            done = await w.engine.submit_due(
+                ("score",), lambda stream: SweepScore(until_at), size, until_at=until_at, position=position
+            )
+            return [recorded.stream.id for recorded in done]
+
+        assert await batch(3) == ["u0", "u1", "u2"]
+        await scores.create(overdue("older", 20))
+        assert await batch(3) == ["u3"]
+        assert await batch(3) == []
+        assert await batch(3) == ["older"]
+        await scores.create_many([overdue("newer", 1), overdue("oldest", 30)])
+        assert await scores.sweep(batch=1) == SweepResult(2, 2, 0, 0, 0, complete=True)
 
 
 def _lost(minutes: int) -> Decimal:

@@ -37,6 +37,16 @@ SLICE = 1_024
 """Streams of a pass that are decided at a time, while those before them are written."""
 
 
+class Position:
+    """How far somebody has come who takes all that is due, batch by batch."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at: Instant | None = None
+        """When the last that was taken was due; `None` where there was nothing more, and at the beginning."""
+
+
 class Due(msgspec.Struct, frozen=True, kw_only=True):
     """Which streams that are due to take, and the job to do for each."""
 
@@ -46,6 +56,8 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     make: Callable[[StreamId], Job]
     until_at: Instant | None = None
     tenant: str | None = None
+    position: Position | None = None
+    """Where to go on, and where it is left; only by `due`."""
     plainly: Plainly | None = None
     """How to decide streams for which no job is needed."""
 
@@ -141,9 +153,15 @@ class Attempts:
     @asynccontextmanager
     async def _pick(self, due: Due, picked: Picked, jobs: list[Job]) -> AsyncIterator[Tx]:
         limit = min(due.limit, self._settings.batch_max)
-        begin = self._store.begin_due(due.by, due.kinds, limit, until_at=due.until_at, tenant=due.tenant)
+        position = due.position
+        from_at = position.at if position else None
+        begin = self._store.begin_due(
+            due.by, due.kinds, limit, from_at=from_at, until_at=due.until_at, tenant=due.tenant
+        )
         async with begin as tx:
             picked += tx.rows.items()
+            if position:
+                position.at = self._due_at(*picked[-1]) if picked else None
             if due.plainly is None:
                 jobs += [due.make(stream) for stream, _ in picked]
             if picked:
@@ -151,6 +169,15 @@ class Attempts:
                 more = {stream: version for stream, version in ask.locks.items() if stream not in tx.rows}
                 await tx.extend(Ask(more, ask.reads, ask.keys))
             yield tx
+
+    def _due_at(self, stream: StreamId, row: Row) -> Instant | None:
+        """When a stream that was picked was due; `None` if that cannot be read."""
+        kind = self._kinds.of(stream)
+        try:
+            state = kind.state(stream, row.schema, row.state)
+            return None if state is None else kind.decider.index(state).due_at
+        except Exception:  # noqa: BLE001 — deciding it tells what is wrong with it
+            return None
 
     async def _decide_plainly(self, workspace: Workspace, tx: Tx, due: Due, picked: Picked) -> list[Job]:
         """Decide what is plain, slice by slice, each written while the next is decided; the jobs of what is not."""

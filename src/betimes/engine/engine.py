@@ -27,7 +27,7 @@ from betimes.core.streams import StreamId
 from betimes.domains.tenant.decide import tenant_decider
 from betimes.domains.tenant.model import DEPLOYMENT, RECONSIDER, SetPolicy, tenant_stream
 from betimes.engine.alarms import Alarms
-from betimes.engine.attempts import Attempts, Due
+from betimes.engine.attempts import Attempts, Due, Position
 from betimes.engine.calls import Calls, Executor
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.kinds import Kinds
@@ -176,10 +176,12 @@ class Engine:
         until_at: Instant | None = None,
         actor: str = "",
         failed: Callable[[StreamId, BetimesError], None] | None = None,
+        position: Position | None = None,
     ) -> list[Recorded]:
         """Decide a command for up to `limit` streams whose `due_at` has come; held ones are left to their holders.
 
-        `failed` is told of each stream that could not be decided; it stays due.
+        `failed` is told of each stream that could not be decided; it stays due. Whoever takes all that is due, call by
+        call, is spared looking again at what lies behind by giving the same `position` each time.
         """
         self._check_room()
 
@@ -187,7 +189,10 @@ class Engine:
             return Job(stream, command(stream), actor=actor)
 
         plainly = Plainly(command, actor) if self.kinds.are_alone(kinds) else None
-        due = Due(by="due", kinds=kinds, limit=limit, make=make, until_at=until_at, tenant=tenant, plainly=plainly)
+        due = Due(
+            by="due", kinds=kinds, limit=limit, make=make, until_at=until_at, tenant=tenant, position=position,
+            plainly=plainly,
+        )  # fmt: skip
         results = await self._lane.take_due(due)
         for job, result in results:
             if failed and job.stream and isinstance(result, BetimesError):

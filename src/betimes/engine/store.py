@@ -294,10 +294,12 @@ class Store(Protocol):
     def begin(self, ask: Ask) -> AbstractAsyncContextManager[Tx]:
         """Lock, reserve and read what a batch needs."""
 
-    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
-                  tenant: str | None = None) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
+    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
+                  until_at: Instant | None = None, tenant: str | None = None,
+                  ) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
         """Lock up to `limit` streams due at the store's time (or at `until_at`, if earlier), oldest first.
 
+        What was due before `from_at` is passed over, and must not even be looked at: there may be millions of them.
         Streams held by somebody else are skipped. The index `alarm` heeds snoozes.
         """
 

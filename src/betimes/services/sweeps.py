@@ -26,6 +26,7 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.domains.scores.decide import decide
 from betimes.domains.scores.model import KIND, SweepScore
+from betimes.engine.attempts import Position
 from betimes.engine.jobs import Submission
 from betimes.engine.store import PAGE_MAX, StreamQuery, StreamRow
 from betimes.services.caller import Service
@@ -112,25 +113,28 @@ class Sweeps(Service):
         ends_s = None if unbounded else loop.time() + request.max_s
         now = await self.engine.store.now()
         until_at = now if until_at is None else min(until_at, now)
-        count, tell = _Count(), progress or (lambda result: None)
+        count, tell, position = _Count(), progress or (lambda result: None), Position()
         while ends_s is None or loop.time() < ends_s:
             room = size if request.limit is None else min(size, request.limit - count.taken)
             if room <= 0:
                 break
             if request.dry_run or count.failed:
                 return await self._by_list(until_at, request, count, tell, ends_s)
-            taken = await self._batch(until_at, room, count)
+            from_the_start = position.at is None
+            taken = await self._batch(until_at, room, count, position)
             tell(count.result())
-            if not taken and not count.failed:
+            if not taken:
+                position.at = None
+            if not taken and not count.failed and from_the_start:
                 return count.result(complete=not await self._is_left(until_at, count))
         return count.result(complete=not await self._is_left(until_at, count))
 
-    async def _batch(self, until_at: Instant, size: int, count: _Count) -> int:
-        """One commit; how many scores were taken."""
+    async def _batch(self, until_at: Instant, size: int, count: _Count, position: Position) -> int:
+        """One commit; how many scores were taken. At the end of what is due it begins from the start again."""
         command = SweepScore(until_at)
         done = await self.engine.submit_due(
             (KIND,), lambda stream: command, size, tenant=self._tenant, until_at=until_at, actor=self.caller.actor,
-            failed=lambda stream, error: count.failed.add(stream),
+            failed=lambda stream, error: count.failed.add(stream), position=position,
         )  # fmt: skip
         for recorded in done:
             count.add(recorded)

@@ -65,8 +65,9 @@ class MemoryStore:
             self.database.release(tx)
 
     @asynccontextmanager
-    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
-                        tenant: str | None = None) -> AsyncIterator[MemoryTx]:  # fmt: skip
+    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
+                        until_at: Instant | None = None, tenant: str | None = None,
+                        ) -> AsyncIterator[MemoryTx]:  # fmt: skip
         tx = self.transaction()
         try:
             tx.now = self.clock()
@@ -74,7 +75,7 @@ class MemoryStore:
             for at, stream in self._due(index, kinds, tenant):
                 if at > until or len(tx.rows) == limit:
                     break
-                if tx.try_lock(stream):
+                if (from_at is None or at >= from_at) and tx.try_lock(stream):
                     tx.rows[stream] = Row(*self.database.rows[stream][2:8])
             await asyncio.sleep(0)
             yield tx

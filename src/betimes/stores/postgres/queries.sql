@@ -13,7 +13,7 @@ SELECT * FROM betimes.begin_batch(:waits, :skips, :reads, :keys, :sends, :now);
 SELECT * FROM betimes.begin_turn(:tenant, :kind, :id, :cached, :collection, :key, :reads, :now);
 
 -- begin_due: lock streams that are due
-SELECT * FROM betimes.begin_due(:index, :kinds, :tenant, :until_at, :limit, :now);
+SELECT * FROM betimes.begin_due(:index, :kinds, :tenant, :from_at, :until_at, :limit, :now);
 
 -- commit_batch: write everything a batch leads to
 SELECT betimes.commit_batch(

@@ -121,11 +121,11 @@ class PostgresStore:
         tx = PostgresTx(self._statement, self._script, self._clock)
         return self._sessions.transaction(tx.asks(ask), tx.start)
 
-    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
-                  tenant: str | None = None) -> Transaction[PostgresTx]:  # fmt: skip
+    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
+                  until_at: Instant | None = None, tenant: str | None = None) -> Transaction[PostgresTx]:  # fmt: skip
         tx = PostgresTx(self._statement, self._script, self._clock)
         due = self._statement(
-            "begin_due", index=index, kinds=list(kinds), limit=limit, until_at=until_at, tenant=tenant
+            "begin_due", index=index, kinds=list(kinds), limit=limit, from_at=from_at, until_at=until_at, tenant=tenant
         )
         return self._sessions.transaction(due, tx.start_due)
 

@@ -160,9 +160,12 @@ class SqliteStore:
     def begin(self, ask: Ask) -> _Transaction:
         return _Transaction(self._take_turn, self.clock, lambda tx: tx.start(ask))
 
-    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
-                  tenant: str | None = None) -> _Transaction:  # fmt: skip
-        return _Transaction(self._take_turn, self.clock, lambda tx: tx.start_due(index, kinds, limit, until_at, tenant))
+    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
+                  until_at: Instant | None = None, tenant: str | None = None) -> _Transaction:  # fmt: skip
+        def start(tx: SqliteTx) -> Awaitable[None]:
+            return tx.start_due(index, kinds, limit, from_at, until_at, tenant)
+
+        return _Transaction(self._take_turn, self.clock, start)
 
     async def _read(self, job: Callable[Concatenate[Connection, _P], _Result], *args: _P.args,
                     **kwargs: _P.kwargs) -> _Result:  # fmt: skip

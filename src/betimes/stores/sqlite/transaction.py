@@ -68,8 +68,9 @@ class SqliteTx:
             await self._step(job)
 
     async def start_due(
-        self, index: DueIndex, kinds: Sequence[str], limit: int, until_at: Instant | None, tenant: str | None
-    ) -> None:
+        self, index: DueIndex, kinds: Sequence[str], limit: int, from_at: Instant | None, until_at: Instant | None,
+        tenant: str | None,
+    ) -> None:  # fmt: skip
         """Take the write lock, then pick what is due."""
 
         def job(connection: Connection) -> None:
@@ -78,7 +79,7 @@ class SqliteTx:
             until = self.now if until_at is None else min(until_at, self.now)
             picked = connection.json(
                 _DUE_QUERIES[index],
-                {"kinds": encode(kinds), "until": until, "tenant": tenant, "limit": limit},
+                {"kinds": encode(kinds), "from_at": from_at, "until": until, "tenant": tenant, "limit": limit},
                 _PICKED,
             )
             self.rows = {stream: row for stream, row, _ in picked}

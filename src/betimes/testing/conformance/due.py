@@ -92,6 +92,16 @@ async def what_is_due_can_be_bounded_by_an_earlier_instant(pair: Pair) -> None:
                 expect_equal(list(tx.rows), wanted, f"{index}, never later than the store's time")
 
 
+async def what_was_due_before_an_instant_can_be_passed_over(pair: Pair) -> None:
+    now = pair.clock()
+    alarms = {A: now - HOUR, B: now - MINUTE, C: now + MINUTE}
+    await pair.commit(together(*(moved(of, 1, 0, alarm_at=at, due_at=at) for of, at in alarms.items())))
+    for index in INDEXES:
+        for from_at, wanted in ((now - HOUR, [A, B]), (now - HOUR + 1, [B]), (now - MINUTE + 1, []), (now + HOUR, [])):
+            async with pair.two.begin_due(index, [KIND], 10, from_at=from_at) as tx:
+                expect_equal(list(tx.rows), wanted, f"{index}, from an instant on")
+
+
 async def a_decided_wake_is_no_longer_due(pair: Pair) -> None:
     now = pair.clock()
     await pair.commit(together(moved(A, 1, now, alarm_at=now), moved(B, 1, now, alarm_at=now)))

@@ -166,10 +166,11 @@ class Connection(MemoryStore):
             yield tx
 
     @asynccontextmanager
-    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, until_at: Instant | None = None,
-                        tenant: str | None = None) -> AsyncIterator[MemoryTx]:  # fmt: skip
+    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
+                        until_at: Instant | None = None, tenant: str | None = None,
+                        ) -> AsyncIterator[MemoryTx]:  # fmt: skip
         await self.reach("begin_due")
-        async with super().begin_due(index, kinds, limit, until_at=until_at, tenant=tenant) as tx:
+        async with super().begin_due(index, kinds, limit, from_at=from_at, until_at=until_at, tenant=tenant) as tx:
             yield tx
 
     async def now(self) -> Instant:

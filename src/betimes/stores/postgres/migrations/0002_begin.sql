@@ -205,7 +205,7 @@ $$;
 
 -- Lock streams that are due, oldest first, leaving out those that somebody holds. The first row has only the time.
 CREATE FUNCTION betimes.begin_due(
-    p_index text, p_kinds text[], p_tenant text, p_until bigint, p_limit bigint, p_now bigint
+    p_index text, p_kinds text[], p_tenant text, p_from bigint, p_until bigint, p_limit bigint, p_now bigint
 ) RETURNS TABLE (
     now bigint, tenant text, kind text, id text,
     version bigint, schema integer, state text, at bigint, alarm_at bigint, digest text
@@ -213,6 +213,7 @@ CREATE FUNCTION betimes.begin_due(
 #variable_conflict use_column
 DECLARE
     instant bigint := betimes.clock(p_now);
+    earliest bigint := coalesce(p_from, -9223372036854775808);
     latest bigint := least(p_until, instant);
 BEGIN
     RETURN QUERY SELECT instant, NULL, NULL, NULL, NULL::bigint, NULL::integer, NULL, NULL::bigint, NULL::bigint, NULL;
@@ -220,7 +221,7 @@ BEGIN
         RETURN QUERY
         WITH due AS MATERIALIZED (
             SELECT s.* FROM betimes.stream s
-            WHERE s.wake_at <= latest AND s.kind = ANY (p_kinds) AND (p_tenant IS NULL OR s.tenant = p_tenant)
+            WHERE s.wake_at BETWEEN earliest AND latest AND s.kind = ANY (p_kinds) AND (p_tenant IS NULL OR s.tenant = p_tenant)
             ORDER BY s.wake_at, s.tenant, s.kind, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED
         )
         SELECT instant, d.tenant, d.kind, d.id, d.version, d.schema, d.state, d.at, d.alarm_at, d.digest
@@ -229,7 +230,7 @@ BEGIN
         RETURN QUERY
         WITH due AS MATERIALIZED (
             SELECT s.* FROM betimes.stream s
-            WHERE s.due_at <= latest AND s.kind = ANY (p_kinds) AND (p_tenant IS NULL OR s.tenant = p_tenant)
+            WHERE s.due_at BETWEEN earliest AND latest AND s.kind = ANY (p_kinds) AND (p_tenant IS NULL OR s.tenant = p_tenant)
             ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED
         )
         SELECT instant, d.tenant, d.kind, d.id, d.version, d.schema, d.state, d.at, d.alarm_at, d.digest

@@ -44,6 +44,7 @@ FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
         SELECT n FROM stream
         WHERE kind = k.value AND wake_at <= :until
+        AND wake_at >= :from_at --? from_at
         AND +tenant = :tenant --? tenant
         ORDER BY wake_at, tenant, id LIMIT :limit
     )
@@ -59,6 +60,7 @@ FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
         SELECT n FROM stream
         WHERE kind = k.value AND due_at <= :until
+        AND due_at >= :from_at --? from_at
         AND tenant = :tenant --? tenant
         ORDER BY due_at, tenant, id LIMIT :limit
     )
