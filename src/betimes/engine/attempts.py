@@ -44,7 +44,7 @@ class Position:
 
     def __init__(self) -> None:
         self.at: Instant | None = None
-        """When the last that was taken was due; `None` where there was nothing more, and at the beginning."""
+        """When the last that was taken was due; `None` at the start, and after the end, where it begins anew."""
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +161,7 @@ class Attempts:
         async with begin as tx:
             picked += tx.rows.items()
             if position:
-                position.at = self._due_at(*picked[-1]) if picked else None
+                position.at = self._due_at(*picked[-1]) if len(picked) == limit else None
             if due.plainly is None:
                 jobs += [due.make(stream) for stream, _ in picked]
             if picked:
