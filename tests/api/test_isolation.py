@@ -19,9 +19,9 @@ OWN = "globex"
 OTHER = "acme"
 VOLATILE = frozenset({
     "correlation_id", "correlation", "error_id", "secret", "next_cursor", "resume_cursor", "backfill_id", "key_id",
-    "actor", "worker",
+    "actor", "worker", "evaluation_ms", "generation_ms", "delivery_ms",
 })  # fmt: skip
-"""Made by chance, or places in a ledger that all share."""
+"""Made by chance, places in a ledger that all share, or how long something really took."""
 
 
 class Asked(NamedTuple):
