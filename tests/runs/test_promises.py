@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,7 +90,7 @@ def test_a_deferral_for_another_reason_is_given_a_slot_when_none_is_free_at_its_
     st.integers(1, 3),
     st.sampled_from((0, 300, 5_000)),
 )
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, deadline=None)
 def test_the_cap_holds_at_every_instant_and_no_promise_is_broken(
     arrivals: list[tuple[int, str]], lateness: list[int], cap: int, cooldown_s: int
 ) -> None:
@@ -103,11 +102,8 @@ def test_the_cap_holds_at_every_instant_and_no_promise_is_broken(
     assert {verdict.answer for verdict in traffic.promised} <= {"NOW"}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="runs that wait for a cooldown and start late push a promise made beside them out of its hour"
-)
 def test_a_promise_is_kept_beside_runs_that_start_late_after_a_cooldown() -> None:
-    """Two wait until 5,000 s and start a microsecond late; that leaves the third no slot at 8,600 s, as it was told."""
+    """Two start a microsecond past 5,000 s: the second at 8,600 is still theirs, and the third is promised the next."""
     traffic = Traffic(**capped(3, cooldown_seconds=5_000))
     arrivals = [
         (0, "a"), (0, "b"), (0, "e"), (1, "b"), (2, "e"), (60 * SECOND, "g"), (3_724 * SECOND, "g"),

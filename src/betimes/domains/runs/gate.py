@@ -156,10 +156,14 @@ def tenant_free(case: DecisionCostGateInput, from_at: Instant) -> Instant:
 
 
 def slot_needed(case: DecisionCostGateInput) -> Instant | None:
-    """The tenant's slot that a deferral must be promised; `None` if there is room now and when the account is ready."""
+    """The tenant's slot that a deferral must be promised; `None` if there is room now and when the account is ready.
+
+    A promise within a second would be counted from the second's end and judged from its start, so it is a whole one.
+    """
     ready_at = account_ready(case)
-    slot_at = tenant_free(case, ready_at)
-    return slot_at if slot_at > ready_at or tenant_binds(case) else None
+    if tenant_free(case, ready_at) <= ready_at and not tenant_binds(case):
+        return None
+    return tenant_free(case, epoch_up(ready_at) * SECOND)
 
 
 def account_ready(case: DecisionCostGateInput) -> Instant:
@@ -190,7 +194,7 @@ def would_pass_at(case: DecisionCostGateInput, verdict: Verdict) -> Instant | No
         if not case.saturation_resets:
             return None
         at = max(at, _tomorrow(case.now))
-    return tenant_free(case, at)
+    return max(tenant_free(case, at), verdict.until or 0)  # what waits is not judged before
 
 
 def debounce_end(case: DecisionCostGateInput) -> Instant:
