@@ -34,9 +34,9 @@ lint: $(READY) ## style, format and types
 fast-tests: $(READY) ## everything that takes no patience
 	$(BIN)/pytest -n 2 -m "not ($(SLOW))" $(ARGS)
 
-# Four workers for two cores, because crash tests mostly wait for processes.
+# Three workers for two cores, because crash tests mostly wait for processes.
 slow-tests: $(READY) browser ## simulations, PostgreSQL, a browser, processes that are killed
-	$(BIN)/pytest -n 4 --dist loadfile -m "$(SLOW)" $(ARGS)
+	$(BIN)/pytest -n 3 --dist loadfile -m "$(SLOW)" $(ARGS)
 
 # The tests of pages need one; they are skipped where there is none and it cannot be installed.
 browser: ## Debian's Chromium, installed if it is missing and one may

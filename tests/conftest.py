@@ -5,7 +5,6 @@ Property tests (`@given`) may be `async def` too; each example gets its own loop
 
 import asyncio
 import functools
-import gc
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -40,9 +39,3 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     wanted = inspect.signature(test).parameters
     run_in_own_loop(test)(**{name: pyfuncitem.funcargs[name] for name in wanted})
     return True
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was loaded by now stays; the collector need not look through it again and again."""
-    gc.collect()
-    gc.freeze()
