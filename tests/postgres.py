@@ -113,6 +113,11 @@ class Proxy:
 
     def __init__(self) -> None:
         self.cut: str | None = None
+        self.sent = 0
+        """Messages that came from stores."""
+        self.release = asyncio.Event()
+        """Lets go of what was held back."""
+        self.answered = asyncio.Event()
         self._ends: set[asyncio.StreamWriter] = set()
 
     @asynccontextmanager
@@ -137,23 +142,28 @@ class Proxy:
         answers = asyncio.create_task(_pump(far_reader, writer))
         with suppress(ConnectionError):
             while data := await reader.read(65536):
+                self.sent += 1
                 if self.cut and (b"COMMIT\0" in data or b"COMMIT AND CHAIN\0" in data):
-                    await self._cut(data, answers, far_reader, far_writer)
+                    await self._cut(data, answers, writer, far_reader, far_writer)
                     break
                 far_writer.write(data)
         answers.cancel()
         far_writer.close()
         writer.close()
 
-    async def _cut(self, data: bytes, answers: asyncio.Task[None], reader: asyncio.StreamReader,
-                   writer: asyncio.StreamWriter) -> None:  # fmt: skip
-        """`before`: the COMMIT never arrives; `after`: it is carried out and nobody is told."""
+    async def _cut(self, data: bytes, answers: asyncio.Task[None], near: asyncio.StreamWriter,
+                   reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:  # fmt: skip
+        """`before`: the COMMIT never arrives; `after`: it is carried out and nobody is told; `late`: when released."""
         cut, self.cut = self.cut, None
         answers.cancel()
         await asyncio.wait({answers})
-        if cut == "after":
+        if cut == "late":
+            near.close()
+            await self.release.wait()
+        if cut != "before":
             writer.write(data)
             await reader.read(1)
+            self.answered.set()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -38,14 +38,8 @@ class Broken(MemoryStore):
     Transaction: ClassVar[type[MemoryTx]] = MemoryTx
     Database: ClassVar[type[MemoryDatabase]] = MemoryDatabase
 
-    @asynccontextmanager
-    async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
-        tx = self.Transaction(self.database, self.clock)
-        try:
-            await tx.start(ask)
-            yield tx
-        finally:
-            self.database.release(tx)
+    def transaction(self) -> MemoryTx:
+        return self.Transaction(self.database, self.clock)
 
 
 class NeverComparesVersions(Broken):

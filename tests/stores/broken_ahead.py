@@ -31,9 +31,6 @@ class AheadStore(Broken):
 
     Transaction = AheadTx
 
-    def transaction(self) -> MemoryTx:
-        return self.Transaction(self.database, self.clock)
-
 
 class LosesASlice(AheadStore):
     class Transaction(AheadTx):

@@ -3,6 +3,10 @@
 **Unknown outcomes.** When the answer to a commit is lost, the batch was still one transaction, so one of its segments
 tells for all: its stream is locked again, which waits for the lost transaction to end, and the turn id at the version
 it would have written is compared. Arrived: what was decided stands. Not arrived: the same jobs are decided again.
+
+**Presuming.** A single job whose streams are all cached need not ask a store that is far away: it is decided by what is
+cached, and the commit locks and compares. An answer counts only if that commit has compared it; a refusal, a key that
+was not used, or anything that moved, and it is asked for and decided like any other.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from betimes.core.errors import BetimesError, Conflict, StoreError, Unknown
+from betimes.core.errors import BetimesError, Conflict, Duplicate, StoreError, Unavailable, Unknown
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
@@ -27,7 +31,7 @@ from betimes.engine.needing import reads_of, streams_of
 from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import NOT_CACHED, Ask, DueIndex, Row, Store, Tx, WritesAhead
+from betimes.engine.store import NOT_CACHED, Ask, DueIndex, Presumes, Row, Store, Tx, WritesAhead
 from betimes.engine.workspace import Workspace
 
 Result: TypeAlias = Recorded | BetimesError | None
@@ -75,16 +79,38 @@ class Attempts:
         self._name = name
         self._turns = count(1)
         self._cache = StateCache(settings.cache_chars_max)
+        self._presumes = store if isinstance(store, Presumes) else None
+        self._asks_first = 0
         self.on_commit: Callable[[Workspace], None] = lambda workspace: None
         """Told of every transaction that is known to have been committed."""
 
     async def attempt(self, jobs: list[Job]) -> list[Result]:
         """Decide and commit the jobs in one transaction. Raises only store errors."""
+        if (results := await self._presumed(jobs)) is not None:
+            return results
         for _ in range(self._settings.attempts_on_conflict_max):
             results = await self._commit(self._store.begin(self._ask(jobs)), jobs)
             if results is not None:
                 return results
         raise Unknown("commit after commit was cut off and none arrived; ask again under the same key")
+
+    async def _presumed(self, jobs: list[Job]) -> list[Result] | None:
+        """Decide a single job by what is cached, and let the commit compare; `None` if it must be asked after all."""
+        if self._presumes is None or len(jobs) != 1:
+            return None
+        if self._asks_first:
+            self._asks_first -= 1
+            return None
+        begin = self._presumes.presume(self._ask(jobs))
+        if begin is None:
+            return None
+        try:
+            return await self._commit(begin, jobs, presumed=True)
+        except Conflict:
+            self._asks_first = self._settings.asked_after_conflict
+        except (Duplicate, Unavailable):
+            pass  # nothing was written: asking tells what became of the key, and whether the store is there
+        return None
 
     async def attempt_due(self, due: Due, jobs: list[Job]) -> list[Result]:
         """The same for streams that are due; `jobs` is filled with the job of each."""
@@ -202,9 +228,12 @@ class Attempts:
 
     async def _commit(
         self, begin: AbstractAsyncContextManager[Tx], jobs: list[Job], due: Due | None = None,
-        picked: Picked | None = None,
+        picked: Picked | None = None, presumed: bool = False,
     ) -> list[Result] | None:  # fmt: skip
-        """Decide and commit; `None` if the commit was cut off and did not arrive, so that it can be done again."""
+        """Decide and commit; `None` if nothing was written and it must be done again.
+
+        That is so when a commit was cut off and did not arrive, and when what was presumed is not compared by it.
+        """
         results: list[Result] = []
         workspace: Workspace | None = None
         try:
@@ -215,7 +244,10 @@ class Attempts:
                 if more := workspace.still_needed(jobs):
                     await tx.extend(Ask({stream: self._cache.version(stream) for stream in more}))
                 results = [self._take(workspace, job) for job in jobs]
-                if workspace.seal():
+                has_changes = workspace.seal()
+                if presumed and not _are_compared(workspace, jobs, results):
+                    return None
+                if has_changes:
                     await tx.commit(workspace.changes)
         except Unknown:
             if workspace is None or not await self._arrived(workspace.first_segment):
@@ -273,6 +305,15 @@ class Attempts:
                 f"whether {probe.handle} was written could not be found out within {settings.unknown_resolve_s:g} s; "
                 "ask again under the same key"
             ) from error
+
+
+def _are_compared(workspace: Workspace, jobs: Sequence[Job], results: Sequence[Result]) -> bool:
+    """Whether the commit of jobs that were presumed tells if all is so: that they are new, and what they were told."""
+    used = {write.key for write in workspace.changes.keys}
+    return bool(workspace.changes.streams) and all(
+        isinstance(result, Recorded) and (job.key is None or job.key in used)
+        for job, result in zip(jobs, results, strict=True)
+    )
 
 
 def _cuts(size: int) -> list[int]:

@@ -9,7 +9,8 @@ owed, and (except under an injected clock) what time it is. Everything a process
 trusted only for a stream whose locked version equals the cached one.
 
 **Two guards.** A batch locks its streams first and decides under the locks; at the commit every version is compared
-all the same. Either guard alone makes it impossible to decide twice for one cause.
+all the same. Either guard alone makes it impossible to decide twice for one cause. (A store may offer to lock only
+then, and to compare everything: `Presumes`.)
 
 **Order inside `begin`**, sorted within each step: create missing rows at version 0 (a row that is not there cannot be
 locked), lock the rows, reserve the keys, take the sends, read the clock. The rows named in `waits` are locked first and
@@ -196,6 +197,26 @@ class WritesAhead(Protocol):
 
     async def write_ahead(self, streams: list[StreamWrite], segments: list[Segment]) -> None:
         """Write rows and segments of a large batch before its commit; raises what a commit would."""
+
+
+@runtime_checkable
+class Presumes(Protocol):
+    """A store that can lock, compare, write and commit in one go, which spares an idle engine a round trip."""
+
+    def presume(self, ask: Ask) -> AbstractAsyncContextManager[Tx] | None:
+        """A transaction that has locked nothing yet and takes all that was asked for to be as it is cached.
+
+        Its commit locks first, in the order of `begin`, and compares; it raises `Conflict` or `Duplicate` if a version
+        has moved, a row is held or a key was used. Whatever is decided without being committed was compared with
+        nothing. `None` if the ask is not one that can be presumed (`is_presumable`), or for any reason of the store's.
+        """
+
+
+def is_presumable(ask: Ask) -> bool:
+    """Whether everything is cached, and nothing must be waited for or taken."""
+    if ask.sends or ask.waits or not ask.locks or NOT_CACHED in ask.reads.values():
+        return False
+    return all(version > 0 for version in ask.locks.values())
 
 
 class WaitingSend(NamedTuple):

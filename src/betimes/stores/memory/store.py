@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from msgspec.structs import replace
 
@@ -29,6 +29,7 @@ from betimes.engine.store import (
     StreamRow,
     StreamWrite,
     WaitingSend,
+    is_presumable,
 )
 from betimes.stores.memory.database import MemoryDatabase
 from betimes.stores.memory.effects import MemoryEffect
@@ -60,6 +61,18 @@ class MemoryStore:
         tx = self.transaction()
         try:
             await tx.start(ask)
+            yield tx
+        finally:
+            self.database.release(tx)
+
+    def presume(self, ask: Ask) -> AbstractAsyncContextManager[MemoryTx] | None:
+        return self._presumed(ask) if is_presumable(ask) else None
+
+    @asynccontextmanager
+    async def _presumed(self, ask: Ask) -> AsyncIterator[MemoryTx]:
+        tx = self.transaction()
+        tx.presume(ask)
+        try:
             yield tx
         finally:
             self.database.release(tx)

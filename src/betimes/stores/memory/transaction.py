@@ -26,6 +26,13 @@ class MemoryTx:
         self.unchanged: set[StreamId] = set()
         self.seen: dict[KeyId, SeenKey] = {}
         self.sends: set[EffectId] = set()
+        self.presumed: Ask | None = None
+        """What was taken to be as it is cached, and is not locked before the commit."""
+
+    def presume(self, ask: Ask) -> None:
+        self.presumed = ask
+        self.now = self.clock()
+        self.unchanged.update(ask.locks, ask.reads)
 
     async def start(self, ask: Ask) -> None:
         await self._lock_all(ask)
@@ -35,6 +42,8 @@ class MemoryTx:
         self._show(ask.reads)
 
     async def extend(self, ask: Ask) -> None:
+        if self.presumed:
+            raise Conflict("more is needed than was presumed")
         for stream in sorted(ask.locks):
             self.try_lock(stream)
         await asyncio.sleep(0)
@@ -94,8 +103,22 @@ class MemoryTx:
 
     async def commit(self, changes: Changes) -> None:
         await asyncio.sleep(0)
+        if self.presumed:
+            self.lock_presumed(self.presumed)
         self._check(changes)
         self._apply(changes)
+
+    def lock_presumed(self, ask: Ask) -> None:
+        """Lock what was presumed and compare it, or raise what it is instead."""
+        for name in (*sorted(ask.locks), *sorted(ask.keys)):
+            if not self.try_lock(name):
+                raise Conflict(f"{name} is held by another process")
+        for stream, version in (*ask.locks.items(), *ask.reads.items()):
+            if self.db.version(stream) != version:
+                raise Conflict(f"{stream} is at version {self.db.version(stream)}, not {version}")
+        for key in ask.keys:
+            if self.db.live_key(key, self.clock()):
+                raise Duplicate(f"the key {key} is on record already")
 
     def _check(self, changes: Changes) -> None:
         for write in changes.streams:

@@ -29,6 +29,9 @@ CALL betimes.commit_turn(
     :request, :expires_at, :now
 );
 
+-- presume: lock and compare what was decided upon without having asked
+CALL betimes.presume(:locks::betimes.asked_stream[], :reads::betimes.asked_stream[], :sent_at);
+
 -- turn_at: the turn that wrote a version
 SELECT turn FROM betimes.ledger WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version;
 

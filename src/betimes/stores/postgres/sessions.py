@@ -8,7 +8,8 @@ still empty. Behind a pooler a session cannot be set up once, so each transactio
 message that begins it.
 
 **Round trips.** BEGIN and `begin_batch`, then `commit_batch` and COMMIT; a small batch's `commit_batch` and COMMIT are
-one message. A connection goes back to the pool without another one, since nothing here changes a session's state.
+one message, and so is all of a transaction that presumes what it would have been told. A connection goes back to the
+pool without another one, since nothing here changes a session's state.
 
 **The ready connection.** A transaction that ends begins the next one in the same message, and its connection is kept
 ready for whoever comes next, one of them and for a second at most; it holds no lock and no snapshot meanwhile. Whoever
@@ -242,6 +243,17 @@ class Sessions:
         except BaseException:
             await self.leave(pool, session)
             raise
+
+    async def commit(self, script: str) -> None:
+        """A whole transaction in one message; whoever loses the connection meanwhile cannot know."""
+        pool = self._opened()
+        connection = self._take_ready()
+        script = script if connection else f"{self._begin}; {script}"
+        session = Session(connection or await self._acquire(pool), self.server, chains=self._chains)
+        try:
+            await session.commit(script)
+        finally:
+            await self.leave(pool, session)
 
     async def _end_stopped(self, session: Session) -> None:
         """Free what stopped processes hold, after a lock was waited for in vain."""

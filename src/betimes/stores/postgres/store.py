@@ -45,10 +45,12 @@ from betimes.engine.store import (
     StreamQuery,
     StreamRow,
     WaitingSend,
+    is_presumable,
 )
 from betimes.stores.postgres import rows
 from betimes.stores.postgres.driver import failures, refused
 from betimes.stores.postgres.migrating import check_durable, check_writable, migrate
+from betimes.stores.postgres.presuming import HeardTime, PresumedTx
 from betimes.stores.postgres.sessions import Durability, Sessions, SessionSettings, Transaction
 from betimes.stores.postgres.statements import SCHEMA, Prepared, checked_schema, prepared, script
 from betimes.stores.postgres.transaction import PostgresTx
@@ -78,6 +80,7 @@ class PostgresStore:
         self._clock = clock
         self._durability = durability
         self._schema = checked_schema(schema)
+        self._time = HeardTime()
         self._sessions = Sessions(
             SessionSettings(
                 dsn, durability, pool_min, pool_max, behind_pooler, lock_timeout_s, idle_timeout_s, connect_timeout_s
@@ -118,8 +121,14 @@ class PostgresStore:
         return int(await self._sessions.value(self._statement("now")))
 
     def begin(self, ask: Ask) -> Transaction[PostgresTx]:
-        tx = PostgresTx(self._statement, self._script, self._clock)
+        tx = PostgresTx(self._statement, self._script, self._clock, self._time.hear)
         return self._sessions.transaction(tx.asks(ask), tx.start)
+
+    def presume(self, ask: Ask) -> PresumedTx | None:
+        sent_at = self._time.now()
+        if sent_at is None or not is_presumable(ask):
+            return None
+        return PresumedTx(self._statement, self._script, self._clock, sessions=self._sessions, ask=ask, sent_at=sent_at)
 
     def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
                   until_at: Instant | None = None, tenant: str | None = None) -> Transaction[PostgresTx]:  # fmt: skip

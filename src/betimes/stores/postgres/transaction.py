@@ -49,10 +49,18 @@ class PostgresTx:
 
     _session: Session
 
-    def __init__(self, statement: Statement, script: Script, clock: Callable[[], Instant] | None) -> None:
+    def __init__(
+        self,
+        statement: Statement,
+        script: Script,
+        clock: Callable[[], Instant] | None,
+        hear: Callable[[Instant], None] = lambda at: None,
+    ) -> None:
+        """`hear` is told the server's time with every answer that has it."""
         self._statement = statement
         self._script = script
         self._clock = clock
+        self._hear = hear
         self._order: dict[str, list[Any]] = {}
         self._reserved: set[KeyId] = set()
         self._at_zero: set[StreamId] = set()
@@ -122,6 +130,7 @@ class PostgresTx:
             match part:
                 case "clock":
                     now = version
+                    self._hear(place)
                 case "seen":
                     self.seen[order[part][place - 1]] = seen_key(msgspec.json.decode(state))
                 case "send":
@@ -151,15 +160,17 @@ class PostgresTx:
             return
         for fingerprint, body in sorted(changes.policies.items()):
             await self._session.rows(self._statement("save_policy", fingerprint=fingerprint, body=body))
-        if (turn := self._turn(changes)) and (script := self._script("commit_turn", **turn)):
-            await self._session.commit(script)
-            return
-        everything = self._everything(changes)
-        if len(changes.segments) <= SCRIPT_MAX and (script := self._script("commit_batch", **everything)):
+        if len(changes.segments) <= SCRIPT_MAX and (script := self._writing(changes)):
             await self._session.commit(script)
         else:
-            await self._session.rows(self._statement("commit_batch", **everything))
+            await self._session.rows(self._statement("commit_batch", **self._everything(changes)))
             await self._session.commit()
+
+    def _writing(self, changes: Changes) -> str | None:
+        """What writes a small batch, to be sent with other statements; not every text can be."""
+        if turn := self._turn(changes):
+            return self._script("commit_turn", **turn)
+        return self._script("commit_batch", **self._everything(changes))
 
     def _turn(self, changes: Changes) -> dict[str, Any] | None:
         """What `commit_turn` takes, if that is all there is to do."""

@@ -32,6 +32,7 @@ from betimes.testing.conformance import (
     ledger,
     listing,
     locks,
+    presuming,
     row_locks,
     sends,
     streams,
@@ -54,7 +55,21 @@ def _checks_of(*themes: ModuleType) -> tuple[Check, ...]:
 
 
 CHECKS = _checks_of(
-    streams, columns, locks, keys, atomicity, ahead, sends, calls, attempts, due, ledger, listing, upkeep, walks
+    streams,
+    columns,
+    locks,
+    keys,
+    atomicity,
+    ahead,
+    presuming,
+    sends,
+    calls,
+    attempts,
+    due,
+    ledger,
+    listing,
+    upkeep,
+    walks,
 )
 ROW_LOCK_CHECKS = _checks_of(row_locks)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from betimes.core.errors import Conflict
 from betimes.core.streams import KeyId, StreamId
-from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, LedgerQuery, Store
-from betimes.testing.conformance.expectations import expect, expect_equal
+from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, LedgerQuery, Presumes, Store
+from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair, beside
 from betimes.testing.conformance.samples import (
     KEY,
@@ -169,3 +170,16 @@ async def transactions_of_many_rows_cross_without_deadlock(pair: Pair) -> None:
     for of in streams:
         row, history = await pair.one.history(of, 0, 100)
         expect_equal([s.version for s in history], list(range(1, (row.version if row else 0) + 1)), f"history of {of}")
+
+
+async def a_presumption_upon_a_stream_that_is_held_is_refused(pair: Pair) -> None:
+    now = pair.clock()
+    await pair.commit(moved(A, 1, now))
+    begin = pair.one.presume(Ask(locks={A: 1})) if isinstance(pair.one, Presumes) else None
+    if begin is None:
+        return
+    async with pair.two.begin(locking(A)):
+        with expect_refusal(Conflict, "a presumption upon a stream that is held"):
+            async with begin as tx:
+                await tx.commit(moved(A, 2, now))
+    expect_equal((await pair.two.load([A]))[A].version, 1, "the version after the refusal")

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from betimes.core.streams import StreamId
-from betimes.engine import workspace
+from betimes.engine import attempts, workspace
 from betimes.engine.attempts import Attempts
 from betimes.engine.calls import Calls
 from betimes.engine.policies import PoliciesInForce
@@ -112,6 +112,16 @@ def cache_trusted_blindly() -> Iterator[Replacement]:
         show(tx, {stream: version for stream, version in asked.items() if stream not in cached})
 
     yield MemoryTx, "_show", trusting
+
+
+@bug("what was presumed is neither locked nor compared")
+def presumption_not_compared() -> Iterator[Replacement]:
+    yield SimulatedTx, "lock_presumed", lambda tx, ask: None
+
+
+@bug("an answer that came of a presumption is told although nothing was committed to compare it")
+def presumption_told() -> Iterator[Replacement]:
+    yield attempts, "_are_compared", lambda workspace, jobs, results: True
 
 
 # -- keys and unknown outcomes

@@ -16,7 +16,7 @@ from betimes.engine.store import Ask, Changes, DueIndex, Lease, WaitingSend
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
 from betimes.testing.simulator.faults import NO_FAULTS
-from betimes.testing.simulator.server import Server
+from betimes.testing.simulator.server import WAIT_S_MAX, Server
 
 
 class SimulatedTx(MemoryTx):
@@ -33,6 +33,10 @@ class SimulatedTx(MemoryTx):
 
     async def start(self, ask: Ask) -> None:
         await super().start(ask)
+        self.read_to_seq = self.db.seq
+
+    def lock_presumed(self, ask: Ask) -> None:
+        super().lock_presumed(ask)
         self.read_to_seq = self.db.seq
 
     async def extend(self, ask: Ask) -> None:
@@ -84,7 +88,13 @@ class SimulatedTx(MemoryTx):
 
     async def _unknown_written_later(self, changes: Changes) -> None:
         self.server.write_later(self, changes)
+        await self._until_it_holds_its_locks()
         raise Unknown("the connection broke while the commit was under way")
+
+    async def _until_it_holds_its_locks(self) -> None:
+        """What is presumed has no lock that shows it is under way; it is waited for until it is too old to be done."""
+        if self.presumed:
+            await asyncio.sleep(WAIT_S_MAX)
 
     async def _unknown_given_up_later(self, changes: Changes) -> None:
         self.server.write_later(self, None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from betimes.core.errors import Refused
 from betimes.core.instants import HOUR, SECOND, Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
@@ -41,6 +42,7 @@ def check_gates(world: World) -> Iterator[str]:
     yield from _quotas(world, admissions)
     yield from _tallies(world, admissions)
     yield from _effects(world, admissions)
+    yield from _refusals(world)
 
 
 def _admissions(history: list[Segment], orders: dict[str, Any]) -> Iterator[Admission]:
@@ -151,3 +153,27 @@ def _effects(world: World, admissions: list[Admission]) -> Iterator[str]:
         yield f"{visitor} was let in at {stream} without {executor}"
     for stream, executor, visitor in asked - expected:
         yield f"{visitor} was let in at {stream} with {executor} that nobody ordered"
+
+
+def _refusals(world: World) -> Iterator[str]:
+    """Whoever was told that a gate is shut, or open, was told so of a moment between the question and the answer."""
+    for attempt in world.attempts:
+        if isinstance(attempt.outcome, Refused):
+            stream = attempt.submission.stream
+            history = world.server.database.histories.get(stream, [])
+            was_shut = attempt.outcome.reason == "ALREADY_SHUT"
+            if was_shut not in _shut_between(history, attempt.asked_seq, attempt.answered_seq):
+                yield f"a{attempt.number} was told that {stream} is {'shut' if was_shut else 'open'}, and it was not"
+
+
+def _shut_between(history: list[Segment], from_seq: int, to_seq: int) -> set[bool]:
+    """Whether a gate was shut, at any moment from one place in the ledger to another."""
+    shut, seen = False, set()
+    for segment in history:
+        if segment.seq > from_seq:
+            seen.add(shut)
+        if segment.seq > to_seq:
+            return seen
+        for event in events_of(segment):
+            shut = event["type"] == "WasShut" or (shut and event["type"] != "WasOpened")
+    return seen | {shut}

@@ -103,6 +103,8 @@ class Server:
         """Check and write a commit, or raise what forbids it."""
         if tx.has_ended:
             raise Unavailable("the server ended this transaction; nothing was written")
+        if tx.presumed:
+            tx.lock_presumed(tx.presumed)
         self._check_locks(tx, changes)
         try:
             tx.check(changes)

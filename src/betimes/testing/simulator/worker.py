@@ -42,6 +42,9 @@ class Attempt(msgspec.Struct):
     place: int = 0
     """Its place among everything this worker accepted."""
     outcome: Recorded | BaseException | None = None
+    asked_seq: int = 0
+    answered_seq: int = 0
+    """How far the ledger went when it was asked and when it was answered."""
 
 
 class CallMade(msgspec.Struct):
@@ -192,11 +195,14 @@ class Worker:
         async def work(engine: Engine) -> Recorded:
             self._places += 1
             attempt.place = self._places
+            attempt.asked_seq = self._world.server.database.seq
             try:
                 recorded = await engine.submit(attempt.submission)
             except BetimesError as error:
                 attempt.outcome = error
                 raise
+            finally:
+                attempt.answered_seq = self._world.server.database.seq
             attempt.outcome = recorded
             return recorded
 

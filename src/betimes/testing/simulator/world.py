@@ -212,6 +212,7 @@ def _settings(random: Random) -> EngineSettings:
     return EngineSettings(
         batch_max=random.choice((1, 2, 8, 256)),
         cache_chars_max=random.choice((0, 1_000, 1_000_000)),
+        asked_after_conflict=random.choice((0, 1, 16)),
         unknown_resolve_s=random.choice((0.5, 5.0, 30.0)),
         poll_s=random.choice((10.0, 60.0)),
         send_recovery_s=random.choice((10.0, 60.0)),

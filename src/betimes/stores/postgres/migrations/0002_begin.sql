@@ -98,7 +98,8 @@ $$;
 
 -- Lock, reserve and read. Each row of the answer says which part it belongs to and its place in what was asked:
 -- `wait`, `skip` and `read` are streams (without columns when the cached version is the stored one), `seen` is a used
--- key with its request and segment as JSON, `send` is a send that was taken, `clock` has the time as its version.
+-- key with its request and segment as JSON, `send` is a send that was taken, `clock` has the time as its version and
+-- the server's own time as its place.
 CREATE FUNCTION betimes.begin_batch(
     p_waits betimes.asked_stream[], p_skips betimes.asked_stream[], p_reads betimes.asked_stream[],
     p_keys betimes.key_id[], p_sends betimes.effect_id[], p_now bigint
@@ -187,7 +188,8 @@ BEGIN
     END IF;
 
     part := 'clock';
-    version := betimes.clock(p_now);
+    place := betimes.clock(NULL);
+    version := coalesce(p_now, place);
     RETURN NEXT;
 
     IF cardinality(p_reads) > 0 THEN

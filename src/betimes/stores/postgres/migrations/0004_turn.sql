@@ -54,7 +54,8 @@ BEGIN
     RETURN NEXT;
 
     part := 'clock';
-    version := betimes.clock(p_now);
+    place := betimes.clock(NULL);
+    version := coalesce(p_now, place);
     schema := NULL;
     state := NULL;
     at := NULL;
@@ -95,10 +96,13 @@ BEGIN
     END IF;
 
     IF p_expires_at IS NOT NULL THEN
-        UPDATE betimes.key k
-        SET request = p_request, kind = p_kind, id = p_id, version = p_version, expires_at = p_expires_at,
-            expires_hour = p_expires_at / 3600000000
-        WHERE k.tenant = p_tenant AND k.collection = p_collection AND k.key = p_key AND k.version = 0;
+        INSERT INTO betimes.key AS k (tenant, collection, key, request, kind, id, version, expires_at, expires_hour)
+        VALUES (p_tenant, p_collection, p_key, p_request, p_kind, p_id, p_version, p_expires_at,
+                p_expires_at / 3600000000)
+        ON CONFLICT (tenant, collection, key) DO UPDATE
+        SET request = excluded.request, kind = excluded.kind, id = excluded.id, version = excluded.version,
+            expires_at = excluded.expires_at, expires_hour = excluded.expires_hour
+        WHERE k.version = 0;
         IF NOT FOUND THEN
             written := betimes.use_keys(ARRAY[ROW(
                 p_tenant, p_collection, p_key, p_request, p_kind, p_id, p_version, p_expires_at
@@ -117,5 +121,37 @@ BEGIN
     VALUES
         (p_tenant, p_kind, p_id, p_version, p_turn, p_at, p_schema, p_command, p_events, p_policy, p_prev, p_digest,
          p_collection, p_key, p_verdict, p_reply, p_actor, p_correlation, p_cause);
+END
+$$;
+
+-- Lock and compare what was decided upon without having asked: streams and reads stand at the versions that were cached,
+-- nobody holds the streams, and it was sent within the last second, so that one whose sender has given it up does
+-- nothing. Keys are taken with the writing: one that is on record refuses it. There are few of each, and a loop over
+-- few costs less than a join.
+CREATE PROCEDURE betimes.presume(
+    p_locks betimes.asked_stream[], p_reads betimes.asked_stream[], p_sent_at bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+    one betimes.asked_stream;
+    found_at bigint;
+BEGIN
+    FOREACH one IN ARRAY p_locks LOOP
+        PERFORM FROM betimes.stream s
+        WHERE s.tenant = one.tenant AND s.kind = one.kind AND s.id = one.id AND s.version = one.cached
+        FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION USING ERRCODE = 'BT001', MESSAGE = 'a stream was presumed otherwise, or is held';
+        END IF;
+    END LOOP;
+    IF betimes.clock(NULL) NOT BETWEEN p_sent_at AND p_sent_at + 1000000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'BT001', MESSAGE = 'the time was presumed otherwise';
+    END IF;
+    FOREACH one IN ARRAY p_reads LOOP
+        SELECT s.version INTO found_at FROM betimes.stream s
+        WHERE s.tenant = one.tenant AND s.kind = one.kind AND s.id = one.id;
+        IF coalesce(found_at, 0) <> one.cached THEN
+            RAISE EXCEPTION USING ERRCODE = 'BT001', MESSAGE = 'what was read was presumed otherwise';
+        END IF;
+    END LOOP;
 END
 $$;

@@ -1,0 +1,125 @@
+"""One message that locks, compares, writes and commits: what time it tells, and what becomes of one that is cut off."""
+
+from __future__ import annotations
+
+import pytest
+
+from betimes.core.errors import Conflict, Unknown
+from betimes.core.instants import MINUTE, SECOND
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.engine.store import Ask, Changes
+from betimes.stores.postgres import PostgresStore
+from betimes.stores.postgres.presuming import HEARD_S_MAX, HeardTime
+from betimes.testing.conformance.pairs import commit
+from betimes.testing.conformance.samples import KEY, A, keyed, moved, turn_of, waiting
+from betimes.testing.sample import SAMPLE, SECTIONS, Knock
+from tests.engine.worlds import GATE
+from tests.postgres import Proxy, opened_stores, raw_connection, server_dsn, two_stores
+from tests.stores.test_postgres_faults import END_OTHERS
+
+pytestmark = pytest.mark.postgres
+
+PRESUMED = Ask(locks={A: 1}, keys=[KEY])
+
+
+async def commit_presumed(store: PostgresStore, changes: Changes) -> None:
+    begin = store.presume(PRESUMED)
+    assert begin
+    async with begin as tx:
+        await tx.commit(changes)
+
+
+def test_the_time_that_was_heard_is_never_ahead_and_not_told_for_long() -> None:
+    passed_s = [100.0]
+    heard = HeardTime(lambda: passed_s[0])
+    assert heard.now() is None
+    heard.hear(MINUTE)
+    told = []
+    for _ in range(5):
+        told.append(heard.now())
+        passed_s[0] += 2.0
+    assert all(at is not None and 0 <= MINUTE + 2 * n * SECOND - at <= SECOND // 100 for n, at in enumerate(told))
+    passed_s[0] += HEARD_S_MAX
+    assert heard.now() is None
+
+
+async def test_the_time_that_is_presumed_is_the_databases_or_a_moment_before() -> None:
+    async with two_stores() as (one, _), raw_connection() as connection:
+        assert one.presume(PRESUMED) is None, "nothing was heard yet"
+        await commit(one, moved(A, 1, 0))
+        tx = one.presume(PRESUMED)
+        epoch = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())")
+        assert tx
+        assert 0 <= int(epoch * SECOND) - tx.now < MINUTE
+
+
+@pytest.mark.parametrize("off_by", [MINUTE, -2 * SECOND])
+async def test_a_time_that_is_not_the_databases_is_refused(off_by: int) -> None:
+    async with two_stores() as (one, _):
+        await commit(one, moved(A, 1, 0))
+        now = await one.now()
+        one._time.hear(now + off_by)
+        with pytest.raises(Conflict, match="the time was presumed otherwise"):
+            await commit_presumed(one, moved(A, 2, now))
+        assert (await one.load([A]))[A].version == 1
+
+
+@pytest.mark.parametrize("behind_pooler", [False, True])
+async def test_a_presumption_is_one_message(behind_pooler: bool) -> None:
+    proxy = Proxy()
+    async with (
+        proxy.listening(server_dsn()) as through,
+        opened_stores(through, behind_pooler=behind_pooler) as (store,),
+    ):
+        await commit(store, moved(A, 1, 0))
+        before = proxy.sent
+        await commit_presumed(store, keyed(KEY, A, 2, 0))
+        assert proxy.sent - before == 1
+        assert (await store.load([A]))[A].version == 2
+
+
+@pytest.mark.parametrize(("cut", "written"), [("before", False), ("after", True)])
+async def test_a_connection_lost_meanwhile_leaves_the_outcome_unknown(cut: str, written: bool) -> None:
+    proxy = Proxy()
+    async with proxy.listening(server_dsn()) as through, opened_stores(through, server_dsn()) as (one, two):
+        await commit(one, moved(A, 1, 0))
+        proxy.cut = cut
+        with pytest.raises(Unknown, match="ask again under the same key"):
+            await commit_presumed(one, keyed(KEY, A, 2, 0))
+        async with two.begin(waiting(A)) as tx:
+            assert await tx.turn_at(A, 2) == (turn_of(A, 2) if written else None)
+
+
+async def test_a_message_that_comes_after_its_sender_gave_it_up_does_nothing() -> None:
+    proxy = Proxy()
+    async with proxy.listening(server_dsn()) as through, opened_stores(through, server_dsn()) as (one, two):
+        await commit(one, moved(A, 1, 0))
+        proxy.cut = "late"
+        with pytest.raises(Unknown):
+            await commit_presumed(one, keyed(KEY, A, 2, 0))
+        proxy.release.set()
+        await proxy.answered.wait()
+        async with two.begin(waiting(A)) as tx:
+            assert await tx.turn_at(A, 2) is None
+        assert await two.seen(KEY) is None
+
+
+async def test_an_engine_whose_ready_connection_broke_answers_as_if_it_had_not() -> None:
+    async with (
+        opened_stores(server_dsn()) as (store,),
+        Engine(store, SAMPLE, sections=SECTIONS, name="one", policy={"gates": {"cooldown_s": 0}}) as engine,
+        raw_connection() as other,
+    ):
+        for number in range(1, 5):
+            await other.fetchval(END_OTHERS)
+            recorded = await engine.submit(Submission(stream=GATE, command=Knock(f"v{number}"), key=f"k{number}"))
+            assert (recorded.version, recorded.replayed) == (number, False)
+
+
+async def test_what_does_not_fit_into_one_message_is_refused() -> None:
+    async with two_stores() as (one, _):
+        await commit(one, moved(A, 1, 0))
+        policy = Changes(policies={"0123456789abcdef": "{}"})
+        with pytest.raises(Conflict, match="more is written than fits"):
+            await commit_presumed(one, policy)
