@@ -54,6 +54,13 @@ def test_the_first_hit_wins_and_later_rules_are_not_looked_at() -> None:
     assert (later.answer, later.reasons, later.until) == ("LATER", ("BUSY",), 900)
 
 
+@given(st.integers(0, 1), st.integers(0, 5), st.integers(0, 5), st.sets(st.sampled_from(("closed", "busy", "early"))))
+def test_the_first_hit_alone_is_what_a_verdict_goes_by(closed: int, busy: int, opens: int, shadowed: set[str]) -> None:
+    verdict = TABLE.judge(case(closed, busy, opens), shadowed)
+    hit = TABLE.first_hit(case(closed, busy, opens), shadowed)
+    assert (hit.answer, (hit.reason,), hit.until) == (verdict.answer, verdict.reasons, verdict.until)
+
+
 def test_a_shadowed_rule_is_recorded_and_does_not_bind() -> None:
     verdict = TABLE.judge(case(closed=1, busy=9), shadowed={"closed"})
     assert (verdict.answer, verdict.reasons) == ("LATER", ("BUSY",))

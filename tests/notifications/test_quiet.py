@@ -7,11 +7,13 @@ from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from betimes.core.instants import HOUR, MINUTE, SECOND, Instant, parse, render
 from betimes.core.jitter import spread
 from betimes.domains.notifications.local import local_day, next_day, next_hour, wall
-from betimes.domains.notifications.quiet import QuietHours, problems_of, quiet_until
+from betimes.domains.notifications.quiet import DAY_MINUTES, QuietHours, problems_of, quiet_until
 from tests.notifications.inboxes import NIGHT
 
 YEAR = (parse("2026-01-01T00:00:00Z"), parse("2027-01-01T00:00:00Z"))
@@ -110,6 +112,33 @@ def test_a_time_that_exists_twice_is_the_first() -> None:
 def test_windows_that_adjoin_are_one_quiet() -> None:
     both = (QuietHours(20 * 60, 22 * 60), NIGHT)
     assert quiet_until(both, "UTC", parse("2026-01-05T20:30:00Z")) == parse("2026-01-06T07:00:00Z")
+
+
+minutes_of_day = st.integers(0, DAY_MINUTES - 1)
+some_windows = st.lists(
+    st.builds(
+        QuietHours, minutes_of_day, minutes_of_day,
+        st.lists(st.integers(0, 6), min_size=1, max_size=7, unique=True).map(tuple),
+    ),
+    min_size=2, max_size=4,
+).map(tuple)  # fmt: skip
+
+
+@given(
+    some_windows,
+    st.sampled_from(("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia")),
+    st.integers(*YEAR),
+)
+@settings(max_examples=300)
+def test_several_windows_are_quiet_as_long_as_any_of_them(
+    windows: tuple[QuietHours, ...], zone: str, at: Instant
+) -> None:
+    """One window at a time is held against the wall clock above; together they are taken one after the other."""
+    assume(not problems_of(windows))
+    end, reached = None, at
+    while later := [until for window in windows if (until := quiet_until((window,), zone, reached))]:
+        end = reached = max(later)
+    assert quiet_until(windows, zone, at) == end
 
 
 def test_the_start_is_quiet_and_the_end_is_not() -> None:
