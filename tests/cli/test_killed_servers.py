@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import urllib.error
+from http.client import HTTPException
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.crash
 
 CALLERS = 8
 ANSWERS = 150
-LEFT = (urllib.error.URLError, ConnectionError, TimeoutError)
+LEFT = (urllib.error.URLError, HTTPException, ConnectionError, TimeoutError)
 
 
 class Caller(threading.Thread):

@@ -17,7 +17,7 @@ import msgspec
 
 from betimes.core.errors import StoreError
 from betimes.core.instants import Instant
-from betimes.engine.store import Ask, Changes, DueIndex, Lease, Store, Tx
+from betimes.engine.store import Ask, Changes, DueIndex, Lease, Presumes, Store, Tx
 
 Point: TypeAlias = Literal[
     "begun", "writing", "written",
@@ -26,10 +26,10 @@ Point: TypeAlias = Literal[
     "leased", "called", "settling", "settled",
     "committing", "committed",
 ]  # fmt: skip
-"""Of a command: its streams are locked; before and after its commit. Of an alarm: due streams are locked; before and
-after its commit. Of a command to another stream: before and after its commit. Of a call: after the lease, after the
-call, before and after the commit that settles it. Of any commit on PostgreSQL: everything is written, before and after
-COMMIT itself."""
+"""Of a command that is asked for: its streams are locked; of any, before and after its commit. Of an alarm: due streams
+are locked; before and after its commit. Of a command to another stream: before and after its commit. Of a call: after
+the lease, after the call, before and after the commit that settles it. Of any commit on PostgreSQL that was asked for:
+everything is written, before and after COMMIT itself."""
 
 
 NOTHING = Ask()
@@ -115,6 +115,10 @@ class PerilousStore:
 
     def begin(self, ask: Ask) -> AbstractAsyncContextManager[Tx]:
         return self._watched(self._store.begin(ask), "begun" if ask.keys else None, ask)
+
+    def presume(self, ask: Ask) -> AbstractAsyncContextManager[Tx] | None:
+        begin = self._store.presume(ask) if isinstance(self._store, Presumes) else None
+        return begin and self._watched(begin, None)
 
     def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
                   until_at: Instant | None = None, tenant: str | None = None,

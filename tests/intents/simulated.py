@@ -244,6 +244,10 @@ def _happens(life: Life, event: dict[str, Any], segment: Segment, told: dict[str
             if life.last_fire_at is None or segment.at - life.last_fire_at >= life.cooldown:
                 yield "a report was put off by a cooldown that was over"
             life.claim, life.next_check_at = None, event.get("next_check_at")
+        case "RetryMoved":
+            if life.next_check_at is None or event["next_check_at"] >= life.next_check_at:
+                yield "a retry was moved, and not to be sooner"
+            life.next_check_at = event["next_check_at"]
         case other:
             yield f"nobody knows {other}"
 
