@@ -17,7 +17,7 @@ import msgspec
 
 from betimes.core.errors import StoreError
 from betimes.core.instants import Instant
-from betimes.engine.store import Ask, Changes, DueIndex, Lease, Presumes, Store, Tx
+from betimes.engine.store import Ask, Changes, DueIndex, Lease, Presumes, Reached, Store, Tx
 
 Point: TypeAlias = Literal[
     "begun", "writing", "written",
@@ -120,10 +120,10 @@ class PerilousStore:
         begin = self._store.presume(ask) if isinstance(self._store, Presumes) else None
         return begin and self._watched(begin, None)
 
-    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
+    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
                   until_at: Instant | None = None, tenant: str | None = None,
                   ) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
-        begin = self._store.begin_due(index, kinds, limit, from_at=from_at, until_at=until_at, tenant=tenant)
+        begin = self._store.begin_due(index, kinds, limit, after=after, until_at=until_at, tenant=tenant)
         return self._watched(begin, "picked")
 
     async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from betimes.core.errors import Conflict, Unknown
+from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import MINUTE, SECOND
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.engine.store import Ask, Changes
+from betimes.engine.store import Ask, Changes, StreamQuery
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.postgres.presuming import HEARD_S_MAX, HeardTime
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import KEY, A, keyed, moved, turn_of, waiting
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 from tests.engine.worlds import GATE
-from tests.postgres import Proxy, opened_stores, raw_connection, server_dsn, two_stores
+from tests.postgres import Proxy, opened_stores, raw_connection, server_dsn, two_stores, with_settings
 from tests.stores.test_postgres_faults import END_OTHERS
 
 pytestmark = pytest.mark.postgres
@@ -117,9 +118,30 @@ async def test_an_engine_whose_ready_connection_broke_answers_as_if_it_had_not()
             assert (recorded.version, recorded.replayed) == (number, False)
 
 
+@pytest.mark.parametrize("setting", ["on", "off"])
+@pytest.mark.parametrize("behind_pooler", [False, True])
+async def test_texts_are_written_as_they_are_whatever_strings_mean_to_the_server(
+    setting: str, behind_pooler: bool
+) -> None:
+    """All of a message is read before any of it takes effect, its own settings too."""
+    awkward = ["it's", "back\\slash", "\\'); DROP SCHEMA public; --", "%s $$ :name", "\\n\n", "\\"]
+    dsn = with_settings(server_dsn(), standard_conforming_strings=setting)
+    async with opened_stores(dsn, behind_pooler=behind_pooler) as (store,):
+        await commit(store, moved(A, 1, 0))
+        for version, text in enumerate(awkward, start=2):
+            begin = store.presume(Ask(locks={A: version - 1}))
+            assert begin
+            async with begin as tx:
+                row, [segment] = moved(A, version, 0, owner=text).streams, moved(A, version, 0).segments
+                await tx.commit(Changes(streams=row, segments=[replace(segment, actor=text)]))
+        [listed] = await store.streams(StreamQuery(tenant=A.tenant, kind=A.kind))
+        _, history = await store.history(A, 1, 100)
+        assert ([segment.actor for segment in history], listed.owner) == (awkward, awkward[-1])
+
+
 async def test_what_does_not_fit_into_one_message_is_refused() -> None:
     async with two_stores() as (one, _):
         await commit(one, moved(A, 1, 0))
         policy = Changes(policies={"0123456789abcdef": "{}"})
-        with pytest.raises(Conflict, match="more is written than fits"):
+        with pytest.raises(Unavailable, match="more is written than fits"):
             await commit_presumed(one, policy)

@@ -14,10 +14,10 @@ import apsw
 import pytest
 
 from betimes.core.errors import MalformedRow, NewerVersion, Unavailable, UnsafeDurability
-from betimes.engine.store import Ask, Changes, Store
+from betimes.engine.store import Ask, Changes, Reached, Store
 from betimes.stores.sqlite import SqliteStore, connection
 from betimes.testing.conformance.pairs import commit
-from betimes.testing.conformance.samples import A, B, locking, moved, stream, together
+from betimes.testing.conformance.samples import KIND, A, B, locking, moved, stream, together
 from tests.stores.sqlite_files import move_a, opened, version_of_a
 
 PROCESSES = 6
@@ -79,6 +79,18 @@ def test_processes_that_start_together_on_a_new_file_all_work(path: Path) -> Non
         assert shell.execute("SELECT count(*), count(DISTINCT version) FROM ledger").fetchone() == (TURNS, TURNS)
         assert shell.execute("SELECT number, name FROM migration").fetchall() == [(1, "0001_initial")]
     shell.close()
+
+
+async def test_whoever_takes_all_that_is_due_gets_what_lies_together(path: Path) -> None:
+    """In the order in which streams were made, from where it has come, and from the first on after the last."""
+    async with opened(path) as store:
+        now = await store.now()
+        made = [stream(f"s{n * 5 % 32:02}") for n in range(32)]
+        for place, of in enumerate(made):
+            await commit(store, moved(of, 1, 0, due_at=now - place * 11 % 32))
+        for last, expected in ((10, made[11:15]), (29, [*made[30:], *made[:2]])):
+            async with store.begin_due("due", [KIND], 4, after=Reached(now, made[last])) as tx:
+                assert list(tx.rows) == expected
 
 
 async def test_the_file_can_be_read_with_the_shell_of_sqlite(path: Path) -> None:

@@ -31,7 +31,7 @@ from betimes.engine.needing import reads_of, streams_of
 from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import NOT_CACHED, Ask, DueIndex, Presumes, Row, Store, Tx, WritesAhead
+from betimes.engine.store import NOT_CACHED, Ask, DueIndex, Presumes, Reached, Row, Store, Tx, WritesAhead
 from betimes.engine.workspace import Workspace
 
 Result: TypeAlias = Recorded | BetimesError | None
@@ -44,11 +44,11 @@ SLICE = 1_024
 class Position:
     """How far somebody has come who takes all that is due, batch by batch."""
 
-    __slots__ = ("at",)
+    __slots__ = ("reached",)
 
     def __init__(self) -> None:
-        self.at: Instant | None = None
-        """When the last that was taken was due; `None` at the start, and after the end, where it begins anew."""
+        self.reached: Reached | None = None
+        """The last that was taken; `None` at the start, and after the end, where it begins anew."""
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ class Attempts:
         for job in jobs:
             for stream in self._needed(job):
                 locks[stream] = self._cache.version(stream)
-            if job.held_count:
+            if job.held_count > 0:
                 waits.update(job.streams)
         keys = [job.key for job in jobs if job.key]
         sends = [job.send for job in jobs if job.send]
@@ -180,14 +180,12 @@ class Attempts:
     async def _pick(self, due: Due, picked: Picked, jobs: list[Job]) -> AsyncIterator[Tx]:
         limit = min(due.limit, self._settings.batch_max)
         position = due.position
-        from_at = position.at if position else None
-        begin = self._store.begin_due(
-            due.by, due.kinds, limit, from_at=from_at, until_at=due.until_at, tenant=due.tenant
-        )
+        after = position.reached if position else None
+        begin = self._store.begin_due(due.by, due.kinds, limit, after=after, until_at=due.until_at, tenant=due.tenant)
         async with begin as tx:
             picked += tx.rows.items()
             if position:
-                position.at = self._due_at(*picked[-1]) if len(picked) == limit else None
+                position.reached = self._reached(*picked[-1]) if len(picked) == limit else None
             if due.plainly is None:
                 jobs += [due.make(stream) for stream, _ in picked]
             if picked:
@@ -196,14 +194,15 @@ class Attempts:
                 await tx.extend(Ask(more, ask.reads, ask.keys))
             yield tx
 
-    def _due_at(self, stream: StreamId, row: Row) -> Instant | None:
-        """When a stream that was picked was due; `None` if that cannot be read."""
+    def _reached(self, stream: StreamId, row: Row) -> Reached | None:
+        """A stream that was picked as the place to go on from; `None` if it cannot be read when it was due."""
         kind = self._kinds.of(stream)
         try:
             state = kind.state(stream, row.schema, row.state)
-            return None if state is None else kind.decider.index(state).due_at
+            at = None if state is None else kind.decider.index(state).due_at
         except Exception:  # noqa: BLE001 — deciding it tells what is wrong with it
             return None
+        return None if at is None else Reached(at, stream)
 
     async def _decide_plainly(self, workspace: Workspace, tx: Tx, due: Due, picked: Picked) -> list[Job]:
         """Decide what is plain, slice by slice, each written while the next is decided; the jobs of what is not."""

@@ -207,8 +207,9 @@ class Presumes(Protocol):
         """A transaction that has locked nothing yet and takes all that was asked for to be as it is cached.
 
         Its commit locks first, in the order of `begin`, and compares; it raises `Conflict` or `Duplicate` if a version
-        has moved, a row is held or a key was used. Whatever is decided without being committed was compared with
-        nothing. `None` if the ask is not one that can be presumed (`is_presumable`), or for any reason of the store's.
+        has moved, a row is held or a key was used, and `Unavailable` if it must be asked for. Its `now` is not ahead of
+        the store's. Once it has raised `Unknown` it cannot begin any more. What is decided without being committed was
+        compared with nothing. `None` where the ask is not one to presume (`is_presumable`) or the store has reasons.
         """
 
 
@@ -286,6 +287,13 @@ class StreamRow(NamedTuple):
     """The instant of its first segment, kept for ever."""
 
 
+class Reached(NamedTuple):
+    """The last stream that was taken, and when it was due."""
+
+    at: Instant
+    stream: StreamId
+
+
 class Backlog(NamedTuple):
     """What is owed: how much, and since when it could have been done, snoozes heeded.
 
@@ -315,12 +323,14 @@ class Store(Protocol):
     def begin(self, ask: Ask) -> AbstractAsyncContextManager[Tx]:
         """Lock, reserve and read what a batch needs."""
 
-    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
+    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
                   until_at: Instant | None = None, tenant: str | None = None,
                   ) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
         """Lock up to `limit` streams due at the store's time (or at `until_at`, if earlier), oldest first.
 
-        What was due before `from_at` is passed over, and must not even be looked at: there may be millions of them.
+        `after`, by `due` only, is where somebody has come who takes all of it, batch by batch, in whatever order. What
+        was due before it is passed over, and must not even be looked at: there may be millions of them. A store that
+        can do without may take those of the oldest that lie nearest behind it, which spares it pages to write.
         Streams held by somebody else are skipped. The index `alarm` heeds snoozes.
         """
 

@@ -120,11 +120,11 @@ class Sweeps(Service):
                 break
             if request.dry_run or count.failed:
                 return await self._by_list(until_at, request, count, tell, ends_s)
-            from_the_start = position.at is None
+            from_the_start = position.reached is None
             taken = await self._batch(until_at, room, count, position)
             tell(count.result())
             if not taken:
-                position.at = None
+                position.reached = None
             if not taken and not count.failed and from_the_start:
                 return count.result(complete=not await self._is_left(until_at, count))
         return count.result(complete=not await self._is_left(until_at, count))

@@ -23,6 +23,7 @@ from betimes.engine.store import (
     EffectRow,
     Lease,
     LedgerQuery,
+    Reached,
     Row,
     SeenKey,
     StreamQuery,
@@ -78,7 +79,7 @@ class MemoryStore:
             self.database.release(tx)
 
     @asynccontextmanager
-    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
+    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
                         until_at: Instant | None = None, tenant: str | None = None,
                         ) -> AsyncIterator[MemoryTx]:  # fmt: skip
         tx = self.transaction()
@@ -88,7 +89,7 @@ class MemoryStore:
             for at, stream in self._due(index, kinds, tenant):
                 if at > until or len(tx.rows) == limit:
                     break
-                if (from_at is None or at >= from_at) and tx.try_lock(stream):
+                if (after is None or at >= after.at) and tx.try_lock(stream):
                     tx.rows[stream] = Row(*self.database.rows[stream][2:8])
             await asyncio.sleep(0)
             yield tx

@@ -10,8 +10,9 @@ passed here since, taken to be a little less because no two clocks run alike. So
 time, which is compared too.
 
 **Unknown outcomes.** The message of a connection that broke may still be on its way, and nothing is locked yet. It is
-refused once it is a second old. So whoever cannot know waits that long before it says so, and then it is as with any
-other transaction: it holds its locks, or it will do nothing.
+refused once it is a second old by the database's clock. So whoever cannot know waits for two before it says so, and
+then it is as with any other transaction: it holds its locks, or it will do nothing. (A clock that is set back by more
+than that is not allowed for.)
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
-from betimes.core.errors import Conflict, Unknown
+from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.engine.store import Ask, Changes
@@ -33,8 +34,8 @@ HEARD_S_MAX = 10.0
 """For so long after an answer the time is told without asking."""
 RATE = 0.9995
 """Of a second here, how much has passed there at least."""
-REFUSED_AFTER_S = 1.0 / RATE + 0.01
-"""When a message is refused for its age, whatever its clock; `presume` counts a second."""
+REFUSED_AFTER_S = 2.0
+"""When a message is refused for its age: `presume` counts a second, by a clock that may be slowed down meanwhile."""
 
 
 class HeardTime:
@@ -101,7 +102,7 @@ class PresumedTx(PostgresTx):
         writing = self._writing(changes) if len(changes.segments) <= SCRIPT_MAX and not changes.policies else None
         presuming = self._script("presume", **self._presumed())
         if presuming is None or writing is None:
-            raise Conflict("more is written than fits into one message")
+            raise Unavailable("more is written than fits into one message; it must be asked for")
         return f"{presuming}; {writing}"
 
     def _presumed(self) -> dict[str, Any]:

@@ -13,7 +13,8 @@ pool without another one, since nothing here changes a session's state.
 
 **The ready connection.** A transaction that ends begins the next one in the same message, and its connection is kept
 ready for whoever comes next, one of them and for a second at most; it holds no lock and no snapshot meanwhile. Whoever
-needs it for something else gets it. If it broke while it stood ready, what it was taken for is tried on another one.
+needs it for something else gets it. If it broke while it stood ready, what it was taken for is tried on another one,
+unless that was a whole transaction.
 
 **Leaving.** However a transaction is left, also by cancellation, it is rolled back and its connection given back, by a
 task of its own that a second cancellation cannot stop. A connection that cannot be rolled back is closed.

@@ -61,10 +61,10 @@ def _narrows(name: str) -> bool:
 
 
 def script(schema: str, name: str, values: Mapping[str, Any]) -> str | None:
-    """A statement with its arguments written out, where strings conform to the standard; none for one with a NUL."""
+    """A statement with its arguments written out, which mean the same on every server; none for one with a NUL."""
     form, names = _form(schema, name)
     found = [values[name] for name in names]
-    sql = form % tuple([f"'{v}'" if v.__class__ is str and "'" not in v else _literal(v) for v in found])
+    sql = form % tuple([f"'{v}'" if v.__class__ is str and _is_plain(v) else _literal(v) for v in found])
     return None if "\0" in sql else sql
 
 
@@ -75,9 +75,15 @@ def _form(schema: str, name: str) -> tuple[str, tuple[str, ...]]:
     return first + "".join(f"%s{text}" for text in rest[1::2]), tuple(rest[::2])
 
 
+def _is_plain(text: str) -> bool:
+    return "'" not in text and "\\" not in text
+
+
 def _literal(value: Any) -> str:
+    """A value as SQL. A backslash is escaped: whether it stands for itself is a setting that a server may change."""
     if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'" if "'" in value else f"'{value}'"
+        doubled = value.replace("\\", "\\\\").replace("'", "''")
+        return f" E'{doubled}'" if "\\" in value else f"'{doubled}'"
     if value is None:
         return "NULL"
     if isinstance(value, int):

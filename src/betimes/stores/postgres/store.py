@@ -40,6 +40,7 @@ from betimes.engine.store import (
     EffectRow,
     Lease,
     LedgerQuery,
+    Reached,
     Row,
     SeenKey,
     StreamQuery,
@@ -130,12 +131,13 @@ class PostgresStore:
             return None
         return PresumedTx(self._statement, self._script, self._clock, sessions=self._sessions, ask=ask, sent_at=sent_at)
 
-    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
+    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
                   until_at: Instant | None = None, tenant: str | None = None) -> Transaction[PostgresTx]:  # fmt: skip
-        tx = PostgresTx(self._statement, self._script, self._clock)
+        tx = PostgresTx(self._statement, self._script, self._clock, self._time.hear)
         due = self._statement(
-            "begin_due", index=index, kinds=list(kinds), limit=limit, from_at=from_at, until_at=until_at, tenant=tenant
-        )
+            "begin_due", index=index, kinds=list(kinds), limit=limit, from_at=after and after.at, until_at=until_at,
+            tenant=tenant,
+        )  # fmt: skip
         return self._sessions.transaction(due, tx.start_due)
 
     async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,

@@ -85,6 +85,8 @@ class PostgresTx:
         self._session = session
         first, *records = answer
         self.now = self._clock() if self._clock else first["now"]
+        if not self._clock:
+            self._hear(self.now)
         for _, tenant, kind, id, *columns in records:
             self.rows[StreamId(tenant, kind, id)] = Row(*columns)
         return self

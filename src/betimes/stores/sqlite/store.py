@@ -22,6 +22,7 @@ from betimes.engine.store import (
     EffectRow,
     Lease,
     LedgerQuery,
+    Reached,
     Row,
     SeenKey,
     StreamQuery,
@@ -160,10 +161,10 @@ class SqliteStore:
     def begin(self, ask: Ask) -> _Transaction:
         return _Transaction(self._take_turn, self.clock, lambda tx: tx.start(ask))
 
-    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
+    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
                   until_at: Instant | None = None, tenant: str | None = None) -> _Transaction:  # fmt: skip
         def start(tx: SqliteTx) -> Awaitable[None]:
-            return tx.start_due(index, kinds, limit, from_at, until_at, tenant)
+            return tx.start_due(index, kinds, limit, after, until_at, tenant)
 
         return _Transaction(self._take_turn, self.clock, start)
 

@@ -24,7 +24,7 @@ from betimes.core.canonical import encode
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes, DueIndex, Row, SeenKey, StreamWrite
+from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes, DueIndex, Reached, Row, SeenKey, StreamWrite
 from betimes.stores.sqlite.commit import write_changes
 from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.lane import Lane
@@ -37,6 +37,8 @@ ROWS_HERE_MAX = 16
 _PICKED = msgspec.json.Decoder(list[tuple[StreamId, Row, Place]])
 ROWS_WRITTEN_HERE_MAX = 8
 """The same for rows that are written and committed."""
+NEARBY_AMONG = 16
+"""Among how many times as many of the oldest those that lie together are looked for."""
 _DUE_QUERIES: Mapping[DueIndex, str] = {"alarm": "due_alarms", "due": "due_streams"}
 
 
@@ -68,20 +70,21 @@ class SqliteTx:
             await self._step(job)
 
     async def start_due(
-        self, index: DueIndex, kinds: Sequence[str], limit: int, from_at: Instant | None, until_at: Instant | None,
+        self, index: DueIndex, kinds: Sequence[str], limit: int, after: Reached | None, until_at: Instant | None,
         tenant: str | None,
     ) -> None:  # fmt: skip
-        """Take the write lock, then pick what is due."""
+        """Take the write lock, then pick what is due; for who takes all of it, what lies together on few pages."""
 
         def job(connection: Connection) -> None:
             connection.begin()
             self.now = self._clock()
             until = self.now if until_at is None else min(until_at, self.now)
-            picked = connection.json(
-                _DUE_QUERIES[index],
-                {"kinds": encode(kinds), "from_at": from_at, "until": until, "tenant": tenant, "limit": limit},
-                _PICKED,
-            )
+            name = _DUE_QUERIES[index]
+            asked = {"kinds": encode(kinds), "until": until, "tenant": tenant, "limit": limit}
+            if after and index == "due":
+                behind = connection.value("row_number", after.stream._asdict()) or 0
+                name, asked = "due_nearby", asked | {"behind": behind, "oldest": NEARBY_AMONG * limit}
+            picked = connection.json(name, asked, _PICKED)
             self.rows = {stream: row for stream, row, _ in picked}
             self._places = {stream: place for stream, _, place in picked}
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from betimes.core.instants import HOUR, MINUTE, SECOND
 from betimes.core.streams import StreamId
-from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes, DueIndex, Store, StreamQuery
+from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes, DueIndex, Reached, Store, StreamQuery
 from betimes.testing.conformance.expectations import expect, expect_equal
 from betimes.testing.conformance.pairs import Pair
 from betimes.testing.conformance.samples import (
     KIND,
+    TENANT,
     A,
     B,
     C,
@@ -92,14 +93,26 @@ async def what_is_due_can_be_bounded_by_an_earlier_instant(pair: Pair) -> None:
                 expect_equal(list(tx.rows), wanted, f"{index}, never later than the store's time")
 
 
-async def what_was_due_before_an_instant_can_be_passed_over(pair: Pair) -> None:
+async def whoever_takes_all_that_is_due_gets_each_once(pair: Pair) -> None:
+    """Batch by batch from where the last one ended, whatever order the store prefers; others' work is left alone."""
     now = pair.clock()
-    alarms = {A: now - HOUR, B: now - MINUTE, C: now + MINUTE}
-    await pair.commit(together(*(moved(of, 1, 0, alarm_at=at, due_at=at) for of, at in alarms.items())))
-    for index in INDEXES:
-        for from_at, wanted in ((now - HOUR, [A, B]), (now - HOUR + 1, [B]), (now - MINUTE + 1, []), (now + HOUR, [])):
-            async with pair.two.begin_due(index, [KIND], 10, from_at=from_at) as tx:
-                expect_equal(list(tx.rows), wanted, f"{index}, from an instant on")
+    overdue = {stream(f"s{n * 7 % 40:02}"): now - n * 13 % 17 * MINUTE for n in range(40)}
+    mine = {of._replace(tenant="other"): at for of, at in list(overdue.items())[:7]}
+    later = {stream("later"): now + MINUTE}
+    await pair.commit(together(*(moved(of, 1, 0, due_at=at) for of, at in (overdue | mine | later).items())))
+    taken: list[StreamId] = []
+    after: Reached | None = None
+    while True:
+        async with pair.one.begin_due("due", [KIND], 6, after=after, tenant=TENANT) as tx:
+            picked = list(tx.rows)
+            await tx.commit(together(*(moved(of, 2, now, due_at=now + HOUR) for of in picked)))
+        taken += picked
+        if after is None and not picked:
+            break
+        after = Reached(overdue[picked[-1]], picked[-1]) if len(picked) == 6 else None
+    expect_equal(sorted(taken), sorted(overdue), "what was taken, all in all")
+    async with pair.two.begin_due("due", [KIND], 100) as tx:
+        expect_equal(set(tx.rows), set(mine), "what another tenant has due")
 
 
 async def a_decided_wake_is_no_longer_due(pair: Pair) -> None:

@@ -10,13 +10,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from betimes.core.errors import Conflict, Unavailable, Unknown
-from betimes.core.instants import Instant
+from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import EffectId, StreamId
-from betimes.engine.store import Ask, Changes, DueIndex, Lease, WaitingSend
+from betimes.engine.store import Ask, Changes, DueIndex, Lease, Reached, WaitingSend
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
 from betimes.testing.simulator.faults import NO_FAULTS
 from betimes.testing.simulator.server import WAIT_S_MAX, Server
+
+PRESUMED_LAG_MAX = SECOND
 
 
 class SimulatedTx(MemoryTx):
@@ -34,6 +36,11 @@ class SimulatedTx(MemoryTx):
     async def start(self, ask: Ask) -> None:
         await super().start(ask)
         self.read_to_seq = self.db.seq
+
+    def presume(self, ask: Ask) -> None:
+        """By a time that was told a moment ago."""
+        super().presume(ask)
+        self.now -= int(self.server.random.random() * PRESUMED_LAG_MAX)
 
     def lock_presumed(self, ask: Ask) -> None:
         super().lock_presumed(ask)
@@ -176,11 +183,11 @@ class Connection(MemoryStore):
             yield tx
 
     @asynccontextmanager
-    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, from_at: Instant | None = None,
+    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
                         until_at: Instant | None = None, tenant: str | None = None,
                         ) -> AsyncIterator[MemoryTx]:  # fmt: skip
         await self.reach("begin_due")
-        async with super().begin_due(index, kinds, limit, from_at=from_at, until_at=until_at, tenant=tenant) as tx:
+        async with super().begin_due(index, kinds, limit, after=after, until_at=until_at, tenant=tenant) as tx:
             yield tx
 
     async def now(self) -> Instant:

@@ -201,7 +201,9 @@ BEGIN
 END
 $$;
 
--- Write a batch. Streams come before the ledger: numbers are drawn under the streams' locks, in the order of versions.
+-- Write a batch. Keys come before streams, as they do for whoever reserved them: one that waits for a key has made no
+-- stream that others wait for. Streams come before the ledger: numbers are drawn under the streams' locks, in the order
+-- of versions.
 CREATE FUNCTION betimes.commit_batch(
     p_streams betimes.stream_write[], p_segments betimes.segment_write[], p_keys betimes.key_write[],
     p_effects betimes.effect_write[], p_applied betimes.effect_id[], p_dead betimes.dead_send[],
@@ -210,11 +212,11 @@ CREATE FUNCTION betimes.commit_batch(
 DECLARE
     written bigint := 0;
 BEGIN
-    IF cardinality(p_streams) > 0 THEN
-        written := betimes.write_streams(p_streams);
-    END IF;
     IF cardinality(p_keys) > 0 THEN
-        written := written + betimes.use_keys(p_keys, p_now);
+        written := betimes.use_keys(p_keys, p_now);
+    END IF;
+    IF cardinality(p_streams) > 0 THEN
+        written := written + betimes.write_streams(p_streams);
     END IF;
     written := written + betimes.end_effects(p_applied, p_dead, p_settled);
     IF cardinality(p_effects) > 0 THEN

@@ -44,7 +44,6 @@ FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
         SELECT n FROM stream
         WHERE kind = k.value AND wake_at <= :until
-        AND wake_at >= :from_at --? from_at
         AND +tenant = :tenant --? tenant
         ORDER BY wake_at, tenant, id LIMIT :limit
     )
@@ -60,12 +59,32 @@ FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
         SELECT n FROM stream
         WHERE kind = k.value AND due_at <= :until
-        AND due_at >= :from_at --? from_at
         AND tenant = :tenant --? tenant
         ORDER BY due_at, tenant, id LIMIT :limit
     )
     ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit
 );
+
+-- due_nearby: Of so many of the oldest that are due, those that lie next behind a row, and then from the first row on.
+SELECT json_group_array(json_array(
+    json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
+    json_array(n, version, owner, due_at, alarm_at, snooze_until)
+))
+FROM (
+    SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
+        SELECT n FROM (
+            SELECT n FROM stream
+            WHERE kind = k.value AND due_at <= :until
+            AND tenant = :tenant --? tenant
+            ORDER BY due_at, tenant, id LIMIT :oldest
+        )
+        ORDER BY n <= :behind, n LIMIT :limit
+    )
+    ORDER BY s.n <= :behind, s.n LIMIT :limit
+);
+
+-- row_number: Where a stream lies.
+SELECT n FROM stream WHERE tenant = :tenant AND kind = :kind AND id = :id;
 
 -- next_due: The earliest instant anything of these kinds, or for these executors, is due.
 SELECT min(at) FROM (
