@@ -36,7 +36,7 @@ fast-tests: $(READY) ## everything that takes no patience
 
 # Three workers for two cores, because crash tests mostly wait for processes.
 slow-tests: $(READY) browser ## simulations, PostgreSQL, a browser, processes that are killed
-	$(BIN)/pytest -n 3 --dist loadfile -m "$(SLOW)" $(ARGS)
+	$(BIN)/pytest -n 3 --dist worksteal -m "$(SLOW)" $(ARGS)
 
 # The tests of pages need one; they are skipped where there is none and it cannot be installed.
 browser: ## Debian's Chromium, installed if it is missing and one may

@@ -14,7 +14,7 @@ from betimes.testing.simulator.running import demand_sound, simulate
 from tests.notifications.simulated import NOTIFYING
 
 SEEDS, CHUNK = 160, 40
-NOTICED_WITHIN = 60
+NOTICED_WITHIN = 200
 
 pytestmark = pytest.mark.simulator
 
