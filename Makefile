@@ -19,7 +19,7 @@ UV_PIP = $(BIN)/pip install --quiet uv && VIRTUAL_ENV=$(VENV) $(if $(INDEX),UV_D
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
-run: $(READY) ## show in a few seconds what betimes does
+run: $(READY) ## show in a minute what betimes does
 	@$(BIN)/betimes demo $(ARGS)
 
 test: lint ## lint, types, fast tests, then the slow ones

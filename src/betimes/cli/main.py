@@ -34,7 +34,7 @@ COMMANDS = {
     "prune": ("history:prune", "Replace old history by checkpoints."),
     "export": ("history:export", "Bring a lake of Parquet files up to date with the ledger."),
     "config": ("settings:config", "Check the configuration and show what it comes to."),
-    "demo": ("demo:demo", "Show in a few seconds what betimes does, in virtual time."),
+    "demo": ("demo:demo", "Show in a minute what betimes does, in virtual time."),
 }
 
 

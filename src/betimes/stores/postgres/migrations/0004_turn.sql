@@ -133,7 +133,7 @@ CREATE PROCEDURE betimes.presume(
 ) LANGUAGE plpgsql AS $$
 DECLARE
     one betimes.asked_stream;
-    found_at bigint;
+    stored_version bigint;
 BEGIN
     FOREACH one IN ARRAY p_locks LOOP
         PERFORM FROM betimes.stream s
@@ -147,9 +147,9 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'BT001', MESSAGE = 'the time was presumed otherwise';
     END IF;
     FOREACH one IN ARRAY p_reads LOOP
-        SELECT s.version INTO found_at FROM betimes.stream s
+        SELECT s.version INTO stored_version FROM betimes.stream s
         WHERE s.tenant = one.tenant AND s.kind = one.kind AND s.id = one.id;
-        IF coalesce(found_at, 0) <> one.cached THEN
+        IF coalesce(stored_version, 0) <> one.cached THEN
             RAISE EXCEPTION USING ERRCODE = 'BT001', MESSAGE = 'what was read was presumed otherwise';
         END IF;
     END LOOP;
