@@ -28,7 +28,8 @@ ONE_KNOCK = Workload(seed=1, commands=1, at_once=1, shared=0)
 NOTHING = Workload(commands=0)
 ONE_ROW_FOR_ALL = Rules(GatePolicy(cooldown_s=0, per_hour=1_000_000, tenant_per_hour=1_000_000), lease_s=1)
 BUSY = Workload(seed=5, at_once=2, tenants=1, gates=20, pause_s=0.01)
-TAKEN_AWAY_S = 6.0
+TAKEN_AWAY_S = 15.0
+"""A machine with nothing else to do takes 5 to 6; what it took is printed (`-rP`)."""
 
 
 async def test_a_call_whose_process_slept_past_its_lease_is_abandoned_and_never_made_again(
@@ -58,7 +59,7 @@ async def asleep_past_its_lease(fleet: Fleet, point: Point) -> Child:
     await sleeper.says(f"at {point}")
     await sleeper.stopped()
     [other] = await fleet.start_ready(load=NOTHING)
-    await other.says("report call_abandoned", within_s=10)
+    await other.says("report call_abandoned", within_s=30)
     sleeper.send(signal.SIGCONT)
     return sleeper
 
