@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import ClassVar
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -315,6 +315,11 @@ class PrunesWhatKeysNeed(Broken):
         return gone
 
 
+class ForgetsTheTenantOnTheWay(Broken):
+    def begin_due(self, *args: Any, **kwargs: Any) -> AbstractAsyncContextManager[MemoryTx]:  # type: ignore[override]
+        return super().begin_due(*args, **kwargs | ({"tenant": None} if kwargs.get("after") else {}))
+
+
 class ForgetsDeadLetters(Broken):
     async def forget(self, *, before_at: Instant, limit: int) -> int:
         dead = [id for id, effect in self.database.effects.items() if effect.status == "dead"]
@@ -331,6 +336,7 @@ class CutsText(Broken):
 
 CAUGHT_BY: dict[type[Broken], str] = {
     NeverComparesVersions: "a_version_that_moved_is_refused_under_the_lock",
+    ForgetsTheTenantOnTheWay: "whoever_takes_all_that_is_due_gets_each_once",
     NeverComparesFences: "who_lost_the_lease_is_fenced_off",
     NeverRefusesUsedKeys: "using_a_key_that_is_on_record_is_refused",
     WritesRowsBeforeChecking: "a_key_on_record_refuses_the_whole_batch",

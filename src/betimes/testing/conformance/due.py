@@ -97,9 +97,9 @@ async def whoever_takes_all_that_is_due_gets_each_once(pair: Pair) -> None:
     """Batch by batch from where the last one ended, whatever order the store prefers; others' work is left alone."""
     now = pair.clock()
     overdue = {stream(f"s{n * 7 % 40:02}"): now - n * 13 % 17 * MINUTE for n in range(40)}
-    mine = {of._replace(tenant="other"): at for of, at in list(overdue.items())[:7]}
-    later = {stream("later"): now + MINUTE}
-    await pair.commit(together(*(moved(of, 1, 0, due_at=at) for of, at in (overdue | mine | later).items())))
+    theirs = {of._replace(tenant="other"): at for of, at in list(overdue.items())[:7]}
+    everything = overdue | theirs | {stream("later"): now + MINUTE}
+    await pair.commit(together(*(moved(of, 1, 0, due_at=at) for of, at in everything.items())))
     taken: list[StreamId] = []
     after: Reached | None = None
     while True:
@@ -109,10 +109,10 @@ async def whoever_takes_all_that_is_due_gets_each_once(pair: Pair) -> None:
         taken += picked
         if after is None and not picked:
             break
-        after = Reached(overdue[picked[-1]], picked[-1]) if len(picked) == 6 else None
+        after = Reached(everything[picked[-1]], picked[-1]) if len(picked) == 6 else None
     expect_equal(sorted(taken), sorted(overdue), "what was taken, all in all")
     async with pair.two.begin_due("due", [KIND], 100) as tx:
-        expect_equal(set(tx.rows), set(mine), "what another tenant has due")
+        expect_equal(set(tx.rows), set(theirs), "what another tenant has due")
 
 
 async def a_decided_wake_is_no_longer_due(pair: Pair) -> None:
