@@ -80,10 +80,21 @@ def test_p2_another_source_or_type_is_not_the_same_exactly(other: dict[str, Any]
 
 
 def test_p2_the_callers_key_says_what_is_the_same() -> None:
-    scenario = inbox(dedup={"near_with_key": False}).when(note(dedupe_key="k"), key="a")
+    scenario = inbox().when(note(dedupe_key="k"), key="a")
     scenario.when(note(text="Something else altogether, entirely", dedupe_key="k"), key="b")
     scenario.then_verdict("NEVER", "DEDUP_EXACT")
-    scenario.when(note(dedupe_key="other"), key="c").then_verdict("NOW", "DEFAULT_PASS")
+
+
+def test_p2_the_callers_keys_say_what_is_not_the_same() -> None:
+    """Alike or word for word, before or after: what has another key is another thing."""
+    scenario = inbox().when(note(text=LONG, dedupe_key="order 1"), key="a")
+    scenario.when(note(text=LONG, dedupe_key="order 2"), key="b").then_verdict("NOW", "DEFAULT_PASS")
+    scenario.when(note(text=LONG + "!!"), key="c").then_verdict("NOW", "DEFAULT_PASS")
+
+
+def test_p2_a_policy_may_compare_texts_with_keys_nearly_too() -> None:
+    scenario = inbox(dedup={"near_with_key": True}).when(note(text=LONG, dedupe_key="order 1"), key="a")
+    scenario.when(note(text=LONG, dedupe_key="order 2"), key="b").then_verdict("NEVER", "DEDUP_NEAR")
 
 
 LONG = "The nightly backup of the customer database in Frankfurt has finished without errors after forty minutes"

@@ -23,6 +23,8 @@ from betimes.domains.names import HandlerName, Id, Url
 from betimes.domains.notifications.model import NOTIFICATIONS, Notify, Priority, inbox_stream
 from betimes.domains.runs.model import TRIGGERS, RequestRun, account_stream, agreed_request
 
+RUN_KEY = "{run_key}"
+
 
 class _Target(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True): ...
 
@@ -45,6 +47,7 @@ class NotificationTarget(_Target, tag="notification", frozen=True):
     expires_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     """Kept in UTC."""
     dedupe_key: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
+    """`{run_key}` in it stands for the key of the cause. Left out: a run's key, else the text says what is the same."""
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
@@ -90,6 +93,8 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     body: Any = None
     """What a handler or webhook is given."""
     report_to: StreamId | None = None
+    is_run: bool = False
+    """Whether the key is a run's: every tick and message has its own, so no two notifications of them are the same."""
     by_hook: bool = False
     """Whether a hook asks; the run it leads to causes no hooks itself, so that none goes round in circles."""
 
@@ -121,5 +126,11 @@ def _notify(target: NotificationTarget, cause: Cause) -> Notify:
     expires_at = None if target.expires_at is None else parse(target.expires_at.isoformat())
     return Notify(
         target.event_type, target.title, target.message, target.source, target.channels, target.priority_hint,
-        cause.at, expires_at, target.dedupe_key, {**target.metadata, **cause.payload}, cause.report_to,
+        cause.at, expires_at, _dedupe_key(target, cause), {**target.metadata, **cause.payload}, cause.report_to,
     )  # fmt: skip
+
+
+def _dedupe_key(target: NotificationTarget, cause: Cause) -> str | None:
+    if target.dedupe_key is None:
+        return cause.key if cause.is_run else None
+    return target.dedupe_key.replace(RUN_KEY, cause.key)

@@ -98,8 +98,9 @@ class Requests:
         tell = self.tells and not isinstance(wanted.target, CommandTarget)
         self._asked[stream] = print_
         self.also[stream] = (RunAsked(wanted.run_key, print_, kind, self._asked_by, self._now, tell),)
+        body = wanted.body(stream.id)
         cause = Cause(
-            key=wanted.run_key, at=self._now, payload=wanted.payload, body=wanted.body(stream.id), report_to=stream
+            key=wanted.run_key, at=self._now, payload=wanted.payload, body=body, report_to=stream, is_run=True
         )
         self.effects.append(caused(stream.tenant, wanted.target, cause))
 

@@ -126,8 +126,9 @@ class Dedup(_Part, frozen=True):
     """Words taken together: fewer find more duplicates, and more that are none."""
     mask_numbers: bool = False
     """Texts that differ in figures alone are near."""
-    near_with_key: bool = True
-    """Texts that came with a `dedupe_key` are compared nearly, too."""
+    near_with_key: bool = False
+    """Texts that came with a `dedupe_key` are compared nearly, too; else whoever names what is the same has said what
+    is not."""
 
 
 class Weights(_Part, frozen=True):
