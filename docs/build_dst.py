@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from betimes.core.instants import SECOND
+from betimes.core.zones import TZDATA_VERSION, offset_at, transitions, zone_names
 from betimes.domains.automation.calendar import calendar_of
-from betimes.domains.automation.zones import TZDATA_VERSION, offset_at, transitions, zone_names
 
 YEAR = 2026
 HEAD = f"""# Daylight saving time, {YEAR}

@@ -55,6 +55,20 @@ AMBIENT = re.compile(
     re.VERBOSE,
 )
 
+# The one module that may open time-zone data, and what would open the machine's.
+ZONE_DOOR = "core/zones.py"
+ZONE_DATA = re.compile(
+    r"""
+      (zoneinfo|tzdata|pytz|dateutil)(\..+)?
+    | time\.(localtime|mktime|tzset|tzname|timezone|altzone|daylight)
+    | whenever\.(ZonedDateTime|SYSTEM_TZ|reset_tzpath|reset_system_tz|clear_tzcache|get_tzpath)(\..+)?
+    """,
+    re.VERBOSE,
+)
+ZONE_METHODS = {"to_tz", "assume_tz", "to_system_tz", "assume_system_tz"}
+LOCAL_WITHOUT_ZONE = {"astimezone": 0, "fromtimestamp": 1}
+"""Methods that take the machine's own zone if they get no more arguments than this."""
+
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc"}
 
@@ -82,6 +96,35 @@ def ambient_reads(package: Path) -> list[str]:
         for line, name in outside_names(ast.parse(path.read_text()))
         if AMBIENT.fullmatch(name)
     ]
+
+
+def zone_data_outside_the_door(package: Path) -> list[str]:
+    """Look-ups of time zones anywhere but in the module that opens the pinned data."""
+    return [
+        f"{path}:{line}: {name} may read the machine's time zones; use {ZONE_DOOR}"
+        for path in python_files(package)
+        if path.relative_to(package).as_posix() != ZONE_DOOR
+        for line, name in zone_look_ups(ast.parse(path.read_text()))
+    ]
+
+
+def zone_look_ups(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every name and call that opens time-zone data or goes by the machine's own zone."""
+    for line, name in outside_names(tree):
+        if ZONE_DATA.fullmatch(name):
+            yield line, name
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=attr)) if attr in ZONE_METHODS:
+                yield node.lineno, attr
+            case ast.Call(func=ast.Attribute(attr=attr), args=args, keywords=[]) if len(args) <= LOCAL_WITHOUT_ZONE.get(
+                attr, -1
+            ):
+                yield node.lineno, f"{attr} without a zone"
+            case ast.Call(args=[ast.Constant(value="tzdata"), *_]):
+                yield node.lineno, "tzdata"
+            case _:
+                continue
 
 
 def overlong_files(folder: Path) -> list[str]:

@@ -39,6 +39,10 @@ def test_nothing_ambient_is_read_in_core_domains_and_engine() -> None:
     assert architecture.ambient_reads(PACKAGE) == []
 
 
+def test_time_zones_are_looked_up_in_the_pinned_data_only() -> None:
+    assert architecture.zone_data_outside_the_door(PACKAGE) == []
+
+
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_no_file_is_too_long_to_read(folder: Path) -> None:
     assert architecture.overlong_files(folder) == []
@@ -139,6 +143,43 @@ def test_an_ambient_read_is_caught(write: Write, part: str, text: str) -> None:
 )
 def test_time_as_an_argument_and_clocks_at_the_edge_are_allowed(write: Write, name: str, text: str) -> None:
     assert architecture.ambient_reads(write(name, text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from zoneinfo import ZoneInfo",
+        "import zoneinfo as z\nz.ZoneInfo('UTC')",
+        "import tzdata",
+        "from importlib.resources import files\nfiles('tzdata')",
+        "from whenever import ZonedDateTime",
+        "import whenever\nwhenever.reset_tzpath(['/tmp'])",
+        "from whenever import Instant\ndef f(at: Instant):\n    return at.to_tz('Europe/Berlin')",
+        "def f(local):\n    return local.assume_tz('UTC')",
+        "def f(local):\n    return local.assume_system_tz()",
+        "def f(at):\n    return at.astimezone()",
+        "from datetime import datetime\ndatetime.fromtimestamp(0)",
+        "from time import localtime",
+        "from dateutil import tz",
+    ],
+)
+def test_a_look_up_of_the_machines_time_zones_is_caught(write: Write, text: str) -> None:
+    assert architecture.zone_data_outside_the_door(write("app/sample.py", text)) != []
+    assert architecture.zone_data_outside_the_door(write("app/sample.py", "")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("core/zones.py", "from zoneinfo import ZoneInfo\nimport tzdata"),
+        ("app/sample.py", "from betimes.core.zones import zone\ndef f(at):\n    return at.astimezone(zone('UTC'))"),
+        ("app/sample.py", "from datetime import UTC, datetime\ndatetime.fromtimestamp(0, UTC)"),
+        ("app/sample.py", "from datetime import UTC, datetime\ndatetime.fromtimestamp(0, tz=UTC)"),
+        ("app/sample.py", "from whenever import Instant, PlainDateTime\nPlainDateTime.parse_iso('')"),
+    ],
+)
+def test_the_door_to_time_zones_may_be_used(write: Write, name: str, text: str) -> None:
+    assert architecture.zone_data_outside_the_door(write(name, text)) == []
 
 
 @pytest.mark.parametrize("name", ["core/long.py", "stores/long.sql"])

@@ -13,7 +13,7 @@ import pytest
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
 from betimes.core.instants import parse
-from betimes.domains.automation.zones import TZDATA_VERSION
+from betimes.core.zones import TZDATA_VERSION
 from betimes.engine.calls import GiveUp
 from betimes.engine.replay import verify
 from betimes.services.automation_views import BackfillRequest, PreviewRequest, Tick

@@ -7,6 +7,7 @@ from typing import Any
 from betimes.core.deciders import Call, Send
 from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, parse
 from betimes.core.streams import StreamId
+from betimes.core.zones import TZDATA_VERSION
 from betimes.domains.automation.model import (
     DefineSchedule,
     DisableSchedule,
@@ -16,7 +17,6 @@ from betimes.domains.automation.model import (
     TriggerSchedule,
 )
 from betimes.domains.automation.schedules import SCHEDULE
-from betimes.domains.automation.zones import TZDATA_VERSION
 from betimes.domains.endings import RunFinished
 from betimes.domains.runs.model import RequestRun, RunAsked, RunConflicted, RunState, run_id_of, run_stream
 from betimes.domains.targets import CommandTarget, StreamName, TriggerTarget, WebhookTarget

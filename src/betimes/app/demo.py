@@ -9,18 +9,18 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from betimes.app.betimes import Betimes
 from betimes.cli.wiring import Told
 from betimes.core.instants import render
+from betimes.core.zones import zone
 from betimes.engine.replay import verify
 from betimes.services.runs_views import TriggerRequest
 from betimes.services.schedules import schedule_request
 from betimes.services.scores import Interaction, NewScore
 from betimes.testing.clock import VirtualClock
 
-BERLIN = ZoneInfo("Europe/Berlin")
+BERLIN = zone("Europe/Berlin")
 POLICY = {
     "notifications": {"jitter_s": 0, "event_types": {"UPDATE": {"digest": True}}},
 }

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable
-from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
@@ -16,6 +14,7 @@ from betimes.core.deciders import Event
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
+from betimes.core.zones import is_zone, offset_at
 from betimes.domains.automation.model import ScheduleTicked, TicksSkipped
 from betimes.domains.automation.sensor_model import SensorEvaluated
 from betimes.domains.catalogue import DOMAIN_OF
@@ -170,12 +169,5 @@ def local_hour(at: Instant, timezone: str) -> int:
 
 @lru_cache(maxsize=65_536)
 def _hour(quarter: int, timezone: str) -> int:
-    return datetime.fromtimestamp(quarter * 900, _zone(timezone)).hour
-
-
-@lru_cache(maxsize=1_024)
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        return ZoneInfo("UTC")
+    at = quarter * 900
+    return (at + (offset_at(timezone, at) if is_zone(timezone) else 0)) % 86_400 // 3_600

@@ -16,6 +16,7 @@ from betimes.core.errors import Invalid, NotFound, VersionMismatch
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
+from betimes.core.zones import zone
 from betimes.domains.automation.backfills import occurrences
 from betimes.domains.automation.calendar import calendar_of
 from betimes.domains.automation.checks import cron_problems, schedule_problems
@@ -42,7 +43,6 @@ from betimes.domains.automation.model import (
     backfill_stream,
     tick_id_of,
 )
-from betimes.domains.automation.zones import zone
 from betimes.engine.store import StreamQuery
 from betimes.services.automation_views import (
     SCHEDULE_READ_ONLY,

@@ -24,8 +24,8 @@ from typing import Literal, TypeAlias
 import msgspec
 from cronsim import CronSim, CronSimError
 
+from betimes.core import zones
 from betimes.core.instants import SECOND, Instant
-from betimes.domains.automation import zones
 
 Gap: TypeAlias = Literal["run_after", "skip"]
 Overlap: TypeAlias = Literal["first", "last", "both"]

@@ -15,6 +15,7 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
+from betimes.core.zones import TZDATA_VERSION
 from betimes.domains.automation.catchup import Plan, Timetable
 from betimes.domains.automation.checks import schedule_problems, sentence
 from betimes.domains.automation.model import (
@@ -46,7 +47,6 @@ from betimes.domains.automation.model import (
     run_key_of,
 )
 from betimes.domains.automation.requests import Requests, Wanted, ends_at_once
-from betimes.domains.automation.zones import TZDATA_VERSION
 from betimes.domains.endings import RunFinished
 
 

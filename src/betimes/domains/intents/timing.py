@@ -6,14 +6,13 @@ All calendar arithmetic of the domain is here. It is done when something is deci
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from whenever import PlainDateTime
 
 from betimes.core.errors import Invalid
 from betimes.core.instants import MINUTE, Instant, parse
+from betimes.core.zones import from_local, zone
 from betimes.domains.intents.model import Definition
 from betimes.domains.intents.policy import IntentsPolicy
 
@@ -24,17 +23,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_AT = parse("9000-01-01T00:00:00Z")
 
 
-@lru_cache(maxsize=1_024)
-def zone(name: str) -> ZoneInfo | None:
-    """The IANA zone of this name, if there is one."""
-    if name == "localtime":
-        return None
-    try:
-        return ZoneInfo(name)
-    except (OSError, ValueError, KeyError):
-        return None
-
-
 def read_instant(text: str, zone_name: str) -> Instant:
     """The instant of an ISO 8601 text; without an offset it is a time in the zone. `Invalid` if it is neither."""
     try:
@@ -42,7 +30,7 @@ def read_instant(text: str, zone_name: str) -> Instant:
     except ValueError:
         at = parse(text)
     else:
-        at = local.assume_tz(zone_name, disambiguation="compatible").to_instant().timestamp(unit="microsecond")
+        at = from_local(zone_name, local.to_stdlib())
     if not 0 <= at <= _LATEST_AT:
         raise Invalid(f"{text!r} is too long ago or too far away")
     return at

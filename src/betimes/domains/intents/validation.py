@@ -16,11 +16,12 @@ from betimes.core.canonical import encode
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant, render
 from betimes.core.streams import StreamId, checked_stream
+from betimes.core.zones import is_zone
 from betimes.domains.intents.conditions import expression, structured
 from betimes.domains.intents.expressions import TICKER, BadExpression
 from betimes.domains.intents.model import CONDITION_BASED, RESERVED_IDS, Draft, IntentState, OwnerState, Problem
 from betimes.domains.intents.policy import IntentsPolicy
-from betimes.domains.intents.timing import cron_times, next_cron, read_instant, zone
+from betimes.domains.intents.timing import cron_times, next_cron, read_instant
 
 METADATA_BYTES_MAX = 4 * 1024
 DECIMALS_MAX = 6
@@ -101,7 +102,7 @@ def _user(case: Case) -> Iterator[Problem]:
 
 
 def _zone(case: Case) -> Iterator[Problem]:
-    if zone(case.draft.schedule.timezone) is None:
+    if not is_zone(case.draft.schedule.timezone):
         yield Problem("schedule.timezone", f"no such zone: {case.draft.schedule.timezone}")
 
 
@@ -151,7 +152,7 @@ def _instant(case: Case, path: str, text: str | None, before: Instant | None) ->
         return
     zone_name = case.draft.schedule.timezone
     try:
-        at = read_instant(text, zone_name if zone(zone_name) else WESTMOST)
+        at = read_instant(text, zone_name if is_zone(zone_name) else WESTMOST)
     except Invalid as error:
         yield Problem(path, str(error))
         return

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from betimes.core import zones
 from betimes.core.instants import HOUR, MINUTE, SECOND, Instant
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,7 +25,7 @@ def next_window(crons: tuple[str, ...], zone: str, after: Instant) -> Instant | 
 
 @lru_cache(maxsize=1 << 14)
 def _next_window(crons: tuple[str, ...], zone: str, minute: int) -> Instant | None:
-    local = (_EPOCH + timedelta(minutes=minute)).astimezone(ZoneInfo(zone))
+    local = (_EPOCH + timedelta(minutes=minute)).astimezone(zones.zone(zone))
     openings = filter(None, (_next_opening(cron, local) for cron in crons))
     return min((int(then.timestamp()) * SECOND for then in openings), default=None)
 

@@ -6,32 +6,19 @@ counted from 1970-01-01 in local dates, and times of day are minutes.
 
 from __future__ import annotations
 
-from datetime import date, timedelta
-from functools import cache, lru_cache
-from importlib.resources import files
-
-from whenever import Date, Time, ZonedDateTime
-from whenever import Instant as Moment
+from datetime import datetime, timedelta
+from functools import lru_cache
 
 from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, Instant
+from betimes.core.zones import from_local, offset_at
 
-_EPOCH_DAY = date(1970, 1, 1)
+_EPOCH_DAY = datetime(1970, 1, 1)  # noqa: DTZ001 — shown by a wall, in whatever zone
 _THURSDAY = 3
-
-
-def is_zone(name: str) -> bool:
-    """Whether it is a zone's name, as it is spelt everywhere: libraries differ on case and on names of this machine."""
-    return name in _zone_names()
-
-
-@cache
-def _zone_names() -> frozenset[str]:
-    return frozenset(files("tzdata").joinpath("zones").read_text().split())
 
 
 def local_us(zone: str, at: Instant) -> int:
     """What a clock on the wall shows, as microseconds since its own 1970-01-01T00:00."""
-    return at + int(_zoned(at, zone).offset.total("seconds")) * SECOND
+    return at + offset_at(zone, at // SECOND) * SECOND
 
 
 def local_day(zone: str, at: Instant) -> int:
@@ -46,12 +33,11 @@ def weekday(day: int) -> int:
 @lru_cache(maxsize=1 << 16)
 def wall(zone: str, day: int, minute: int) -> Instant:
     """The first instant at which the wall shows this time of this day, or a later one if it never does."""
-    wanted = _date(day).at(Time(minute // 60, minute % 60))
-    found = wanted.assume_tz(zone, disambiguation="earlier")
-    if found.to_plain() == wanted:
-        return found.timestamp(unit="microsecond")
-    low, high = (wanted.assume_tz(zone, disambiguation=which).timestamp() for which in ("earlier", "later"))
-    shown = day * DAY + minute * MINUTE
+    wanted, shown = _EPOCH_DAY + timedelta(days=day, minutes=minute), day * DAY + minute * MINUTE
+    found = from_local(zone, wanted)
+    if local_us(zone, found) == shown:
+        return found
+    low, high = from_local(zone, wanted, fold=1) // SECOND, found // SECOND
     while high - low > 1:  # the wall jumps over it at a whole second in between
         middle = (low + high) // 2
         low, high = (low, middle) if local_us(zone, middle * SECOND) >= shown else (middle, high)
@@ -76,12 +62,3 @@ def shown(zone: str, at: Instant) -> str:
     """`07:00`, as the wall shows it."""
     minute = local_us(zone, at) % DAY // MINUTE
     return f"{minute // 60:02}:{minute % 60:02}"
-
-
-def _zoned(at: Instant, zone: str) -> ZonedDateTime:
-    return Moment.from_timestamp(at, unit="microsecond").to_tz(zone)
-
-
-def _date(day: int) -> Date:
-    then = _EPOCH_DAY + timedelta(days=day)
-    return Date(then.year, then.month, then.day)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from betimes.core.zones import is_zone
 from betimes.domains.notifications import digests, quiet
-from betimes.domains.notifications.local import is_zone
 from betimes.domains.notifications.model import Preferences
 from betimes.domains.notifications.policy import NotificationsPolicy
 

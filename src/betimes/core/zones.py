@@ -1,7 +1,9 @@
-"""Time zones as a calendar needs them: pieces of the time line, each with one offset from UTC.
+"""The one door to time-zone data: zones by name, offsets from UTC, and pieces of the time line with one offset each.
 
-Zones come from the installed `tzdata` package and from nowhere else, so that the version that is recorded with a tick
-is the version it was computed with. All instants here are whole seconds.
+Zones come from the installed `tzdata` package and from nowhere else: never from the machine, whose database may be
+older, newer or wrong. So quiet hours, digests, schedules and intents agree on every host, and the version recorded with
+a tick is the version it was computed with. Nothing here changes what the rest of the process sees: `zoneinfo`'s and
+`whenever`'s own caches and search paths stay as they are. Instants are whole seconds unless said otherwise.
 """
 
 from __future__ import annotations
@@ -16,9 +18,12 @@ from zoneinfo import ZoneInfo
 
 import tzdata  # type: ignore[import-untyped]
 
+from betimes.core.instants import Instant
+
 TZDATA_VERSION: str = tzdata.IANA_VERSION
 YEAR_MAX = 9_900
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_S = 86_400
 _SAMPLE_S = 6 * 3_600
 """No zone changes its offset twice within so short a time."""
 
@@ -35,12 +40,18 @@ class Piece(NamedTuple):
 
 @cache
 def zone_names() -> frozenset[str]:
+    """Return every name a zone may be called by."""
     return frozenset(files("tzdata").joinpath("zones").read_text().split())
+
+
+def is_zone(name: str) -> bool:
+    """Whether it is a zone's name, as it is spelt everywhere: libraries differ on case and on names of this machine."""
+    return name in zone_names()
 
 
 @lru_cache(maxsize=1_024)
 def zone(name: str) -> ZoneInfo:
-    """The zone, or `ValueError`."""
+    """Return the zone of this name; raise `ValueError` if there is none."""
     if name not in zone_names():
         raise ValueError(f"no such zone: {name[:80]}")
     with files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
@@ -48,8 +59,28 @@ def zone(name: str) -> ZoneInfo:
 
 
 def offset_at(name: str, at: int) -> int:
-    """Seconds east of UTC."""
-    return _offset(zone(name), at)
+    """Return the seconds east of UTC at an instant."""
+    for start, offset in _day_offsets(name, at // _DAY_S):
+        if at >= start:
+            return offset
+    raise AssertionError("a day of UTC begins with an offset")
+
+
+@lru_cache(maxsize=1 << 14)
+def _day_offsets(name: str, day: int) -> tuple[tuple[int, int], ...]:
+    """Return the offsets of one day of UTC, each with its first second, the last one first."""
+    start, found = day * _DAY_S, zone(name)
+    starts = dict.fromkeys((start, *transitions(name, start, start + _DAY_S)))
+    return tuple((at, _offset(found, at)) for at in reversed(starts))
+
+
+def from_local(name: str, local: datetime, fold: int = 0) -> Instant:
+    """Return the instant, in microseconds, at which a wall in the zone shows a naive time.
+
+    One that is shown twice is the first (fold 0) or the second (1). One that is skipped is read with the offset from
+    before the change (0) or after it (1), which is as long after the change as it was skipped by, or before it.
+    """
+    return (local.replace(tzinfo=zone(name), fold=fold) - _EPOCH) // timedelta(microseconds=1)
 
 
 def pieces(name: str, at: int) -> Iterator[Piece]:
