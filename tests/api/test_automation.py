@@ -1,17 +1,14 @@
-"""Schedules, backfills, sensors and messages over HTTP, as the contract has them."""
+"""Definitions of schedules and sensors, ticks and backfills over HTTP, as the contract has them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import pytest
-from standardwebhooks import Webhook
 
 from betimes.app import Betimes
 from betimes.domains.automation.sensor_model import Evaluation, RunRequest
-from tests.api.served import Site, site
+from tests.api.served import site
 from tests.api.test_auth import made
 
 HANDLER = {"kind": "handler", "name": "brief"}
@@ -256,135 +253,3 @@ async def test_a_backfill_is_started_paused_resumed_and_cancelled() -> None:
         future = await s.client("POST", path, {**body, "to": "2027-01-01T00:00:00Z"})
         assert (future.status, future.json["errors"][0]["path"]) == (422, "to")
         assert (await s.client("GET", f"/v1/schedules/other/backfills/{new.json['backfill_id']}")).status == 404
-
-
-# -- messages
-
-MESSAGE = b'{"message_id": "m-1", "data": {"order": 7}}'
-
-
-async def test_a_message_is_evaluated_once() -> None:
-    async with site() as s:
-        await s.client("POST", "/v1/sensors", SENSOR)
-        path = "/v1/sensors/orders/messages"
-        first = await s.client("POST", path, MESSAGE)
-        assert (first.status, list(first.json)) == (200, EVALUATION)
-        assert list(first.json["run_requests"][0]) == [
-            "run_key", "run_id", "target", "asset_selection", "partition_selection", "payload", "outcome", "run",
-        ]  # fmt: skip
-        again = await s.client("POST", path, MESSAGE)
-        assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
-        assert again.json == {**first.json, "is_replay": True}
-        event = await s.client("POST", path, b'"hello"', ce_specversion="1.0", ce_id="1", ce_source="s", ce_type="t")
-        assert event.json["status"] == "triggered"
-        listed = (await s.client("GET", "/v1/sensors/orders/evaluations?status=triggered")).json["items"]
-        assert [list(item) for item in listed] == [EVALUATION] * 2
-        assert (await s.client("GET", "/v1/sensors/none/evaluations")).status == 404
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "code"), [(b"{", 400, "MALFORMED_JSON"), (b"{}", 422, "INVALID"), (b"[]", 422, "INVALID")]
-)
-async def test_what_is_no_message_is_a_problem(body: bytes, status: int, code: str) -> None:
-    async with site() as s:
-        await s.client("POST", "/v1/sensors", SENSOR)
-        reply = await s.client("POST", "/v1/sensors/orders/messages", body)
-        assert (reply.status, reply.json["code"]) == (status, code)
-
-
-async def test_a_paused_sensor_takes_no_message() -> None:
-    async with site() as s:
-        await s.client("POST", "/v1/sensors", {**SENSOR, "enabled": False})
-        reply = await s.client("POST", "/v1/sensors/orders/messages", MESSAGE)
-        assert (reply.status, reply.json["code"]) == (409, "SENSOR_PAUSED")
-
-
-async def test_a_message_that_waits_for_its_evaluator_is_accepted() -> None:
-    async with site(declare=with_evaluator) as s:
-        await s.client("POST", "/v1/sensors", {**SENSOR, "evaluator": POLL["evaluator"]})
-        first = await s.client("POST", "/v1/sensors/orders/messages", MESSAGE)
-        assert (first.status, first.json["status"]) == (202, "pending")
-        await s.bt.tick()
-        again = await s.client("POST", "/v1/sensors/orders/messages", MESSAGE)
-        assert (again.status, again.json["status"], again.json["is_replay"]) == (200, "triggered", True)
-
-
-def signed(secret: str, body: bytes) -> dict[str, str]:
-    now = datetime.now(UTC)
-    signature = Webhook(secret).sign("wh-1", now, body.decode())
-    return {"webhook_id": "wh-1", "webhook_timestamp": str(int(now.timestamp())), "webhook_signature": signature}
-
-
-async def guarded(s: Site, auth: str) -> Any:
-    """A sensor of the tenant acme with a proof of its own."""
-    admin = s.with_key(await made(s, "admin"))
-    return (await admin("POST", "/v1/sensors", {**SENSOR, "auth": auth})).json
-
-
-async def test_a_signed_message_needs_the_tenant_and_no_key() -> None:
-    async with site(dev=False) as s:
-        sensor = await guarded(s, "signature")
-        assert sensor["push_url"] == "/v1/sensors/orders/messages?tenant=acme"
-        body = b'{"data": 1}'
-        told = await s.client("POST", sensor["push_url"], body, **signed(sensor["secret"], body))
-        assert (told.status, told.json["message_id"]) == (200, "wh-1")
-        for path, headers in (
-            (sensor["push_url"], {}),
-            (sensor["push_url"], signed("whsec_AAAA", body)),
-            ("/v1/sensors/orders/messages", signed(sensor["secret"], body)),
-            ("/v1/sensors/orders/messages?tenant=other", signed(sensor["secret"], body)),
-            ("/v1/sensors/orders/messages?tenant=a%20b", signed(sensor["secret"], body)),
-            ("/v1/sensors/none/messages?tenant=acme", signed(sensor["secret"], body)),
-        ):
-            denied = await s.client("POST", path, body, **headers)
-            assert (denied.status, denied.json["code"]) == (401, "UNAUTHENTICATED")
-            assert denied.headers["www-authenticate"] == "Bearer"
-
-
-async def test_a_token_is_for_senders_that_cannot_set_headers() -> None:
-    async with site(dev=False) as s:
-        sensor = await guarded(s, "token")
-        envelope = msgspec.json.encode({"message": {"messageId": "p-1", "data": "eyJhIjoxfQ=="}, "subscription": "s"})
-        told = await s.client("POST", sensor["push_url"], envelope, authorization="Bearer eyJhbGciOi.jwt.of-google")
-        assert (told.status, told.json["message_id"]) == (200, "p-1")
-        wrong = sensor["push_url"].partition("&")[0] + "&token=wrong"
-        assert (await s.client("POST", wrong, envelope)).status == 401
-
-
-async def test_a_key_is_good_for_every_sensor_and_none_for_one_that_asks_for_keys() -> None:
-    async with site(dev=False) as s:
-        await guarded(s, "key")
-        assert (await s.client("POST", "/v1/sensors/orders/messages?tenant=acme", MESSAGE)).status == 401
-        writer = s.with_key(await made(s, "automation:write"))
-        assert (await writer("POST", "/v1/sensors/orders/messages", MESSAGE)).status == 200
-        other = s.with_key(await made(s, "automation:write", tenant="other"))
-        assert (await other("POST", "/v1/sensors/orders/messages", MESSAGE)).status == 404
-        assert (await other("POST", "/v1/sensors/orders/messages?tenant=acme", MESSAGE)).status == 401
-
-
-async def test_a_new_secret_is_shown_once() -> None:
-    async with site() as s:
-        await s.client("POST", "/v1/sensors", {**SENSOR, "auth": "signature"})
-        fresh = await s.client("POST", "/v1/sensors/orders/secret", idempotency_key="s-1")
-        assert list(fresh.json) == ["secret", "push_url", "segment_id"]
-        assert fresh.json["secret"].startswith("whsec_")
-        again = await s.client("POST", "/v1/sensors/orders/secret", idempotency_key="s-1")
-        assert (again.headers["idempotency-replayed"], again.json["secret"]) == ("true", None)
-        assert (await s.client("GET", "/v1/sensors/orders")).json["secret"] is None
-        await s.client("POST", "/v1/sensors", {**SENSOR, "sensor_id": "open"})
-        none = await s.client("POST", "/v1/sensors/open/secret")
-        assert (none.status, none.json["code"]) == (409, "NO_SECRET")
-
-
-async def test_a_poll_by_hand() -> None:
-    async with site(declare=with_evaluator) as s:
-        await s.client("POST", "/v1/sensors", {**POLL, "enabled": False})
-        tried = await s.client("POST", "/v1/sensors/orders/evaluate", {"dry_run": True})
-        assert (list(tried.json), tried.json["segment_id"]) == (EVALUATION, None)
-        done = await s.client("POST", "/v1/sensors/orders/evaluate", idempotency_key="e-1")
-        assert (done.json["status"], done.json["cause"], done.json["cursor"]) == ("triggered", "manual", 1)
-        again = await s.client("POST", "/v1/sensors/orders/evaluate", idempotency_key="e-1")
-        assert (again.headers["idempotency-replayed"], again.json["is_replay"]) == ("true", True)
-        await s.client("POST", "/v1/sensors", {**SENSOR, "sensor_id": "pushed"})
-        push = await s.client("POST", "/v1/sensors/pushed/evaluate")
-        assert (push.status, push.json["code"]) == (409, "NOT_A_POLL_SENSOR")

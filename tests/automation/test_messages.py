@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from base64 import b64encode
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
 
 from betimes.core.errors import Invalid, TooLarge
-from betimes.domains.automation.messages import parsed
+from betimes.domains.automation.messages import parsed, parsed_batch
 from betimes.domains.automation.sensor_model import Message
 
 EVENT = {"specversion": "1.0", "id": "e-1", "source": "/shop", "type": "order.made"}
@@ -56,12 +57,92 @@ def test_the_same_id_of_two_sources_is_two_events() -> None:
     assert parsed({}, body(EVENT)).message_id != parsed({}, body(other)).message_id
 
 
-@pytest.mark.parametrize(("raw", "data"), [(b'{"n": 1}', {"n": 1}), (b"text", "text"), (b"\xff\xfe", "\ufffd\ufffd")])
-def test_a_pub_sub_envelope_is_decoded(raw: bytes, data: Any) -> None:
+PUBLISHED = {"publish_time": "2026-01-05T09:00:00Z", "ordering_key": "shop-7",
+             "subscription": "projects/p/subscriptions/s"}  # fmt: skip
+UNWRAPPED = {"X-Goog-Pubsub-Message-Id": "42", "X-Goog-Pubsub-Publish-Time": "2026-01-05T09:00:00Z",
+             "X-Goog-Pubsub-Ordering-Key": "shop-7",
+             "X-Goog-Pubsub-Subscription-Name": "projects/p/subscriptions/s"}  # fmt: skip
+DATA = [(b'{"n": 1}', {"data": {"n": 1}}), (b"text", {"data": "text"}), (b"\xff\xfe", {"data_base64": "//4="})]
+
+
+def wrapped(raw: bytes) -> bytes:
     pushed = {"messageId": "42", "message_id": "42", "data": b64encode(raw).decode(), "attributes": {"k": "v"},
-              "publishTime": "2026-01-05T09:00:00Z", "publish_time": "2026-01-05T09:00:00Z"}  # fmt: skip
-    envelope = {"message": pushed, "subscription": "projects/p/subscriptions/s", "deliveryAttempt": 3}
-    assert parsed({}, body(envelope)) == Message("42", data, {"k": "v"})
+              "publishTime": "2026-01-05T09:00:00Z", "publish_time": "2026-01-05T09:00:00Z",
+              "orderingKey": "shop-7"}  # fmt: skip
+    return body({"message": pushed, "subscription": "projects/p/subscriptions/s", "deliveryAttempt": 3})
+
+
+@pytest.mark.parametrize(("raw", "data"), DATA)
+def test_a_pub_sub_envelope_is_decoded(raw: bytes, data: Any) -> None:
+    assert parsed({}, wrapped(raw)) == Message("42", attributes={"k": "v"}, **data, **PUBLISHED)
+
+
+@pytest.mark.parametrize(("raw", "data"), DATA)
+def test_an_unwrapped_pub_sub_message_has_its_attributes_in_headers(raw: bytes, data: Any) -> None:
+    sent = {**UNWRAPPED, "k": "v", "Authorization": "Bearer x", "X-Forwarded-For": "1.1.1.1", "Accept": "*/*"}
+    message = parsed({**sent, "Content-Type": "application/octet-stream"}, raw)
+    kept = {"k": "v", "content-type": "application/octet-stream"}
+    assert message == Message("42", attributes=kept, **data, **PUBLISHED)
+
+
+def test_an_unwrapped_message_may_look_like_anything() -> None:
+    """Its name is in its headers, so its body is data even where it has the shape of an envelope of somebody else's."""
+    for raw in (b'{"message_id": "other"}', b'{"message": {"text": "hi"}}', b"[1]", b'"x"'):
+        message = parsed(UNWRAPPED, raw)
+        assert (message.message_id, message.data) == ("42", msgspec.json.decode(raw))
+
+
+def test_a_pub_sub_message_without_metadata_says_what_to_turn_on() -> None:
+    with pytest.raises(Invalid, match="write metadata"):
+        parsed({}, b'{"order": 7}')
+
+
+def test_bytes_that_are_no_text_are_kept_as_they_are() -> None:
+    raw = b"\x89PNG\r\n\xff"
+    kept = b64encode(raw).decode()
+    binary = parsed({**CE_HEADERS, "content-type": "image/png"}, raw)
+    structured = parsed({}, body({**EVENT, "datacontenttype": "image/png", "data_base64": kept}))
+    assert (binary.data, binary.data_base64) == (None, kept)
+    assert binary == structured
+    assert parsed({}, body({"message_id": "m", "data_base64": kept})) == Message("m", data_base64=kept)
+
+
+AWKWARD = {"id": 'e 1 "%"', "source": "/caf\u00e9/\u20ac\U0001f600", "subject": "50% off"}
+
+
+@pytest.mark.parametrize("safe", ["", "/"])
+def test_a_binary_event_is_the_same_message_as_a_structured_one(safe: str) -> None:
+    event = {**EVENT, **AWKWARD, "datacontenttype": "application/json; charset=utf-8"}
+    headers = {f"ce-{name}": quote(value, safe=safe) for name, value in event.items() if name != "datacontenttype"}
+    binary = parsed({**headers, "Content-Type": "application/json; charset=utf-8"}, body({"n": 1}))
+    assert binary == parsed({}, body({**event, "data": {"n": 1}}))
+
+
+def test_header_values_may_be_quoted_as_older_senders_do() -> None:
+    headers = {**CE_HEADERS, "ce-subject": r'"a \"b\" %E2%82%ac"', "ce-lower": "%c3%a9", "ce-bare": "100%"}
+    attributes = parsed(headers, b"").attributes
+    assert (attributes["subject"], attributes["lower"], attributes["bare"]) == ('a "b" \u20ac', "\u00e9", "100%")
+
+
+def test_a_header_value_that_is_no_utf_8_is_refused_by_its_name() -> None:
+    with pytest.raises(Invalid) as refused:
+        parsed({**CE_HEADERS, "ce-subject": "%C0%A0", "ce-source": "%ff"}, b"")
+    assert {path for path, _ in refused.value.problems} == {"header.ce-source", "header.ce-subject"}
+
+
+def test_a_batch_of_events_is_as_many_messages_and_each_is_judged_alone() -> None:
+    good, bad = {**EVENT, "data": 1}, {"specversion": "1.0", "id": "e-2"}
+    first, second = parsed_batch(body([good, bad]))
+    assert first == parsed({}, body(good))
+    assert isinstance(second, Invalid)
+    assert {path for path, _ in second.problems} == {"source", "type"}
+    assert parsed_batch(b"[]") == []
+
+
+@pytest.mark.parametrize("sent", [b"{}", b"not json", body([EVENT] * 501)])
+def test_what_is_no_batch_is_refused(sent: bytes) -> None:
+    with pytest.raises(Invalid):
+        parsed_batch(sent)
 
 
 def test_data_in_base64_that_is_nested_too_deep_is_text() -> None:
@@ -83,7 +164,8 @@ def test_data_in_base64_is_decoded() -> None:
         ({}, b'{"message": {"messageId": "1", "data": "%"}}'),
         ({}, body({**EVENT, "specversion": "0.3"})),
         ({"content-type": "application/cloudevents+json"}, b'{"id": "x"}'),
-        ({"content-type": "application/cloudevents-batch+json"}, b"[]"),
+        ({}, body({"message_id": "m", "data": 1, "data_base64": "eA=="})),
+        ({}, body({**EVENT, "data_base64": 7})),
         ({"ce-id": "x"}, b""),
         ({**CE_HEADERS, "content-type": "application/json"}, b"{"),
         ({**CE_HEADERS, "content-type": "application/json"}, DEEP),

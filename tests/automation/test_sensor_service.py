@@ -14,7 +14,7 @@ import pytest
 from aiohttp import ClientSession, web
 from standardwebhooks import Webhook
 
-from betimes.core.errors import NotFound, Refused
+from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
 from betimes.core.streams import StreamId
 from betimes.domains.automation.sensor_model import Evaluation, Message, RunRequest
 from betimes.effects.evaluators import EvaluationContext, Evaluators
@@ -294,11 +294,26 @@ async def test_definitions_of_sensors(backend: Backend, tmp_path: Path) -> None:
         assert (patched.interval_seconds, patched.max_errors, patched.version) == (30, 3, 2)
         shown = msgspec.to_builtins(await world.sensors.get("b"))
         assert (await world.sensors.put("b", sensor_request(shown))).version == 2
-        reset = await world.sensors.reset_cursor("b", "start")
+        reset = await world.sensors.reset_cursor("b", "start", state_version=2)
         assert (reset.cursor, reset.state_version) == ("start", 3)
         await world.sensors.delete("a")
         with pytest.raises(NotFound):
             await world.sensors.get("a")
+
+
+async def test_a_cursor_is_put_elsewhere_only_from_the_state_that_was_read(backend: Backend, tmp_path: Path) -> None:
+    async with automation_world(backend, tmp_path, evaluators=counting()) as world:
+        await world.sensor("pushed")
+        await world.sensor("polled", **POLL)
+        resets = [world.sensors.reset_cursor("polled", n, state_version=1) for n in range(5)]
+        told = await asyncio.gather(*resets, return_exceptions=True)
+        assert sum(isinstance(one, VersionMismatch) for one in told) == 4
+        assert (await world.sensors.get("polled")).state_version == 2
+        with pytest.raises(Refused) as refused:
+            await world.sensors.reset_cursor("pushed", "x", state_version=1)
+        assert refused.value.reason == "NOT_A_POLL_SENSOR"
+        with pytest.raises(Invalid, match="65,536"):
+            await world.sensors.reset_cursor("polled", "x" * 70_000, state_version=2)
 
 
 # -- over HTTP

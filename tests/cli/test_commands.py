@@ -47,6 +47,18 @@ def test_tenants_do_not_see_each_other(tmp_path: Path) -> None:
     assert betimes("schedule", "list", "--json", folder=tmp_path, BETIMES_TENANT="acme").json["items"]
 
 
+def test_a_cursor_is_put_elsewhere_from_the_state_that_was_read(tmp_path: Path) -> None:
+    poll = {"sensor_type": "poll", "target": SCHEDULE["target"], "evaluator": {"kind": "handler", "name": "shop"}}
+    betimes("sensor", "put", "shop", "-", folder=tmp_path, stdin=msgspec.json.encode(poll).decode())
+    moved = betimes("sensor", "cursor", "shop", '"o-7"', "--state-version", "1", "--json", folder=tmp_path)
+    assert (moved.json["cursor"], moved.json["state_version"]) == ("o-7", 2)
+    stale = betimes("sensor", "cursor", "shop", '"o-8"', "--state-version", "1", "--json", folder=tmp_path)
+    assert stale.problem["code"] == "VERSION_MISMATCH"
+    bare = betimes("sensor", "cursor", "shop", "o-7", "--state-version", "2", "--json", folder=tmp_path)
+    assert (bare.code, "in quotes" in bare.problem["detail"]) == (STATUS["INVALID"][1], True)
+    assert betimes("sensor", "cursor", "shop", "--state-version", "2", "--json", folder=tmp_path).json["cursor"] is None
+
+
 def test_sensors_and_intents_have_their_commands(tmp_path: Path) -> None:
     (tmp_path / "shop.toml").write_text('sensor_type = "push"\n[target]\nkind = "handler"\nname = "brief"\n')
     assert betimes("sensor", "put", "shop", "shop.toml", "--json", folder=tmp_path).json["status"] == "active"

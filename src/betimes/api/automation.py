@@ -6,16 +6,17 @@ there are.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from betimes.api.batches import batch
 from betimes.api.definitions import Definitions
 from betimes.api.problems import HttpProblem
 from betimes.api.routes import Answer, Ask, Listed, Route, answer_of
 from betimes.core.canonical import encode
 from betimes.core.errors import Invalid, Refused
-from betimes.domains.automation.messages import NotJson, PlainMessage
+from betimes.domains.automation.messages import BATCH, CloudEvent, NotJson, PlainMessage, is_batch
 from betimes.domains.automation.model import PAYLOAD_BYTES_MAX
 from betimes.services.automation_views import (
     SCHEDULE_READ_ONLY,
@@ -75,6 +76,13 @@ class TriggerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class EvaluateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dry_run: bool = False
+
+
+class CursorRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    state_version: Annotated[int, msgspec.Meta(ge=1)]
+    """Of the sensor as it was read; 412 if it has moved since."""
+    cursor: Any = None
+    """Any JSON; left out or null, the evaluator starts anew."""
 
 
 class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,14 +148,24 @@ async def receive(ask: Ask) -> Answer:
     has_key = may_write and bool(ask.key_id or not is_proof_offered)
     sensors, sensor_id = ask.services.sensors if has_key else _of_tenant(ask), ask.path["sensor_id"]
     try:
+        if is_batch(ask.headers):
+            if not has_key:
+                await sensors.demand_proof(sensor_id, ask.headers, ask.raw, token=ask.query.token)
+            views = await sensors.receive_batch(sensor_id, ask.raw, key=ask.idempotency_key)
+            return Answer(batch([Answer(view, _status(view)) if isinstance(view, EvaluationView) else view
+                                 for view in views], ""))  # fmt: skip
         if has_key:
             view = await sensors.receive(sensor_id, ask.headers, ask.raw, key=ask.idempotency_key)
         else:
             view = await sensors.receive_from_outside(sensor_id, ask.headers, ask.raw, token=ask.query.token)
     except NotJson as error:
         raise HttpProblem(400, "MALFORMED_JSON", str(error)) from None
-    told = answer_of(sensors, view)
-    return msgspec.structs.replace(told, status=202) if view.status == "pending" else told
+    return msgspec.structs.replace(answer_of(sensors, view), status=_status(view))
+
+
+def _status(view: EvaluationView) -> int:
+    """202 while an evaluator works on it."""
+    return 202 if view.status == "pending" else 200
 
 
 def _of_tenant(ask: Ask) -> Sensors:
@@ -165,6 +183,14 @@ async def evaluate(ask: Ask) -> Answer:
     sensors = ask.services.sensors
     view = await sensors.evaluate(ask.path["sensor_id"], dry_run=ask.body.dry_run, key=ask.idempotency_key)
     return answer_of(sensors, view)
+
+
+async def reset_cursor(ask: Ask) -> Answer:
+    sensors, asked = ask.services.sensors, ask.body
+    view = await sensors.reset_cursor(
+        ask.path["sensor_id"], asked.cursor, state_version=asked.state_version, key=ask.idempotency_key
+    )
+    return answer_of(sensors, view, version=view.version)
 
 
 async def rotate_secret(ask: Ask) -> Answer:
@@ -227,10 +253,13 @@ ROUTES = (
     *SENSORS.routes(),
     Route(
         method="POST", path=f"{SENSOR}/messages", scope=WRITE, answer=receive, tag=TAG, summary="Push a message",
-        description="Plain, a CloudEvent (structured or `ce-` headers) or a Pub/Sub envelope. Without a key: "
+        description="Plain, a CloudEvent (structured or `ce-` headers) or a Pub/Sub message (its envelope, or "
+        "unwrapped with metadata in headers). Several CloudEvents as `application/cloudevents-batch+json` are "
+        "answered like a batch. Bytes that are no text are kept as `data_base64`. Without a key: "
         "`?tenant=` with the headers of Standard Webhooks (`auth: signature`), or with `&token=` (`auth: token`). "
         "202 while an evaluator works on it. A repeat of its id is answered with the first outcome.",
-        query=Proof, raw_body=True, described_body=PlainMessage, reply=EvaluationView, also=(202,), own_proof=True,
+        query=Proof, raw_body=True, described_body=PlainMessage, batch_body=(BATCH, list[CloudEvent]),
+        reply=EvaluationView, also=(202,), own_proof=True,
         codes=((409, "SENSOR_PAUSED"), (409, "NOT_A_PUSH_SENSOR")), example={"message_id": "m-1", "data": {"order": 7}},
     ),
     Route(
@@ -238,6 +267,13 @@ ROUTES = (
         description="In any status. A dry run records nothing.", body=EvaluateRequest, body_optional=True,
         reply=EvaluationView, time_limit_s=EVALUATE_LIMIT_S,
         codes=((409, "NOT_A_POLL_SENSOR"), (409, "EVALUATOR_NOT_HERE")),
+    ),
+    Route(
+        method="POST", path=f"{SENSOR}/cursor", scope=WRITE, answer=reset_cursor, tag=TAG,
+        summary="Put a cursor elsewhere", description="Of a poll sensor, in any status. Compared with `state_version` "
+        "and moves it by one, so that an evaluation under way lands as `skipped_stale_cursor`.",
+        body=CursorRequest, reply=SensorWritten, codes=((409, "NOT_A_POLL_SENSOR"), (412, "VERSION_MISMATCH")),
+        example={"cursor": {"after": "order-7"}, "state_version": 3},
     ),
     Route(
         method="POST", path=f"{SENSOR}/secret", scope=WRITE, answer=rotate_secret, tag=TAG,

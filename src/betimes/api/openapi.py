@@ -55,7 +55,12 @@ _LAST_EVENT = ("Last-Event-ID", "The id of the last event seen; without it, from
 def openapi(routes: Iterable[Route], version: str) -> dict[str, Any]:
     """The description of the API."""
     listed = [*routes]
-    types = [kind for route in listed for kind in (route.body_shape, route.reply) if kind not in (None, Any)]
+    types = [
+        kind
+        for route in listed
+        for kind in (route.body_shape, route.reply, *(route.batch_body or ())[1:])
+        if kind not in (None, Any)
+    ]
     schemas, components = msgspec.json.schema_components([*types, Problem], ref_template=REF)
     by_type = dict(zip(map(repr, [*types, Problem]), schemas, strict=True))
     paths: dict[str, Any] = {}
@@ -189,7 +194,11 @@ def _request_body(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {"schema": schema}
     if route.example is not None:
         content["example"] = route.example
-    return {"required": not route.body_optional, "content": {"application/json": content}}
+    described = {"application/json": content}
+    if route.batch_body is not None:
+        media_type, kind = route.batch_body
+        described[media_type] = {"schema": by_type[repr(kind)]}
+    return {"required": not route.body_optional, "content": described}
 
 
 # -- what comes back
@@ -200,9 +209,9 @@ def _responses(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
         responses: dict[str, Any] = {"204": {"description": "Done"}}
     else:
         schema = by_type.get(repr(route.reply), {})
-        content = {
-            route.media_type: {"schema": {"anyOf": [schema, _batch_answer(schema, by_type)]} if route.batch else schema}
-        }
+        if route.batch or route.batch_body:
+            schema = {"anyOf": [schema, _batch_answer(schema, by_type)]}
+        content = {route.media_type: {"schema": schema}}
         responses = {str(route.status): {"description": route.summary, "content": content}}
         for status in (*((200,) if route.status == 201 else ()), *route.also):
             responses[str(status)] = responses[str(route.status)]

@@ -196,6 +196,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Further statuses with the same answer."""
     media_type: str = "application/json"
     """Of the answer."""
+    batch_body: tuple[str, Any] | None = None
+    """A media type whose body holds several, and the type of that body; the answer is a batch's."""
     batch: bool = False
     """Takes `{"items": […]}` too."""
     answer_many: ManyHandler | None = None

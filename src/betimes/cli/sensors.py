@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
 from cyclopts import App, Parameter
 
 from betimes.cli.definitions import add_definition_commands
 from betimes.cli.documents import File, document
 from betimes.cli.options import Tenant, for_tenant
 from betimes.cli.printing import show
+from betimes.core.errors import Invalid
 from betimes.services.sensors import sensor_request
 
 app = App(name="sensor", help="Sensors.", help_format="plaintext")
@@ -95,6 +97,34 @@ def evaluations(
     page = for_tenant(at, lambda bt: bt.sensors.evaluations(sensor_id, limit=limit, cursor=cursor))
     columns = ("evaluated_at", "status", "cause", "message_id", "cursor", "error")
     show(page, json=at.json, columns=columns, empty="Nothing was evaluated yet.")
+
+
+@app.command
+def cursor(
+    sensor_id: str,
+    cursor: Annotated[str, Parameter(allow_leading_hyphen=True)] = "null",
+    /,
+    *,
+    state_version: int,
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:
+    """Put the cursor of a poll sensor elsewhere; what is under way lands as stale.
+
+    Parameters
+    ----------
+    sensor_id
+        The sensor.
+    cursor
+        The cursor as JSON, such as '"order-7"'; without one the evaluator starts anew.
+    state_version
+        Of the sensor as it was read; refused if it has moved since.
+    """
+    try:
+        value = msgspec.json.decode(cursor)
+    except msgspec.DecodeError as error:
+        raise Invalid(f"the cursor is not JSON ({error}); put a text in quotes: '\"order-7\"'") from None
+    show(for_tenant(at, lambda bt: bt.sensors.reset_cursor(sensor_id, value, state_version=state_version)),
+         json=at.json)  # fmt: skip
 
 
 @app.command

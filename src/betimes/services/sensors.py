@@ -7,6 +7,8 @@ against the sensor's own secret; an unknown sensor is answered like a bad signat
 
 from __future__ import annotations
 
+import asyncio
+import builtins
 from collections.abc import Awaitable, Callable, Mapping
 from hmac import compare_digest
 from typing import Any, TypeAlias
@@ -17,14 +19,15 @@ from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Command
-from betimes.core.errors import Invalid, MissingExtra, NotFound, Refused
+from betimes.core.errors import BetimesError, Invalid, MissingExtra, NotFound, Refused
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.domains.automation.checks import sensor_problems
 from betimes.domains.automation.evaluations import answered
-from betimes.domains.automation.messages import parsed
+from betimes.domains.automation.messages import parsed, parsed_batch
 from betimes.domains.automation.sensor_model import (
     EVALUATIONS,
+    Auth,
     DefineSensor,
     DeleteSensor,
     DisableSensor,
@@ -115,8 +118,12 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def disable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorWritten:
         return await self._changed(self.stream("sensor", sensor_id), DisableSensor(if_match), key)
 
-    async def reset_cursor(self, sensor_id: str, cursor: Any = None) -> SensorWritten:
-        return await self._changed(self.stream("sensor", sensor_id), ResetCursor(cursor), None)
+    async def reset_cursor(
+        self, sensor_id: str, cursor: Any = None, *, state_version: int, key: str | None = None
+    ) -> SensorWritten:
+        """Put the cursor of a poll sensor elsewhere, if its state is still at that version."""
+        command = ResetCursor(cursor, state_version)
+        return await self._changed(self.stream("sensor", sensor_id), command, key)
 
     async def rotate_secret(self, sensor_id: str, *, key: str | None = None) -> SecretView:
         """A new secret, shown once: a replay has none. The old one lives on for a while."""
@@ -174,29 +181,54 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def receive(
         self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, key: str | None = None
     ) -> EvaluationView:
-        """A message from somebody whose API key was checked; an idempotency key is the id of one that has none."""
+        """Take a message of somebody whose API key was checked; an idempotency key is the id of one that has none."""
         message = parsed(headers, body, key)
         if key not in (None, message.message_id):
             told = "differs from the message's own id"
             raise Invalid(f"the header Idempotency-Key {told}", (("header.idempotency-key", told),))
         return await self.message(sensor_id, message)
 
+    async def receive_batch(
+        self, sensor_id: str, body: bytes, *, key: str | None = None
+    ) -> builtins.list[EvaluationView | BetimesError]:
+        """Take a batch of CloudEvents in its order; each has its evaluation, or the error it would have had alone."""
+        if key is not None:
+            told = "each event of a batch has its own id"
+            raise Invalid(told, (("header.idempotency-key", told),))
+        return await asyncio.gather(*(self._received(sensor_id, one) for one in parsed_batch(body)))
+
+    async def _received(self, sensor_id: str, message: Message | BetimesError) -> EvaluationView | BetimesError:
+        if isinstance(message, BetimesError):
+            return message
+        try:
+            return await self.message(sensor_id, message)
+        except BetimesError as error:
+            return error
+
     async def receive_from_outside(
         self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, token: str | None = None
     ) -> EvaluationView:
-        """A message that brings the sensor's own proof: a signature in its headers, or a token."""
+        """Take a message that brings the sensor's own proof: a signature in its headers, or a token."""
+        auth = await self.demand_proof(sensor_id, headers, body, token=token)
+        low = {name.lower(): value for name, value in headers.items()}
+        fallback = low.get("webhook-id") if auth == "signature" else None
+        return await self.message(sensor_id, parsed(headers, body, fallback))
+
+    async def demand_proof(
+        self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, token: str | None = None
+    ) -> Auth:
+        """Return how a request proved that it comes from the sensor's sender; raise `Refused` if it did not."""
         state: SensorState | None = await self.state(self.stream("sensor", sensor_id))
         now = await self.engine.store.now()
         known = state.secrets if state else ()
         secrets = [one.secret for one in known if one.until_at is None or one.until_at > now]
-        auth = state.definition.auth if state else "key"
+        auth: Auth = state.definition.auth if state else "key"
         if auth == "token" and token is not None:
             given = kept_secret("token", token)
             if any(compare_digest(given, secret) for secret in secrets):
-                return await self.message(sensor_id, parsed(headers, body))
+                return auth
         if auth == "signature" and any(_is_signed(secret, headers, body) for secret in secrets):
-            low = {name.lower(): value for name, value in headers.items()}
-            return await self.message(sensor_id, parsed(headers, body, low.get("webhook-id")))
+            return auth
         raise Refused("UNAUTHENTICATED", UNPROVEN)
 
     async def message(self, sensor_id: str, message: Message) -> EvaluationView:

@@ -97,6 +97,12 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     message_id: str
     data: Any = None
     attributes: dict[str, Any] = {}
+    data_base64: str | None = None
+    """The bytes, where they are neither JSON nor text in UTF-8; `data` is `None` then."""
+    publish_time: str | None = None
+    """This and the following as Pub/Sub gives them."""
+    ordering_key: str | None = None
+    subscription: str | None = None
 
 
 # -- commands
@@ -135,6 +141,7 @@ class RotateSecret(msgspec.Struct, frozen=True, tag=True):
 
 class ResetCursor(msgspec.Struct, frozen=True, tag=True):
     cursor: Any = None
+    if_state_version: int | None = None
 
 
 class ReceiveMessage(msgspec.Struct, frozen=True, tag=True):

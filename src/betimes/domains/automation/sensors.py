@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from betimes.core.canonical import encode
 from betimes.core.deciders import Call, Decider, Decision, Index, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.errors import BetimesError
 from betimes.core.instants import SECOND, Instant, epoch_down
@@ -28,6 +29,7 @@ from betimes.domains.automation.policy import AutomationPolicy
 from betimes.domains.automation.requests import runs_of
 from betimes.domains.automation.schedules import mismatch
 from betimes.domains.automation.sensor_model import (
+    CURSOR_CHARS_MAX,
     RUN_REQUESTS_MAX,
     CursorReset,
     DefineSensor,
@@ -86,8 +88,8 @@ def decide(
         case RotateSecret(secret):
             until = now + policy[AutomationPolicy].secret_overlap_s * SECOND
             return Decision((SecretRotated(secret, now, until),))
-        case ResetCursor(cursor):
-            return Decision((CursorReset(cursor, state.state_version + 1, now),))
+        case ResetCursor():
+            return _reset_cursor(view.stream, state, command, now)
         case EnableSensor() | DisableSensor() | DeleteSensor():
             return mismatch(view.stream, command.if_version, state.version) or _switch(state, command, now)
 
@@ -243,6 +245,17 @@ def _by_hand(
         evaluation=evaluation, error=error, duration_ms=command.duration_ms,
     )  # fmt: skip
     return settled(view, state, attempt, policy, now)
+
+
+def _reset_cursor(stream: StreamId, state: SensorState, command: ResetCursor, now: Instant) -> Decision | Refusal:
+    if state.definition.sensor_type != "poll":
+        return Refusal("NOT_A_POLL_SENSOR", f"the sensor {stream.id!r} is told of messages; it has no cursor")
+    if len(encode(command.cursor)) > CURSOR_CHARS_MAX:
+        return Refusal("INVALID", f"the cursor is over {CURSOR_CHARS_MAX:,} characters")
+    if command.if_state_version not in (None, state.state_version):
+        told = f"the state of the sensor {stream.id!r} is at version {state.state_version}"
+        return Refusal("VERSION_MISMATCH", f"{told}, not {command.if_state_version}; read it again")
+    return Decision((CursorReset(command.cursor, state.state_version + 1, now),))
 
 
 # -- the state
