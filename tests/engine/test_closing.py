@@ -78,3 +78,18 @@ async def test_a_call_whose_process_slept_past_its_lease_before_making_it_is_not
         store.go_on.set()
         assert (await ticking).effects == {"fenced": 1}
         assert calls == []
+
+
+async def test_a_tick_under_way_when_the_engine_closes_is_finished() -> None:
+    store, calls = Slow(), list[EffectCall]()
+    engine = greeting(store, calls)
+    await engine.open()
+    await engine.submit(Submission(stream=FRONT, command=Knock("ann")))
+    ticking = asyncio.create_task(engine.tick())
+    await store.leased.wait()
+    closing = asyncio.create_task(engine.close())
+    await asyncio.sleep(0)
+    store.go_on.set()
+    await closing
+    assert (await ticking).effects == {"done": 1}
+    assert [call.attempt for call in calls] == [1]

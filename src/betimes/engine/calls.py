@@ -71,7 +71,8 @@ class Calls:
         ends: Counter[str] = Counter()
         while limit > 0 and (leases := await self._leases(min(limit, self._settings.calls_max), tenant)):
             limit -= len(leases)
-            ends.update(await asyncio.gather(*(self._carry_out(*lease) for lease in leases)))
+            calls, _ = await asyncio.wait([self._begin(*lease) for lease in leases])
+            ends.update(call.result() for call in calls if not call.cancelled())
         return ends
 
     async def drain(self) -> None:
@@ -101,10 +102,15 @@ class Calls:
             self._report(Report("calls_failed", "store", error))
             return 0
         for lease in leases:
-            task = asyncio.create_task(self._carry_out(*lease))
-            self._running[task] = None
-            task.add_done_callback(self._finished)
+            self._begin(*lease)
         return len(leases)
+
+    def _begin(self, lease: Lease, ends_s: float) -> asyncio.Task[End]:
+        """Start a call; `drain` waits for it, whoever took it."""
+        task = asyncio.create_task(self._carry_out(lease, ends_s))
+        self._running[task] = None
+        task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: asyncio.Task[End]) -> None:
         self._running.pop(task, None)

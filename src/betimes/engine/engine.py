@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -93,6 +94,7 @@ class Engine:
             built_in[RECONSIDER] = Reconsidering(store, self._lane, settings, report)
         self._calls = Calls(store, self._lane, {**(executors or {}), **built_in}, settings, report)
         self._tasks: list[asyncio.Task[None]] = []
+        self._ticks: set[asyncio.Future[None]] = set()
         self._closing = False
 
     # -- life
@@ -107,6 +109,7 @@ class Engine:
             return
         await self.store.open()
         self._closing = False
+        self._lane.open()
         self._run(self._lane.run())
         if self._policy is None:
             return
@@ -133,6 +136,8 @@ class Engine:
         lane, *workers = self._tasks
         await _stop(workers)
         await self._calls.drain()
+        if self._ticks:
+            await asyncio.wait(self._ticks, timeout=self.settings.drain_s)
         try:
             async with asyncio.timeout(self.settings.drain_s):
                 await self._lane.idle.wait()
@@ -237,12 +242,29 @@ class Engine:
         if limit < 1:
             raise Invalid("a tick does at least one thing: limit must be 1 or more", (("limit", "at least 1"),))
         self._check_open()
+        with self._pass_under_way():
+            return await self._tick(limit, max_s, tenant, kinds)
+
+    @contextmanager
+    def _pass_under_way(self) -> Iterator[None]:
+        """Let `close` wait for a pass; it ends after the step it is at."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ticks.add(ended)
+        try:
+            yield
+        finally:
+            self._ticks.discard(ended)
+            ended.set_result(None)
+
+    async def _tick(self, limit: int, max_s: float, tenant: str | None, kinds: tuple[str, ...] | None) -> TickResult:
         loop = asyncio.get_running_loop()
         until = loop.time() + max_s
         fired: Counter[str] = Counter()
         effects: Counter[str] = Counter()
         sends = 0
-        while loop.time() < until and (room := limit - fired.total() - effects.total() - sends) > 0:
+        while (
+            not self._closing and loop.time() < until and (room := limit - fired.total() - effects.total() - sends) > 0
+        ):
             rung = await self._alarms.ring(min(room, self.settings.batch_max), kinds, tenant)
             sent = await self._apply_sends(room := room - rung.total(), tenant) if room > rung.total() else 0
             ended = await self._calls.once(min(room - sent, self.settings.calls_max), tenant)

@@ -172,10 +172,11 @@ class Job:
         what = type(self.command).__name__
         return f"{what} for {self.stream}" if self.stream else f"the end of effect {self.cause}"
 
-    def succeed(self, recorded: Recorded) -> None:
-        if self.answer and not self.answer.done():
-            self.answer.set_result(recorded)
-
-    def fail(self, error: BaseException) -> None:
-        if self.answer and not self.answer.done():
-            self.answer.set_exception(error)
+    def end(self, outcome: Recorded | BaseException) -> None:
+        """Tell whoever waits for it what became of it."""
+        if not self.answer or self.answer.done():
+            return
+        if isinstance(outcome, Recorded):
+            self.answer.set_result(outcome)
+        else:
+            self.answer.set_exception(outcome)

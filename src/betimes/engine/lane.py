@@ -98,11 +98,20 @@ class Lane:
         """Told of the earliest alarm of every commit."""
         self.observe: Observer | None = None
         attempts.on_commit = self._hand_on
+        self._has_stopped = False
 
     def __len__(self) -> int:
         return len(self._queue)
 
+    def open(self) -> None:
+        """Accept jobs, from now until it is abandoned."""
+        self._has_stopped = False
+
     def put(self, job: Job) -> None:
+        """Queue a job; once the lane has stopped, tell whoever waits for it at once."""
+        if self._has_stopped:
+            self._end(job, _closed())
+            return
         self._queue.append(job)
         self._wake_up()
 
@@ -116,6 +125,8 @@ class Lane:
 
     async def take_due(self, due: Due) -> list[tuple[Job, Result]]:
         """Work off streams that are due, when it is a pass's turn; what became of each."""
+        if self._has_stopped:
+            raise _closed()
         request = DuePass(due)
         self._passes.append(request)
         self._wake_up()
@@ -144,17 +155,23 @@ class Lane:
 
     def abandon(self) -> None:
         """Answer everybody who is still waiting; for when the lane has stopped."""
+        self._has_stopped = True
         for job in self._under_way:
-            job.fail(Unknown(f"{job.name}: the engine closed while it was being written; ask again under the same key"))
-        closing = Overloaded("the engine closed before this was done; nothing was written. Send it to another process")
+            message = f"{job.name}: the engine closed while it was being written; ask again under the same key"
+            self._end(job, Unknown(message))
         for job in self._queue:
-            job.fail(closing)
+            self._end(job, _closed())
         for request in self._passes:
-            request.fail(closing)
+            request.fail(_closed())
         self._under_way = ()
         self._queue.clear()
         self._passes.clear()
-        self._sends.clear()
+
+    def _end(self, job: Job, outcome: Recorded | BaseException) -> None:
+        """End a job: the only way out of the lane, so that no send is remembered as under way that is not."""
+        if job.send:
+            self._sends.discard(job.send)
+        job.end(outcome)
 
     # -- batches and passes
 
@@ -248,10 +265,8 @@ class Lane:
         """Tell everybody what became of their jobs. What is held is queued again, unless whoever asked leaves it."""
         held: list[Job] = []
         for job, result in zip(jobs, results, strict=True):
-            if job.send and result is not None:
-                self._sends.discard(job.send)
             if isinstance(result, Recorded):
-                job.succeed(result)
+                self._end(job, result)
                 if self._failures and job.stream:
                     self._failures.pop(job.stream, None)
             elif result is None:
@@ -266,12 +281,11 @@ class Lane:
         if job.held_count <= (HELD_INTERNAL_MAX if job.is_internal or job.send else HELD_MAX):
             held.append(job)
         else:
-            if job.send:
-                self._sends.discard(job.send)
-            job.fail(Unavailable(f"{job.name}: its streams were held by other processes again and again; try again"))
+            message = f"{job.name}: its streams were held by other processes again and again; try again"
+            self._end(job, Unavailable(message))
 
     async def _failed(self, job: Job, error: BetimesError) -> None:
-        job.fail(error)
+        self._end(job, error)
         if isinstance(error, StoreError | WakeFailed):
             return  # told by whoever asked, or by the wake itself
         if job.send:
@@ -296,10 +310,15 @@ class Lane:
 
     async def _unavailable(self, jobs: list[Job], error: Unavailable) -> None:
         for job in jobs:
-            job.fail(error)
+            if not job.is_internal:
+                self._end(job, error)
         self._queue.extendleft(reversed([job for job in jobs if job.is_internal]))
         self._pause_s = min(max(self._pause_s * 2, self._settings.retry_store_min_s), self._settings.retry_store_max_s)
         await asyncio.sleep(self._pause_s)
+
+
+def _closed() -> Overloaded:
+    return Overloaded("the engine closed before this was done; nothing was written. Send it to another process")
 
 
 def _in_the_order_sent(jobs: list[Job]) -> list[Job]:

@@ -14,10 +14,14 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
+from betimes.core.errors import Unavailable
+from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine import attempts, workspace
 from betimes.engine.attempts import Attempts
 from betimes.engine.calls import Calls
+from betimes.engine.jobs import Job
+from betimes.engine.lane import Lane
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.store import NOT_CACHED, Ask, Changes
 from betimes.stores.memory.effects import MemoryEffect
@@ -283,6 +287,16 @@ def send_applied_twice() -> Iterator[Replacement]:
         _unless_it_dies(remove)
 
     yield SimulatedTx, "apply", apply_in_two
+
+
+@bug("a command to another stream that met an unavailable store once is remembered as under way")
+def send_remembered_as_under_way() -> Iterator[Replacement]:
+    def forget_only_what_ended(lane: Lane, job: Job, outcome: Recorded | BaseException) -> None:
+        if job.send and not isinstance(outcome, Unavailable):
+            lane._sends.discard(job.send)
+        job.end(outcome)
+
+    yield Lane, "_end", forget_only_what_ended
 
 
 @bug("commands to another stream are taken in any order")

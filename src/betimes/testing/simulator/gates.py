@@ -40,8 +40,16 @@ class Visitors:
         for _ in range(self.random.randint(4, 8)):
             await self.world.pause(self.random.choice((0.2, 2.0, 8.0)))
             errand = self.random.choices(
-                (self.knock, self.knock_without_key, self.knock_twice, self.burst, self.doorkeeping, self.sweep),
-                (10, 3, 2, 4, 2, 1),
+                (
+                    self.knock,
+                    self.knock_without_key,
+                    self.knock_twice,
+                    self.burst,
+                    self.doorkeeping,
+                    self.sweep,
+                    self.world.tick,
+                ),
+                (10, 3, 2, 4, 2, 1, 3),
             )[0]
             await errand()
 

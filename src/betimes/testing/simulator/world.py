@@ -173,6 +173,13 @@ class World:
         except (StoreError, Overloaded, Lost) as error:
             self.say(f"a sweep failed: {error!r}")
 
+    async def tick(self) -> None:
+        """Have a worker make one bounded pass over what is due, as a cron job would."""
+        try:
+            await self.some_worker().request(lambda engine: engine.tick(limit=20))
+        except (StoreError, Overloaded, Lost) as error:
+            self.say(f"a tick failed: {error!r}")
+
     def _patience_s(self) -> float:
         return self.random.random() if self.server.happens(self.server.faults.hang_up) else 30.0
 
