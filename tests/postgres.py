@@ -139,6 +139,11 @@ class Proxy:
         self.release = asyncio.Event()
         """Lets go of what was held back."""
         self.answered = asyncio.Event()
+        self.shows_ends = asyncio.Event()
+        """Until it is set, stores are not told that the server closed a connection, only what it said last."""
+        self.shows_ends.set()
+        self.ended = asyncio.Event()
+        """Set when the server has closed a connection."""
         self._ends: set[asyncio.StreamWriter] = set()
 
     @asynccontextmanager
@@ -160,7 +165,7 @@ class Proxy:
     async def _serve(self, dsn: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await _connected(dsn)
         self._ends |= {writer, far_writer}
-        answers = asyncio.create_task(_pump(far_reader, writer))
+        answers = asyncio.create_task(self._pump(far_reader, writer))
         with suppress(ConnectionError):
             while data := await reader.read(65536):
                 self.sent += 1
@@ -170,6 +175,14 @@ class Proxy:
                 far_writer.write(data)
         answers.cancel()
         far_writer.close()
+        writer.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                writer.write(data)
+        self.ended.set()
+        await self.shows_ends.wait()
         writer.close()
 
     async def _cut(self, data: bytes, answers: asyncio.Task[None], near: asyncio.StreamWriter,
@@ -185,13 +198,6 @@ class Proxy:
             writer.write(data)
             await reader.read(1)
             self.answered.set()
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):
-        while data := await reader.read(65536):
-            writer.write(data)
-        writer.close()
 
 
 async def _connected(dsn: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from random import Random
 from typing import Any
 
 import asyncpg
@@ -97,6 +98,53 @@ async def test_a_ready_connection_that_broke_is_replaced_unnoticed() -> None:
             assert one._sessions._ready, "the next transaction has begun"
             await other.fetchval(END_OTHERS)
         assert (await one.load([A]))[A].version == 5
+
+
+@pytest.mark.parametrize("kept", ["ready", "pooled"])
+async def test_a_connection_whose_last_words_came_before_its_end_is_replaced(kept: str) -> None:
+    """What the driver then says looks as if two used the connection at once."""
+    proxy = Proxy()
+    async with proxy.listening(server_dsn()) as through, opened_stores(through) as (store,), raw_connection() as other:
+        await commit(store, moved(A, 1, 0))
+        assert store._sessions._ready, "the next transaction has begun"
+        if kept == "pooled":
+            await store._sessions._give_back(store._sessions._opened())
+        proxy.shows_ends.clear()
+        proxy.ended.clear()
+        await other.fetchval(END_OTHERS)
+        await proxy.ended.wait()
+        await other.fetchval("SELECT 1")  # by now the last words are here
+        await commit(store, moved(A, 2, 0))
+        assert (await store.load([A]))[A].version == 2
+        proxy.shows_ends.set()
+
+
+async def test_operations_cancelled_at_any_moment_leave_no_busy_connection() -> None:
+    """Whatever is cut off while its answer is on the way, the next one gets a connection that is free."""
+    random, version = Random(7), 0
+    proxy = Proxy()
+    async with proxy.listening(server_dsn()) as through, opened_stores(through, pool_max=2) as (store,):
+        operations = (
+            lambda: store.load([A]),
+            store.now,
+            lambda: commit(store, moved(B, 1_000, 0)),
+            lambda: begin_and_leave(store),
+        )
+        for _ in range(60):
+            cut_off = [asyncio.create_task(random.choice(operations)()) for _ in range(random.randint(1, 3))]
+            for _ in range(random.randrange(12)):
+                await asyncio.sleep(0)
+            for task in cut_off:
+                task.cancel()
+            version += 1
+            await commit(store, moved(A, version, 0))
+            await asyncio.gather(*cut_off, return_exceptions=True)
+        assert (await store.load([A]))[A].version == version
+
+
+async def begin_and_leave(store: PostgresStore) -> None:
+    async with store.begin(locking(B)):
+        await asyncio.sleep(0)
 
 
 async def test_a_ready_connection_stands_for_a_moment_only_and_is_given_to_whoever_needs_it() -> None:

@@ -76,9 +76,12 @@ def refused(error: Exception, server: str, *, committing: bool = False) -> Excep
 
 
 def ended_by_server(error: BaseException | None) -> bool:
-    """Whether an error says that its connection is gone; the server may have ended it for standing idle."""
+    """Whether an error says that its connection is gone; the server may have ended it for standing idle.
+
+    Its last words may have come and its end not yet: then the driver says that it cannot begin another operation.
+    """
     state = str(getattr(error, "sqlstate", None) or "")
-    lost = isinstance(error, driver().InterfaceError | ConnectionError)
+    lost = isinstance(error, driver().InterfaceError | driver().InternalClientError | ConnectionError)
     return lost or state == "25P03" or state.startswith(("08", "57P"))
 
 

@@ -23,7 +23,7 @@ task of its own that a second cancellation cannot stop. A connection that cannot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -32,6 +32,7 @@ import msgspec
 from betimes.core.errors import Unavailable
 from betimes.stores.postgres.driver import driver, ended_by_server, failures, refused, server_name
 from betimes.stores.postgres.rows import Record
+from betimes.stores.postgres.session import Session
 from betimes.stores.postgres.statements import Prepared
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ END_STOPPED = """
 LOCK_NOT_AVAILABLE = "55P03"
 
 _Started = TypeVar("_Started")
+_Read = TypeVar("_Read")
 Durability: TypeAlias = Literal["full", "relaxed"]
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 QUERIES_MAX = 1_000_000
@@ -89,75 +91,6 @@ class SessionSettings(msgspec.Struct, frozen=True):
         """What begins a transaction, in one message."""
         local = [f"SET LOCAL {name} = '{value}'" for name, value in self.parameters().items()]
         return "; ".join([BEGIN, *local]) if self.behind_pooler else BEGIN
-
-
-class Session:
-    """A connection while somebody has it; its errors are the contract's."""
-
-    def __init__(
-        self, connection: PoolConnectionProxy[Any], server: str, *, chains: Callable[[], bool] = lambda: False
-    ) -> None:
-        self.connection = connection
-        self.ended = False
-        self.chained = False
-        """Ended, and the next transaction begun."""
-        self._chains = chains
-        self._server = server
-        self._failures = failures()
-
-    async def rows(self, statement: Prepared) -> list[Record]:
-        sql, arguments = statement
-        try:
-            return await self.connection.fetch(sql, *arguments)
-        except self._failures as error:
-            raise refused(error, self._server) from error
-
-    async def value(self, statement: Prepared) -> Any:
-        sql, arguments = statement
-        try:
-            return await self.connection.fetchval(sql, *arguments)
-        except self._failures as error:
-            raise refused(error, self._server) from error
-
-    async def write(self, statement: Prepared) -> list[Record]:
-        """A statement that commits by itself: when its answer is lost, the outcome is not known."""
-        sql, arguments = statement
-        try:
-            return await self.connection.fetch(sql, *arguments)
-        except self._failures as error:
-            raise refused(error, self._server, committing=True) from error
-
-    async def execute(self, sql: str) -> None:
-        try:
-            await self.connection.execute(sql)
-        except self._failures as error:
-            raise refused(error, self._server) from error
-
-    async def commit(self, last: str = "") -> None:
-        """COMMIT, after a last statement; whoever loses the connection from here on cannot know."""
-        if self.is_lost():
-            raise Unavailable(f"{self._server}: the connection was lost before the commit; try again")
-        chained = self._chains()
-        end = "COMMIT AND CHAIN" if chained else "COMMIT"
-        try:
-            answer = await self.connection.execute(f"{last}; {end}" if last else end)
-        except self._failures as error:
-            raise refused(error, self._server, committing=True) from error
-        self.ended, self.chained = True, chained
-        if answer != "COMMIT":
-            raise Unavailable(f"{self._server}: the transaction had failed and was rolled back; try again")
-
-    async def roll_back(self) -> None:
-        chained = self._chains()
-        await self.execute("ROLLBACK AND CHAIN" if chained else "ROLLBACK")
-        self.ended, self.chained = True, chained
-
-    def is_lost(self) -> bool:
-        """Whether the connection is known to be gone; the pool takes one that is away from whoever has it."""
-        try:
-            return bool(self.connection.is_closed())
-        except self._failures:
-            return True
 
 
 class Sessions:
@@ -225,32 +158,50 @@ class Sessions:
         """Begin a transaction with a statement; whoever gets it must leave it."""
         pool = self._opened()
         connection = self._take_ready()
-        begun = connection is not None
-        session = Session(connection or await self._acquire(pool), self.server, chains=self._chains)
+        was_ready = connection is not None
+        session = self._session(connection) if connection else await self._begin_on_pooled(pool)
         try:
-            if not begun:
-                await session.execute(self._begin)
             try:
                 return pool, session, await session.rows(first)
             except Unavailable as error:
                 if getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE:
                     await self._end_stopped(session)
-                if not begun or not (session.is_lost() or ended_by_server(error.__cause__)):
+                if not was_ready or not self._has_ended(session, error):
                     raise
             await self.leave(pool, session)
-            session = Session(await self._acquire(pool), self.server, chains=self._chains)
-            await session.execute(self._begin)
+            session = await self._begin_on_pooled(pool)
             return pool, session, await session.rows(first)
         except BaseException:
             await self.leave(pool, session)
             raise
+
+    def _session(self, connection: PoolConnectionProxy[Any]) -> Session:
+        return Session(connection, self.server, chains=self._chains)
+
+    def _has_ended(self, session: Session, error: Unavailable) -> bool:
+        return session.is_lost() or ended_by_server(error.__cause__)
+
+    async def _begin_on_pooled(self, pool: Pool[Any]) -> Session:
+        """Begin a transaction on a connection of the pool; those that the server ended meanwhile are replaced."""
+        for _ in range(self._settings.pool_max):
+            session = self._session(await self._acquire(pool))
+            try:
+                await session.execute(self._begin)
+            except BaseException as error:
+                is_replaced = isinstance(error, Unavailable) and self._has_ended(session, error)
+                await self.leave(pool, session)
+                if not is_replaced:
+                    raise
+            else:
+                return session
+        raise self._all_ended()
 
     async def commit(self, script: str) -> None:
         """A whole transaction in one message; whoever loses the connection meanwhile cannot know."""
         pool = self._opened()
         connection = self._take_ready()
         script = script if connection else f"{self._begin}; {script}"
-        session = Session(connection or await self._acquire(pool), self.server, chains=self._chains)
+        session = self._session(connection or await self._acquire(pool))
         try:
             await session.commit(script)
         finally:
@@ -312,12 +263,24 @@ class Sessions:
             await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, connection)))
 
     async def rows(self, statement: Prepared) -> list[Record]:
-        async with self.session() as session:
-            return await session.rows(statement)
+        return await self._read(lambda session: session.rows(statement))
 
     async def value(self, statement: Prepared) -> Any:
-        async with self.session() as session:
-            return await session.value(statement)
+        return await self._read(lambda session: session.value(statement))
+
+    async def _read(self, read: Callable[[Session], Awaitable[_Read]]) -> _Read:
+        """Read, on another connection if the server has ended the one that was taken."""
+        for _ in range(self._settings.pool_max):
+            async with self.session() as session:
+                try:
+                    return await read(session)
+                except Unavailable as error:
+                    if not self._has_ended(session, error):
+                        raise
+        raise self._all_ended()
+
+    def _all_ended(self) -> Unavailable:
+        return Unavailable(f"{self.server}: every connection of the pool was ended by the server; try again")
 
     async def write(self, statement: Prepared) -> list[Record]:
         async with self.session() as session:

@@ -35,7 +35,7 @@ from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import Ask, Changes, Row, SeenKey, StreamWrite
 from betimes.stores.postgres.rows import Record, Values, asked, change_arrays, seen_key, turn_values
-from betimes.stores.postgres.sessions import Session
+from betimes.stores.postgres.session import Session
 from betimes.stores.postgres.statements import Prepared
 
 Statement = Callable[..., Prepared]
