@@ -12,7 +12,7 @@ import pytest
 from betimes.app import Betimes
 from betimes.app.betimes import Settings
 from betimes.app.configuration import configured
-from betimes.app.passes import advanced, one_pass
+from betimes.app.passes import advance_some, one_pass
 from betimes.core.errors import Invalid
 from betimes.core.instants import parse, render
 from betimes.domains.scores.model import Decayed
@@ -42,7 +42,7 @@ async def passed(engine: Engine, sweep: HourlySweep, left_s: float = 25.0) -> Ti
 async def go(w: World, to: str, settings: SweepSettings = HOURLY) -> TickResult:
     """Move the clock as the application does, from one instant at which something is due to the next."""
     sweep = HourlySweep(w.engine, settings)
-    return await advanced(lambda left_s: passed(w.engine, sweep, left_s), w.clock, parse(to), 25.0)
+    return await advance_some(lambda left_s: passed(w.engine, sweep, left_s), w.clock, parse(to), 25.0)
 
 
 async def made(w: World, *users: str, tenant: str = "acme") -> Scores:

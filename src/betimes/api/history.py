@@ -136,7 +136,7 @@ async def advance(ask: Ask) -> PassView:
         raise Invalid("time does not go back", ((field, "time does not go back"),))
     if target > now + ADVANCE_DAYS_MAX * DAY:
         raise _too_far(field)
-    return _pass(await ask.application.advance(to=target, max_s=ADVANCE_S))
+    return _pass(await ask.application.advance_pass(to=target, max_s=ADVANCE_S))
 
 
 def _too_far(field: str) -> Invalid:
@@ -181,7 +181,8 @@ ROUTES = (
         method="POST", path="/v1/clock", scope="tick", answer=advance, tag=TAG,
         keeps_answer="clock", summary="Move a virtual clock",
         description="Rings every alarm on the way, in order, and carries out the effects due. Stopped early, `now` is "
-        "how far it came.", body=ClockRequest, reply=PassView, deployment=True, codes=((404, "CLOCK_NOT_VIRTUAL"),),
+        "how far it came and `complete` is false: call again with `advance_to`, since `advance_s` would start anew.",
+        body=ClockRequest, reply=PassView, deployment=True, codes=((404, "CLOCK_NOT_VIRTUAL"),),
         example={"advance_s": 3600},
     ),
     Route(

@@ -24,7 +24,7 @@ import msgspec
 
 from betimes.app.backtests import backtested
 from betimes.app.decorators import Declarations
-from betimes.app.passes import advanced, one_pass
+from betimes.app.passes import advance_fully, advance_some, one_pass
 from betimes.app.places import Clock, store_at, system_clock
 from betimes.backtest.making import backtester
 from betimes.backtest.plan import Plan
@@ -315,19 +315,27 @@ class Betimes:
         """Whether time stands still until somebody moves it."""
         return isinstance(self.clock, VirtualClock)
 
-    async def advance(
-        self, *, to: Instant | str | None = None, by_s: float | None = None, max_s: float = 25.0
-    ) -> TickResult:
-        """Move a virtual clock, ringing every alarm on the way, in order, and carrying out what is due."""
-        clock = self.clock
-        if not isinstance(clock, VirtualClock):
-            raise Invalid("only a virtual clock can be moved: Betimes(…, clock=VirtualClock(…))")
+    async def advance(self, *, to: Instant | str | None = None, by_s: float | None = None) -> TickResult:
+        """Move a virtual clock, ringing every alarm on the way, in order, and carrying out what is due.
+
+        Return once the clock is there and nothing is due; raise `Fault` if something stays due that cannot be done.
+        """
+        clock = self._virtual_clock()
         if (to is None) == (by_s is None):
             raise Invalid("say either to which instant the clock goes (to=…) or by how much (by_s=…)")
         target = parse(to) if isinstance(to, str) else clock() + seconds(by_s or 0) if to is None else to
         if target < clock():
             raise Invalid("time does not go back; advance to a later instant")
-        return await advanced(lambda left_s: self.tick(max_s=left_s), clock, target, max_s)
+        return await advance_fully(lambda left_s: self.tick(max_s=left_s), clock, target)
+
+    async def advance_pass(self, *, to: Instant, max_s: float = 25.0) -> TickResult:
+        """Move a virtual clock as far as `max_s` seconds allow; `complete` says whether it is there."""
+        return await advance_some(lambda left_s: self.tick(max_s=left_s), self._virtual_clock(), to, max_s)
+
+    def _virtual_clock(self) -> VirtualClock:
+        if not isinstance(self.clock, VirtualClock):
+            raise Invalid("only a virtual clock can be moved: Betimes(…, clock=VirtualClock(…))")
+        return self.clock
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 import msgspec
 
-from betimes.core.instants import Instant, earliest
+from betimes.core.errors import Fault
+from betimes.core.instants import Instant, earliest, render
 from betimes.domains.scores.model import KIND
 from betimes.engine.engine import Engine, TickResult
 from betimes.services.hourly_sweep import HourlySweep
@@ -19,6 +21,10 @@ INTENTS_MAX = 200
 """Intents one pass works off."""
 MIN_S = 0.1
 """Time every part of a pass has, whatever those before it took."""
+PASS_S = 25.0
+"""Seconds after which moving a clock looks whether it still gets anywhere."""
+PASSES_AT_ONE_INSTANT_MAX = 100
+"""Passes of `PASS_S` at one instant after which it is taken that time will never go on."""
 
 
 async def one_pass(
@@ -54,25 +60,56 @@ async def one_pass(
     )  # fmt: skip
 
 
-async def advanced(
-    tick: Callable[[float], Awaitable[TickResult]], clock: VirtualClock, to: Instant, max_s: float
-) -> TickResult:
-    """Go from one due instant to the next; stops early when it takes too long or something due stays due."""
+Tick: TypeAlias = Callable[[float], Awaitable[TickResult]]
+
+
+async def advance_fully(tick: Tick, clock: VirtualClock, to: Instant) -> TickResult:
+    """Go from one due instant to the next until the clock is there and nothing is due, however long that takes.
+
+    Raise `Fault` if something due cannot be done, or if more comes due at one instant again and again.
+    """
+    total: TickResult | None = None
+    pass_count = 0
+    while total is None or not total.complete:
+        before = clock()
+        done = await advance_some(tick, clock, to, PASS_S)
+        total = done if total is None else _sum(total, done)
+        pass_count = pass_count + 1 if clock() == before else 0
+        stuck = pass_count > 0 and (not _did_anything(done) or pass_count >= PASSES_AT_ONE_INSTANT_MAX)
+        if stuck and not done.complete:
+            raise Fault(
+                f"the clock stopped at {render(clock())}, before {render(to)}: something is due that cannot be done. "
+                "The log names it; so does `next_due_at` of a tick"
+            )
+    return total
+
+
+async def advance_some(tick: Tick, clock: VirtualClock, to: Instant, max_s: float) -> TickResult:
+    """Go from one due instant to the next; stop early when it takes too long or something due stays due."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + max_s
-    fired: Counter[str] = Counter()
-    effects: Counter[str] = Counter()
-    sends = 0
+    total: TickResult | None = None
     while True:
         done = await tick(max(MIN_S, until_s - loop.time()))
-        fired.update(done.fired)
-        effects.update(done.effects)
-        sends += done.sends
-        stuck = not done.complete and not (done.fired or done.effects or done.sends)
-        if stuck or loop.time() >= until_s or (done.complete and clock() >= to):
-            complete = done.complete and clock() >= to
-            return msgspec.structs.replace(
-                done, fired=dict(fired), effects=dict(effects), sends=sends, complete=complete
-            )
+        total = done if total is None else _sum(total, done)
+        if done.complete and clock() >= to:
+            return total
+        stuck = not done.complete and not _did_anything(done)
+        if stuck or loop.time() >= until_s:
+            return msgspec.structs.replace(total, complete=False)
         if done.complete:
             clock.advance_to(to if done.next_due_at is None else min(to, max(done.next_due_at, clock())))
+
+
+def _did_anything(done: TickResult) -> bool:
+    return bool(done.fired or done.effects or done.sends)
+
+
+def _sum(before: TickResult, after: TickResult) -> TickResult:
+    """Return what both did, and how the later one left things."""
+    return msgspec.structs.replace(
+        after,
+        fired=dict(Counter(before.fired) + Counter(after.fired)),
+        effects=dict(Counter(before.effects) + Counter(after.effects)),
+        sends=before.sends + after.sends,
+    )
