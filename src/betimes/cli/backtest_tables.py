@@ -23,7 +23,7 @@ from betimes.backtest.telling import (
     seen,
     window_sentence,
 )
-from betimes.cli.printing import put
+from betimes.cli.printing import put, text
 from betimes.services.verdicts import TraceStep
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -35,7 +35,7 @@ _NONE = Change(0, 0)
 def show_report(report: BacktestReport, *, samples_max: int) -> None:
     """Print it, with so many changed answers of each kind."""
     _control(report.control)
-    put(Text(window_sentence(report), "dim"))
+    put(text(window_sentence(report), "dim"))
     if len(report.candidates) > 1:
         put("")
         put(_compared(report.candidates))
@@ -44,13 +44,13 @@ def show_report(report: BacktestReport, *, samples_max: int) -> None:
 
 
 def _control(control: ControlReport) -> None:
-    put(Text(control_sentence(control), "bold green" if control.reproduced else "bold yellow"))
+    put(text(control_sentence(control), "bold green" if control.reproduced else "bold yellow"))
     for difference in control.differences[:DIFFERENCES]:
-        put(Text(f"  {difference['tenant']} {difference['segment']}"))
-        put(Text(f"    recorded:  {difference['recorded'] or 'no verdict'}"))
-        put(Text(f"    rehearsed: {difference['rehearsed'] or 'no verdict'}"))
+        put(text(f"  {difference['tenant']} {difference['segment']}"))
+        put(text(f"    recorded:  {difference['recorded'] or 'no verdict'}"))
+        put(text(f"    rehearsed: {difference['rehearsed'] or 'no verdict'}"))
     if len(control.differences) > DIFFERENCES:
-        put(Text("  There are more; --json has them."))
+        put(text("  There are more; --json has them."))
 
 
 def _compared(candidates: Sequence[CandidateReport]) -> Table:
@@ -64,18 +64,19 @@ def _compared(candidates: Sequence[CandidateReport]) -> Table:
 
 def _candidate(candidate: CandidateReport, samples_max: int) -> None:
     whose = f" (overrides of {candidate.tenant})" if candidate.tenant else ""
-    put(Text(f"\n{named(candidate)}{whose}", "bold"))
-    put(Text(flips_sentence(candidate)))
+    put(text(f"\n{named(candidate)}{whose}", "bold"))
+    put(text(flips_sentence(candidate)))
     for table in _tables(candidate):
         put("")
         put(table)
     if told := notes(candidate):
-        put(Text("".join(f"\n  · {note}" for note in told), "dim"))
+        put(text("".join(f"\n  · {note}" for note in told), "dim"))
     for flip in _few(candidate.samples, samples_max):
         key = f" {flip.key}" if flip.key else ""
         what = f" {flip.kind} {flip.id} of {flip.tenant}"
         put("")
-        put(Text.assemble((f"{flip.before.outcome}→{flip.after.outcome}", "bold"), what, (f" {flip.at}{key}", "dim")))
+        answers = text(f"{flip.before.outcome}→{flip.after.outcome}", "bold")
+        put(Text.assemble(answers, text(what), text(f" {flip.at}{key}", "dim")))
         put(_side_by_side(flip))
 
 
@@ -140,7 +141,7 @@ def _block(count: int, most: int) -> str:
 
 
 def _signed(before: int, after: int) -> Text:
-    return Text(change(before, after), "yellow" if after > before else "green")
+    return text(change(before, after), "yellow" if after > before else "green")
 
 
 def _few(samples: Iterable[Flip], each: int) -> Iterator[Flip]:
@@ -164,17 +165,17 @@ def _side_by_side(flip: Flip) -> Table:
 
 
 def _rule(pair: Pair) -> tuple[str, Text, Text, Text]:
-    return "→" if pair.parts else "", Text(pair.rule), _seen(pair.before), _seen(pair.after)
+    return "→" if pair.parts else "", text(pair.rule), _seen(pair.before), _seen(pair.after)
 
 
 def _seen(step: TraceStep | None) -> Text:
     held = f" → {step.reason or 'held'}" if step and step.matched else ""
     shadow = " (shadow)" if step and step.mode == "shadow" else ""
-    return Text(f"{seen(step)}{held}{shadow}", "" if step else "dim")
+    return text(f"{seen(step)}{held}{shadow}", "" if step else "dim")
 
 
 def _end(side: Side) -> Text:
-    return Text(f"{side.outcome} {reasons(side.reasons)}" + (f" until {side.until}" if side.until else ""))
+    return text(f"{side.outcome} {reasons(side.reasons)}" + (f" until {side.until}" if side.until else ""))
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
@@ -183,5 +184,5 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1
     for place, head in enumerate(heads):
         table.add_column(head, justify="left" if place < left or head == "domain" else "right", overflow="fold")
     for row in islice(rows, 200):
-        table.add_row(*map(Text, row))
+        table.add_row(*map(text, row))
     return table

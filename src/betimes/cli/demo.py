@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from betimes.cli.printing import terminal, text
 from betimes.cli.wiring import Told, TownOptions, wired
 from betimes.core.errors import Invalid
 
@@ -74,20 +75,17 @@ async def _told_in_json(options: TownOptions) -> None:
 
 
 async def _told(options: TownOptions) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False, soft_wrap=True)
+    console = terminal()
     scene = ""
     async for told in _everything(options):
         if told.scene != scene:
             scene = told.scene
-            console.print(Text(f"\n{scene}", style="bold"))
+            console.print(text(f"\n{scene}", style="bold"))
         console.print(_line(told))
         if told.why:
-            console.print(Text(f"      {told.why}", style="dim"))
+            console.print(text(f"      {told.why}", style="dim"))
     console.print()
-    console.print(Text(ENDING.format(command=_command())), end="")
+    console.print(text(ENDING.format(command=_command())), end="")
 
 
 def _command() -> str:
@@ -103,6 +101,6 @@ def _line(told: Told) -> object:
 
     reasons = f" · {', '.join(told.reasons)}" if told.reasons else ""
     return Text.assemble(
-        "  ", (f"{told.at}  " if told.at else "", "dim"), told.what, ": " if told.answer else "",
-        (told.answer, COLOURS.get(told.answer, "cyan")), reasons,
+        "  ", text(f"{told.at}  " if told.at else "", "dim"), text(told.what), ": " if told.answer else "",
+        text(told.answer, COLOURS.get(told.answer, "cyan")), text(reasons),
     )  # fmt: skip

@@ -1,6 +1,9 @@
 """Answers: rich tables for people on a terminal, JSON for programs.
 
 Answers go to standard output, everything else (progress, errors) to standard error, so that `--json` can be piped.
+
+Data is printed as it is: every console is made by `terminal`, which reads no markup and no emoji codes out of text, and
+every text by `text`, which shows control characters instead of sending them to the terminal.
 """
 
 from __future__ import annotations
@@ -9,14 +12,21 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from betimes.core.errors import BetimesError, Invalid, Refused
 from betimes.core.instants import render
 
+if TYPE_CHECKING:  # what a command does not use need not be loaded
+    from rich.console import Console
+    from rich.text import Text
+
 _encoder = msgspec.json.Encoder(decimal_format="number")
+_CONTROLS = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
+}  # fmt: skip
 
 
 def as_json(value: Any) -> str:
@@ -63,33 +73,43 @@ def _fields(plain: Mapping[str, Any]) -> Any:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in plain.items():
-        table.add_row(name, _cell(value))
+        table.add_row(text(name), _cell(value))
     return table
 
 
-def _cell(value: Any) -> str:
-    from rich.markup import escape
-
+def _cell(value: Any) -> Text:
     match value:
         case None:
-            return "–"
+            return text("–")
         case str():
-            return escape(value)
+            return text(value)
         case datetime():
-            return value.isoformat().replace("+00:00", "Z")
+            return text(value.isoformat().replace("+00:00", "Z"))
         case bool() | int() | float():
-            return str(value)
+            return text(str(value))
         case _:
-            return escape(_encoder.encode(value).decode())
+            return text(_encoder.encode(value).decode())
+
+
+def text(data: str, style: str = "") -> Text:
+    """Return data as text that is printed as it is, its control characters made visible."""
+    from rich.text import Text
+
+    return Text(data.translate(_CONTROLS), style)
+
+
+def terminal(*, stderr: bool = False, soft_wrap: bool = True, width: int | None = None) -> Console:
+    """Return a console that takes nothing in a text for markup."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, soft_wrap=soft_wrap, width=width, highlight=False, markup=False, emoji=False)
 
 
 def put(what: Any) -> None:
     """Folded to a terminal's width; whole when it goes anywhere else."""
-    from rich.console import Console
-
     width = None if sys.stdout.isatty() else 10_000
-    console = Console(soft_wrap=isinstance(what, str), highlight=False, width=width)
-    console.print(what, markup=not isinstance(what, str))
+    found = text(what) if isinstance(what, str) else what
+    terminal(soft_wrap=isinstance(what, str), width=width).print(found)
 
 
 def moment(at: int | None) -> str | None:
@@ -112,15 +132,14 @@ def show_error(error: BetimesError, *, json: bool) -> None:
     if json:
         print(as_json(told), file=sys.stderr)
         return
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = terminal(stderr=True)
     lines: Iterable[str] = [f"  {found['path']}: {found['message']}" for found in told["errors"]]
     detail = told["detail"].partition(": ")[0] if told["errors"] else told["detail"]
-    console.print(Text.assemble((f"{told['code']} ", "bold red"), detail))
+    console.print(Text.assemble(text(told["code"], "bold red"), " ", text(detail)))
     for line in lines:
-        console.print(Text(line))
+        console.print(text(line))
 
 
 # -- progress
@@ -138,7 +157,6 @@ def shares(what: str, *, json: bool) -> Iterator[Callable[[float], None]]:
     if json or not sys.stderr.isatty():
         yield lambda share: None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         Progress,
@@ -151,7 +169,7 @@ def shares(what: str, *, json: bool) -> Iterator[Callable[[float], None]]:
     columns = (
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=terminal(stderr=True), transient=True) as bars:
         task = bars.add_task(what, total=1.0)
         yield lambda share: bars.update(task, completed=share)
 
@@ -162,7 +180,6 @@ def progress(what: str, *, json: bool) -> Iterator[Bar]:
     if json or not sys.stderr.isatty():
         yield lambda done, note="": None
         return
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -171,6 +188,6 @@ def progress(what: str, *, json: bool) -> Iterator[Bar]:
         TextColumn("{task.fields[note]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=terminal(stderr=True), transient=True) as bars:
         task = bars.add_task(what, total=None, note="")
         yield lambda done, note="": bars.update(task, completed=done, note=note or f"{done:,}")
