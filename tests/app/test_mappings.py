@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
 import pytest
 
 from betimes import Betimes, Invalid, VirtualClock
+from betimes.services.caller import Caller, Service
+from betimes.services.effects import Effects
+from betimes.services.intents import Intents
+from betimes.services.ledger import Ledger
+from betimes.services.notifications import Notifications
+from betimes.services.runs import Runs
+from betimes.services.schedules import Schedules
+from betimes.services.scores import Scores
+from betimes.services.sensors import Sensors
+from betimes.services.tenants import Tenants
 
 
 async def test_mappings_are_taken_for_requests() -> None:
@@ -25,3 +40,73 @@ async def test_everything_that_is_wrong_with_a_mapping_is_named() -> None:
             await bt.runs.trigger({"account_id": 7, "trigger_typ": "SIGNAL_ARRIVED"})
         paths = {path for path, _ in wrong.value.problems}
         assert {"account_id", "trigger_type", "trigger_typ", "idempotency_key"} <= paths
+
+
+SERVICES: tuple[type[Service], ...] = (
+    Runs, Notifications, Intents, Schedules, Sensors, Scores, Tenants, Effects, Ledger,
+)  # fmt: skip
+NO_REQUEST = {"command", "is_wanted", "recorded", "rows_of", "segment", "target"}
+"""Parameters that are the code's own, never what somebody asks for."""
+
+
+def requests() -> Iterator[tuple[type[Service], str, str]]:
+    """Every public method of a service that takes a request, and the parameter that is one."""
+    for service in SERVICES:
+        for name, method in inspect.getmembers(service, inspect.iscoroutinefunction):
+            if name.startswith("_"):
+                continue
+            for parameter, hint in get_type_hints(method).items():
+                if parameter not in NO_REQUEST | {"return"} and is_request(hint):
+                    yield service, name, parameter
+
+
+def is_request(hint: Any) -> bool:
+    is_struct = isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+    return is_struct or isinstance(hint, TypeVar) or any(map(is_request, get_args(hint)))
+
+
+def test_requests_are_found_by_looking() -> None:
+    found = {f"{service.__name__}.{name}" for service, name, _ in requests()}
+    assert {"Schedules.create", "Schedules.put", "Sensors.message", "Scores.sweep", "Tenants.set_policy"} <= found
+    assert len(found) > 35
+
+
+def named(part: Any) -> str:
+    return getattr(part, "__name__", str(part))
+
+
+@pytest.mark.parametrize(("service", "method", "parameter"), list(requests()), ids=named)
+async def test_every_request_may_be_a_mapping(service: type[Service], method: str, parameter: str) -> None:
+    """What is wrong with it is `Invalid` that names the field; a mapping is never asked for an attribute."""
+    async with Betimes("memory://", clock=VirtualClock()) as bt:
+        more: Any = (frozenset({"runs"}),) if service in (Effects, Ledger) else ()
+        bound = getattr(service(bt.engine, Caller("default", "test"), *more), method)
+        arguments: dict[str, Any] = {
+            name: "x" for name, one in inspect.signature(bound).parameters.items() if one.default is one.empty
+        }
+        hint = get_type_hints(bound)[parameter]
+        sent: Any = [{"no_such_field": 1}] if get_origin(hint) is Sequence else {"no_such_field": 1}
+        try:
+            told = str(await bound(**arguments | {parameter: sent}))
+        except Invalid as error:
+            told = str(error.problems)
+    assert "no_such_field" in told or "is required" in told
+
+
+async def test_what_was_refused_with_attribute_errors_works() -> None:
+    target = {"kind": "handler", "name": "brief"}
+    async with Betimes("memory://", clock=VirtualClock()) as bt:
+        made = await bt.schedules.create({"schedule_id": "brief", "cron": "0 8 * * *", "target": target})
+        assert (await bt.schedules.put("brief", {**made.to_dict(), "cron": "0 9 * * *"})).version == 2
+        preview = await bt.schedules.preview({"cron": "0 8 * * *", "count": 2})
+        assert len(preview.items) == 2
+        await bt.sensors.create({"sensor_id": "mail", "sensor_type": "push", "target": target})
+        assert (await bt.sensors.message("mail", {"message_id": "m", "data": {"n": 1}})).status == "triggered"
+        assert (await bt.notifications.ban("ann", {"reason": "asked for it"})).banned
+        entry = {"trigger_type": "NIGHTLY", "debounce_seconds": 0, "cooldown_seconds": 60}
+        registry = await bt.runs.put_registry([entry])
+        assert "NIGHTLY" in {one.trigger_type for one in registry.entries}
+        with pytest.raises(Invalid) as wrong:
+            await bt.runs.put_registry([entry, {"trigger_type": "OTHER", "colour": 1}])
+        paths = {path for path, _ in wrong.value.problems}
+        assert {"entries[1].colour", "entries[1].cooldown_seconds"} <= paths

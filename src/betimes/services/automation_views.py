@@ -30,6 +30,7 @@ from betimes.domains.automation.sensor_model import (
 from betimes.domains.names import Id
 from betimes.domains.runs.model import RunState
 from betimes.domains.targets import Target
+from betimes.services.json_view import JsonView
 from betimes.services.moments import Moment, instant, moment
 from betimes.services.remarks import Remark
 
@@ -75,14 +76,14 @@ class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return ScheduleDefinition(**fields)
 
 
-class DstView(msgspec.Struct, frozen=True):
+class DstView(JsonView, frozen=True):
     """What is not set goes by the kind of cron."""
 
     gap: Gap | None
     overlap: Overlap | None
 
 
-class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleView(JsonView, frozen=True, kw_only=True):
     schedule_id: str
     cron: str
     timezone: str
@@ -146,25 +147,25 @@ class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     count: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
 
 
-class PreviewTick(msgspec.Struct, frozen=True):
+class PreviewTick(JsonView, frozen=True):
     scheduled_for: datetime
     local: str
     """The time on the wall, with its offset."""
 
 
-class Preview(msgspec.Struct, frozen=True):
+class Preview(JsonView, frozen=True):
     items: list[PreviewTick]
 
 
 # -- runs, as their askers see them
 
 
-class RunVerdict(msgspec.Struct, frozen=True):
+class RunVerdict(JsonView, frozen=True):
     result: Literal["ALLOW", "SKIP"]
     reason: str
 
 
-class RunBrief(msgspec.Struct, frozen=True):
+class RunBrief(JsonView, frozen=True):
     """What became of a run, and what the gate said of it, if it met the gate."""
 
     status: str
@@ -183,7 +184,7 @@ def run_brief(state: RunState | None) -> RunBrief | None:
 # -- ticks
 
 
-class Tick(msgspec.Struct, frozen=True, kw_only=True):
+class Tick(JsonView, frozen=True, kw_only=True):
     """One tick, or one range of skipped ones."""
 
     tick_id: str | None
@@ -217,7 +218,7 @@ class BackfillRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     max_concurrency: Annotated[int, msgspec.Meta(ge=1, le=100)] = 4
 
 
-class BackfillView(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+class BackfillView(JsonView, frozen=True, kw_only=True, rename={"from_": "from"}):
     backfill_id: str
     schedule_id: str
     from_: datetime
@@ -273,7 +274,7 @@ class SensorRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return SensorDefinition(**{name: getattr(self, name) for name in SensorDefinition.__struct_fields__})
 
 
-class SensorView(msgspec.Struct, frozen=True, kw_only=True):
+class SensorView(JsonView, frozen=True, kw_only=True):
     sensor_id: str
     sensor_type: Literal["push", "poll"]
     target: Target
@@ -329,7 +330,7 @@ def sensor_view(sensor_id: str, state: SensorState) -> SensorView:
     return SensorView(**sensor_fields(sensor_id, state))
 
 
-class SecretView(msgspec.Struct, frozen=True):
+class SecretView(JsonView, frozen=True):
     """Shown once; a replay has none."""
 
     secret: str | None
@@ -353,7 +354,7 @@ class RunRequestView(msgspec.Struct, frozen=True):
     run: RunBrief | None = None
 
 
-class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
+class EvaluationView(JsonView, frozen=True, kw_only=True):
     evaluation_id: str
     sensor_id: str
     cause: EvaluationCause
@@ -366,6 +367,6 @@ class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
     cursor_before: Any = None
     cursor: Any = None
     error: str | None = None
-    run_requests: list[RunRequestView] = []
+    run_requests: list[RunRequestView] = msgspec.field(default_factory=list)
     is_replay: bool = False
     segment_id: str | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
@@ -70,8 +70,22 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         self.created = not self.is_replay
         return view
 
-    async def put(self, id: str, request: Asked, *, if_match: int | None = None, only_create: bool = False) -> Written:
+    def request(self, body: Asked | Mapping[str, Any]) -> Asked:
+        """Return what is asked for, of a mapping without what is read-only; raise `Invalid` with every wrong field."""
+        if not isinstance(body, Mapping):
+            return body
+        return cast(Asked, request_of(body, self.request_type, self.read_only))
+
+    async def put(
+        self,
+        id: str,
+        request: Asked | Mapping[str, Any],
+        *,
+        if_match: int | None = None,
+        only_create: bool = False,
+    ) -> Written:
         """Create or replace; `only_create` refuses to replace."""
+        request = self.request(request)
         name = f"{self.kind}_id"
         if getattr(request, name) not in (None, id):
             raise Invalid(f"{name} is not the one in the path", ((name, "not the one in the path"),))

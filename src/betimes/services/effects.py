@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
@@ -17,7 +17,9 @@ from betimes.domains.catalogue import DOMAIN_OF
 from betimes.domains.notifications.model import inbox_stream
 from betimes.engine.engine import Engine
 from betimes.engine.store import PAGE_MAX, SEND, EffectQuery, EffectRow, EffectStatus
+from betimes.services.asking import asked
 from betimes.services.caller import Caller, Service
+from betimes.services.json_view import JsonView
 from betimes.services.moments import moment
 from betimes.services.newest import INSTANT_MAX
 from betimes.services.notification_texts import texts_of
@@ -34,12 +36,12 @@ EffectKind: TypeAlias = Literal["run_handler", "handler", "webhook", "delivery",
 Status: TypeAlias = Literal["pending", "done", "failed", "dead"]
 
 
-class StreamView(msgspec.Struct, frozen=True):
+class StreamView(JsonView, frozen=True):
     kind: str
     id: str
 
 
-class EffectView(msgspec.Struct, frozen=True, kw_only=True):
+class EffectView(JsonView, frozen=True, kw_only=True):
     effect_id: str
     effect_kind: EffectKind
     domain: str
@@ -60,7 +62,7 @@ class EffectView(msgspec.Struct, frozen=True, kw_only=True):
     """Of a delivery."""
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class Attempt(JsonView, frozen=True):
     at: datetime
     ok: bool
     error: str | None
@@ -73,7 +75,7 @@ class EffectDetail(EffectView, frozen=True, kw_only=True):
     """Its last attempts, the oldest first; `at` is when each ended."""
 
 
-class EffectFilters(msgspec.Struct, frozen=True, kw_only=True):
+class EffectFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     status: Status | None = None
     effect_kind: EffectKind | None = None
     domain: str | None = None
@@ -88,8 +90,11 @@ class Effects(Service):
         super().__init__(engine, caller)
         self._domains = domains
 
-    async def effects(self, filters: EffectFilters, *, limit: int = 50, cursor: str | None = None) -> Page[EffectView]:
+    async def effects(
+        self, filters: EffectFilters | Mapping[str, Any], *, limit: int = 50, cursor: str | None = None
+    ) -> Page[EffectView]:
         """The newest first."""
+        filters = asked(filters, EffectFilters)
         checked_limit(limit)
         named = ["effects", self.caller.tenant, filters]
         found: list[EffectRow] = []

@@ -42,6 +42,7 @@ from betimes.domains.notifications.model import (
 from betimes.domains.notifications.policy import DAY_S, NotificationsPolicy
 from betimes.domains.notifications.quiet import QuietHours
 from betimes.engine.store import PAGE_MAX, StreamQuery
+from betimes.services.asking import asked
 from betimes.services.caller import Service
 from betimes.services.moments import instant, moment
 from betimes.services.newest import after_row
@@ -138,7 +139,8 @@ class Inboxes(Service):
 
     # -- bans
 
-    async def ban(self, user_id: str, request: BanRequest) -> BanView:
+    async def ban(self, user_id: str, request: BanRequest | Mapping[str, Any]) -> BanView:
+        request = asked(request, BanRequest)
         await self.submit(self._inbox(user_id), BanPerson(request.reason))
         return BanView(user_id, banned=True, reason=request.reason)
 
@@ -181,7 +183,10 @@ class Inboxes(Service):
             read_at=moment(item.read_at),
         )
 
-    async def mark_read(self, user_id: str, request: ReadRequest, *, key: str | None = None) -> ReadResult:
+    async def mark_read(
+        self, user_id: str, request: ReadRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> ReadResult:
+        request = asked(request, ReadRequest)
         self._inbox(user_id)
         command = MarkRead(request.item_ids or (), request.all, instant(request.before))
         recorded = await self.submit(feed_stream(self.caller.tenant, user_id), command, key=key)
@@ -218,8 +223,11 @@ class Inboxes(Service):
 
     # -- incidents
 
-    async def open_incident(self, request: IncidentRequest, *, key: str | None = None) -> tuple[IncidentView, bool]:
+    async def open_incident(
+        self, request: IncidentRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> tuple[IncidentView, bool]:
         """The incident, and whether it is a new one; one that is open gets a later end."""
+        request = asked(request, IncidentRequest)
         stream = self._inbox(request.user_id) if request.user_id else incident_stream(self.caller.tenant)
         before = _incident_in(await self.state(stream))
         command = OpenIncident(request.ttl_seconds, request.reason)

@@ -24,6 +24,7 @@ from betimes.domains.intents.model import (
 )
 from betimes.domains.intents.timing import check_minutes
 from betimes.domains.names import Id
+from betimes.services.json_view import JsonView
 from betimes.services.moments import moment
 from betimes.services.remarks import Remark
 
@@ -79,7 +80,7 @@ class FireRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 # -- answers
 
 
-class ScheduleView(msgspec.Struct, frozen=True):
+class ScheduleView(JsonView, frozen=True):
     cron: str | None
     interval_minutes: int | None
     trigger_at: datetime | None
@@ -87,7 +88,7 @@ class ScheduleView(msgspec.Struct, frozen=True):
     timezone: str
 
 
-class ConditionView(msgspec.Struct, frozen=True):
+class ConditionView(JsonView, frozen=True):
     expression: str | None
     ticker: str | None
     metric: str | None
@@ -98,17 +99,17 @@ class ConditionView(msgspec.Struct, frozen=True):
     fire_mode: str
 
 
-class GateView(msgspec.Struct, frozen=True):
+class GateView(JsonView, frozen=True):
     trigger_type: str
     account_id: str
 
 
-class ClaimHolder(msgspec.Struct, frozen=True):
+class ClaimHolder(JsonView, frozen=True):
     worker: str
     expires_at: datetime
 
 
-class IntentView(msgspec.Struct, frozen=True, kw_only=True):
+class IntentView(JsonView, frozen=True, kw_only=True):
     """A definition and its read-only state."""
 
     intent_id: str
@@ -148,18 +149,18 @@ class IntentWritten(IntentView, frozen=True, kw_only=True):
     segment_id: str
 
 
-class ClaimView(msgspec.Struct, frozen=True):
+class ClaimView(JsonView, frozen=True):
     claim_token: int
     claimed_at: datetime
     expires_at: datetime
     intent: IntentView
 
 
-class ClaimsView(msgspec.Struct, frozen=True):
+class ClaimsView(JsonView, frozen=True):
     items: list[ClaimView]
 
 
-class FireView(msgspec.Struct, frozen=True, kw_only=True):
+class FireView(JsonView, frozen=True, kw_only=True):
     intent_id: str
     status: str
     cooldown_active: bool
@@ -174,7 +175,7 @@ class FireView(msgspec.Struct, frozen=True, kw_only=True):
     segment_id: str
 
 
-class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
+class ExecutionView(JsonView, frozen=True, kw_only=True):
     execution_id: str
     executed_at: datetime
     worker: str | None
@@ -192,7 +193,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     error_message: str | None
 
 
-class CheckView(msgspec.Struct, frozen=True):
+class CheckView(JsonView, frozen=True):
     valid: bool
     errors: list[Remark]
     warnings: list[Remark]

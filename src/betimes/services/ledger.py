@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -17,8 +18,10 @@ from betimes.engine.engine import Engine
 from betimes.engine.explaining import Explanation, explain, summarised
 from betimes.engine.kinds import checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery
+from betimes.services.asking import asked
 from betimes.services.caller import Caller, Service
 from betimes.services.effects import NUMBER_MAX, Effects, EffectView, domain_of
+from betimes.services.json_view import JsonView
 from betimes.services.moments import instant, moment
 from betimes.services.outcomes import Outcome, judged, spelt
 from betimes.services.pages import checked_limit, cursor_of, place_of
@@ -30,7 +33,7 @@ PAGES_MAX = 20
 Order: TypeAlias = Literal["asc", "desc"]
 
 
-class SegmentView(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentView(JsonView, frozen=True, kw_only=True):
     segment_id: str
     domain: str
     kind: str
@@ -47,14 +50,14 @@ class SegmentView(msgspec.Struct, frozen=True, kw_only=True):
     correlation_id: str
 
 
-class SegmentPage(msgspec.Struct, frozen=True):
+class SegmentPage(JsonView, frozen=True):
     items: list[SegmentView]
     next_cursor: str | None
     resume_cursor: str
     """Come back with it, in ascending order, for what is committed later."""
 
 
-class CausedBy(msgspec.Struct, frozen=True):
+class CausedBy(JsonView, frozen=True):
     segment_id: str
     effect_id: str
 
@@ -68,7 +71,7 @@ class ExplanationView(SegmentView, frozen=True, kw_only=True):
     """Retries and re-judgements of the same cause."""
 
 
-class LedgerFilters(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: str | None = None
     id: str | None = None
     event_type: str | None = None
@@ -88,9 +91,15 @@ class Ledger(Service):
     # -- lists
 
     async def segments(
-        self, filters: LedgerFilters, *, order: Order = "asc", limit: int = 50, cursor: str | None = None
+        self,
+        filters: LedgerFilters | Mapping[str, Any],
+        *,
+        order: Order = "asc",
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> SegmentPage:
         """A page in commit order, or backwards."""
+        filters = asked(filters, LedgerFilters)
         checked_limit(limit)
         named = ["ledger", self.caller.tenant, filters]
         place, newest = _place(place_of(cursor, [*named, order]))

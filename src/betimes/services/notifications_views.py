@@ -12,6 +12,7 @@ import msgspec
 from betimes.core.checking import Problem, problems, refusal
 from betimes.domains.names import Id
 from betimes.domains.notifications.model import Priority
+from betimes.services.json_view import JsonView
 from betimes.services.moments import Moment
 from betimes.services.remarks import Remark
 from betimes.services.verdicts import TraceStep
@@ -138,7 +139,7 @@ def are_texts(value: Any) -> TypeGuard[Sequence[str]]:
 # -- verdicts
 
 
-class ShadowView(msgspec.Struct, frozen=True):
+class ShadowView(JsonView, frozen=True):
     """The verdict that was not enforced."""
 
     outcome: Outcome
@@ -146,7 +147,7 @@ class ShadowView(msgspec.Struct, frozen=True):
     defer_until: datetime | None
 
 
-class NotificationVerdict(msgspec.Struct, frozen=True, kw_only=True):
+class NotificationVerdict(JsonView, frozen=True, kw_only=True):
     event_id: str | None
     user_id: str
     outcome: Outcome
@@ -168,7 +169,7 @@ class NotificationVerdict(msgspec.Struct, frozen=True, kw_only=True):
     trace: list[TraceStep] | None
 
 
-class JudgementView(msgspec.Struct, frozen=True):
+class JudgementView(JsonView, frozen=True):
     evaluated_at: datetime
     outcome: Outcome
     reasons: tuple[str, ...]
@@ -176,7 +177,7 @@ class JudgementView(msgspec.Struct, frozen=True):
     segment_id: str
 
 
-class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryView(JsonView, frozen=True, kw_only=True):
     effect_id: str | None
     """In-app has none: it is delivered with the commit."""
     channel: str
@@ -196,7 +197,7 @@ class NotificationView(NotificationVerdict, frozen=True, kw_only=True):
     deliveries: list[DeliveryView]
 
 
-class NotificationStatus(msgspec.Struct, frozen=True):
+class NotificationStatus(JsonView, frozen=True):
     event_id: str
     status: Status
     outcome: Outcome
@@ -208,18 +209,18 @@ class NotificationStatus(msgspec.Struct, frozen=True):
 # -- a person
 
 
-class ChannelUse(msgspec.Struct, frozen=True):
+class ChannelUse(JsonView, frozen=True):
     used: int
     cap: int | None
     free_at: datetime | None
 
 
-class Cooldown(msgspec.Struct, frozen=True):
+class Cooldown(JsonView, frozen=True):
     event_type: str
     ends_at: datetime
 
 
-class WaitingView(msgspec.Struct, frozen=True):
+class WaitingView(JsonView, frozen=True):
     event_id: str
     event_type: str
     reasons: tuple[str, ...]
@@ -227,7 +228,7 @@ class WaitingView(msgspec.Struct, frozen=True):
     defer_count: int
 
 
-class IncidentView(msgspec.Struct, frozen=True):
+class IncidentView(JsonView, frozen=True):
     incident_id: str
     scope: Literal["global", "user"]
     user_id: str | None
@@ -236,7 +237,7 @@ class IncidentView(msgspec.Struct, frozen=True):
     ends_at: datetime
 
 
-class NotificationState(msgspec.Struct, frozen=True, kw_only=True):
+class NotificationState(JsonView, frozen=True, kw_only=True):
     user_id: str
     delivered_5m: int
     delivered_1h: int
@@ -272,7 +273,7 @@ class PreferencesRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     version: int | None = None
 
 
-class PreferencesView(msgspec.Struct, frozen=True, kw_only=True):
+class PreferencesView(JsonView, frozen=True, kw_only=True):
     timezone: str
     quiet_hours: list[QuietHoursView]
     opt_out: OptOutView
@@ -289,14 +290,14 @@ class PreferencesWritten(PreferencesView, frozen=True, kw_only=True):
     segment_id: str
 
 
-class DigestLine(msgspec.Struct, frozen=True):
+class DigestLine(JsonView, frozen=True):
     event_id: str
     event_type: str
     title: str
     message: str
 
 
-class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
+class InboxItem(JsonView, frozen=True, kw_only=True):
     item_id: str
     event_id: str | None
     event_type: str
@@ -308,7 +309,7 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     read_at: datetime | None
 
 
-class InboxPage(msgspec.Struct, frozen=True):
+class InboxPage(JsonView, frozen=True):
     items: list[InboxItem]
     next_cursor: str | None
     unread_count: int
@@ -326,7 +327,7 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError("before: goes with all")
 
 
-class ReadResult(msgspec.Struct, frozen=True):
+class ReadResult(JsonView, frozen=True):
     read_count: int
     unread_count: int
 
@@ -335,7 +336,7 @@ class BanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Reason | None = None
 
 
-class BanView(msgspec.Struct, frozen=True):
+class BanView(JsonView, frozen=True):
     user_id: str
     banned: bool
     reason: str | None

@@ -8,12 +8,13 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from betimes.core.errors import Invalid
+from betimes.services.json_view import JsonView
 
 Item = TypeVar("Item")
 LIMIT_MAX = 200
 
 
-class Page(msgspec.Struct, Generic[Item], frozen=True):
+class Page(JsonView, Generic[Item], frozen=True):
     items: list[Item]
     next_cursor: str | None = None
 

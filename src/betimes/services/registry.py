@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from betimes.core.checking import checked
 from betimes.core.errors import Invalid, Refused, VersionMismatch
 from betimes.domains.runs.policy import Entry, RunsPolicy
 from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
@@ -25,8 +27,11 @@ class Registry(Service):
         entries = [_entry_view(name, entry) for name, entry in sorted(policy[RunsPolicy].registry.items())]
         return RegistryView(await self._policy_version(), entries)
 
-    async def put_registry(self, entries: list[RegistryEntry], *, version: int | None = None) -> RegistryView:
+    async def put_registry(
+        self, entries: Sequence[RegistryEntry | Mapping[str, Any]], *, version: int | None = None
+    ) -> RegistryView:
         """Replace the tenant's own entries; a built-in type left out is back at its default."""
+        entries = _entries(entries)
         names = [entry.trigger_type for entry in entries]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise Invalid(f"{', '.join(twice)} is there twice", tuple(("entries", f"{name} twice") for name in twice))
@@ -60,6 +65,11 @@ class Registry(Service):
 
     async def _policy_version(self) -> int:
         return _version(await self.state(tenant_stream(self.caller.tenant)))
+
+
+def _entries(entries: Sequence[RegistryEntry | Mapping[str, Any]]) -> list[RegistryEntry]:
+    sent = [msgspec.to_builtins(entry) for entry in entries]
+    return checked(sent, list[RegistryEntry], "entries")
 
 
 def _version(state: TenantState | None) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
+from betimes.services.json_view import JsonView
 
 
-class Remark(msgspec.Struct, frozen=True):
+class Remark(JsonView, frozen=True):
     path: str
     message: str

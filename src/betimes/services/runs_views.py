@@ -11,6 +11,7 @@ import msgspec
 from betimes.domains.names import Id
 from betimes.domains.runs.gate import Result
 from betimes.domains.runs.policy import Handler, Mode, TierName, TriggerType
+from betimes.services.json_view import JsonView
 from betimes.services.moments import Moment
 from betimes.services.verdicts import TraceStep
 
@@ -92,7 +93,7 @@ class CompleteRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"result: at most {PAYLOAD_BYTES_MAX // 1024} KiB")
 
 
-class ShadowVerdict(msgspec.Struct, frozen=True):
+class ShadowVerdict(JsonView, frozen=True):
     """The verdict that was not enforced."""
 
     result: Result
@@ -100,7 +101,7 @@ class ShadowVerdict(msgspec.Struct, frozen=True):
     defer_until: datetime | None
 
 
-class TriggerVerdict(msgspec.Struct, frozen=True, kw_only=True):
+class TriggerVerdict(JsonView, frozen=True, kw_only=True):
     result: Result
     reason: str
     explanation: str
@@ -121,7 +122,7 @@ class TriggerVerdict(msgspec.Struct, frozen=True, kw_only=True):
     trace: list[TraceStep] | None
 
 
-class TriggerStatus(msgspec.Struct, frozen=True, kw_only=True):
+class TriggerStatus(JsonView, frozen=True, kw_only=True):
     """What became of a trigger."""
 
     account_id: str
@@ -139,7 +140,7 @@ class TriggerStatus(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str | None
 
 
-class DeferredView(msgspec.Struct, frozen=True):
+class DeferredView(JsonView, frozen=True):
     idempotency_key: str
     trigger_type: str
     reason: str
@@ -147,14 +148,14 @@ class DeferredView(msgspec.Struct, frozen=True):
     defer_until_epoch: int
 
 
-class BudgetView(msgspec.Struct, frozen=True):
+class BudgetView(JsonView, frozen=True):
     daily_run_budget: int | None
     used: int
     remaining: int | None
     resets_at: datetime
 
 
-class RunStateView(msgspec.Struct, frozen=True, kw_only=True):
+class RunStateView(JsonView, frozen=True, kw_only=True):
     """An account's counters and what waits."""
 
     account_id: str
@@ -169,7 +170,7 @@ class RunStateView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime | None
 
 
-class ActionsView(msgspec.Struct, frozen=True):
+class ActionsView(JsonView, frozen=True):
     account_id: str
     actions_this_period: int
     action_cap: int | None
@@ -177,7 +178,7 @@ class ActionsView(msgspec.Struct, frozen=True):
     period_ends_at: datetime
 
 
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
+class RunView(JsonView, frozen=True, kw_only=True):
     run_id: str
     account_id: str
     trigger_type: str
@@ -197,7 +198,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     segment_id: str
 
 
-class RunClaim(msgspec.Struct, frozen=True):
+class RunClaim(JsonView, frozen=True):
     claim_token: int
     claimed_at: datetime
     expires_at: datetime
@@ -217,6 +218,6 @@ class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     handler: Handler | None = None
 
 
-class RegistryView(msgspec.Struct, frozen=True):
+class RegistryView(JsonView, frozen=True):
     version: int
     entries: list[RegistryEntry]

@@ -44,6 +44,7 @@ from betimes.domains.automation.model import (
     tick_id_of,
 )
 from betimes.engine.store import StreamQuery
+from betimes.services.asking import asked
 from betimes.services.automation_views import (
     SCHEDULE_READ_ONLY,
     BackfillRequest,
@@ -86,7 +87,8 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
 
     # -- definitions
 
-    async def create(self, request: ScheduleRequest, *, key: str | None = None) -> ScheduleWritten:
+    async def create(self, request: ScheduleRequest | Mapping[str, Any], *, key: str | None = None) -> ScheduleWritten:
+        request = self.request(request)
         return await self._create(request.schedule_id or generated_id("sch", key), request, key)
 
     async def get(self, id: str) -> ScheduleView:
@@ -142,8 +144,9 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
 
     # -- time
 
-    async def preview(self, request: PreviewRequest) -> Preview:
+    async def preview(self, request: PreviewRequest | Mapping[str, Any]) -> Preview:
         """The next ticks of an expression, without saving it."""
+        request = asked(request, PreviewRequest)
         start = instant(request.from_) if request.from_ else await self.engine.store.now()
         if start > _FROM_MAX:
             named((("from", "is too far away"),))
@@ -183,11 +186,14 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
 
     # -- backfills
 
-    async def backfill(self, schedule_id: str, request: BackfillRequest, *, key: str | None = None) -> BackfillWritten:
+    async def backfill(
+        self, schedule_id: str, request: BackfillRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> BackfillWritten:
         """Fire the ticks of a range that were never fired."""
+        request = asked(request, BackfillRequest)
         from_at, to_at = instant(request.from_), instant(request.to)
-        asked = self.caller.request or fingerprint((schedule_id, from_at, to_at, request.max_concurrency))
-        if key and (again := await self.answered(key, "backfills", asked)):
+        sent = self.caller.request or fingerprint((schedule_id, from_at, to_at, request.max_concurrency))
+        if key and (again := await self.answered(key, "backfills", sent)):
             return await self._backfill_written(again)
         now = await self.engine.store.now()
         named(tuple(problem for problem, wrong in (
@@ -199,7 +205,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
             total = await asyncio.to_thread(_count, schedule.definition, from_at, to_at)
             command = StartBackfill(schedule_id, from_at, to_at, request.max_concurrency, total, schedule.version)
             try:
-                recorded = await self.change(stream, command, key=key, request=asked if key else "")
+                recorded = await self.change(stream, command, key=key, request=sent if key else "")
             except VersionMismatch:
                 continue
             return await self._backfill_written(recorded)

@@ -177,7 +177,9 @@ class Scores(Sweeps):
             recorded = await self._write(request.user_id, "create", command, request, key)
         return await self._written(recorded, known)
 
-    async def create_many(self, requests: Sequence[NewScore], *, keys: Sequence[str | None] = ()) -> _Imported:
+    async def create_many(
+        self, requests: Sequence[NewScore | Mapping[str, Any]], *, keys: Sequence[str | None] = ()
+    ) -> _Imported:
         """The bulk import: each stands alone, in order; what went wrong with one is in its place."""
         given = [*keys, *[None] * (len(requests) - len(keys))]
         window = self.engine.settings.batch_max
@@ -188,9 +190,11 @@ class Scores(Sweeps):
             answers += await asyncio.gather(*(self._created(request, key, known) for request, key in at_once))
         return answers
 
-    async def _created(self, request: NewScore, key: str | None, known: Known) -> WrittenScore | BetimesError:
+    async def _created(
+        self, request: NewScore | Mapping[str, Any], key: str | None, known: Known
+    ) -> WrittenScore | BetimesError:
         try:
-            return await self._create(request, key, known)
+            return await self._create(asked(request, NewScore), key, known)
         except BetimesError as error:
             return error
 

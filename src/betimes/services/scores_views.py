@@ -31,6 +31,7 @@ from betimes.domains.scores.model import (
 )
 from betimes.domains.scores.policy import ScoresPolicy
 from betimes.domains.scores.rules import terms_of
+from betimes.services.json_view import JsonView
 from betimes.services.moments import instant, moment
 
 Chapter: TypeAlias = int | str
@@ -41,20 +42,20 @@ _UNKNOWN_STAGE = Terms(grace_us=0, rate=0, daily_cap=0, cycle_cap=0)
 _LAST_AT = instant(datetime.max.replace(tzinfo=UTC))
 
 
-class ThresholdForecast(msgspec.Struct, frozen=True):
+class ThresholdForecast(JsonView, frozen=True):
     name: str
     score: Decimal
     at: datetime | None
 
 
-class Forecast(msgspec.Struct, frozen=True):
+class Forecast(JsonView, frozen=True):
     """If nothing happens, swept hourly."""
 
     thresholds: list[ThresholdForecast]
     zero_at: datetime | None
 
 
-class Score(msgspec.Struct, frozen=True):
+class Score(JsonView, frozen=True):
     user_id: str
     score: Decimal
     """As stored."""
@@ -79,12 +80,12 @@ class WrittenScore(Score, frozen=True):
     segment_id: str
 
 
-class Period(msgspec.Struct, frozen=True, rename={"since": "from"}):
+class Period(JsonView, frozen=True, rename={"since": "from"}):
     since: datetime
     to: datetime
 
 
-class DecayResult(msgspec.Struct, frozen=True):
+class DecayResult(JsonView, frozen=True):
     user_id: str
     decay_amount: Decimal
     score_before: Decimal
@@ -98,7 +99,7 @@ class DecayResult(msgspec.Struct, frozen=True):
     segment_id: str
 
 
-class InteractionAnswer(msgspec.Struct, frozen=True):
+class InteractionAnswer(JsonView, frozen=True):
     """What came of an interaction, and the score as it left it."""
 
     counted: bool
@@ -121,7 +122,7 @@ class InteractionAnswer(msgspec.Struct, frozen=True):
     segment_id: str
 
 
-class AdjustAnswer(msgspec.Struct, frozen=True):
+class AdjustAnswer(JsonView, frozen=True):
     user_id: str
     score_before: Decimal
     score_after: Decimal
@@ -130,7 +131,7 @@ class AdjustAnswer(msgspec.Struct, frozen=True):
     segment_id: str
 
 
-class HistoryEntry(msgspec.Struct, frozen=True):
+class HistoryEntry(JsonView, frozen=True):
     event_type: HistoryType
     timestamp: datetime
     score_before: Decimal

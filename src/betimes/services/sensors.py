@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlencode
 from uuid import uuid4
 
+import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
@@ -87,7 +88,8 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
 
     # -- definitions
 
-    async def create(self, request: SensorRequest, *, key: str | None = None) -> SensorWritten:
+    async def create(self, request: SensorRequest | Mapping[str, Any], *, key: str | None = None) -> SensorWritten:
+        request = self.request(request)
         return await self._create(request.sensor_id or generated_id("sen", key), request, key)
 
     async def get(self, id: str) -> SensorView:
@@ -231,8 +233,10 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             return auth
         raise Refused("UNAUTHENTICATED", UNPROVEN)
 
-    async def message(self, sensor_id: str, message: Message) -> EvaluationView:
+    async def message(self, sensor_id: str, message: Message | Mapping[str, Any]) -> EvaluationView:
         """Take a message once; a repeat of its id is answered with the first outcome."""
+        if isinstance(message, Mapping):
+            message = parsed({}, msgspec.json.encode(message))
         stream = self.stream("sensor", sensor_id)
         key = message_key(sensor_id, message.message_id)
         try:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import msgspec
 
@@ -29,7 +29,9 @@ from betimes.domains.scores.model import KIND, SweepScore
 from betimes.engine.attempts import Position
 from betimes.engine.jobs import Submission
 from betimes.engine.store import PAGE_MAX, StreamQuery, StreamRow
+from betimes.services.asking import asked
 from betimes.services.caller import Service
+from betimes.services.json_view import JsonView
 
 EVERYBODY = "*"
 """The tenant of a caller who sweeps for all."""
@@ -44,7 +46,7 @@ class SweepRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     dry_run: bool = False
 
 
-class SweepResult(msgspec.Struct, frozen=True):
+class SweepResult(JsonView, frozen=True):
     """What a sweep did; `complete` is false when it stopped early, and whoever called should call again."""
 
     processed: int = 0
@@ -96,7 +98,7 @@ class Sweeps(Service):
 
     async def sweep(
         self,
-        request: SweepRequest | None = None,
+        request: SweepRequest | Mapping[str, Any] | None = None,
         *,
         batch: int | None = None,
         progress: Progress | None = None,
@@ -107,7 +109,7 @@ class Sweeps(Service):
 
         `progress` is told after every batch; `unbounded` ignores the time limit.
         """
-        request = request or SweepRequest()
+        request = asked(request or {}, SweepRequest)
         size = min(batch or self.engine.settings.batch_max, self.engine.settings.batch_max)
         loop = asyncio.get_running_loop()
         ends_s = None if unbounded else loop.time() + request.max_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from datetime import datetime
 from secrets import token_bytes, token_hex
 from typing import Annotated, Any
@@ -22,8 +23,10 @@ from betimes.domains.tenant.model import (
     TenantState,
     tenant_stream,
 )
+from betimes.services.asking import asked
 from betimes.services.caller import Service
 from betimes.services.identities import KEY_PREFIX, digest_of
+from betimes.services.json_view import JsonView
 from betimes.services.moments import Moment, instant, moment
 from betimes.services.scopes import Scope
 
@@ -45,7 +48,7 @@ class PolicyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int | None = None
 
 
-class KeyView(msgspec.Struct, frozen=True, kw_only=True):
+class KeyView(JsonView, frozen=True, kw_only=True):
     key_id: str
     name: str
     tenant: str
@@ -62,12 +65,12 @@ class SecretKeyView(KeyView, frozen=True, kw_only=True):
     secret: str | None
 
 
-class WebhookSecret(msgspec.Struct, frozen=True):
+class WebhookSecret(JsonView, frozen=True):
     secret: str | None
     previous_expires_at: datetime | None
 
 
-class PolicyView(msgspec.Struct, frozen=True):
+class PolicyView(JsonView, frozen=True):
     version: int
     fingerprint: str
     overrides: dict[str, Any]
@@ -75,18 +78,18 @@ class PolicyView(msgspec.Struct, frozen=True):
     updated_at: datetime | None
 
 
-class Problem(msgspec.Struct, frozen=True):
+class Problem(JsonView, frozen=True):
     path: str
     message: str
 
 
-class Change(msgspec.Struct, frozen=True, rename={"before": "from", "after": "to"}):
+class Change(JsonView, frozen=True, rename={"before": "from", "after": "to"}):
     path: str
     before: Any
     after: Any
 
 
-class PolicyCheck(msgspec.Struct, frozen=True):
+class PolicyCheck(JsonView, frozen=True):
     valid: bool
     errors: list[Problem]
     warnings: list[Problem]
@@ -103,8 +106,9 @@ class Tenants(Service):
 
     # -- keys
 
-    async def create_key(self, request: NewKey, *, key: str | None = None) -> SecretKeyView:
+    async def create_key(self, request: NewKey | Mapping[str, Any], *, key: str | None = None) -> SecretKeyView:
         """Make a key; its secret is in the answer and nowhere else. A replay has none."""
+        request = asked(request, NewKey)
         tenant, secret = self.caller.tenant, token_hex(32)
         key_id = f"{tenant}~{token_hex(6)}"
         command = CreateKey(key_id, request.name, request.scopes, digest_of(secret), instant(request.expires_at))
@@ -131,11 +135,14 @@ class Tenants(Service):
             raise NotFound(f"there is no key {key_id!r}")
         return self._key_view(key_id, key)
 
-    async def rotate_key(self, key_id: str, request: Rotation, *, key: str | None = None) -> SecretKeyView:
+    async def rotate_key(
+        self, key_id: str, request: Rotation | Mapping[str, Any], *, key: str | None = None
+    ) -> SecretKeyView:
         """A new secret, in the answer and nowhere else; a replay has none."""
+        request = asked(request, Rotation)
         secret = token_hex(32)
-        asked = f"rotate {key_id} {request.overlap_s}" if key else ""
-        recorded = await self._change(RotateKey(key_id, digest_of(secret), request.overlap_s), key=key, request=asked)
+        sent = f"rotate {key_id} {request.overlap_s}" if key else ""
+        recorded = await self._change(RotateKey(key_id, digest_of(secret), request.overlap_s), key=key, request=sent)
         view = await self.key(key_id)
         return _with_secret(view, None if recorded.replayed else f"{KEY_PREFIX}{key_id}_{secret}")
 
@@ -151,11 +158,14 @@ class Tenants(Service):
 
     # -- webhooks
 
-    async def rotate_webhook_secret(self, request: Rotation, *, key: str | None = None) -> WebhookSecret:
+    async def rotate_webhook_secret(
+        self, request: Rotation | Mapping[str, Any], *, key: str | None = None
+    ) -> WebhookSecret:
         """A new secret for outbound calls; both sign until the old one ends. A replay has none."""
+        request = asked(request, Rotation)
         secret = fresh_webhook_secret()
-        asked = f"rotate webhook secret {request.overlap_s}" if key else ""
-        recorded = await self._change(RotateWebhookSecret(secret, request.overlap_s), key=key, request=asked)
+        sent = f"rotate webhook secret {request.overlap_s}" if key else ""
+        recorded = await self._change(RotateWebhookSecret(secret, request.overlap_s), key=key, request=sent)
         ends = moment((await self._tenant()).previous_webhook_secret_expires_at)
         return WebhookSecret(None if recorded.replayed else secret, ends)
 
@@ -167,14 +177,16 @@ class Tenants(Service):
         body = msgspec.json.decode(effective.body)
         return PolicyView(state.policy_version, effective.fingerprint, state.policy, body, moment(state.policy_at))
 
-    async def set_policy(self, request: PolicyRequest) -> PolicyView:
+    async def set_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyView:
         """Replace the tenant's overrides; one that cannot work is refused with every path."""
+        request = asked(request, PolicyRequest)
         await self._effective(request.overrides)
         await self._change(SetPolicy(request.overrides, request.version))
         return await self.policy()
 
-    async def check_policy(self, request: PolicyRequest) -> PolicyCheck:
+    async def check_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyCheck:
         """What `set_policy` would say and change; nothing is recorded."""
+        request = asked(request, PolicyRequest)
         before = msgspec.json.decode((await self.engine.policy_of(self.caller.tenant)).body)
         try:
             policy = await self._effective(request.overrides)

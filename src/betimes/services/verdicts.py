@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import msgspec
-
 from betimes.core.verdicts import Verdict
 from betimes.engine.kinds import Kinds
+from betimes.services.json_view import JsonView
 
 
-class TraceStep(msgspec.Struct, frozen=True):
+class TraceStep(JsonView, frozen=True):
     """One rule that was looked at."""
 
     rule: str
