@@ -142,7 +142,7 @@ async def test_a_sweep_decays_what_is_due() -> None:
         await neglected(s)
         tried = await s.client("POST", "/v1/scores/sweep", {"dry_run": True})
         done = await s.client("POST", "/v1/scores/sweep")
-        assert list(done.json) == ["processed", "decayed", "game_overs", "skipped", "failed", "complete"]
+        assert list(done.json) == ["processed", "decayed", "capped", "game_overs", "skipped", "failed", "complete"]
         assert tried.json == done.json
         assert (done.json["decayed"], done.json["complete"]) == (1, True)
         assert (await s.client("POST", "/v1/scores/sweep", {"max_s": 26})).status == 422

@@ -107,7 +107,10 @@ def terms(random: Random) -> Body:
         for name in (1, 2)
     ]  # fmt: skip
     hook = {"on": ["SCORE_THRESHOLD", "GAME_OVER"], "target": {"kind": "handler", "name": "tell"}}
-    section = {"stages": stages, "max_decay_per_cycle": 100, "sweep_interval_s": random.choice((1, 10))}
+    section = {
+        "stages": stages, "max_decay_per_cycle": 100, "sweep_interval_s": random.choice((1, 10)),
+        "pause_timeouts_s": random.choice(({}, {"boss_fight": 7})),
+    }  # fmt: skip
     return {"scores": section, "hooks": [hook]}
 
 
@@ -140,6 +143,7 @@ class Life:
         self.base_at: Instant = 0
         self.applied_at: Instant = 0
         self.over_since = False
+        self.until_at: Instant | None = None
 
     def told(self, history: list[Segment], policies: dict[str, Any]) -> Iterator[str]:
         for segment in history:
@@ -186,7 +190,7 @@ class Life:
     def on_gameover(self, event: Any, segment: Segment, policy: Any) -> Iterator[str]:
         if self.score != 0 or self.over_since:
             yield f"it was over at {self.score}, or twice"
-        self.status, self.over_since = event["status"], True
+        self.status, self.over_since, self.until_at = event["status"], True, None
 
     def on_statuschanged(self, event: Any, segment: Segment, policy: Any) -> Iterator[str]:
         if self.status in PAUSED and event["status"] not in PAUSED:
@@ -195,7 +199,22 @@ class Life:
             self.base_at = event.get("interacted_at", 0)
         elif self.status not in PAUSED and self.chapter != event["chapter"]:
             self.applied_at = segment.at  # whatever came before is not charged at the new terms
+        if self.score == 0 and event["status"] != "game_over":
+            yield f"it was over, and became {event['status']}"
+        asked = msgspec.json.decode(segment.command or "{}")
+        if event.get("paused_until_at") != self._pause_end(event, asked, segment.at, policy):
+            yield f"its pause ends at {event.get('paused_until_at')}"
+        self.until_at = event.get("paused_until_at")
         self.status, self.chapter = event["status"], event["chapter"]
+
+    def _pause_end(self, event: Any, asked: Any, at: Instant, policy: Any) -> Instant | None:
+        """As asked, else as it was set for the same pause, else by policy."""
+        if asked["type"] != "SetStatus" or event["status"] not in PAUSED:
+            return None
+        if "timeout_s" not in asked and event["status"] == self.status and self.until_at is not None:
+            return self.until_at
+        timeout_s = asked.get("timeout_s") or policy["pause_timeouts_s"].get(event["status"])
+        return at + timeout_s * POINT if timeout_s else None
 
     def on_scoreadjusted(self, event: Any, segment: Segment, policy: Any) -> Iterator[str]:
         if event["before"] != self.score:
@@ -245,4 +264,5 @@ SCORES = Workload(
     executors={"handler:tell": tell},
     fails_on=(Wake, Interact, SetStatus, AdjustScore, SweepScore),
     may_write_nothing=(SetPolicy, SweepScore),
+    settles=(SweepScore,),
 )

@@ -47,7 +47,7 @@ async def _swept_or_not(w: World) -> None:
     assert len(before) % BATCH == 0 or len(before) == COUNT, "whole batches"
     assert (await verify(w.store, w.engine.kinds, kind="score")).is_sound
     left = COUNT - len(before)
-    assert await scores.sweep() == SweepResult(left, left, 0, 0, 0, complete=True)
+    assert await scores.sweep() == SweepResult(left, left, 0, 0, 0, 0, complete=True)
     report = await verify(w.store, w.engine.kinds, kind="score")
     assert report.is_sound, report.findings[:3]
     assert report.segments == 2 * COUNT

@@ -52,7 +52,7 @@ async def test_a_large_batch_is_one_commit_and_sound(backend: Backend, tmp_path:
         await scores.create_many([overdue(f"u{n}", 5) for n in range(COUNT)])
         told: list[SweepResult] = []
         result = await scores.sweep(progress=told.append)
-        assert result == SweepResult(COUNT, COUNT, 0, 0, 0, complete=True)
+        assert result == SweepResult(COUNT, COUNT, 0, 0, 0, 0, complete=True)
         assert [one.processed for one in told] == [COUNT, COUNT]
         await all_swept_once(w)
 
@@ -87,7 +87,7 @@ async def test_a_conflict_while_writing_ahead_leaves_nothing_and_is_decided_agai
     monkeypatch.setattr(store, "write_ahead", conflicting)
     async with scores_world(backend_of(store), tmp_path, settings=LARGE) as (w, scores):
         await scores.create_many([overdue(f"u{n}", 5) for n in range(COUNT)])
-        assert await scores.sweep() == SweepResult(COUNT, COUNT, 0, 0, 0, complete=True)
+        assert await scores.sweep() == SweepResult(COUNT, COUNT, 0, 0, 0, 0, complete=True)
         assert asked[:2] == [SLICE // 4, SLICE]
         await all_swept_once(w)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from betimes.core.deciders import Settled
+from betimes.core.deciders import Refusal, Settled
 from betimes.domains.scores.amounts import POINT
 from betimes.domains.scores.model import (
     AdjustScore,
@@ -95,6 +95,53 @@ def test_a_score_at_0_cannot_be_made_active() -> None:
     scenario.when(AdjustScore("second chance", score=10 * POINT)).when(SetStatus("active"))
     assert scenario.state
     assert (scenario.state.status, scenario.state.score) == ("active", 10 * POINT)
+
+
+@pytest.mark.parametrize("timeout_s", [None, 60])
+def test_a_score_that_owes_all_it_has_is_game_over_before_a_pause_is_judged(timeout_s: int | None) -> None:
+    scenario = score(3).at(hours(40)).when(SetStatus("boss_fight", timeout_s=timeout_s)).then_refused("AT_FLOOR")
+    assert scenario.state
+    assert (scenario.state.status, scenario.state.score) == ("game_over", 0)
+    assert scenario.version == 2
+    scenario.when(SWEEP).then_nothing()
+    scenario.when(SetStatus("won")).then_refused("AT_FLOOR")
+
+
+def test_any_refused_command_leaves_a_score_that_fell_to_0_over() -> None:
+    for command in (SetStatus("asleep"), CreateScore(), Interact("shout"), Interact("text", hours(41))):
+        scenario = score(3).at(hours(40)).when(command)
+        assert isinstance(scenario.outcome, Refusal)
+        assert scenario.state
+        assert (scenario.state.status, scenario.state.score) == ("game_over", 0), command
+
+
+def test_an_interaction_before_the_fall_still_saves_the_score() -> None:
+    scenario = score(3).at(hours(40)).when(Interact("shout", hours(25)))
+    scenario.then_refused("UNKNOWN_INTERACTION")
+    assert left(scenario.when(Interact("text", hours(25)))) == Decimal("2.2")
+
+
+def test_a_score_that_owes_all_it_has_may_be_set_to_game_over() -> None:
+    scenario = score(3).at(hours(40)).when(SetStatus("game_over"))
+    assert [type(event) for event in scenario.decision.events] == [Decayed, GameOver, StatusChanged]
+    scenario.when(SetStatus("game_over", timeout_s=60)).then_refused("AT_FLOOR")
+
+
+def test_a_pause_set_again_without_a_time_out_keeps_the_running_one() -> None:
+    scenario = score().at(hours(1)).when(SetStatus("boss_fight", timeout_s=3600))
+    scenario.at(hours(1.5)).when(SetStatus("boss_fight", "still fighting")).then_alarm(hours(2))
+    scenario.when(SetStatus("boss_fight", timeout_s=7200)).then_alarm(hours(3.5))
+    scenario.when(SetStatus("won")).then_alarm(None)
+
+
+def test_the_policy_may_end_a_pause_that_nobody_timed() -> None:
+    scenario = score(pause_timeouts_s={"boss_fight": 3600}).when(SetStatus("boss_fight")).then_alarm(hours(1))
+    scenario.at(hours(0.5)).when(SetStatus("boss_fight")).then_alarm(hours(1))
+    scenario.when(SetStatus("won")).then_alarm(None)
+    scenario.when(SetStatus("boss_fight", timeout_s=60)).then_alarm(hours(0.5) + 60 * 1_000_000)
+    scenario.wakes()
+    assert scenario.state
+    assert scenario.state.status == "active"
 
 
 def test_statuses_and_stages_the_policy_does_not_know_are_refused() -> None:

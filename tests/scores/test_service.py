@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from betimes.core.checking import checked
+from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, KeyConflict, NotFound, Refused
 from betimes.domains.tenant.model import SetPolicy, tenant_stream
 from betimes.engine.replay import verify
@@ -143,6 +144,32 @@ async def test_adjusting_answers_with_both_scores(backend: Backend, tmp_path: Pa
         with pytest.raises(Refused) as caught:
             await scores.set_status("ann", StatusChange(game_status="active"))
         assert caught.value.reason == "AT_FLOOR"
+
+
+async def test_a_pause_refused_at_the_floor_leaves_the_score_over_and_its_key_free(
+    backend: Backend, tmp_path: Path
+) -> None:
+    heard: list[str] = []
+
+    async def tell(call: EffectCall) -> None:
+        heard.append(call.payload["detail"]["reason"])
+
+    hook = {"on": ["GAME_OVER"], "target": {"kind": "handler", "name": "tell"}}
+    world = scores_world(backend, tmp_path, body={"hooks": [hook]}, executors={"handler:tell": tell})
+    async with world as (w, scores):
+        await scores.create(overdue("ann", 10, score=Decimal(3)))
+        for _ in range(2):
+            with pytest.raises(Refused) as caught:
+                await scores.set_status("ann", StatusChange(game_status="boss_fight"), key="k")
+            assert caught.value.reason == "AT_FLOOR"
+        shown = await scores.get("ann")
+        assert (shown.game_status, shown.score) == ("game_over", 0)
+        assert [entry.event_type for entry in (await scores.history("ann")).items] == ["decay_game_over", "created"]
+        await w.engine.tick()
+        assert heard == ["decay"]
+        assert (await scores.sweep()).processed == 0
+        assert (await scores.adjust("ann", Adjustment(delta=Decimal(5), reason="mercy"), key="k")).score_after == 5
+        assert (await verify(w.store, w.engine.kinds)).is_sound
 
 
 async def test_what_is_not_there_or_not_allowed_is_named(backend: Backend, tmp_path: Path) -> None:

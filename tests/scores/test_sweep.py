@@ -42,7 +42,7 @@ async def test_an_hourly_sweep_checks_everybody_who_is_overdue(backend: Backend,
         await scores.create_many([NewScore(user_id=f"f{n}") for n in range(5)])
         await scores.create(overdue("last", 10, score=Decimal(3)))
         told: list[SweepResult] = []
-        assert await scores.sweep(progress=told.append) == SweepResult(6, 6, 1, 0, 0, complete=True)
+        assert await scores.sweep(progress=told.append) == SweepResult(6, 6, 0, 1, 0, 0, complete=True)
         assert told[-1].processed == 6
         assert await scores.sweep() == SweepResult()
         left = [(await scores.get(f"o{n}")).score for n in range(5)]
@@ -58,7 +58,7 @@ async def test_1000_overdue_users_are_swept_in_batches_each_correctly(backend: B
     async with scores_world(backend, tmp_path) as (w, scores):
         await scores.create_many([overdue(f"u{n}", n / 60) for n in range(1, 1001)])
         told: list[SweepResult] = []
-        assert await scores.sweep(batch=64, progress=told.append) == SweepResult(1000, 1000, 0, 0, 0, complete=True)
+        assert await scores.sweep(batch=64, progress=told.append) == SweepResult(1000, 1000, 0, 0, 0, 0, complete=True)
         assert [result.processed for result in told[:3]] == [64, 128, 192]
         page = await scores.list(limit=200)
         for score in page.items:
@@ -83,7 +83,7 @@ async def test_what_becomes_due_behind_a_sweep_is_taken_by_the_same_sweep(backen
         await scores.create(overdue("older", 20))
         assert sorted([*await batch(3), *await batch(3)]) == ["older", "u3"], "which comes first is the store's to say"
         await scores.create_many([overdue("newer", 1), overdue("oldest", 30)])
-        assert await scores.sweep(batch=1) == SweepResult(2, 2, 0, 0, 0, complete=True)
+        assert await scores.sweep(batch=1) == SweepResult(2, 2, 0, 0, 0, 0, complete=True)
 
 
 def _lost(minutes: int) -> Decimal:
@@ -118,8 +118,8 @@ async def test_a_sweep_that_was_cut_off_is_gone_on_with_and_nothing_is_done_twic
     async with scores_world(backend, tmp_path) as (w, scores):
         await scores.create_many([overdue(f"u{n}", 5) for n in range(30)])
         first = await scores.sweep(SweepRequest(limit=10))
-        assert first == SweepResult(10, 10, 0, 0, 0, complete=False)
-        assert await Scores(w.other, ACME).sweep() == SweepResult(20, 20, 0, 0, 0, complete=True)
+        assert first == SweepResult(10, 10, 0, 0, 0, 0, complete=False)
+        assert await Scores(w.other, ACME).sweep() == SweepResult(20, 20, 0, 0, 0, 0, complete=True)
         assert len(set(await decays(w))) == len(await decays(w)) == 30
 
 
@@ -135,7 +135,7 @@ async def test_a_dry_run_says_what_would_be_done_and_does_nothing(backend: Backe
     async with scores_world(backend, tmp_path) as (w, scores):
         await scores.create_many([overdue(f"u{n}", 5) for n in range(7)])
         await scores.create(overdue("last", 10, score=Decimal(3)))
-        expected = SweepResult(8, 8, 1, 0, 0, complete=True)
+        expected = SweepResult(8, 8, 0, 1, 0, 0, complete=True)
         assert await scores.sweep(SweepRequest(dry_run=True)) == expected
         assert await decays(w) == []
         limited = await scores.sweep(SweepRequest(dry_run=True, limit=3))
@@ -150,7 +150,7 @@ async def test_a_score_that_fails_is_counted_and_left_and_the_others_go_on(backe
         await scores.create_many([overdue(f"ok{n}", 5) for n in range(9)])
         stages = [{"name": 1, "grace_hours": 24, "rate": 0.8, "daily_cap": 15}]
         await w.submit(SetPolicy({"scores": {"stages": stages}}), tenant_stream("acme"))
-        assert await scores.sweep() == SweepResult(18, 9, 0, 0, 9, complete=True)
+        assert await scores.sweep() == SweepResult(18, 9, 0, 0, 0, 9, complete=True)
         assert {user for user, _ in await decays(w)} == {f"ok{n}" for n in range(9)}
         assert "job_failed" in w.reported()
         assert (await w.state(StreamId("acme", "score", "bad0"))).score == 50_000_000
@@ -177,7 +177,7 @@ async def test_a_full_queue_is_not_a_failure_of_a_score(backend: Backend, tmp_pa
         await scores.create_many([overdue(f"ok{n}", 5) for n in range(30)])
         stages = [{"name": 1, "grace_hours": 24, "rate": 0.8, "daily_cap": 15}]
         await w.submit(SetPolicy({"scores": {"stages": stages}}), tenant_stream("acme"))
-        assert await scores.sweep() == SweepResult(31, 30, 0, 0, 1, complete=True)
+        assert await scores.sweep() == SweepResult(31, 30, 0, 0, 0, 1, complete=True)
 
 
 async def test_a_score_at_0_in_a_status_that_is_not_a_pause_any_more_does_not_keep_a_sweep_going(
@@ -197,19 +197,22 @@ async def test_scores_that_are_not_due_under_a_new_policy_are_skipped_once(backe
         await scores.create_many([overdue(f"u{n}", 5) for n in range(3)])
         stages = [{"name": 1, "grace_hours": 100, "rate": 0.8, "daily_cap": 15}]
         await w.submit(SetPolicy({"scores": {"stages": stages}}), tenant_stream("acme"))
-        assert await scores.sweep() == SweepResult(3, 0, 0, 3, 0, complete=True)
+        assert await scores.sweep() == SweepResult(3, 0, 0, 0, 3, 0, complete=True)
         assert await scores.sweep() == SweepResult()
 
 
-async def test_a_decay_that_reaches_the_cap_per_cycle_is_warned_of(
+async def test_decays_that_reach_the_cap_per_cycle_are_counted_and_warned_of_once_a_sweep(
     backend: Backend, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with scores_world(backend, tmp_path) as (_, scores):
-        await scores.create(overdue("ann", 24 * 7))
+        await scores.create_many([overdue(f"u{n}", 24 * 7) for n in range(5)])
+        await scores.create(overdue("ann", 2))
         with caplog.at_level(logging.WARNING):
-            await scores.sweep()
-        assert "acme/score/ann reached the cap per cycle" in caplog.text
-        assert (await scores.get("ann")).score == 30
+            dry = await scores.sweep(SweepRequest(dry_run=True))
+            assert await scores.sweep(batch=2) == SweepResult(6, 6, 5, 0, 0, 0, complete=True) == dry
+        [line] = [record.getMessage() for record in caplog.records if "cap per cycle" in record.getMessage()]
+        assert "5 scores" in line
+        assert (await scores.get("u0")).score == 30
 
 
 async def test_sweeping_every_minute_of_an_hour_equals_sweeping_once(backend: Backend, tmp_path: Path) -> None:

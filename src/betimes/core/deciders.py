@@ -118,10 +118,12 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """The command cannot be carried out as things stand; nothing is written and its key stays free."""
+    """The command cannot be carried out as things stand; nothing of it is written and its key stays free."""
 
     reason: str
     message: str
+    settles: Command | None = None
+    """A command of the same stream that is carried out all the same, in the same turn: what was owed anyway."""
 
 
 class Index(msgspec.Struct, frozen=True, gc=False):

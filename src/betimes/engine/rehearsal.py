@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import encode, fingerprint
-from betimes.core.deciders import Call, Command, Decision, Event, Send, View
+from betimes.core.deciders import Call, Command, Decision, Event, Refusal, Send, View
 from betimes.core.errors import BetimesError
 from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.policies import Policy
@@ -321,7 +321,7 @@ class Rehearsal(Workspace):
         assert live
         return live
 
-    def _decided(self, own: Live, view: View[Any], command: Command, turn: Turn) -> Decision:
+    def _decided(self, own: Live, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
         if self._lesson:
             self._lesson.saw(own)
             for name in view.others:

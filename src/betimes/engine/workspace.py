@@ -330,6 +330,10 @@ class Workspace:
         others = self._others(lives)
         view = View(own.stream, own.state, own.version, others, key.key if key else None)
         decision = self._decided(own, view, command, turn)
+        if isinstance(decision, Refusal):
+            if decision.settles is not None:
+                self._step(turn, lives, decision.settles, None)
+            raise Refused(decision.reason, decision.message)
         if not decision.events:
             return _unwritten(own, turn, decision)
         also = {self._other(name, lives): events for name, events in decision.also.items()} if decision.also else {}
@@ -340,7 +344,7 @@ class Workspace:
             self._policies_used.clear()  # whatever comes behind it in the batch goes by the new one
         return recorded
 
-    def _decided(self, own: Live, view: View[Any], command: Command, turn: Turn) -> Decision:
+    def _decided(self, own: Live, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
         return _decide(own, view, command, turn)
 
     def _write(self, turn: Turn, own: Live, command: Command, key: KeyId | None, decision: Decision,
@@ -378,17 +382,15 @@ class Workspace:
         return Recorded(job.ended.id.source, job.ended.id.version, self._tx.now, "")
 
 
-def _decide(own: Live, view: View[Any], command: Command, turn: Turn) -> Decision:
+def _decide(own: Live, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
     try:
         decision = own.decider.decide(view, command, turn.policy, turn.now)
     except BetimesError:
         raise
     except Exception as error:
         raise Fault(f"deciding {type(command).__name__} for {own.stream} failed: {error!r}") from error
-    if isinstance(decision, Decision):
+    if isinstance(decision, Decision | Refusal):
         return decision
-    if isinstance(decision, Refusal):
-        raise Refused(decision.reason, decision.message)
     raise Fault(f"deciding {type(command).__name__} for {own.stream} gave {decision!r}, not a Decision or a Refusal")
 
 

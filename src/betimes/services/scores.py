@@ -33,7 +33,7 @@ from betimes.domains.scores.model import (
     ScoreState,
     SetStatus,
 )
-from betimes.domains.scores.policy import ScoresPolicy, StageName, Word
+from betimes.domains.scores.policy import PauseSeconds, ScoresPolicy, StageName, Word
 from betimes.engine.kinds import checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
 from betimes.services.asking import asked
@@ -57,7 +57,6 @@ from betimes.services.scores_views import (
 from betimes.services.sweeps import Sweeps
 
 Reason: TypeAlias = Annotated[str, msgspec.Meta(max_length=200)]
-TIMEOUT_S_MAX = 366 * 86_400
 _Found: TypeAlias = list[Score]
 _Entries: TypeAlias = list[HistoryEntry]
 _Imported: TypeAlias = list[WrittenScore | BetimesError]
@@ -100,7 +99,7 @@ class StatusChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     game_status: Word
     reason: Reason | None = None
     chapter: StageName | None = None
-    timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=TIMEOUT_S_MAX)] | None = None
+    timeout_seconds: PauseSeconds | None = None
 
 
 class Adjustment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

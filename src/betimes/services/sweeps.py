@@ -51,6 +51,8 @@ class SweepResult(JsonView, frozen=True):
 
     processed: int = 0
     decayed: int = 0
+    capped: int = 0
+    """Of those decayed, how many owed more than the cap per cycle; the rest was forgiven."""
     game_overs: int = 0
     skipped: int = 0
     failed: int = 0
@@ -64,7 +66,7 @@ class _Count:
     """What a sweep has done so far."""
 
     def __init__(self) -> None:
-        self.decayed = self.game_overs = self.skipped = 0
+        self.decayed = self.capped = self.game_overs = self.skipped = 0
         self.failed: set[StreamId] = set()
 
     @property
@@ -76,21 +78,26 @@ class _Count:
         return self.taken + len(self.failed)
 
     def add(self, recorded: Recorded) -> None:
-        self.count(recorded.reply, recorded.stream)
+        self.count(recorded.reply)
 
-    def count(self, reply: object, stream: StreamId) -> None:
+    def count(self, reply: object) -> None:
         if reply == "skipped":
             self.skipped += 1
             return
         self.decayed += 1
         self.game_overs += reply == "game_over"
-        if reply == "capped":
-            _log.warning("the decay of %s reached the cap per cycle; what it owed beyond that is forgiven", stream)
+        self.capped += reply == "capped"
 
     def result(self, complete: bool = False) -> SweepResult:
         return SweepResult(
-            self.processed, self.decayed, self.game_overs, self.skipped, len(self.failed), complete
+            self.processed, self.decayed, self.capped, self.game_overs, self.skipped, len(self.failed), complete
         )  # fmt: skip
+
+    def report(self) -> None:
+        if self.capped:
+            _log.warning(
+                "the decay of %d scores reached the cap per cycle; what they owed beyond that is forgiven", self.capped
+            )
 
 
 class Sweeps(Service):
@@ -110,12 +117,23 @@ class Sweeps(Service):
         `progress` is told after every batch; `unbounded` ignores the time limit.
         """
         request = asked(request or {}, SweepRequest)
+        count = _Count()
+        try:
+            return await self._sweep(request, count, batch, progress, unbounded, until_at)
+        finally:
+            if not request.dry_run:
+                count.report()
+
+    async def _sweep(
+        self, request: SweepRequest, count: _Count, batch: int | None, progress: Progress | None, unbounded: bool,
+        until_at: Instant | None,
+    ) -> SweepResult:  # fmt: skip
         size = min(batch or self.engine.settings.batch_max, self.engine.settings.batch_max)
         loop = asyncio.get_running_loop()
         ends_s = None if unbounded else loop.time() + request.max_s
         now = await self.engine.store.now()
         until_at = now if until_at is None else min(until_at, now)
-        count, tell, position = _Count(), progress or (lambda result: None), Position()
+        tell, position = progress or (lambda result: None), Position()
         while ends_s is None or loop.time() < ends_s:
             room = size if request.limit is None else min(size, request.limit - count.taken)
             if room <= 0:
@@ -176,7 +194,7 @@ class Sweeps(Service):
                 policy = await self.engine.policy_of(row.stream.tenant)
                 decision = decide(View(row.stream, state, row.version), command, policy, until_at)
                 if isinstance(decision, Decision):
-                    count.count(decision.reply, row.stream)
+                    count.count(decision.reply)
             else:
                 count.add(await self.engine.submit(
                     Submission(stream=row.stream, command=command, actor=self.caller.actor)

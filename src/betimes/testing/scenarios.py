@@ -82,8 +82,11 @@ class Scenario(Generic[State]):
 
     def _decide(self, command: Command, key: str | None) -> None:
         due, version = self._alarm_due(), self.version
-        self.outcome = self._decided(command, key)
-        if isinstance(self.outcome, Decision):
+        self.outcome = outcome = self._decided(command, key)
+        if isinstance(outcome, Refusal) and outcome.settles is not None:
+            self._decide(outcome.settles, None)
+            self.outcome = outcome
+        elif isinstance(self.outcome, Decision):
             _check_decision(self.stream, self.outcome)
             if self.outcome.events:
                 self._fold(self.outcome.events)

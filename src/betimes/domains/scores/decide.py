@@ -1,7 +1,8 @@
 """What commands do to a score, how its state follows, and what thresholds and game over cause.
 
-Every command settles first (`rules.settled`). Reaching 0 is game over, once: the score is then in a paused status, and
-only an adjustment and a change of status bring it back.
+Every command settles first (`rules.settled`) and is judged by what is left. Reaching 0 is game over, once: only an
+adjustment and then a change of status bring the score back. That it is over is committed also when the command that
+found it so is refused (`Refusal.settles`).
 """
 
 from __future__ import annotations
@@ -53,9 +54,19 @@ TIMEOUT = "timeout"
 def decide(
     view: View[ScoreState], command: Commands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
-    state, scores = view.state, policy[ScoresPolicy]
-    if state is None:
+    if view.state is None:
         return _begin(view, command, policy, now)
+    decision = _judge(view, view.state, command, policy, now)
+    if isinstance(decision, Refusal):
+        return replace(decision, settles=_fall(view.state, command, policy[ScoresPolicy], now))
+    return decision
+
+
+def _judge(
+    view: View[ScoreState], state: ScoreState, command: Commands | Wake | Settled | Reconsider, policy: Policy,
+    now: Instant,
+) -> Decision | Refusal:  # fmt: skip
+    scores = policy[ScoresPolicy]
     match command:
         case SweepScore(at):
             return _sweep(view, state, policy, scores, now if at is None or at > now else at)
@@ -73,6 +84,16 @@ def decide(
             return Decision() if _stage_gone(state, scores) else Decision(_moved(state, scores))
         case Settled():
             return Decision()
+
+
+def _fall(
+    state: ScoreState, command: Commands | Wake | Settled | Reconsider, scores: ScoresPolicy, now: Instant
+) -> SweepScore | None:
+    """Return the sweep that ends a score whose debt by the command's instant reaches 0, if it does."""
+    if state.score == 0 or _stage_gone(state, scores):
+        return None
+    at = command.at if isinstance(command, Interact) and command.at is not None else now
+    return SweepScore(min(at, now)) if settled(state, scores, min(at, now)).state.score == 0 else None
 
 
 def _begin(
@@ -179,12 +200,20 @@ def _set_status(
     if asked.timeout_s is not None and not into_pause:
         return Refusal("NOT_A_PAUSE", f"{asked.status!r} is not paused, so no time-out can end it")
     paid = settled(state, scores, now) if state.chapter in scores.terms else Paid(state)
-    if paid.state.score == 0 and (not into_pause or asked.timeout_s is not None):
+    if paid.state.score == 0 and (asked.status != scores.game_over_status or asked.timeout_s is not None):
         return _at_floor(view)
     leaves = state.status in scores.paused and not into_pause
-    until_at = None if asked.timeout_s is None else now + asked.timeout_s * SECOND
+    until_at = _pause_end(state, asked, scores, now) if into_pause else None
     changed = StatusChanged(asked.status, chapter, paid.state.score, asked.reason, now if leaves else None, until_at)
     return _changed(view, policy, paid.state, changed, paid.events, paid.decay, now)
+
+
+def _pause_end(state: ScoreState, asked: SetStatus, policy: ScoresPolicy, now: Instant) -> Instant | None:
+    """Return when the pause ends by itself: as asked, else as already set for the same pause, else by policy."""
+    if asked.timeout_s is None and asked.status == state.status and state.paused_until_at is not None:
+        return state.paused_until_at
+    timeout_s = policy.pause_timeouts_s.get(asked.status) if asked.timeout_s is None else asked.timeout_s
+    return None if timeout_s is None else now + timeout_s * SECOND
 
 
 def _changed(

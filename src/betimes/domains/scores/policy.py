@@ -19,6 +19,8 @@ Word: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=64, patte
 Words: TypeAlias = Annotated[tuple[Word, ...], msgspec.Meta(max_length=32)]
 StageName: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | Word
 GRACE_HOURS_MAX = 24 * 366
+PAUSE_S_MAX = 366 * 86_400
+PauseSeconds: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=PAUSE_S_MAX)]
 
 
 def _checked(name: str, value: Decimal, low: Decimal, high: Decimal) -> Micro:
@@ -77,6 +79,8 @@ class ScoresPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     """Scores in these fade; a new score, and one whose pause times out, gets the first."""
     paused_statuses: Annotated[Words, msgspec.Meta(min_length=1)] = ("boss_fight", "game_over", "won")
     """Scores in these do not."""
+    pause_timeouts_s: dict[Word, PauseSeconds] = {}
+    """After how many seconds a pause ends if nobody said when, by status; a pause that is not named lasts."""
     game_over_status: Word = "game_over"
     """What a score at 0 becomes; one of the paused statuses."""
     interactions: Words = ("text", "voice")
@@ -107,6 +111,11 @@ class ScoresPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
         _check_distinct("thresholds' scores", [str(micro(threshold.score)) for threshold in self.thresholds])
         if self.game_over_status not in self.paused_statuses:
             raise ValueError(f"game_over_status {self.game_over_status!r} must be one of paused_statuses")
+        timed = set(self.paused_statuses) - {self.game_over_status}
+        if wrong := sorted(self.pause_timeouts_s.keys() - timed):
+            raise ValueError(
+                f"pause_timeouts_s: no time ends {', '.join(wrong)}; known are {', '.join(sorted(timed)) or 'none'}"
+            )
 
     @cached_property
     def terms(self) -> dict[StageName, Terms]:

@@ -142,12 +142,17 @@ def each_key_is_used_once(world: World) -> Iterator[str]:
 
 def answers_are_on_the_ledger(world: World) -> Iterator[str]:
     """What was acknowledged is on the ledger exactly once and says what was answered; what was refused is not."""
+    settled = {command.__name__ for command in world.workload.settles}
     written: dict[str, list[Segment]] = defaultdict(list)
     for segment in world.server.database.segments:
         if not segment.cause and command_name(segment) not in ("", "Wake"):
             written[segment.correlation].append(segment)
     for attempt in world.attempts:
-        own = written[attempt.submission.correlation]
+        asked = type(attempt.submission.command).__name__
+        own = [
+            segment for segment in written[attempt.submission.correlation]
+            if asked in settled or command_name(segment) not in settled
+        ]  # fmt: skip
         match attempt.outcome:
             case Recorded() as recorded:
                 yield from _acknowledged(world, attempt.number, attempt.submission, recorded, own)

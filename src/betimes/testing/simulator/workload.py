@@ -46,3 +46,5 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """Commands on which a decider may be made to raise."""
     may_write_nothing: tuple[type[msgspec.Struct], ...] = (SetPolicy,)
     """Commands that may be answered without a segment."""
+    settles: tuple[type[msgspec.Struct], ...] = ()
+    """Commands that a refusal may leave on the ledger, because they were owed anyway."""
