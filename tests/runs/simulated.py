@@ -148,6 +148,13 @@ class Charge(NamedTuple):
     type: str
     at: Instant
     limits: dict[str, Any]
+    slot_at: Instant | None = None
+    """The tenant's slot it was promised, if it came less than an hour late for it."""
+
+    @property
+    def counts_at(self) -> Instant:
+        """From when it counts for the tenant."""
+        return self.at if self.slot_at is None else self.slot_at
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -172,10 +179,15 @@ def check(world: World) -> Iterator[str]:
 
 
 def _charges(stream: StreamId, history: list[Segment], limits: dict[str, Any]) -> Iterator[Charge]:
+    slots: dict[str, Instant | None] = {}
     for segment in history:
         for event in events_of(segment):
-            if event["type"] in ("RunAllowed", "WouldRun") and event.get("charged", True):
-                yield Charge(stream, event["trigger_type"], event["at"], limits[segment.policy])
+            if event["type"] == "RunDeferred":
+                slots[event["due"]["key"]] = event["due"].get("slot_at")
+            elif event["type"] in ("RunAllowed", "WouldRun") and event.get("charged", True):
+                slot_at = slots.get(event["key"])
+                kept = slot_at if slot_at is not None and event["at"] < slot_at + HOUR else None
+                yield Charge(stream, event["trigger_type"], event["at"], limits[segment.policy], kept)
 
 
 def _cooldowns(charges: list[Charge]) -> Iterator[str]:
@@ -201,10 +213,16 @@ def _caps(charges: list[Charge]) -> Iterator[str]:
         cap = charge.entry["max_per_account_per_hour"]
         if cap is not None and len(own) > cap and own[-1] is charge:
             yield f"{charge.account} had {len(own)} runs of {charge.type} within an hour, at most {cap}"
-        cap = charge.entry["max_per_tenant_per_hour"]
-        simultaneous = [other for other in inside if other.at == charge.at]
-        if len(inside) > max(other.entry["max_per_tenant_per_hour"] for other in simultaneous):
-            yield f"the tenant had {len(inside)} runs of {charge.type} within an hour, at most {cap}"
+        yield from _tenant_cap(charge, [other for other in charges if other.type == charge.type])
+
+
+def _tenant_cap(charge: Charge, charges: list[Charge]) -> Iterator[str]:
+    """Promised runs count from the instant they were promised, under the limits in force when that was."""
+    inside = [other for other in charges if charge.counts_at - HOUR < other.counts_at <= charge.counts_at]
+    bound = inside if charge.slot_at else [other for other in inside if other.at == charge.at]
+    cap = max(other.entry["max_per_tenant_per_hour"] for other in bound)
+    if len(inside) > cap:
+        yield f"the tenant had {len(inside)} runs of {charge.type} within an hour, at most {cap}"
 
 
 def _budgets(charges: list[Charge]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from betimes.domains.runs.gate import (
     slot_needed,
     would_pass_at,
 )
-from betimes.domains.runs.slots import PROMISE_SLACK_S, first_free_at, with_one, without_one
+from betimes.domains.runs.slots import first_free_at, with_one, without_one
 from tests.runs.scenes import NINE, SECOND
 
 SPAN = 20
@@ -50,12 +50,22 @@ def case(**fields: object) -> DecisionCostGateInput:
 
 
 def test_absent_inputs_never_block() -> None:
-    assert evaluate(case()) == DecisionCostGateOutput("ALLOW", "WITHIN_LIMITS", NINE)
+    assert evaluate(case()) == DecisionCostGateOutput("ALLOW", "WITHIN_LIMITS", "a may run; no limit binds.", NINE)
+
+
+def test_the_gate_explains_itself() -> None:
+    out = evaluate(case(recency_last_run_at=NINE - 100 * SECOND, cooldown_s=300))
+    assert out.explanation == (
+        "a ran at 08:58:20Z; the cooldown of 300 s ends at 09:03:20Z. It is judged again at 09:03:20Z."
+    )
+    full = evaluate(case(tenant_runs=((NINE // SECOND - 5, 2),), tenant_cap=2))
+    assert full.explanation.startswith("The tenant has had 2 of 2 runs of this type within the hour, and 0 are promis")
 
 
 def test_a_deferral_names_the_epoch_rounded_up_and_the_seconds_to_it() -> None:
     out = evaluate(case(recency_last_run_at=NINE - 100 * SECOND + 1, cooldown_s=300))
-    assert out == DecisionCostGateOutput("DEFER", "COOLDOWN", NINE, NINE // SECOND + 201, 201)
+    assert (out.result, out.reason) == ("DEFER", "COOLDOWN")
+    assert (out.evaluated_at, out.defer_until_epoch, out.retry_after_seconds) == (NINE, NINE // SECOND + 201, 201)
 
 
 def test_the_first_match_wins_in_the_order_of_the_rules() -> None:
@@ -122,12 +132,11 @@ def window(seconds: list[int]) -> Window:
 
 
 def plainly(taken: list[int], promised: list[int], from_s: int, cap: int) -> int:
-    """The first second at which one more leaves no window of `SPAN` seconds over its cap, promises kept late."""
+    """The first second at which one more leaves no window of `SPAN` seconds over its cap."""
     for candidate in range(from_s, 10_000):
-        stays = [(second, SPAN) for second in taken]
-        stays += [(second, SPAN + PROMISE_SLACK_S) for second in (*promised, candidate)]
-        ends = [second for second, _ in stays if 0 <= second - candidate < SPAN + PROMISE_SLACK_S]
-        if all(sum(end - stay < second <= end for second, stay in stays) <= cap for end in ends):
+        entered = (*taken, *promised, candidate)
+        ends = [second for second in entered if 0 <= second - candidate < SPAN]
+        if all(sum(end - SPAN < second <= end for second in entered) <= cap for end in ends):
             return candidate
     raise AssertionError("no slot")
 

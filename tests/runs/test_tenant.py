@@ -11,11 +11,9 @@ from betimes.domains.runs.account import fold_quota
 from betimes.domains.runs.admission import needs
 from betimes.domains.runs.counters import QuotaState, SlotPromised, SlotReturned, SlotTaken
 from betimes.domains.runs.model import AccountState, RequestRun
-from betimes.domains.runs.slots import PROMISE_SLACK_S
 from betimes.testing.scenarios import Scenario
 from tests.runs.scenes import HOUR, MINUTE, NINE, QUOTA, SECOND, SECTIONS, account, entry, share_quota, signal
 
-SLACK = PROMISE_SLACK_S * SECOND
 CAPPED: dict[str, Any] = {"registry": {"SIGNAL_ARRIVED": entry(max_per_tenant_per_hour=2)}}
 
 
@@ -75,7 +73,7 @@ def test_each_deferred_trigger_gets_a_slot_beyond_those_promised() -> None:
     tenant = Tenant(**CAPPED)
     tenant.ask("a", NINE)
     tenant.ask("b", NINE + MINUTE)
-    expected = (HOUR, HOUR + MINUTE, 2 * HOUR + SLACK, 2 * HOUR + MINUTE + SLACK, 3 * HOUR + 2 * SLACK)
+    expected = (HOUR, HOUR + MINUTE, 2 * HOUR, 2 * HOUR + MINUTE, 3 * HOUR)
     for name, offset in zip("cdefg", expected, strict=True):
         tenant.ask(name, NINE + 2 * MINUTE).then_verdict("LATER", "TENANT_HOURLY_CAP", until=NINE + offset)
     for name in "cdefg":
@@ -99,15 +97,23 @@ def test_a_promise_is_given_back_when_its_retry_resolves() -> None:
     tenant.ask("c", NINE + MINUTE, budget_remaining=1).then_verdict("LATER", "TENANT_HOURLY_CAP", until=NINE + HOUR)
     resolved = tenant.wake("c")
     returned = SlotReturned("SIGNAL_ARRIVED", NINE + HOUR, NINE + HOUR)
-    resolved.then_also(QUOTA, returned, SlotTaken("SIGNAL_ARRIVED", NINE + HOUR))
+    resolved.then_also(QUOTA, returned, SlotTaken("SIGNAL_ARRIVED", NINE + HOUR, slot_at=NINE + HOUR))
     assert tenant.quota.promised_by_type == {"SIGNAL_ARRIVED": ()}
+
+
+def test_thirty_at_once_under_a_cap_of_five_run_five_each_full_hour() -> None:
+    tenant = Tenant(registry={"SIGNAL_ARRIVED": entry(max_per_tenant_per_hour=5)})
+    answers = [tenant.ask(f"a{place}", NINE).decision.verdict for place in range(30)]
+    assert [verdict and verdict.until for verdict in answers] == (
+        [None] * 5 + [NINE + hour * HOUR for hour in range(1, 6) for _ in range(5)]
+    )
 
 
 def test_more_than_a_day_away_is_skipped() -> None:
     tenant = Tenant(registry={"SIGNAL_ARRIVED": entry(max_per_tenant_per_hour=1)})
     tenant.ask("first", NINE)
-    for place in range(23):
-        until = NINE + (place + 1) * HOUR + place * SLACK
+    for place in range(24):
+        until = NINE + (place + 1) * HOUR
         tenant.ask(f"w{place}", NINE).then_verdict("LATER", "TENANT_HOURLY_CAP", until=until)
     tenant.ask("last", NINE).then_verdict("NEVER", "TENANT_HOURLY_CAP").then_also(QUOTA)
 

@@ -25,7 +25,7 @@ from betimes.domains.runs.model import (
     TriggerJoined,
     WouldRun,
 )
-from betimes.domains.runs.slots import PROMISE_SLACK_S, with_one, without_one
+from betimes.domains.runs.slots import PROMISE_KEPT_S, with_one, without_one
 
 
 def fold(state: AccountState | None, event: AccountEvents) -> AccountState:
@@ -87,10 +87,10 @@ def index(account: AccountState) -> Index:
 def fold_quota(state: QuotaState | None, event: QuotaEvents) -> QuotaState:
     quota = state or QuotaState()
     match event:
-        case SlotTaken(trigger_type, at, capped):
+        case SlotTaken(trigger_type, at, capped, slot_at):
             taken = _recent(quota.taken_by_type, at)
             if capped:
-                taken[trigger_type] = windows.add(taken.get(trigger_type, ()), at, HOUR_S)
+                taken[trigger_type] = _with_slot(taken.get(trigger_type, ()), at, slot_at)
             return replace(quota, taken_by_type=taken, allowed_today=quota.allowed_today.plus(1, at))
         case SlotPromised(trigger_type, slot_at, at):
             promised = with_one(_promised(quota, trigger_type, at), epoch_up(slot_at))
@@ -100,9 +100,16 @@ def fold_quota(state: QuotaState | None, event: QuotaEvents) -> QuotaState:
             return replace(quota, promised_by_type={**quota.promised_by_type, trigger_type: promised})
 
 
+def _with_slot(window: Window, at: Instant, slot_at: Instant | None) -> Window:
+    if slot_at is None:
+        return windows.add(window, at, HOUR_S)
+    oldest_s = epoch_down(at) - HOUR_S
+    return with_one(tuple(pair for pair in window if pair[0] > oldest_s), epoch_up(slot_at))
+
+
 def _promised(quota: QuotaState, trigger_type: str, at: Instant) -> Window:
     """The promises that still bind: one more than an hour old holds nobody up."""
-    oldest_s = epoch_down(at) - HOUR_S - PROMISE_SLACK_S
+    oldest_s = epoch_down(at) - HOUR_S - PROMISE_KEPT_S
     return tuple(pair for pair in quota.promised_by_type.get(trigger_type, ()) if pair[0] > oldest_s)
 
 

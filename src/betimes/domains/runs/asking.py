@@ -48,6 +48,12 @@ class Asking(msgspec.Struct, frozen=True):
         """Under which name a retry is known."""
         return retry_key_of(self.due.key, epoch_up(self.due.until_at)) if self.stage == "deferred" else None
 
+    @property
+    def kept_slot_at(self) -> Instant | None:
+        """The slot it was promised and still has: whoever comes an hour late or more stands behind the others."""
+        slot_at = self.due.slot_at
+        return slot_at if slot_at is not None and self.now < slot_at + HOUR else None
+
 
 def asking_of(
     view: View[AccountState],
@@ -94,12 +100,12 @@ def case_of(asking: Asking) -> DecisionCostGateInput:
 
 
 def _promised_to_others(asking: Asking) -> Window:
-    """The promises that stand before this trigger; it has its own slot for an hour, whatever was promised behind it."""
-    slot_at = asking.due.slot_at
+    """The promises that stand before this trigger: none while it has its own slot, whatever was promised behind it."""
+    if asking.kept_slot_at is not None:
+        return ()
     promised = asking.quota.promised_by_type.get(asking.due.trigger_type, ())
-    if slot_at is None:
-        return promised
-    return () if asking.now < slot_at + HOUR else without_one(promised, epoch_up(slot_at))
+    slot_at = asking.due.slot_at
+    return promised if slot_at is None else without_one(promised, epoch_up(slot_at))
 
 
 def _budget(asking: Asking) -> tuple[int | None, bool]:

@@ -43,6 +43,8 @@ class SlotTaken(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     at: Instant
     capped: bool = True
     """Whether the type has a cap for the tenant, so that its window must be kept."""
+    slot_at: Instant | None = None
+    """The slot it was promised, at which its window counts it; without one, it counts from when it was allowed."""
 
 
 class SlotPromised(msgspec.Struct, frozen=True, tag=True):

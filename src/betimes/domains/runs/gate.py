@@ -18,6 +18,7 @@ from betimes.core.instants import DAY, HOUR, SECOND, Instant, epoch_up
 from betimes.core.verdicts import Answer, Finding, Hit, Rule, RuleTable, Verdict
 from betimes.core.windows import Window
 from betimes.domains.runs.model import HOUR_S
+from betimes.domains.runs.sentences import sentence
 from betimes.domains.runs.slots import PROMISED_SECONDS_MAX, first_free_at
 
 SLOT_AWAY_MAX = 24 * HOUR
@@ -57,6 +58,7 @@ class DecisionCostGateOutput(msgspec.Struct, frozen=True):
 
     result: Result
     reason: str
+    explanation: str
     evaluated_at: Instant
     defer_until_epoch: int | None = None
     retry_after_seconds: int | None = None
@@ -69,6 +71,7 @@ def evaluate(case: DecisionCostGateInput) -> DecisionCostGateOutput:
     return DecisionCostGateOutput(
         RESULTS[verdict.answer],
         verdict.reasons[0],
+        sentence(case.account_id, verdict, case.now),
         case.now,
         None if until is None else epoch_up(until),
         None if until is None else epoch_up(until - case.now),

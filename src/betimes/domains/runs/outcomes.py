@@ -164,7 +164,8 @@ def _quota(
     if due.slot_at is not None:
         events.append(SlotReturned(type, due.slot_at, now))
     if charged and shares_quota(asking.policy[RunsPolicy]):
-        events.append(SlotTaken(type, now, counts_for_tenant(asking.policy[RunsPolicy], asking.entry)))
+        capped = counts_for_tenant(asking.policy[RunsPolicy], asking.entry)
+        events.append(SlotTaken(type, now, capped, asking.kept_slot_at))
     events += promised
     return {quota_stream(asking.stream.tenant): tuple(events)} if events else {}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from betimes.core.instants import DAY, SECOND, Instant, render
 from betimes.core.verdicts import Step, Verdict
-from betimes.domains.runs.gate import RULE_NAMES
 
 _SKIPPED = {
     "UNKNOWN_TRIGGER_TYPE": "this trigger type is not in the registry.",
@@ -51,14 +50,9 @@ def _because(account_id: str, verdict: Verdict, reason: str, at: Instant) -> str
             return f"{account_id} does not run: {reason}."
 
 
-_RULES = {"COOLDOWN": "cooldown", "DEBOUNCED": "debounce", "ACCOUNT_HOURLY_CAP": "account_cap",
-          "TENANT_HOURLY_CAP": "tenant_cap"}  # fmt: skip
-
-
 def _seen(verdict: Verdict, reason: str) -> tuple[object, ...]:
-    """What the rule behind the reason saw."""
-    rule = RULE_NAMES.index(_RULES[reason]) if reason in _RULES else -1
-    step: Step | None = next((step for step in verdict.trace if step.rule == rule), None)
+    """What the rule that gave the reason saw."""
+    step: Step | None = next((step for step in verdict.trace if step.reason == reason), None)
     return tuple(step.values) if step else ()
 
 

@@ -3,8 +3,8 @@
 Both are windows of (second, count). A run at second `t` fits if, with it, no hour ending at `t` or later holds more
 than the cap: neither those already run nor those promised lose theirs.
 
-Alarms ring a little late, and a run counts from when it is really allowed. So a promise is taken to be kept up to
-`PROMISE_SLACK_S` after its second; without that, each promise an hour behind another would be broken.
+Alarms ring a little late. A promised run is charged to the window at the instant it was promised, not when its alarm
+rang, so promises an hour apart stay exactly an hour apart and a late alarm breaks none of those behind it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from betimes.core.windows import Window
 
 PROMISED_SECONDS_MAX = 2_000
 """Different seconds promised at once; whoever comes later has no slot within sight."""
-PROMISE_SLACK_S = 5
-"""How late a promise may be kept without costing whoever was promised a slot an hour behind it theirs."""
+PROMISE_KEPT_S = 5
+"""How long a promise is kept in the state after its hour is over. Recorded histories fold with this number."""
 
 
 def first_free_at(taken: Window, promised: Window, from_at: Instant, cap: int, span_s: int) -> Instant:
@@ -32,11 +32,9 @@ def first_free_at(taken: Window, promised: Window, from_at: Instant, cap: int, s
 
 class _Slots:
     def __init__(self, taken: Window, promised: Window, cap: int, span_s: int) -> None:
-        self._stay_s = span_s + PROMISE_SLACK_S
+        self._span_s = span_s
         self._enters, self._entered = _summed((*taken, *promised))
-        leaving = [(second + span_s, count) for second, count in taken]
-        leaving += [(second + self._stay_s, count) for second, count in promised]
-        self._leaves, self._left = _summed(leaving)
+        self._leaves = [second + span_s for second in self._enters]
         self._cap = cap
 
     def fits(self, from_s: int, to_s: int) -> bool:
@@ -47,7 +45,7 @@ class _Slots:
         while True:
             if self._inside(candidate, candidate) >= self._cap:
                 must_leave = self._entered[bisect_right(self._enters, candidate)] - self._cap + 1
-                candidate = self._leaves[bisect_left(self._left, must_leave) - 1]
+                candidate = self._leaves[bisect_left(self._entered, must_leave) - 1]
             elif (full := self._next_full(candidate)) is not None:
                 candidate = full + 1
             else:
@@ -55,12 +53,12 @@ class _Slots:
 
     def _inside(self, from_s: int, to_s: int) -> int:
         """How many have come by one second and not gone by the other."""
-        return self._entered[bisect_right(self._enters, to_s)] - self._left[bisect_right(self._leaves, from_s)]
+        return self._entered[bisect_right(self._enters, to_s)] - self._entered[bisect_right(self._leaves, from_s)]
 
     def _next_full(self, second: int) -> int | None:
         """The first second at which one that comes at this one is still counted and there is no room for it."""
         start = bisect_right(self._enters, second)
-        end = bisect_left(self._enters, second + self._stay_s)
+        end = bisect_left(self._enters, second + self._span_s)
         return next((at for at in self._enters[start:end] if self._inside(at, at) >= self._cap), None)
 
 
