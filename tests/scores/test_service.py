@@ -163,7 +163,7 @@ async def test_a_pause_refused_at_the_floor_leaves_the_score_over_and_its_key_fr
                 await scores.set_status("ann", StatusChange(game_status="boss_fight"), key="k")
             assert caught.value.reason == "AT_FLOOR"
         shown = await scores.get("ann")
-        assert (shown.game_status, shown.score) == ("game_over", 0)
+        assert (shown.game_status, shown.score) == ("game_over", Decimal(0))
         assert [entry.event_type for entry in (await scores.history("ann")).items] == ["decay_game_over", "created"]
         await w.engine.tick()
         assert heard == ["decay"]
