@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +28,11 @@ def main() -> None:
             raise
         print(f"the command line needs {error.name}: pip install 'betimes[server]'", file=sys.stderr)
         sys.exit(STATUS["EXTRA_NOT_INSTALLED"][1])
-    sys.exit(run(_Lazily()))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    code = run(_Lazily())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is done; a late Ctrl-C has nothing to interrupt
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,16 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.cli.running import environment
+from tests.cli.running import LIMIT_S, environment
 
 ROOT = Path(__file__).parent.parent.parent
 SMALL = ("--people", "20", "--days", "1", "--port", "0")
@@ -64,6 +66,45 @@ def test_a_port_that_is_taken_does_not_stop_the_town(tmp_path: Path) -> None:
         ended = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
     address = next(line for line in ended.stdout.splitlines() if "its API is at" in line)
     assert f":{port}," not in address
+
+
+class Interrupted:
+    """A demo that is sent SIGINT after so many lines and a little more, and what became of it."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        random = Random(seed)
+        words = ("--seconds", "6", "--people", "30", "--days", "1", "--port", "0")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "betimes", "demo", "--json", *words],
+            cwd=folder,
+            env={**environment(), "TMPDIR": str(folder)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        told = [process.stdout.readline() for _ in range(random.choice((1, 5, 20, 38, 39, 40, 45, 60)))]
+        time.sleep(random.random() * 0.3)  # any instant will do
+        for _ in range(random.choice((1, 1, 2))):
+            process.send_signal(signal.SIGINT)
+        rest, self.errors = process.communicate(timeout=LIMIT_S)
+        self.code = process.returncode
+        self.lines = [msgspec.json.decode(line) for line in [*told, *rest.splitlines()] if line]
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("seed", range(16))
+def test_ctrl_c_ends_the_demo_cleanly_at_any_moment(seed: int, tmp_path: Path) -> None:
+    """In the town with what its days came to, before that with a line that says so; nothing is left either way."""
+    ended = Interrupted(seed, tmp_path)
+    assert ended.errors == ""
+    in_town = any(line["scene"].startswith("A town of") for line in ended.lines)
+    last = ended.lines[-1]
+    if in_town:
+        assert (ended.code, last["answer"]) == (0, "the same, byte for byte")
+    else:
+        assert (ended.code, last["what"]) == (130, "Stopped before its end; nothing is left of it.")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.crash

@@ -5,7 +5,7 @@ Every line is what a service answered; nothing here is written by hand but what 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -33,7 +33,7 @@ NOTES = (
 )
 
 
-async def story() -> AsyncIterator[Told]:
+async def story() -> AsyncGenerator[Told, None]:
     """All scenes, one after the other, on one clock."""
     clock = VirtualClock("2026-03-24T09:00:00Z")
     bt = Betimes("memory://", clock=clock, policy=POLICY)

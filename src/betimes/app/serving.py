@@ -61,14 +61,16 @@ async def served(serving: Serving, announce: Announce, stopping: asyncio.Event |
                     announce({"event": "working", "role": serving.role, "db": shown(serving.bt.url)})
                     await stopping.wait()
                 else:
-                    await _answer(serving, listener, stopping, announce)
+                    await answer_requests(serving, listener, stopping, announce)
         finally:
             if listener is not None:
                 listener.close()
 
 
-async def _answer(serving: Serving, listener: socket.socket, stopping: asyncio.Event, announce: Announce) -> None:
-    """HTTP until it is to stop, then until the requests under way are answered."""
+async def answer_requests(
+    serving: Serving, listener: socket.socket, stopping: asyncio.Event, announce: Announce
+) -> None:
+    """Serve HTTP on an open application until it is to stop, then until the requests under way are answered."""
     import uvicorn
 
     from betimes.api.catalogue import ROUTES

@@ -19,7 +19,7 @@ from typing import Any
 
 from betimes.app.betimes import Betimes
 from betimes.app.configuration import Configuration, ServerSettings
-from betimes.app.serving import Serving, demand_server, listening, served
+from betimes.app.serving import Serving, answer_requests, demand_server, listening
 from betimes.cli.wiring import Told, TownOptions
 from betimes.core.errors import BetimesError, Invalid, MissingExtra
 from betimes.core.instants import render
@@ -76,10 +76,12 @@ class Town:
         self._bt.handler("think")(_think)
         self._bt.source("price")(lambda ticker: Decimal(self._random.randrange(115, 140)))
 
-    async def settle(self) -> None:
+    async def settle(self, stopping: asyncio.Event) -> None:
         """People move in: where they live and when they sleep, what they wish for, what they care for."""
         bt = self._bt
         for number in range(self._people):
+            if stopping.is_set():
+                return
             person = f"p{number}"
             await bt.notifications.set_preferences(
                 person,
@@ -161,35 +163,40 @@ async def _think(payload: Any) -> dict[str, Any]:
     return {"thought": True}
 
 
-async def life(options: TownOptions) -> AsyncIterator[Told]:
-    """The town from the first morning on, told as it happens, until its days or its seconds are over or Ctrl-C."""
+async def life(options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[Told]:
+    """The town from the first morning on, told as it happens, until its days or its seconds are over, or it is to stop.
+
+    The API ends first and the database last, so that whatever is under way when it is to stop is finished, and what
+    the days came to is told however few there were.
+    """
     with tempfile.TemporaryDirectory(prefix="betimes-demo-") as folder:
         clock = VirtualClock(START)
         url = f"sqlite:///{Path(folder) / 'town.db'}"
         bt = Betimes(url, clock=clock, policy=POLICY, report=lambda report: None)
         town = Town(bt, options.people)
         town.declare()
-        stopping = asyncio.Event()
-        async with _opened(bt, options.port, stopping) as address:
-            await town.settle()
-            await town.decided()
-            town.counts.clear()
-            scene = f"A town of {options.people} people in {len(ZONES)} zones, {options.days} days on one SQLite file"
-            yield Told(scene=scene, what=address)
-            async for told in _days(town, clock, options, stopping, scene):
-                yield told
+        async with bt:
+            async with _api(bt, options.port) as address:
+                await town.settle(stopping)
+                await town.decided()
+                town.counts.clear()
+                scene = (
+                    f"A town of {options.people} people in {len(ZONES)} zones, {options.days} days on one SQLite file"
+                )
+                yield Told(scene=scene, what=address)
+                async for told in _days(town, clock, options, stopping, scene):
+                    yield told
             async for told in _afterwards(bt, town):
                 yield told
 
 
 @asynccontextmanager
-async def _opened(bt: Betimes, port: int, stopping: asyncio.Event) -> AsyncIterator[str]:
-    """The application, with the API over it if what that needs is installed; on any port if this one is taken."""
+async def _api(bt: Betimes, port: int) -> AsyncIterator[str]:
+    """The API over the application, if what that needs is installed; on any port if this one is taken."""
     try:
         demand_server()
     except MissingExtra as missing:
-        async with bt:
-            yield f"no API: {missing}"
+        yield f"no API: {missing}"
         return
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -197,14 +204,16 @@ async def _opened(bt: Betimes, port: int, stopping: asyncio.Event) -> AsyncItera
         if not ready.done():
             ready.set_result(said["url"])
 
+    ending = asyncio.Event()
     configuration = _configured(port)
-    serving = asyncio.create_task(served(Serving(bt, configuration), announce, stopping))
-    try:
-        address = await _first(ready, serving)
-        yield f"its API is at {address}, described at {address}/docs; Ctrl-C ends it"
-    finally:
-        stopping.set()
-        await serving
+    with listening(configuration) as listener:
+        serving = asyncio.create_task(answer_requests(Serving(bt, configuration), listener, ending, announce))
+        try:
+            address = await _first(ready, serving)
+            yield f"its API is at {address}, described at {address}/docs; Ctrl-C ends it"
+        finally:
+            ending.set()
+            await serving
 
 
 def _configured(port: int) -> Configuration:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -76,17 +77,17 @@ class Wired:
 
         return await export(application.engine.store, application.engine.kinds, path, progress=progress)
 
-    def demo(self) -> AsyncIterator[Told]:
+    def demo(self) -> AsyncGenerator[Told, None]:
         from betimes.app.demo import story
 
         _log_warnings()
         return story()
 
-    def town(self, options: TownOptions) -> AsyncIterator[Told]:
+    def town(self, options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[Told]:
         from betimes.app.town import life
 
         _log_warnings()
-        return life(options)
+        return life(options, stopping)
 
 
 def _configured(target: Target, over: Mapping[str, Any] | None = None) -> Configuration:

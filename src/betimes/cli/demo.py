@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +31,10 @@ Nothing of it is left. Now with your own data, durable:
 """
 
 
+STOPPED = Told(scene="Ctrl-C", what="Stopped before its end; nothing is left of it.")
+INTERRUPTED = 128 + signal.SIGINT
+
+
 def demo(
     *,
     people: int = 300,
@@ -36,11 +42,11 @@ def demo(
     seconds: float = 45,
     port: int = 8080,
     json: Annotated[bool, Parameter(negative=())] = False,
-) -> None:
+) -> int:
     """Show what betimes does: a story of its domains in a few seconds, then a town at work, with the API over it.
 
     Both are in virtual time. The town is on SQLite in a temporary folder and ends by itself, or on Ctrl-C; nothing is
-    left behind.
+    left behind. Ctrl-C in the town tells what its days came to and exits with 0; in the story it exits with 130.
 
     Parameters
     ----------
@@ -58,34 +64,47 @@ def demo(
     if people < 1 or days < 1 or seconds < 0:
         raise Invalid("a town needs at least one person and one day, and no less than 0 seconds")
     options = TownOptions(people=people, days=days, seconds=seconds, port=port)
-    asyncio.run(_told_in_json(options) if json else _told(options))
+    code = asyncio.run(_tell(options, _print_json if json else _Page().print))
+    if not json:
+        terminal().print(text("\n" + ENDING.format(command=_command())), end="")
+    return code
 
 
-async def _everything(options: TownOptions) -> AsyncIterator[Told]:
-    async for told in wired().demo():
-        yield told
+async def _tell(options: TownOptions, tell: Callable[[Told], None]) -> int:
+    """Tell the story, then the town; return the exit code."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with aclosing(wired().demo()) as story:
+        async for told in story:
+            tell(told)
+            if stopping.is_set():
+                tell(STOPPED)
+                return INTERRUPTED
     if options.seconds:
-        async for told in wired().town(options):
-            yield told
+        async for told in wired().town(options, stopping):
+            tell(told)
+    return 0
 
 
-async def _told_in_json(options: TownOptions) -> None:
-    async for told in _everything(options):
-        print(msgspec.json.encode(told).decode(), flush=True)
+def _print_json(told: Told) -> None:
+    print(msgspec.json.encode(told).decode(), flush=True)
 
 
-async def _told(options: TownOptions) -> None:
-    console = terminal()
-    scene = ""
-    async for told in _everything(options):
-        if told.scene != scene:
-            scene = told.scene
-            console.print(text(f"\n{scene}", style="bold"))
-        console.print(_line(told))
+class _Page:
+    """The same for people, with a headline for each scene."""
+
+    def __init__(self) -> None:
+        self._console = terminal()
+        self._scene = ""
+
+    def print(self, told: Told) -> None:
+        if told.scene != self._scene:
+            self._scene = told.scene
+            self._console.print(text(f"\n{told.scene}", style="bold"))
+        self._console.print(_line(told))
         if told.why:
-            console.print(text(f"      {told.why}", style="dim"))
-    console.print()
-    console.print(text(ENDING.format(command=_command())), end="")
+            self._console.print(text(f"      {told.why}", style="dim"))
 
 
 def _command() -> str:

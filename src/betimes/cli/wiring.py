@@ -6,7 +6,8 @@ how an application is opened, served and exported.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,11 +104,11 @@ class Wiring(Protocol):
     async def export(self, application: Application, path: str, progress: Callable[[Any], None]) -> Any:
         """Bring a lake up to date."""
 
-    def demo(self) -> AsyncIterator[Told]:
+    def demo(self) -> AsyncGenerator[Told, None]:
         """A story about everything, in virtual time."""
 
-    def town(self, options: TownOptions) -> AsyncIterator[Told]:
-        """A small world at work, with the API over it."""
+    def town(self, options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[Told]:
+        """A small world at work, with the API over it, until it is to stop."""
 
 
 _wired: list[Wiring] = []
