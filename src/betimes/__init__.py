@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from betimes.core.streams import StreamId
     from betimes.core.verdicts import Finding, Hit, Rule, RuleTable, Verdict
     from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, tenant_stream
-    from betimes.engine.calls import GiveUp
+    from betimes.engine.calls import GiveUp, RetryAfter
     from betimes.engine.engine import Engine, TickResult
     from betimes.engine.explaining import Explanation, explain
     from betimes.engine.jobs import Submission
@@ -70,7 +70,7 @@ _NAMES = {
     "betimes.core.streams": "StreamId",
     "betimes.core.verdicts": "Finding Hit Rule RuleTable Verdict",
     "betimes.domains.tenant.model": "DEPLOYMENT SetPolicy tenant_stream",
-    "betimes.engine.calls": "GiveUp",
+    "betimes.engine.calls": "GiveUp RetryAfter",
     "betimes.engine.engine": "Engine TickResult",
     "betimes.engine.explaining": "Explanation explain",
     "betimes.engine.jobs": "Submission",
@@ -138,6 +138,7 @@ __all__ = [
     "Refused",
     "Report",
     "Retention",
+    "RetryAfter",
     "Rule",
     "RuleTable",
     "Segment",

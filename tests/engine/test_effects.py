@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from betimes.core.deciders import Call, Decision, EffectCall, Settled, Wake
 from betimes.core.instants import SECOND
 from betimes.core.streams import StreamId
-from betimes.engine.calls import GiveUp, retry_pause
+from betimes.engine.calls import GiveUp, RetryAfter, retry_pause
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import EffectQuery
 from betimes.testing.sample import GATE as SAMPLE_GATE
@@ -128,11 +128,11 @@ async def test_a_failing_call_is_tried_again_later_under_the_same_id_until_it_wo
         [(status, attempts, error)] = await statuses(w)
         assert (status, attempts) == ("pending", 1)
         assert "down" in error
-        w.clock.advance(0.9)
+        w.clock.advance(4.9)
         assert (await w.engine.tick()).effects == {}, "not before its time"
-        w.clock.advance(1)
+        w.clock.advance(1.2)
         assert (await w.engine.tick()).effects == {"retrying": 1}
-        w.clock.advance(3)
+        w.clock.advance(36)
         assert (await w.engine.tick()).effects == {"done": 1}
         assert len({call.id for call in ring.calls}) == 1
         assert [call.attempt for call in ring.calls] == [1, 2, 3]
@@ -225,10 +225,25 @@ async def test_a_running_engine_carries_out_calls_by_itself(backend: Backend, tm
 
 
 def test_retries_are_spread_and_bounded() -> None:
-    pauses = [retry_pause(EngineSettings(), ("acme", "gate", f"g{n}", 1, 0), attempt=3) for n in range(100)]
-    assert all(4 * SECOND <= pause < 6 * SECOND for pause in pauses)
+    pauses_s = EngineSettings().call_pauses_s
+    pauses = [retry_pause(pauses_s, ("acme", "gate", f"g{n}", 1, 0), attempt=3) for n in range(100)]
+    assert all(120 * SECOND <= pause < 144 * SECOND for pause in pauses)
     assert len(set(pauses)) > 90
-    assert retry_pause(EngineSettings(), ("a",), attempt=60) < 451 * SECOND
+    assert 2_700 * SECOND <= retry_pause(pauses_s, ("a",), attempt=60) < 3_240 * SECOND
+
+
+async def test_an_executor_may_have_a_retry_policy_of_its_own(backend: Backend, tmp_path: Path) -> None:
+    async def fail(_: EffectCall) -> None:
+        raise RetryAfter(ConnectionError("not today"), (100.0,))
+
+    gates = ringing(Call("handler:ring"))
+    async with world(backend, tmp_path, deciders=gates, executors={"handler:ring": fail}) as w:
+        await w.knock("ann")
+        await w.engine.tick()
+        [row] = await w.engine.store.effects(EffectQuery(tenant="acme"))
+        assert row.next_attempt_at is not None
+        assert 100 * SECOND <= row.next_attempt_at - w.clock() <= 120 * SECOND
+        assert row.last_error == "ConnectionError('not today')"
 
 
 async def test_the_end_of_a_call_is_told_even_if_a_wake_ahead_of_it_fails(backend: Backend, tmp_path: Path) -> None:

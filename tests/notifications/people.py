@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ from betimes.domains.notifications.decide import DECIDERS
 from betimes.effects.delivery import delivery_executors
 from betimes.engine.engine import Engine, TickResult
 from betimes.engine.reports import Report
-from betimes.engine.settings import EngineSettings
 from betimes.services.caller import Caller
 from betimes.services.notifications import Notifications, Scorer
 from betimes.testing.clock import VirtualClock
 from tests.notifications.inboxes import SECTIONS
 from tests.stores.backends import Backend
 
-FAST = EngineSettings(call_retry_min_s=0, call_retry_max_s=0)
+AT_ONCE = {"delivery_pauses_s": [0]}
+"""Of a policy: what failed is tried again in the same pass."""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -84,21 +85,19 @@ async def people(
     reports: list[Report] = []
     async with AsyncExitStack() as stack:
         pair = await stack.enter_async_context(backend.pair(clock, folder))
-        engines = [
-            await stack.enter_async_context(
-                Engine(
-                    store,
-                    DECIDERS,
-                    name=name,
-                    sections=SECTIONS,
-                    policy={"notifications": policy, "hooks": list(hooks)},
-                    executors=delivery_executors(store, outside),
-                    settings=FAST,
-                    report=reports.append,
-                )
+        engines: list[Engine] = []
+        for place, store in enumerate((pair.one, pair.two)):
+            engine = Engine(
+                store,
+                DECIDERS,
+                name=("one", "two")[place],
+                sections=SECTIONS,
+                policy={"notifications": AT_ONCE | policy, "hooks": list(hooks)},
+                executors=delivery_executors(partial(engines.__getitem__, place), outside),
+                report=reports.append,
             )
-            for name, store in (("one", pair.one), ("two", pair.two))
-        ]
+            engines.append(engine)
+            await stack.enter_async_context(engine)
         yield People(engines[0], engines[1], clock, outside, scorer)
 
 

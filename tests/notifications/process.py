@@ -78,8 +78,9 @@ def brief(*asked: Any) -> Decision | Refusal:
 def engine_on(place: Place, name: str, journal: Path) -> Engine:
     store = place.store()
     deciders = (replace(INBOX, decide=brief), *DECIDERS[1:])
-    executors = delivery_executors(store, Journal(journal))
-    return Engine(store, deciders, name=name, sections=SECTIONS, policy=POLICY, executors=executors)
+    executors = delivery_executors(lambda: engine, Journal(journal))
+    engine = Engine(store, deciders, name=name, sections=SECTIONS, policy=POLICY, executors=executors)
+    return engine
 
 
 def say(word: str) -> None:

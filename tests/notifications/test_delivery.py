@@ -30,7 +30,7 @@ FEED = feed_stream("acme", "ann")
 ASKER = StreamId("acme", "run", "r1")
 
 
-def call(channel: str, *segments: int, attempts: int = 3) -> Call:
+def call(channel: str, *segments: int, attempts: int = 6) -> Call:
     payload = {"channel": channel, "segments": segments}
     return Call(f"deliver:{channel}", payload, attempts_max=attempts, report_to=ANN)
 

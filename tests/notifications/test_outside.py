@@ -14,10 +14,9 @@ from aiohttp import web
 from betimes.app.betimes import Betimes, Settings
 from betimes.effects.channels import AppriseChannel, ChannelSettings, WebhookChannel
 from betimes.engine.replay import verify
-from betimes.engine.settings import EngineSettings
 from betimes.testing.clock import VirtualClock
 from tests.effects.receivers import LOOPBACK, receiver
-from tests.notifications.people import request
+from tests.notifications.people import AT_ONCE, request
 
 # Apprise loads all its plug-ins with the first one, and a library of one of them uses a module that Python gave up.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")
@@ -51,10 +50,8 @@ async def reaching(url: str, there: Receivers, clock: VirtualClock) -> AsyncIter
             },
             tenants={"acme": {"pager": WebhookChannel(f"http://{base}/pager")}},
         )
-        settings = Settings(
-            channels=channels, webhooks=LOOPBACK, engine=EngineSettings(call_retry_min_s=0, call_retry_max_s=0)
-        )
-        policy: dict[str, Any] = {"notifications": {"channels": {"pager": {}}}}
+        settings = Settings(channels=channels, webhooks=LOOPBACK)
+        policy: dict[str, Any] = {"notifications": {"channels": {"pager": {}}, **AT_ONCE}}
         async with Betimes(url, tenant="acme", policy=policy, clock=clock, settings=settings) as bt:
             await bt.notifications.set_preferences("ann", {"addresses": {"push": "tok/1?a=b", "email": "ann@x.org"}})
             yield bt
@@ -96,7 +93,7 @@ async def test_a_channel_that_policy_and_settings_add_is_carried_out(url: str) -
         assert (await bt.notifications.notification("e1")).status == "delivered"
 
 
-async def test_critical_falls_through_to_the_feed_and_others_are_tried_three_times(url: str) -> None:
+async def test_critical_falls_through_to_the_feed_and_others_are_tried_six_times(url: str) -> None:
     there = Receivers()
     there.broken = {"push", "email", "sms"}
     async with reaching(url, there, VirtualClock()) as bt:
@@ -111,7 +108,7 @@ async def test_critical_falls_through_to_the_feed_and_others_are_tried_three_tim
         there.got.clear()
         await bt.notifications.send(request("e2"))
         await settled(bt)
-        assert there.names == ["push"] * 3
+        assert there.names == ["push"] * 6
         assert (await bt.notifications.notification("e2")).status == "failed"
 
 

@@ -41,16 +41,16 @@ async def test_what_waits_goes_out_when_its_time_has_come(backend: Backend, tmp_
         assert (status.status, status.outcome, status.defer_count) == ("delivered", "NOW", 1)
 
 
-async def test_a_delivery_is_tried_three_times_and_then_a_dead_letter(backend: Backend, tmp_path: Path) -> None:
+async def test_a_delivery_is_tried_six_times_and_then_a_dead_letter(backend: Backend, tmp_path: Path) -> None:
     async with people(backend, tmp_path) as p:
         p.outside.broken = {"push"}
         await p.service.send(request())
         await p.tick()
-        assert p.outside.tried == ["push"] * 3
+        assert p.outside.tried == ["push"] * 6
         found = await p.service.notification("e1")
         assert (found.status, found.outcome) == ("failed", "NOW")
         [delivery] = found.deliveries
-        assert (delivery.status, delivery.attempts) == ("dead", 3)
+        assert (delivery.status, delivery.attempts) == ("dead", 6)
         assert "push is down" in (delivery.last_error or "")
         p.outside.broken = set()
         assert await p.engine.store.revive_effect(_effect(delivery.effect_id or ""))

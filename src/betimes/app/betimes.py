@@ -169,7 +169,7 @@ class Betimes:
         executors = {
             **self._handlers.executors(),
             **self._evaluators.executors(),
-            **delivery_executors(self._store, channels, {*CHANNELS, *self.settings.channels.names}),
+            **delivery_executors(lambda: self.engine, channels, {*CHANNELS, *self.settings.channels.names}),
             "sweep": sweeper(lambda: self.engine),
             EXECUTOR: backtester(lambda: self.engine, self.backtest),
         }

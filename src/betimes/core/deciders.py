@@ -70,7 +70,7 @@ class Call(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     executor: str
     payload: Any = None
     at_most_once: bool = False
-    attempts_max: int = 8
+    attempts_max: int = 6
     lease_s: int = 60
     not_before_at: Instant | None = None
     report_to: StreamId | None = None

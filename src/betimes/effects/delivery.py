@@ -1,26 +1,26 @@
 """Deliveries: the executors `deliver:<channel>`, which take a notification from its segment to the person.
 
 A call names the segments of the inbox its texts are in. They are read when it is carried out, and so is the person's
-address, so that a delivery that waited goes where the person is now. What has expired meanwhile is not sent. In-app
+address, so that a delivery that waited goes where the person is now. What has expired meanwhile is not sent, nor what
+the person is banned from or opted out of by now. In-app
 messages need no executor: the inbox hands them to the feed itself. Which channel comes next when one fails is decided
 by the inbox, not here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from betimes.core.deciders import EffectCall
-from betimes.core.instants import Instant
-from betimes.core.streams import StreamId
-from betimes.domains.notifications.model import InboxState
+from betimes.domains.notifications.policy import DELIVERY_PAUSES_S
 from betimes.effects.failures import giving_up
 from betimes.engine.calls import Executor, GiveUp
-from betimes.engine.store import Store
-from betimes.services.notification_texts import Text, digest_title, texts_of
+from betimes.engine.engine import Engine
+from betimes.services.notification_texts import Text, digest_title
+from betimes.services.pending_delivery import load_delivery
 
 PREFIX = "deliver:"
 CHANNELS = ("push", "email", "sms")
@@ -50,37 +50,28 @@ class Asked(msgspec.Struct, frozen=True):
     channel: str
     segments: tuple[int, ...]
     digest: bool = False
-    expires_at: Instant | None = None
+    pauses_s: tuple[int, ...] = DELIVERY_PAUSES_S
 
 
-_states = msgspec.json.Decoder(InboxState)
-
-
-def delivery_executors(store: Store, sender: Sender, channels: Iterable[str] = CHANNELS) -> dict[str, Executor]:
-    """An executor for each of these channels."""
+def delivery_executors(
+    engine: Callable[[], Engine], sender: Sender, channels: Iterable[str] = CHANNELS
+) -> dict[str, Executor]:
+    """Return an executor for each of these channels; `engine` is the one that will carry out their calls."""
 
     async def deliver(call: EffectCall) -> dict[str, Any]:
         asked = msgspec.convert(call.payload, Asked)
-        if asked.expires_at is not None and asked.expires_at < await store.now():
-            raise GiveUp("it expired before it could be delivered")
         inbox = call.id.source
-        texts = await texts_of(store, inbox, asked.segments)
-        if not texts:
-            raise GiveUp("its text is not on the ledger any more")
-        title, message, metadata = composed(list(texts.values()), is_digest=asked.digest)
-        address = await _address(store, inbox, asked.channel)
-        with giving_up():
+        with giving_up(asked.pauses_s):
+            found = await load_delivery(engine(), inbox, asked.channel, asked.segments)
+            if found.objection:
+                raise GiveUp(found.objection)
+            title, message, metadata = composed(found.texts, is_digest=asked.digest)
             await sender.send(
-                asked.channel, address, title, message, id=call.id.handle, metadata=metadata, tenant=inbox.tenant
+                asked.channel, found.address, title, message, id=call.id.handle, metadata=metadata, tenant=inbox.tenant
             )
         return {"channel": asked.channel}
 
     return {PREFIX + channel: deliver for channel in channels}
-
-
-async def _address(store: Store, inbox: StreamId, channel: str) -> str | None:
-    row = (await store.load([inbox])).get(inbox)
-    return _states.decode(row.state).preferences.addresses.get(channel) if row and row.state else None
 
 
 def composed(texts: Sequence[Text], *, is_digest: bool) -> tuple[str, str, dict[str, Any]]:

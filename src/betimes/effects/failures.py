@@ -6,11 +6,11 @@ anything a receiver wrote. `giving_up` turns a failure that cannot pass into the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from betimes.core.errors import BetimesError
-from betimes.engine.calls import GiveUp
+from betimes.engine.calls import GiveUp, RetryAfter
 
 RETRIED_STATUSES = frozenset({408, 409, 425, 429})
 
@@ -87,11 +87,15 @@ class BadAddress(ChannelFailed):
 
 
 @contextmanager
-def giving_up() -> Iterator[None]:
-    """Tell the engine when trying again is no use."""
+def giving_up(pauses_s: Sequence[float] = ()) -> Iterator[None]:
+    """Tell the engine when trying again is no use, and else after which pauses, if they are not its own."""
     try:
         yield
-    except EffectFailed as failure:
-        if failure.permanent:
+    except GiveUp:
+        raise
+    except Exception as failure:
+        if isinstance(failure, EffectFailed) and failure.permanent:
             raise GiveUp(str(failure)) from failure
+        if pauses_s:
+            raise RetryAfter(failure, pauses_s) from failure
         raise

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -38,6 +38,14 @@ ERROR_CHARS_MAX = 2_000
 
 class GiveUp(Exception):
     """Raised by an executor to say that trying again is no use: the call is a dead letter at once."""
+
+
+class RetryAfter(Exception):
+    """Raised by an executor whose call failed and has a retry policy of its own: the pauses after each attempt."""
+
+    def __init__(self, error: Exception, pauses_s: Sequence[float]) -> None:
+        super().__init__(repr(error))
+        self.pauses_s = pauses_s
 
 
 class Calls:
@@ -137,6 +145,8 @@ class Calls:
             return "fenced"
         except GiveUp as error:
             return await self._settle(call, "failed" if call.at_most_once else "dead", begun_s, error=str(error))
+        except RetryAfter as error:
+            return await self._settle(call, self._failure(call), begun_s, error=str(error), pauses_s=error.pauses_s)
         except Exception as error:  # noqa: BLE001 — whatever a user's executor raises is recorded, not ours to handle
             return await self._settle(call, self._failure(call), begun_s, error=repr(error))
         return await self._settle(call, "done", begun_s, result=result)
@@ -171,13 +181,21 @@ class Calls:
         return "retrying" if call.attempt < call.attempts_max else "dead"
 
     async def _settle(
-        self, call: EffectCall, end: End, begun_s: float | None, *, result: Any = None, error: str = ""
+        self,
+        call: EffectCall,
+        end: End,
+        begun_s: float | None,
+        *,
+        result: Any = None,
+        error: str = "",
+        pauses_s: Sequence[float] = (),
     ) -> End:
         took_ms = None if begun_s is None else round((asyncio.get_running_loop().time() - begun_s) * 1_000)
         if end in ("dead", "failed", "abandoned"):
             self._report(Report(f"call_{end}", call.id.handle, RuntimeError(error)))
         result, error = _recordable(result, self._settings.effect_chars_max), _storable(error)
-        job = self._settling(call, end, result, error, took_ms)
+        pause = retry_pause(pauses_s or self._settings.call_pauses_s, call.id, call.attempt)
+        job = self._settling(call, end, result, error, took_ms, pause)
         job.answer = asyncio.get_running_loop().create_future()
         while True:
             self._lane.put(job)
@@ -193,9 +211,10 @@ class Calls:
                 self._report(Report("settled_unheard", call.id.handle, fault))
             return end
 
-    def _settling(self, call: EffectCall, end: End, result: Any, error: str, took_ms: int | None) -> Job:
+    def _settling(self, call: EffectCall, end: End, result: Any, error: str, took_ms: int | None, pause: int) -> Job:
         if end == "retrying":
-            return Job(None, _NOTHING, cause=call.id.handle, ended=self._retry(call, error, took_ms))
+            again = Ended(call.id, call.fence, "pending", pause, error, took_ms)
+            return Job(None, _NOTHING, cause=call.id.handle, ended=again)
         status: Literal["done", "failed", "dead"] = "failed" if end == "abandoned" else end  # type: ignore[assignment]
         ended = Ended(call.id, call.fence, status, None, error, took_ms)
         if call.report_to is None:
@@ -203,15 +222,14 @@ class Calls:
         told = Settled(call.id.handle, call.executor, end, call.attempt, result, error)  # type: ignore[arg-type]
         return Job(call.report_to, told, cause=call.id.handle, ended=ended)
 
-    def _retry(self, call: EffectCall, error: str, took_ms: int | None) -> Ended:
-        pause = retry_pause(self._settings, call.id, call.attempt)
-        return Ended(call.id, call.fence, "pending", pause, error, took_ms)
 
+def retry_pause(pauses_s: Sequence[float], names: Iterable[str | int], attempt: int) -> int:
+    """Return the pause after an attempt in microseconds, up to a fifth longer by a hash of the names.
 
-def retry_pause(settings: EngineSettings, names: Iterable[str | int], attempt: int) -> int:
-    """Exponential back-off in microseconds, spread over half its length by a hash of the names."""
-    base = seconds(min(settings.call_retry_min_s * 2.0 ** (attempt - 1), settings.call_retry_max_s))
-    return base + spread(base // 2, *names, attempt)
+    Attempts past the last pause repeat it.
+    """
+    base = seconds(pauses_s[min(attempt, len(pauses_s)) - 1])
+    return base + spread(base // 5, *names, attempt)
 
 
 async def _executed(executor: Executor, call: EffectCall) -> Any:

@@ -6,6 +6,9 @@ import msgspec
 
 from betimes.core.errors import Invalid
 
+CALL_PAUSES_S = (5.0, 30.0, 120.0, 600.0, 2_700.0)
+"""Six attempts take about an hour: a receiver may be down for a deployment or an outage without costing a call."""
+
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much the engine takes on at once, and how long it waits."""
@@ -50,10 +53,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     calls_max: int = 64
     """Effects carried out at once in this process."""
-    call_retry_min_s: float = 1.0
-    """First pause after a call that failed; it doubles each time, plus up to half of it by a hash of the effect."""
-    call_retry_max_s: float = 300.0
-    """Longest pause before another attempt, before that half."""
+    call_pauses_s: tuple[float, ...] = CALL_PAUSES_S
+    """Retry policy of calls that have none of their own: the pause after the first attempt that failed, the second, and
+    so on; the last one is repeated. Each is up to a fifth longer, by a hash of the effect."""
     send_recovery_s: float = 2.0
     """Age at which a command to another stream that its process has not applied is applied by any other."""
     drain_s: float = 10.0
@@ -74,4 +76,6 @@ _BOUNDS_WORK = (
 
 
 def _fits(name: str, value: object) -> bool:
+    if name == "call_pauses_s":
+        return isinstance(value, tuple) and bool(value) and all(_fits("", pause) for pause in value)
     return type(value) in (int, float) and value >= (name in _BOUNDS_WORK)  # type: ignore[operator]

@@ -24,6 +24,7 @@ from betimes.services.moments import moment
 from betimes.services.newest import INSTANT_MAX
 from betimes.services.notification_texts import texts_of
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.pending_delivery import load_delivery
 from betimes.services.showing import shown
 
 PAGES_MAX = 20
@@ -149,17 +150,19 @@ class Effects(Service):
         row = await self._row(effect_id)
         if row.status != "dead":
             raise Refused("NOT_RETRYABLE", f"the effect is {status_of(row)}; only a dead letter can be tried again")
-        if await self._is_expired(row):
-            raise Refused("NOT_RETRYABLE", "the notification has expired; nobody is to hear it any more")
+        if objection := await self._objection(row):
+            raise Refused("NOT_RETRYABLE", objection)
         if not await self.engine.store.revive_effect(row.id):
             raise Refused("NOT_RETRYABLE", "somebody else was first; look at the effect again")
         return await self.view(await self._row(effect_id))
 
-    async def _is_expired(self, row: EffectRow) -> bool:
+    async def _objection(self, row: EffectRow) -> str:
+        """Say why a delivery may not be made any more, if it is one and may not."""
         if not row.executor.startswith(DELIVER):
-            return False
-        expires_at = msgspec.json.decode(row.payload).get("expires_at")
-        return expires_at is not None and expires_at < await self.engine.store.now()
+            return ""
+        segments = msgspec.json.decode(row.payload)["segments"]
+        channel = row.executor.removeprefix(DELIVER)
+        return (await load_delivery(self.engine, row.id.source, channel, segments)).objection
 
     async def _row(self, effect_id: str) -> EffectRow:
         unknown = NotFound(f"there is no effect {effect_id[:80]!r}; those that ended long ago are forgotten")

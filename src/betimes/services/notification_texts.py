@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.domains.notifications.model import Notify
+from betimes.domains.notifications.model import Notify, Priority
 from betimes.engine.store import Store
 
 
@@ -21,6 +22,8 @@ class Text(msgspec.Struct, frozen=True):
     title: str
     message: str
     metadata: dict[str, Any]
+    priority: Priority | None = None
+    expires_at: Instant | None = None
 
 
 def digest_title(texts: Sequence[Text], count: int) -> str:
@@ -46,5 +49,7 @@ async def texts_of(store: Store, inbox: StreamId, versions: Iterable[int]) -> di
         note = note_of(segments[0]) if segments and segments[0].version == version else None
         if note:
             event_id = segments[0].key.key if segments[0].key else f"{inbox.id}:{version}"
-            texts[version] = Text(event_id, note.event_type, note.title, note.message, note.metadata)
+            texts[version] = Text(
+                event_id, note.event_type, note.title, note.message, note.metadata, note.priority_hint, note.expires_at
+            )
     return texts

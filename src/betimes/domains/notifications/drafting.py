@@ -25,7 +25,7 @@ from betimes.domains.notifications.model import (
     Suppressed,
     feed_stream,
 )
-from betimes.domains.notifications.policy import IN_APP, NotificationsPolicy
+from betimes.domains.notifications.policy import DELIVERY_PAUSES_S, IN_APP, NotificationsPolicy
 
 HOOK_KEY = "delivery-failed"
 """Keys of what hooks cause begin with it; a failure of that causes nothing more."""
@@ -87,6 +87,8 @@ class Draft:
             payload["digest"] = True
         if expires_at is not None:
             payload["expires_at"] = expires_at
+        if self.policy.delivery_pauses_s != DELIVERY_PAUSES_S:
+            payload["pauses_s"] = self.policy.delivery_pauses_s
         attempts = 1 if has_rest else self.policy.delivery_attempts
         return Call(f"deliver:{channel}", payload, attempts_max=attempts, report_to=self.stream)
 

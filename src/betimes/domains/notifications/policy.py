@@ -24,6 +24,9 @@ RuleName = Literal[
 ]  # fmt: skip
 STOPPING: frozenset[str] = frozenset(RuleName.__args__)  # type: ignore[attr-defined]
 """The rules that hold something back. The others let it through and cannot be in shadow."""
+Pause = Annotated[int, msgspec.Meta(ge=0, le=DAY_S)]
+DELIVERY_PAUSES_S = (5, 30, 120, 600, 2_700)
+"""Six attempts over about an hour."""
 AfterDeferrals = Literal["digest", "drop", "deliver"]
 CRITICAL_TYPE = "SECURITY"
 IN_APP = "in_app"
@@ -211,7 +214,11 @@ class NotificationsPolicy(_Part, frozen=True):
     jitter_s: Annotated[int, msgspec.Meta(ge=0, le=3_600)] = 300
     """Whatever many share the instant of is spread over so long."""
     incident_ttl_s: Annotated[int, msgspec.Meta(ge=60, le=604_800)] = 7_200
-    delivery_attempts: Annotated[int, msgspec.Meta(ge=1, le=20)] = 3
+    delivery_attempts: Annotated[int, msgspec.Meta(ge=1, le=20)] = 6
+    """At one channel, before it has failed; CRITICAL goes on to its next channel after one."""
+    delivery_pauses_s: Annotated[tuple[Pause, ...], msgspec.Meta(min_length=1, max_length=20)] = DELIVERY_PAUSES_S
+    """After the first attempt that failed, the second, and so on; the last one is repeated. Each is up to a fifth
+    longer, by a hash of the delivery."""
 
     def __post_init__(self) -> None:
         problems = [f"digest_windows: {cron!r}: {problem}"

@@ -224,5 +224,5 @@ def _settings(random: Random) -> EngineSettings:
         poll_s=random.choice((10.0, 60.0)),
         send_recovery_s=random.choice((10.0, 60.0)),
         snooze_max_s=30.0,
-        call_retry_max_s=60.0,
+        call_pauses_s=(1.0, 5.0, 30.0, 60.0),
     )
