@@ -9,10 +9,11 @@ import asyncpg
 import pytest
 
 from betimes.core.errors import NewerVersion, Unavailable, UnsafeDurability
+from betimes.engine.store import LedgerQuery
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.postgres.migrating import migrations
 from betimes.testing.conformance.pairs import commit
-from betimes.testing.conformance.samples import A, locking, moved
+from betimes.testing.conformance.samples import A, locking, moved, stream, together
 from tests.postgres import elsewhere, fresh_schema, own_server, raw_connection, server_dsn, with_settings
 
 pytestmark = pytest.mark.postgres
@@ -166,3 +167,41 @@ async def test_a_server_with_too_many_connections_is_unavailable() -> None:
             await first.close()
         finally:
             await connection.execute(f"DROP ROLE {role}")
+
+
+BEFORE_BLOCKS = """
+DROP TRIGGER ledger_block_written ON {0}.ledger; DROP FUNCTION {0}.ledger_block_written, {0}.end_ledger_blocks;
+DROP TABLE {0}.ledger_block; DROP INDEX {0}.ledger_key; DELETE FROM {0}.migration WHERE number = 5
+"""
+
+
+async def test_a_ledger_written_before_there_were_blocks_is_searched_by_roles_that_used_it() -> None:
+    async with fresh_schema() as schema, raw_connection() as connection:
+        owner, role = PostgresStore(server_dsn(), schema=schema), f"reader_{schema}"
+        await owner.open()
+        now = await owner.now()
+        await _write(owner, range(1_500), now)
+        await owner.close()
+        await connection.execute(BEFORE_BLOCKS.format(schema))
+        await connection.execute(f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA {schema} TO {role}")
+        try:
+            await connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role}")
+            await connection.execute(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO {role}")
+            await opened_and_closed(owner)
+            store = PostgresStore(with_settings(server_dsn(), role=role), schema=schema)
+            await store.open()
+            await _write(store, range(1_500, 4_000), now)
+            for since in (0, 1_000, 1_030, 2_000, 3_999, 4_000):
+                found = await store.ledger(LedgerQuery(since_at=now + since, limit=1_000))
+                assert [segment.at - now for segment in found] == list(range(since, 4_000))[:1_000]
+            await store.close()
+            ended = await connection.fetchval(f"SELECT count(*) FROM {schema}.ledger_block")
+            assert ended >= 3, "writers end blocks as they go"
+        finally:
+            await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+async def _write(store: PostgresStore, numbers: range, now: int) -> None:
+    for start in range(0, len(numbers), 250):
+        batch = [moved(stream(f"s{number}"), 1, now + number) for number in numbers[start : start + 250]]
+        await commit(store, together(*batch))

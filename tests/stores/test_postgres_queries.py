@@ -25,6 +25,48 @@ EFFECTS: dict[str, Any] = {
 DUE: dict[str, Any] = {"tenant": "acme", "executors": ["handler:a"], "limit": 5, "now": 9, "ran_out": ""}
 
 
+LEDGER: dict[str, Any] = {
+    "tenant": "acme", "kind": None, "id": None, "key": None, "turn": None, "correlation": None, "since_at": None,
+    "until_at": None, "limit": 50, "settled": 10**9, "after": 9, "before": 10**9,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["", "_backwards"])
+@pytest.mark.parametrize(
+    ("name", "asked", "index"),
+    [
+        ("ledger", {"key": "k"}, "using ledger_key"),
+        ("ledger", {"key": "k", "since_at": 5}, "using ledger_key"),
+        ("ledger_between", {"since_at": 5_000_000}, "using ledger_pkey"),
+        ("ledger_between", {"until_at": 900}, "using ledger_pkey"),
+        ("ledger_between", {"since_at": 900, "until_at": 2_000}, "using ledger_pkey"),
+    ],
+)
+async def test_the_ledger_is_searched_without_being_read(
+    name: str, asked: dict[str, Any], index: str, way: str
+) -> None:
+    """With rows and statistics, so that the plan is the one that the planner prefers."""
+    async with opened_stores(server_dsn()) as [store], raw_connection() as connection:
+        await _fill_ledger(connection, store._schema, 20_000)
+        sql, arguments = prepared(store._schema, name + way, LEDGER | asked)
+        plan = [row[0] for row in await connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {sql}", *arguments)]
+        [scan] = [step for step in plan if "on ledger " in step or "on ledger (" in step]
+        assert index in scan, plan
+        assert not [step for step in plan if "Seq Scan on ledger " in step], plan
+
+
+async def _fill_ledger(connection: Any, schema: str, count: int) -> None:
+    await connection.execute(f"""
+        INSERT INTO {schema}.ledger (version, at, schema, tenant, kind, id, turn, command, events, policy, prev, digest,
+            collection, key, actor, correlation, cause)
+        SELECT 1, n * 1000, 1, 'acme', 'thing', 's' || n, 't' || n, repeat('x', 300), '[]', 'p', '', 'd', 'c', 'k' || n,
+            '', '', ''
+        FROM generate_series(1, {count}) n
+    """)
+    await connection.execute(f"SELECT {schema}.end_ledger_blocks({count // 1024 * 1024})")
+    await connection.execute(f"ANALYZE {schema}.ledger; ANALYZE {schema}.ledger_block")
+
+
 @pytest.mark.parametrize(
     ("name", "values", "index"),
     [

@@ -112,6 +112,21 @@ def plan_of(empty: apsw.Connection, name: str, given: set[str]) -> list[str]:
         ("ledger", ("forwards", "tenant", "by_seq"), "INTEGER PRIMARY KEY (rowid>?)"),
         ("ledger", ("forwards", "one_stream", "by_version"), "ledger_1 (tenant=? AND kind=? AND id=?)"),
         ("ledger", ("forwards", "correlation", "by_seq"), "ledger_correlation (correlation=? AND rowid>?)"),
+        (
+            "ledger",
+            ("forwards", "tenant", "key", "key_of_tenant", "by_seq"),
+            "ledger_key (key=? AND tenant=? AND rowid>?)",
+        ),
+        (
+            "ledger",
+            ("backwards", "tenant", "key", "key_of_tenant", "since_at", "by_seq_back"),
+            "ledger_key (key=? AND tenant=? AND rowid<?",
+        ),
+        (
+            "ledger_between",
+            ("forwards", "since_at", "by_seq"),
+            "SEARCH l USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+        ),
         ("effects", ("tenant", "id_after", "same_tenant"), "(tenant=? AND (kind,id,version,place)>(?,?,?,?))"),
         ("effects_newest", {"tenant", "any_source"}, "effect_created (tenant=?)"),
         ("effects_newest", NEWER | {"any_source", "executor"}, "effect_created (tenant=? AND (created_at,kind,id,"),
@@ -127,6 +142,46 @@ def test_a_query_uses_its_index(empty: apsw.Connection, name: str, given: set[st
     assert not [step for step in plan if re.match(r"SCAN (stream|ledger|key|effect)\b", step)], plan
 
 
+@pytest.mark.parametrize("asked", [{"since_at"}, {"until_at", "tenant"}, {"since_at", "until_at", "kind", "turn"}])
+@pytest.mark.parametrize("way", [{"forwards", "by_seq"}, {"backwards", "by_seq_back"}])
+def test_instants_are_looked_for_block_by_block_in_commit_order(
+    empty: apsw.Connection, asked: set[str], way: set[str]
+) -> None:
+    plan = plan_of(empty, "ledger_between", asked | way)
+    blocks, segments, *rest = [step for step in plan if step.split()[0] in ("SEARCH", "SCAN") or "TEMP" in step]
+    assert blocks.startswith(("SEARCH b USING INTEGER PRIMARY KEY", "SCAN b"))
+    assert segments == "SEARCH l USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
+    assert not [step for step in rest if step != "SCAN l"], "it is read in the order of its numbers"
+
+
 def test_a_list_of_the_newest_is_read_in_the_order_of_its_index(empty: apsw.Connection) -> None:
     for given in (PAGE, PAGE | {"status"}, OF_ONE, OF_ONE | {"status"}):
         assert not [step for step in plan_of(empty, "streams_newest", given) if "TEMP B-TREE" in step]
+
+
+BLOCKS = """
+DROP TRIGGER ledger_block_end; DROP TABLE ledger_block; DROP INDEX ledger_key; DELETE FROM migration WHERE number = 2;
+"""
+
+
+@pytest.mark.parametrize("count", [0, 10, 1_024, 2_500])
+async def test_a_ledger_written_before_there_were_blocks_is_searched_too(tmp_path: Path, count: int) -> None:
+    store = SqliteStore(tmp_path / "betimes.db", clock=VirtualClock())
+    await store.open()
+    now = await store.now()
+    keys = [KeyId("acme", "triggers", f"k{number}") for number in range(count)]
+    written = [keyed(key, stream(f"s{number}"), 1, now + number) for number, key in enumerate(keys)]
+    for start in range(0, count, 500):
+        await commit(store, together(*written[start : start + 500]))
+    await store.close()
+    shell = apsw.Connection(str(tmp_path / "betimes.db"))
+    shell.execute(BLOCKS)
+    shell.close()
+    await store.open()
+    await commit(store, keyed(KeyId("acme", "triggers", "later"), stream("later"), 1, now + count))
+    for since in {0, count // 2, count}:
+        found = await store.ledger(LedgerQuery(since_at=now + since, backwards=True, limit=1_000))
+        assert [segment.at - now for segment in found] == list(range(count, since - 1, -1))[:1_000]
+    for name in ("later", *(f"k{number}" for number in range(0, count, 499))):
+        assert len(await store.ledger(LedgerQuery(tenant="acme", key=name))) == 1
+    await store.close()

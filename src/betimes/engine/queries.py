@@ -42,6 +42,9 @@ class LedgerQuery(msgspec.Struct, frozen=True):
 
     In commit order after the position `after`, or backwards from before it (from the end when it is 0). `since_at` is
     included, `until_at` is not; `key` is looked for in every collection.
+
+    A key, a correlation, a single stream or a range of instants must be found without reading everything else: a ledger
+    has millions of segments. Instants nearly follow the commit order but need not: a stream may be ahead of the clock.
     """
 
     after: int = 0

@@ -119,23 +119,25 @@ class Ledger(Service):
         found: list[Segment] = []
         if filters.kind is not None and domain_of(filters.kind) not in self._domains:
             return found, place, False
+        size = limit + 1 if filters.event_type is None else PAGE_MAX
         for _ in range(PAGES_MAX):
-            page = await self.engine.store.ledger(self._query(filters, place, backwards=backwards))
+            page = await self.engine.store.ledger(self._query(filters, place, size, backwards=backwards))
             for segment in page:
                 if self._is_wanted(segment, filters):
                     if len(found) == limit:
                         return found, place, True
                     found.append(segment)
                 place = segment.seq
-            if len(page) < PAGE_MAX:
+            if len(page) < size:
                 return found, place, False
+            size = PAGE_MAX  # what was read is of domains the caller may not see
         return found, place, True
 
-    def _query(self, filters: LedgerFilters, place: int, *, backwards: bool) -> LedgerQuery:
+    def _query(self, filters: LedgerFilters, place: int, size: int, *, backwards: bool) -> LedgerQuery:
         return LedgerQuery(
             after=place, backwards=backwards, tenant=self.caller.tenant, kind=filters.kind, id=filters.id,
             key=filters.key, correlation=filters.correlation_id, since_at=instant(filters.since),
-            until_at=instant(filters.until), limit=PAGE_MAX,
+            until_at=instant(filters.until), limit=size,
         )  # fmt: skip
 
     def _is_wanted(self, segment: Segment, filters: LedgerFilters) -> bool:

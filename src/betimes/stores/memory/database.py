@@ -24,6 +24,7 @@ class MemoryDatabase:
         self.snoozes: dict[StreamId, Instant] = {}
         self.segments: list[Segment] = []
         self.histories: dict[StreamId, list[Segment]] = {}
+        self.by_key: dict[str, list[Segment]] = {}
         self.keys: dict[KeyId, KeyWrite] = {}
         self.effects: dict[EffectId, MemoryEffect] = {}
         self.sends: dict[StreamId, list[EffectId]] = {}
@@ -50,6 +51,8 @@ class MemoryDatabase:
         placed = replace(segment, seq=self.seq)
         self.segments.append(placed)
         self.histories.setdefault(segment.stream, []).append(placed)
+        if placed.key:
+            self.by_key.setdefault(placed.key.key, []).append(placed)
 
     def live_key(self, key: KeyId, now: Instant) -> SeenKey | None:
         used = self.keys.get(key)

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -181,8 +182,10 @@ class MemoryStore:
         return (self._stream_row(row) if row else None), later[: min(limit, PAGE_MAX)]
 
     async def ledger(self, query: LedgerQuery) -> list[Segment]:
-        ordered = reversed(self.database.segments) if query.backwards else iter(self.database.segments)
-        return [s for s in ordered if _segment_fits(s, query)][: min(query.limit, PAGE_MAX)]
+        db = self.database
+        found = db.segments if query.key is None else db.by_key.get(query.key, [])
+        ordered = reversed(found) if query.backwards else iter(found)
+        return list(islice((s for s in ordered if _segment_fits(s, query)), min(query.limit, PAGE_MAX)))
 
     async def policy(self, fingerprint: str) -> str | None:
         return self.database.policies.get(fingerprint)
@@ -198,6 +201,8 @@ class MemoryStore:
         placed = replace(checkpoint, seq=gone[-1].seq)
         db.histories[stream] = [placed, *db.histories[stream][len(gone) :]]
         lost = {s.seq for s in gone}
+        for key in {s.key.key for s in gone if s.key}:
+            db.by_key[key] = [s for s in db.by_key[key] if s.seq not in lost]
         db.segments = sorted([placed, *(s for s in db.segments if s.seq not in lost)], key=lambda s: s.seq)
         return len(gone)
 

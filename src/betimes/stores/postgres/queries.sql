@@ -260,7 +260,7 @@ WHERE seq <= :settled AND seq > :after
     AND tenant = :tenant --?
     AND kind = :kind --?
     AND id = :id --?
-    AND key = :key --?
+    AND key = :key AND key IS NOT NULL --?
     AND correlation = :correlation AND correlation <> '' --?
     AND turn = :turn --?
     AND at >= :since_at --?
@@ -276,12 +276,58 @@ WHERE seq <= :settled
     AND tenant = :tenant --?
     AND kind = :kind --?
     AND id = :id --?
-    AND key = :key --?
+    AND key = :key AND key IS NOT NULL --?
     AND correlation = :correlation AND correlation <> '' --?
     AND turn = :turn --?
     AND at >= :since_at --?
     AND at < :until_at --?
 ORDER BY seq DESC LIMIT :limit;
+
+-- ledger_between: segments in commit order, of blocks of the ledger that may hold the instants asked for
+SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
+    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+FROM betimes.ledger_block b
+CROSS JOIN LATERAL (
+    SELECT * FROM betimes.ledger
+    WHERE seq >= b.first AND seq <= b.last AND seq <= :settled
+        AND seq > :after
+        AND at >= :since_at --?
+        AND at < :until_at --?
+        AND tenant = :tenant --?
+        AND kind = :kind --?
+        AND id = :id --?
+        AND correlation = :correlation --?
+        AND turn = :turn --?
+    ORDER BY seq LIMIT :limit
+) l
+WHERE b.first <= :settled
+    AND b.last > :after
+    AND b.at_max >= :since_at --?
+    AND b.at_min < :until_at --?
+ORDER BY b.last, l.seq LIMIT :limit;
+
+-- ledger_between_backwards: the same against commit order
+SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
+    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+FROM betimes.ledger_block b
+CROSS JOIN LATERAL (
+    SELECT * FROM betimes.ledger
+    WHERE seq >= b.first AND seq <= b.last AND seq <= :settled
+        AND seq < :before --?
+        AND at >= :since_at --?
+        AND at < :until_at --?
+        AND tenant = :tenant --?
+        AND kind = :kind --?
+        AND id = :id --?
+        AND correlation = :correlation --?
+        AND turn = :turn --?
+    ORDER BY seq DESC LIMIT :limit
+) l
+WHERE b.first <= :settled
+    AND b.first < :before --?
+    AND b.at_max >= :since_at --?
+    AND b.at_min < :until_at --?
+ORDER BY b.last DESC, l.seq DESC LIMIT :limit;
 
 -- save_policy: keep a policy body
 INSERT INTO betimes.policy (fingerprint, body) VALUES (:fingerprint, :body) ON CONFLICT DO NOTHING;

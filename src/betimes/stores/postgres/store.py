@@ -224,12 +224,15 @@ class PostgresStore:
             "correlation": query.correlation, "since_at": query.since_at, "until_at": query.until_at,
             "limit": min(query.limit, PAGE_MAX),
         }  # fmt: skip
+        by_index = query.key is not None or bool(query.correlation) or None not in (query.tenant, query.kind, query.id)
+        by_instant = not by_index and not (query.since_at is None and query.until_at is None)
+        name = "ledger_between" if by_instant else "ledger"
         async with self._sessions.session() as session:
             narrowed["settled"] = await session.value(self._statement("settled_seq"))
             if query.backwards:
-                page = self._statement("ledger_backwards", **narrowed, before=query.after or None)
+                page = self._statement(f"{name}_backwards", **narrowed, before=query.after or None)
             else:
-                page = self._statement("ledger", **narrowed, after=query.after)
+                page = self._statement(name, **narrowed, after=query.after)
             return [rows.segment_of(record) for record in await session.rows(page)]
 
     async def policy(self, fingerprint: str) -> str | None:

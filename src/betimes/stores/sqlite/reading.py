@@ -82,8 +82,13 @@ def history(
 
 
 def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
-    """One stream is read in the order of its versions, which is its commit order and that of an index."""
+    """One stream is read in the order of its versions, which is its commit order and that of an index.
+
+    Where instants alone narrow, blocks of the ledger that hold none of them are passed over.
+    """
     one_stream = None not in (query.tenant, query.kind, query.id)
+    by_index = one_stream or query.key is not None or bool(query.correlation)
+    by_instant = not by_index and not (query.since_at is None and query.until_at is None)
     order = ("by_version" if one_stream else "by_seq") + ("_back" if query.backwards else "")
     bindings = {
         "after": query.after or (SEQ_MAX if query.backwards else 0),
@@ -95,6 +100,7 @@ def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
         "one_stream": one_stream or None,
         order: True,
         "key": query.key,
+        "key_of_tenant": None not in (query.key, query.tenant) or None,
         "correlation": query.correlation or None,
         "no_correlation": query.correlation == "" or None,
         "turn": query.turn,
@@ -102,7 +108,8 @@ def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
         "until_at": query.until_at,
         "limit": min(query.limit, PAGE_MAX),
     }
-    return [segment_of(columns) for columns in connection.json("ledger", bindings)]
+    name = "ledger_between" if by_instant else "ledger"
+    return [segment_of(columns) for columns in connection.json(name, bindings)]
 
 
 def effects(connection: Connection, query: EffectQuery) -> list[EffectRow]:

@@ -57,6 +57,7 @@ def replace_history(connection: Connection, checkpoint: Segment, clock: Clock) -
     if count:
         connection.change("drop_history", upto)
         connection.change_rows("append_segments", [segment_columns(checkpoint, last_seq)])
+        connection.change("widen_block", {"seq": last_seq, "at": checkpoint.at})
     return int(count)
 
 

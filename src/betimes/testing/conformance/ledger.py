@@ -149,6 +149,47 @@ async def segments_are_found_by_what_is_asked(pair: Pair) -> None:
             expect_equal(await pair.two.ledger(last), wanted[::-1][:2], f"the last of them by {last}")
 
 
+async def segments_are_found_by_instant_whatever_their_order(pair: Pair) -> None:
+    """Streams run ahead of the clock and clocks are set back; who asks by instant gets all of them all the same."""
+    now, count = pair.clock(), 1_100
+    for batch in range(3):
+        streams = [stream(f"s{batch}-{n}") for n in range(count)]
+        ats = [now + (batch * count + n) * MINUTE for n in range(count)]
+        ats[7], ats[-7] = now + (5_000 + batch) * HOUR, now - (5_000 + batch) * HOUR
+        changes = [Changes(streams=[write(of, 1, at)], segments=[segment(of, 1, at)])
+                   for of, at in zip(streams, ats, strict=True)]  # fmt: skip
+        await commit(pair.two if batch % 2 else pair.one, together(*changes))
+    everything: list[Segment] = await _follow(pair.one, PAGE_MAX)
+    expect_equal(len(everything), 3 * count, "all segments")
+    early, middle, late = now + 5 * MINUTE, now + 1_500 * MINUTE, now + 3_250 * MINUTE
+    for since_at, until_at in ((late, None), (None, early), (middle, middle + 9 * MINUTE), (early, late),
+                               (now + 5_000 * HOUR, None), (None, now), (late, early)):  # fmt: skip
+        wanted = [s for s in everything
+                  if (since_at is None or s.at >= since_at) and (until_at is None or s.at < until_at)]  # fmt: skip
+        for backwards in (False, True):
+            query = LedgerQuery(since_at=since_at, until_at=until_at, backwards=backwards, limit=400)
+            found: list[Segment] = []
+            while page := await pair.two.ledger(replace(query, after=found[-1].seq if found else 0)):
+                found += page
+            expect_equal(found, wanted[::-1] if backwards else wanted, f"segments by {query}")
+
+
+async def a_key_is_found_in_the_ledger_long_after_it_was_forgotten(pair: Pair) -> None:
+    now = pair.clock()
+    other = KEY._replace(tenant="other")
+    await pair.commit(keyed(KEY, A, 1, now, expires_at=now + HOUR))
+    await pair.commit(keyed(other, stream("a", tenant="other"), 1, now))
+    await pair.commit(moved(B, 1, now))
+    pair.clock.advance(7_200)
+    await pair.one.forget(before_at=now, limit=100)
+    await pair.commit(keyed(KEY, C, 1, pair.clock()))
+    expect_equal(await _read(pair.two, LedgerQuery(tenant="acme", key=KEY.key)), [("a", 1), ("c", 1)], "both uses")
+    last = LedgerQuery(tenant="acme", key=KEY.key, backwards=True, limit=1)
+    expect_equal(await _read(pair.two, last), [("c", 1)], "the last use")
+    later = LedgerQuery(key=KEY.key, since_at=now + HOUR)
+    expect_equal(await _read(pair.two, later), [("c", 1)], "a use since an instant")
+
+
 async def a_stream_keeps_its_history_in_order(pair: Pair) -> None:
     for version in range(1, 6):
         await pair.commit(together(moved(A, version, pair.clock()), moved(B, version, pair.clock())))

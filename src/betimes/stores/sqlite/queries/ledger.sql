@@ -29,7 +29,7 @@ SELECT json_group_array(@segment_columns) FROM (
     ORDER BY version LIMIT :limit
 ) AS l;
 
--- ledger: A page of segments in commit order; only a single stream or a correlation is worth leaving that order for.
+-- ledger: A page of segments in commit order; only a stream, a key or a correlation is worth leaving that order for.
 SELECT json_group_array(@segment_columns) FROM (
     SELECT * FROM ledger WHERE TRUE
     AND seq > :after --? forwards
@@ -38,7 +38,8 @@ SELECT json_group_array(@segment_columns) FROM (
     AND +tenant = :tenant --? tenant
     AND +kind = :kind --? kind
     AND +id = :id --? id
-    AND key = :key --? key
+    AND key = :key AND key IS NOT NULL --? key
+    AND tenant = :tenant --? key_of_tenant
     AND correlation = :correlation AND correlation <> '' --? correlation
     AND correlation = '' --? no_correlation
     AND turn = :turn --? turn
@@ -50,6 +51,28 @@ SELECT json_group_array(@segment_columns) FROM (
     ORDER BY version DESC --? by_version_back
     LIMIT :limit
 ) AS l;
+
+-- ledger_between: The same where instants are asked for: only blocks of the ledger that may hold them are looked at.
+SELECT json_group_array(@segment_columns) FROM (
+    SELECT l.* FROM ledger_block AS b CROSS JOIN ledger AS l
+    WHERE l.seq BETWEEN b.first AND b.last
+    AND b.last > :after AND l.seq > :after --? forwards
+    AND b.first < :after AND l.seq < :after --? backwards
+    AND b.at_max >= :since_at AND l.at >= :since_at --? since_at
+    AND b.at_min < :until_at AND l.at < :until_at --? until_at
+    AND +l.tenant = :tenant --? tenant
+    AND +l.kind = :kind --? kind
+    AND +l.id = :id --? id
+    AND +l.correlation = '' --? no_correlation
+    AND +l.turn = :turn --? turn
+    ORDER BY b.last, l.seq --? by_seq
+    ORDER BY b.last DESC, l.seq DESC --? by_seq_back
+    LIMIT :limit
+) AS l;
+
+-- widen_block: Let a block of the ledger hold an instant too.
+UPDATE ledger_block SET at_min = min(at_min, :at), at_max = max(at_max, :at)
+WHERE first <= :seq AND last >= :seq AND (:at < at_min OR :at > at_max);
 
 -- history_end: How many segments a stream has up to a version, and where the last of them stands.
 SELECT json_array(count(*), max(seq)) FROM ledger
