@@ -1,11 +1,15 @@
 """What is wrong with a request is said all at once, each with its path."""
 
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
 
-from betimes.core.checking import checked
+from betimes.core.checking import Unreadable, checked, examine, require_whole
 from betimes.core.errors import Invalid
 
 
@@ -88,3 +92,129 @@ def test_a_choice_that_is_not_there_names_those_that_are() -> None:
         ("pet.kind", "Invalid value 'cow'; one of cat, dog"),
         ("size", "Invalid enum value 'huge'; one of small, large"),
     )
+
+
+class Stay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    guest: str
+    arrives_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    nights: int = 1
+    price: Decimal | None = None
+    notes: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if self.nights < 1:
+            raise ValueError("nights: at least 1")
+        if self.notes.get("dog"):
+            raise ValueError("notes: no dogs")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("arrives_at", "0001-01-01T00:00:00+23:00"),
+        ("arrives_at", "1969-12-31T23:59:59.999999Z"),
+        ("arrives_at", "9999-12-31T23:59:59-01:00"),
+        ("arrives_at", datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=23)))),
+        ("guest", "a\0b"),
+        ("guest", "\ud800"),
+        ("nights", 2**63),
+        ("price", "NaN"),
+        ("price", "1e999999"),
+        ("price", Decimal("1e-101")),
+        ("notes", {"x": [float("inf")]}),
+        ("notes", {"x": "\udfff"}),
+        ("notes", {"x": 10**301}),
+        ("notes", {"x": object()}),
+    ],
+)
+def test_what_could_not_be_shown_again_is_refused_at_the_door(field: str, value: Any) -> None:
+    with pytest.raises(Invalid) as refusal:
+        checked({"guest": "ann", field: value}, Stay)
+    assert [path.partition(".")[0] for path, _ in refusal.value.problems] == [field]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"guest": "🕰", "arrives_at": "1970-01-01T01:00:00+01:00"},
+        {"guest": "ann", "arrives_at": "9999-12-31T23:59:59.999999Z", "nights": 2**63 - 1},
+        {"guest": "ann", "notes": {"x": "a\0b", "y": [10**300, 1e308, None, True]}, "price": "0.000001"},
+    ],
+)
+def test_what_is_just_within_bounds_is_taken(value: Any) -> None:
+    assert checked(value, Stay).guest == value["guest"]
+
+
+def test_a_struct_refuses_every_field_it_can_though_others_are_wrong() -> None:
+    with pytest.raises(Invalid) as refusal:
+        checked({"guest": 1, "nights": 0, "notes": {"dog": 1}, "cat": 1}, Stay)
+    assert [path for path, _ in refusal.value.problems] == ["guest", "cat", "nights", "notes"]
+
+
+def _early(stay: Stay) -> Iterator[tuple[str, str]]:
+    if stay.arrives_at and stay.arrives_at.year < 2000:
+        yield "arrives_at", "too early"
+
+
+def _dear(stay: Stay) -> Iterator[tuple[str, str]]:
+    if stay.nights > 3 and stay.guest != "ann":
+        yield "nights", "only ann stays so long"
+
+
+def test_rules_judge_what_is_sound_of_it_in_the_same_answer() -> None:
+    with pytest.raises(Invalid) as refusal:
+        checked({"guest": "bob", "nights": 4, "price": "dear", "arrives_at": "1980-01-01T00:00:00Z"}, Stay, "stay",
+                (_early, _dear))  # fmt: skip
+    assert [path for path, _ in refusal.value.problems] == ["stay.price", "stay.arrives_at", "stay.nights"]
+    with pytest.raises(Invalid) as unreadable:
+        checked({"guest": 7, "nights": 4}, Stay, rules=(_early, _dear))
+    assert [path for path, _ in unreadable.value.problems] == ["guest"]
+
+
+def test_a_part_that_is_wrong_is_still_of_its_type_to_a_rule() -> None:
+    examined = examine({"guest": 1, "nights": 2}, Stay)
+    match examined.value:
+        case Stay(nights=nights):
+            assert nights == 2
+        case _:
+            pytest.fail("not a stay")
+    with pytest.raises(Unreadable):
+        _ = examined.value.guest
+    with pytest.raises(Unreadable):
+        require_whole(examined.value)
+
+
+def test_many_problems_are_counted_and_the_first_described() -> None:
+    with pytest.raises(Invalid) as refusal:
+        checked({"guest": "ann", **{f"x{n}": n for n in range(5_000)}}, Stay)
+    assert len(refusal.value.problems) == 20
+    assert refusal.value.total == 5_000
+    assert len(str(refusal.value)) < 2_000
+
+
+def test_looking_for_problems_is_linear_in_what_was_sent() -> None:
+    """Counted in steps of the interpreter, not in time."""
+
+    def steps(count: int) -> int:
+        taken = 0
+
+        def step(*_: Any) -> None:
+            nonlocal taken
+            taken += 1
+
+        body = {"guest": "ann", **{f"x{n}": n for n in range(count)}}
+        sys.setprofile(step)
+        try:
+            examine(body, Stay)
+        finally:
+            sys.setprofile(None)
+        return taken
+
+    assert steps(4_000) < 5 * steps(1_000)
+
+
+def test_items_past_the_most_there_may_be_are_not_looked_through() -> None:
+    kind = Annotated[list[Stay], msgspec.Meta(max_length=3)]
+    found = examine([{}] * 100_000, kind).found
+    assert found.first == [("", "at most 3; it has 100,000")]
+    assert examine([{}] * 100_000, list[Stay]).found.total <= 10_000

@@ -61,9 +61,9 @@ def test_stages_and_statuses_may_have_other_names() -> None:
 @pytest.mark.parametrize(
     ("section", "path", "message"),
     [
-        ({"stages": []}, "scores.stages", "length >= 1"),
+        ({"stages": []}, "scores.stages", "at least 1"),
         ({"stages": [{**STAGE, "rate": -1}]}, "scores.stages[0]", "rate must be a number from 0 to 100"),
-        ({"stages": [{**STAGE, "rate": "NaN"}]}, "scores.stages[0]", "rate must be a number"),
+        ({"stages": [{**STAGE, "rate": "NaN"}]}, "scores.stages[0].rate", "must be a number"),
         ({"stages": [{**STAGE, "grace_hours": 100_000}]}, "scores.stages[0]", "grace_hours must be"),
         ({"stages": [{**STAGE, "daily_cap": 101}]}, "scores.stages[0]", "daily_cap must be"),
         ({"stages": [{**STAGE, "rate": "0.1234567"}]}, "scores.stages[0]", "more than 6 decimals"),

@@ -198,10 +198,10 @@ async def test_what_is_not_there_or_not_allowed_is_named(backend: Backend, tmp_p
 @pytest.mark.parametrize(
     ("kind", "body", "paths"),
     [
-        (NewScore, {"user_id": "a b", "score": 101}, ["user_id"]),
+        (NewScore, {"user_id": "a b", "score": 101}, ["user_id", "score"]),
         (NewScore, {"user_id": "a", "score": 1.1234567}, ["score"]),
         (NewScore, {"user_id": "a", "created_at": "2026-01-01T00:00:00", "level": 1}, ["created_at", "level"]),
-        (Adjustment, {"reason": "", "delta": 1, "score": 1}, ["reason"]),
+        (Adjustment, {"reason": "", "delta": 1, "score": 1}, ["reason", "delta"]),
         (Adjustment, {"reason": "x", "delta": 1, "score": 1}, ["delta"]),
         (StatusChange, {"game_status": "won", "reason": "x" * 201, "timeout_seconds": 0},
          ["reason", "timeout_seconds"]),

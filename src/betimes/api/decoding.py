@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from betimes.api.problems import HttpProblem
 from betimes.api.routes import Route
-from betimes.core.checking import DEPTH_MAX, checked, problems, refusal, with_choices, within_depth
-from betimes.core.errors import Invalid
+from betimes.core.bounds import NAME_CHARS_MAX, dotted, scan, text_problem
+from betimes.core.checking import DEPTH_MAX, Examined, Findings, examine, problems, refusal, with_choices, within_depth
 from betimes.domains.names import Id
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 BATCH_MAX = 500
+Correlation = Annotated[str, msgspec.Meta(max_length=128)] | None
 KEY_FIELD = "idempotency_key"
 HANDLES = frozenset({"segment_id", "effect_id", "incident_id", "key_id"})
 """Parameters of paths that are made of ids, and checked where they are taken apart."""
@@ -38,30 +39,27 @@ def json_of(raw: bytes, content_type: str | None) -> Any:
 
 def query_of(route: Route, sent: Mapping[str, str]) -> Any:
     """The query's parameters as the route's type; texts become numbers and truths."""
-    unkept = tuple((f"query.{name}", "holds a NUL, which nothing we keep does")
-                   for name, value in sent.items() if "\0" in value)  # fmt: skip
-    if unkept:
-        raise refusal("parameter", unkept)
-    try:
-        return msgspec.convert(dict(sent), route.query, strict=False)
-    except msgspec.ValidationError:
-        found = []
-        for name, value in sent.items():
-            found += _query_problems(route, name, value)
-        found += [(f"query.{field.encode_name}", "is required") for field in msgspec.structs.fields(route.query)
-                  if field.required and field.encode_name not in sent]  # fmt: skip
-        raise refusal("parameter", found) from None
+    fields = {field.encode_name: field for field in msgspec.structs.fields(route.query)}
+    found = Findings()
+    for name, value in sent.items():
+        if problem := _parameter_problem(fields.get(name), value):
+            found.add(f"query.{name[:NAME_CHARS_MAX]}", problem)
+    for name in fields.keys() - sent.keys():
+        if fields[name].required:
+            found.add(f"query.{name}", "is required")
+    if found.total:
+        raise found.refusal("parameter")
+    return msgspec.convert(dict(sent), route.query, strict=False)
 
 
-def _query_problems(route: Route, name: str, value: str) -> list[tuple[str, str]]:
-    field = next((field for field in msgspec.structs.fields(route.query) if field.encode_name == name), None)
+def _parameter_problem(field: msgspec.structs.FieldInfo | None, value: str) -> str:
     if field is None:
-        return [(f"query.{name}", "no such parameter")]
+        return "no such parameter"
     try:
-        msgspec.convert(value, field.type, strict=False)
-    except msgspec.ValidationError as error:
-        return [(f"query.{name}", with_choices(str(error), field.type))]
-    return []
+        converted = msgspec.convert(value, field.type, strict=False)
+    except (msgspec.ValidationError, ValueError, OverflowError) as error:
+        return with_choices(str(error), field.type)
+    return text_problem(value) or next((message for _, message in scan(converted, field.type)), "")
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -74,28 +72,38 @@ class Body(msgspec.Struct, frozen=True):
 
 def body_of(route: Route, value: Any, *, tenant: str, key: str | None, path: str = "") -> Body:
     """The body, checked; `key` is that of the header, if there is one."""
-    correlation = None
+    found, correlation = Findings(), None
     if isinstance(value, dict):
         value = {name: part for name, part in value.items() if name not in route.read_only}
         fields = _fields(route.body)
-        if "tenant_id" in value and "tenant_id" not in fields:
-            _demand_own(value.pop("tenant_id"), tenant, path)
+        if "tenant_id" in value and "tenant_id" not in fields and value.pop("tenant_id") != tenant:
+            found.add(dotted(path, "tenant_id"), "not the key's tenant")
         if "correlation_id" in value:
             correlation = value["correlation_id"] if "correlation_id" in fields else value.pop("correlation_id")
-            if not isinstance(correlation, str | None) or len(correlation or "") > 128:
-                raise refusal("field", [(_dotted(path, "correlation_id"), "a text of at most 128")])
+            found.extend(problems(dotted(path, "correlation_id"), correlation, Correlation))
         if route.key_field:
-            value = _with_key(value, route.key_field, key, path)
+            value = _with_key(value, route.key_field, key, path, found)
         elif KEY_FIELD in value and KEY_FIELD not in fields and route.method in ("POST", "PATCH"):
-            value = dict(_with_key(value, KEY_FIELD, key, path))
-            key = checked(value.pop(KEY_FIELD), Id, _dotted(path, KEY_FIELD))
-    return Body(value if route.body is Any else checked(value, route.body, path), correlation, key)
+            value = dict(_with_key(value, KEY_FIELD, key, path, found))
+            key = value.pop(KEY_FIELD)
+            found.extend(problems(dotted(path, KEY_FIELD), key, Id))
+    return Body(_examined(route, value, path, found), correlation, key)
+
+
+def _examined(route: Route, value: Any, path: str, found: Findings) -> Any:
+    """The body as its type, with what is wrong besides; as far as it is sound where the handler has rules for it."""
+    if route.body is Any and not found.total:
+        return value
+    examined: Examined[Any] = examine(value, route.body if route.body is not Any else route.body_shape, path)
+    known = {place for place, _ in examined.found.first}
+    examined.found.extend(problem for problem in found.first if problem[0] not in known)
+    return examined if route.judges_body else examined.whole()
 
 
 def key_of(headers: Mapping[str, str]) -> str | None:
     """The header `Idempotency-Key`."""
     key = headers.get("idempotency-key")
-    return None if key is None else checked(key, Id, "header.idempotency-key")
+    return None if key is None else examine(key, Id, "header.idempotency-key").whole()
 
 
 def check_path(parameters: Mapping[str, str]) -> None:
@@ -111,20 +119,10 @@ def _fields(kind: Any) -> set[str]:
     return {field.encode_name for field in msgspec.structs.fields(kind)} if is_struct else set()
 
 
-def _demand_own(tenant_id: Any, tenant: str, path: str) -> None:
-    if tenant_id != tenant:
-        raise Invalid("tenant_id is not the key's tenant", ((_dotted(path, "tenant_id"), "not the key's tenant"),))
-
-
-def _with_key(value: dict[str, Any], field: str, key: str | None, path: str) -> dict[str, Any]:
+def _with_key(value: dict[str, Any], field: str, key: str | None, path: str, found: Findings) -> dict[str, Any]:
     """The header `Idempotency-Key` is the same thing as the key in the body."""
     if key is None:
         return value
     if value.get(field, key) != key:
-        message = "differs from the header Idempotency-Key"
-        raise Invalid(f"{field} {message}", ((_dotted(path, field), message),))
+        found.add(dotted(path, field), "differs from the header Idempotency-Key")
     return {**value, field: key}
-
-
-def _dotted(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

@@ -59,6 +59,9 @@ class Problem(msgspec.Struct, frozen=True):
     detail: str
     code: str
     errors: list[FieldProblem]
+    """The first 20 bad fields."""
+    errors_total: int
+    """How many were found."""
     error_id: str | None
 
 
@@ -84,7 +87,7 @@ def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
         status, code = REFUSALS.get(error.reason, (409, error.reason))
         return _problem(status, code, str(error)), _refusal_headers(status, error)
     if isinstance(error, Invalid):
-        return _problem(422, "INVALID", str(error), error.problems), {}
+        return _problem(422, "INVALID", str(error), error.problems, total=error.total), {}
     if isinstance(error, BetimesError) and error.http_status != 500:
         status = 503 if error.code in ("VERSION_CONFLICT", "DUPLICATE_KEY") else error.http_status
         headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}
@@ -101,9 +104,15 @@ def _refusal_headers(status: int, error: Refused) -> dict[str, str]:
 
 
 def _problem(
-    status: int, code: str, detail: str, errors: tuple[tuple[str, str], ...] = (), error_id: str | None = None
+    status: int,
+    code: str,
+    detail: str,
+    errors: tuple[tuple[str, str], ...] = (),
+    error_id: str | None = None,
+    total: int = 0,
 ) -> Problem:
     if status >= 500 and error_id is None:
         error_id = uuid4().hex
     fields = [FieldProblem(path, message) for path, message in errors]
-    return Problem(f"urn:betimes:problem:{code}", TITLES.get(status, "Problem"), status, detail, code, fields, error_id)
+    title, total = TITLES.get(status, "Problem"), max(total, len(fields))
+    return Problem(f"urn:betimes:problem:{code}", title, status, detail, code, fields, total, error_id)

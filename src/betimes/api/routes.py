@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from betimes.core.bounds import INTEGER_MAX
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.engine.engine import Engine, TickResult
@@ -108,7 +109,7 @@ class Ask:
         given = self.sent.get("version") if isinstance(self.sent, dict) else None
         if given is None:
             return self.if_match
-        if type(given) is not int:
+        if type(given) is not int or not 0 <= given <= INTEGER_MAX:
             raise Invalid("1 field is wrong", (("version", "a whole number"),))
         if self.if_match not in (None, given):
             raise Invalid("1 field is wrong", (("version", "differs from the header If-Match"),))
@@ -123,7 +124,7 @@ def version_of(tag: str | None) -> int | None:
     if tag is None or tag.strip() == "*":
         return None
     text = tag.strip().removeprefix("W/").strip('"')
-    if not text.isdecimal():
+    if not (text.isdecimal() and text.isascii() and int(text[:20]) <= INTEGER_MAX):
         raise Invalid("If-Match is the version in quotes", (("header.if-match", 'a version in quotes, such as "3"'),))
     return int(text)
 
@@ -186,6 +187,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """The type of the request's body; `None` when it takes none."""
     described_body: Any = None
     """The type of the body as it is described, where the handler checks it itself."""
+    judges_body: bool = False
+    """The handler is given the body as far as it is sound (`Examined`), to say what its rules find wrong besides."""
     body_optional: bool = False
     raw_body: bool = False
     """The handler reads the body itself."""

@@ -23,7 +23,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from betimes.app.betimes import DEVELOPMENT_CHANNELS, Settings
-from betimes.core.checking import problems
+from betimes.core.checking import list_problems, problems
 from betimes.core.errors import Invalid, MissingExtra, NotFound
 from betimes.core.policies import PolicyBook, merge
 from betimes.domains.catalogue import SECTIONS
@@ -204,8 +204,7 @@ def configured(body: Mapping[str, Any], wrong: list[Problem] | None = None) -> C
     """The body as a configuration, or `Invalid` with everything that is wrong with it."""
     found = [*(wrong or ()), *problems("", body, Configuration), *_policy_problems(body.get("policy"))]
     if found:
-        listed = "; ".join(f"{path}: {message}" for path, message in found)
-        raise Invalid(f"the configuration is refused: {listed}", tuple(found))
+        raise Invalid(f"the configuration is refused: {list_problems(found)}", tuple(found))
     return msgspec.convert(body, Configuration)
 
 

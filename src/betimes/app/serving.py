@@ -180,7 +180,7 @@ class LoopbackOnly:
         body = msgspec.json.encode({
             "type": "urn:betimes:problem:LOOPBACK_ONLY", "title": "Only from this machine", "status": 403,
             "detail": "--dev serves loopback only; use keys to serve other hosts and origins.",
-            "code": "LOOPBACK_ONLY", "errors": [], "error_id": None,
+            "code": "LOOPBACK_ONLY", "errors": [], "errors_total": 0, "error_id": None,
         })  # fmt: skip
         kind = [(b"content-type", b"application/problem+json")]
         await send({"type": "http.response.start", "status": 403, "headers": kind})

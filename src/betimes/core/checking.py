@@ -1,38 +1,141 @@
-"""Checking what comes from outside against a type, and naming everything that is wrong with it.
+"""The one door: whatever comes from outside is checked against a type here, and everything wrong with it is named.
 
-msgspec stops at the first problem; people who fix a request or a policy want them all. `checked` converts, and only
-when that fails looks again, field by field, item by item. Paths are dotted: `items[3].title`.
+msgspec stops at the first problem; people who fix a request or a policy want them all. `examine` converts, holds every
+text, number and instant against its bounds (`core.bounds`), and where something is wrong looks again part by part. What
+is sound of a struct is kept as a `Partial`, so that the rules of a domain can still judge the rest: a rule that reads
+what is wrong stops there, and shape and rules are told in one answer. Paths are dotted: `items[3].title`.
+
+The work is linear in what was sent and bounded: the first `PROBLEMS_MAX` problems are described, the others counted,
+and after `LOOKED_AT_MAX` parts nobody looks any further.
 """
 
 from __future__ import annotations
 
+import inspect
 import types
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from types import FunctionType
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from betimes.core.errors import Invalid
+from betimes.core.bounds import DEPTH_MAX as DEPTH_MAX
+from betimes.core.bounds import NAME_CHARS_MAX, dotted, scan
+from betimes.core.errors import PROBLEMS_MAX, Invalid
 
 T = TypeVar("T")
+Found = TypeVar("Found")
 Problem = tuple[str, str]
-DEPTH_MAX = 32
-"""How deep JSON from outside may be nested."""
+Rule: TypeAlias = Callable[[T], Iterable[Problem]]
+LOOKED_AT_MAX = 10_000
+"""Parts of something wrong that are looked at one by one."""
+MESSAGE_CHARS_MAX = 500
+"""Of what is said about one problem: a message may quote what was sent."""
+_REFUSED = (msgspec.ValidationError, ValueError, OverflowError, Invalid)
 
 
-def checked(value: Any, kind: type[T], path: str = "") -> T:
-    """The value as that type, or `Invalid` with every problem found in it."""
-    try:
-        return msgspec.convert(value, kind)
-    except (msgspec.ValidationError, ValueError, Invalid):
-        raise refusal("field", problems(path, value, kind)) from None
+def checked(value: Any, kind: type[T], path: str = "", rules: Sequence[Rule[T]] = ()) -> T:
+    """Return the value as that type; raise `Invalid` with every problem found in it, those of the rules included.
+
+    The rules are asked only when the shape is wrong: whoever has rules judges a sound value by them itself.
+    """
+    return examine(value, kind, path).whole(rules)
 
 
-def refusal(what: str, found: Sequence[Problem]) -> Invalid:
-    """`Invalid` that says how many of them are wrong, and what is wrong with each."""
-    count = f"{len(found)} {what}s are" if len(found) > 1 else f"1 {what} is"
-    listed = "; ".join(f"{name or 'the body'}: {message}" for name, message in found)
-    return Invalid(f"{count} wrong: {listed}", tuple(found))
+def examine(value: Any, kind: type[T], path: str = "") -> Examined[T]:
+    """Return the value as far as it is sound, and everything that is wrong with its shape."""
+    found = Findings()
+    return Examined(_build(path, value, kind, found), found, path)
+
+
+def problems(path: str, value: Any, kind: Any) -> list[Problem]:
+    """Return the first problems at or below the path; those of parts come instead of the whole's."""
+    return examine(value, kind, path).found.first
+
+
+class Findings:
+    """What is wrong: the first problems, and how many there are."""
+
+    def __init__(self, first: Iterable[Problem] = ()) -> None:
+        self.first: list[Problem] = []
+        self.total = 0
+        self.looked_at = 0
+        self.extend(first)
+
+    def add(self, path: str, message: str) -> None:
+        self.total += 1
+        if len(self.first) < PROBLEMS_MAX:
+            self.first.append((path, message[:MESSAGE_CHARS_MAX]))
+
+    def extend(self, found: Iterable[Problem]) -> None:
+        for path, message in found:
+            self.add(path, message)
+
+    def touches(self, path: str) -> bool:
+        """Return whether a problem is known at the path, above or below it."""
+        return any(_is_within(path, known) or _is_within(known, path) for known, _ in self.first)
+
+    def refusal(self, what: str = "field") -> Invalid:
+        """Return `Invalid` that says how many of them are wrong, and what is wrong with the first."""
+        count = f"{self.total:,} {what}s are" if self.total > 1 else f"1 {what} is"
+        return Invalid(f"{count} wrong: {list_problems(self.first, self.total)}", tuple(self.first), self.total)
+
+
+class Examined(Generic[T]):
+    """What was sent as a type: whole, or in part with what is wrong."""
+
+    def __init__(self, value: T, found: Findings, path: str = "") -> None:
+        self.value = value
+        """Where something is wrong, a `Partial` in its place."""
+        self.found = found
+        self.path = path
+
+    def whole(self, rules: Sequence[Rule[T]] = ()) -> T:
+        """Return the value in which nothing is wrong; raise `Invalid` with all that is, by the rules too."""
+        if self.found.total:
+            self.judge(rules)
+            raise self.found.refusal()
+        return self.value
+
+    def judge(self, rules: Sequence[Rule[T]]) -> None:
+        """Add what the rules say; where the shape is known to be wrong they have nothing to add."""
+        for path, message in broken_rules(self.value, rules):
+            place = dotted(self.path, path)
+            if not self.found.touches(place):
+                self.found.add(place, message)
+
+
+def broken_rules(subject: T, rules: Iterable[Callable[[T], Iterable[Found]]]) -> Iterator[Found]:
+    """Yield what every rule finds, in their order; one that reads a part that is wrong ends there."""
+    for rule in rules:
+        with suppress(Unreadable):
+            yield from rule(subject)
+
+
+def require_whole(subject: T) -> T:
+    """Return the subject of a rule that needs all of it; raise `Unreadable` if a part of it is wrong."""
+    if type(subject) in (Partial, _Broken):
+        raise Unreadable("a part of it")
+    return subject
+
+
+def readable(items: Iterable[T]) -> Iterator[tuple[int, T]]:
+    """Yield the items whose shape is right, each with its place."""
+    return ((place, item) for place, item in enumerate(items) if item is not BROKEN)
+
+
+def refusal(what: str, found: Iterable[Problem]) -> Invalid:
+    """Return `Invalid` that says how many of them are wrong, and what is wrong with the first."""
+    return Findings(found).refusal(what)
+
+
+def list_problems(found: Sequence[Problem], total: int = 0) -> str:
+    """Return the first problems in one line, and how many there are besides."""
+    listed = "; ".join(f"{path or 'the body'}: {message}" for path, message in found[:PROBLEMS_MAX])
+    more = max(total, len(found)) - PROBLEMS_MAX
+    return f"{listed}; and {more:,} more" if more > 0 else listed
 
 
 def within_depth(value: Any, levels: int) -> bool:
@@ -48,46 +151,160 @@ def within_depth(value: Any, levels: int) -> bool:
     return False
 
 
-def problems(path: str, value: Any, kind: Any) -> list[Problem]:
-    """Every problem at or below the path; those of parts come instead of the whole's."""
-    below = [
-        problem for place, part, part_kind in _parts(path, value, kind) for problem in problems(place, part, part_kind)
-    ]
-    below += _misfits(path, value, kind)
-    if below:
-        return below
+# -- in part
+
+
+class Unreadable(Exception):
+    """A rule asked for a part whose shape is wrong."""
+
+
+class _Broken:
+    """Stands for a part whose shape is wrong."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise Unreadable(name)
+
+
+BROKEN = _Broken()
+
+
+class Partial:
+    """A struct in which something is wrong: its sound fields are there, reading another raises `Unreadable`.
+
+    To `isinstance` and to patterns it is the struct, and it has the struct's own properties and methods.
+    """
+
+    def __init__(self, kind: type, parts: dict[str, Any]) -> None:
+        self._kind = kind
+        self._parts = parts
+
+    @property
+    def __class__(self) -> type:
+        return self._kind
+
+    @__class__.setter
+    def __class__(self, kind: type) -> None:
+        raise AttributeError("a partial value keeps its type")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._parts:
+            part = self._parts[name]
+            if part is BROKEN:
+                raise Unreadable(name)
+            return part
+        own = inspect.getattr_static(self._kind, name)
+        if isinstance(own, FunctionType | property | cached_property):
+            return own.__get__(self, self._kind)
+        return getattr(self._kind, name)
+
+    def _replace(self, parts: Mapping[str, Any]) -> Partial:
+        return Partial(self._kind, {**self._parts, **parts})
+
+
+def _build(path: str, value: Any, kind: Any, found: Findings) -> Any:
+    """Return the value converted; where it is wrong, a part of it, and what is wrong is added to what was found."""
+    found.looked_at += 1
+    off: list[Problem] = []
+    message = ""
     try:
-        msgspec.convert(value, kind)
-    except (msgspec.ValidationError, ValueError, Invalid) as error:
-        return [_located(path, str(error), _plain(kind, value))]
-    return []
+        built = msgspec.convert(value, kind)
+        off = scan(built, kind)
+        if not off:
+            return built
+    except _REFUSED as error:
+        message = str(error)
+    known = found.total
+    part: Any = BROKEN
+    if found.looked_at < LOOKED_AT_MAX:
+        part = _build_parts(path, value, kind, found)
+    if found.total == known:
+        found.extend([(dotted(path, below), said) for below, said in off] or [_locate(path, message, value, kind)])
+    return part
 
 
-def _parts(path: str, value: Any, kind: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The value's parts that have types of their own, each with its path."""
-    kind = _plain(kind, value)
-    if isinstance(value, Mapping):
-        if _is_struct(kind):
-            fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-            yield from ((_dotted(path, name), value[name], fields[name]) for name in fields if name in value)
-        elif get_origin(kind) is dict:
-            yield from ((_dotted(path, str(name)), item, get_args(kind)[1]) for name, item in value.items())
-    elif isinstance(value, Sequence) and not isinstance(value, str) and get_origin(kind) in (list, tuple):
-        yield from ((f"{path}[{place}]", item, get_args(kind)[0]) for place, item in enumerate(value))
+def _build_parts(path: str, value: Any, kind: Any, found: Findings) -> Any:
+    plain = _plain(kind, value)
+    if isinstance(value, Mapping) and _is_struct(plain):
+        return _build_struct(path, value, plain, found)
+    if isinstance(value, Mapping) and get_origin(plain) is dict and _fits(path, value, kind, found):
+        return {
+            name: _build(dotted(path, str(name)[:NAME_CHARS_MAX]), item, get_args(plain)[1], found)
+            for name, item in _some(value.items(), found)
+        }
+    is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    if is_list and get_origin(plain) in (list, tuple) and _fits(path, value, kind, found):
+        kind_of_items = get_args(plain)[0]
+        return [_build(f"{path}[{at}]", item, kind_of_items, found) for at, item in _some(enumerate(value), found)]
+    return BROKEN
 
 
-def _misfits(path: str, value: Any, kind: Any) -> list[Problem]:
-    """Fields that are not there and should be, or are and should not."""
-    kind = _plain(kind, value)
-    if not isinstance(value, Mapping) or not _is_struct(kind):
-        return []
+def _some(items: Iterable[T], found: Findings) -> Iterator[T]:
+    """Yield items as long as anybody looks."""
+    for item in items:
+        if found.looked_at >= LOOKED_AT_MAX:
+            return
+        yield item
+
+
+def _fits(path: str, value: Any, kind: Any, found: Findings) -> bool:
+    """Return whether a container is of a length it may have; what is too long is not looked through."""
+    for meta in _metas(kind):
+        for bound, sign in ((meta.min_length, 1), (meta.max_length, -1)):
+            if bound is not None and (bound - len(value)) * sign > 0:
+                found.add(path, f"{'at least' if sign > 0 else 'at most'} {bound:,}; it has {len(value):,}")
+                return False
+    return True
+
+
+def _build_struct(path: str, value: Mapping[Any, Any], kind: type[msgspec.Struct], found: Findings) -> Any:
+    parts: dict[str, Any] = {}
     fields = msgspec.structs.fields(kind)
-    missing = [(_dotted(path, field.encode_name), "is required") for field in fields
-               if field.required and field.encode_name not in value]  # fmt: skip
-    if not kind.__struct_config__.forbid_unknown_fields:
-        return missing
-    known = {field.encode_name for field in fields} | {kind.__struct_config__.tag_field}
-    return missing + [(_dotted(path, str(name)), "no such setting") for name in sorted(map(str, value.keys() - known))]
+    for field in fields:
+        place = dotted(path, field.encode_name)
+        if field.encode_name in value:
+            parts[field.name] = _build(place, value[field.encode_name], field.type, found)
+        else:
+            parts[field.name] = _default(field)
+            if field.required:
+                found.add(place, "is required")
+    if kind.__struct_config__.forbid_unknown_fields:
+        known = {field.encode_name for field in fields} | {kind.__struct_config__.tag_field}
+        for name in sorted(str(name)[:NAME_CHARS_MAX] for name in value.keys() - known):
+            found.add(dotted(path, name), "no such setting")
+    return _obeying(path, Partial(kind, parts), found)
+
+
+def _obeying(path: str, part: Partial, found: Findings) -> Any:
+    """Return the part after its struct's own `__post_init__`, which is asked again with each field it refuses unset."""
+    defaults = {field.name: _default(field) for field in msgspec.structs.fields(part._kind)}
+    tried, refused = part, dict[str, Any]()
+    while True:
+        try:
+            getattr(tried, "__post_init__", lambda: None)()
+        except (Unreadable, TypeError):
+            break  # it reads what is wrong, or encodes what holds it
+        except (ValueError, Invalid) as error:
+            name, colon, message = str(error).partition(": ")
+            if not colon or name not in defaults:
+                found.add(path, str(error))
+                return BROKEN
+            if name in refused:
+                break
+            found.add(dotted(path, name), message)
+            refused[name] = BROKEN
+            tried = tried._replace({name: defaults[name]})
+        else:
+            break
+    return part._replace(refused)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return BROKEN if field.default is msgspec.NODEFAULT else field.default
+
+
+# -- types
 
 
 def _plain(kind: Any, value: Any) -> Any:
@@ -100,6 +317,17 @@ def _plain(kind: Any, value: Any) -> Any:
         return members[0]
     meant = [member for member in members if _is_struct(member) and _tagged(member, value)]
     return meant[0] if len(meant) == 1 else kind
+
+
+def _metas(kind: Any) -> Iterator[msgspec.Meta]:
+    """Yield the annotations of a type that may also be nothing."""
+    if get_origin(kind) is Annotated:
+        yield from (meta for meta in kind.__metadata__ if isinstance(meta, msgspec.Meta))
+        yield from _metas(get_args(kind)[0])
+    elif get_origin(kind) in (Union, types.UnionType):
+        members = [member for member in get_args(kind) if member is not type(None)]
+        if len(members) == 1:
+            yield from _metas(members[0])
 
 
 def _unannotated(kind: Any) -> Any:
@@ -117,26 +345,22 @@ def _is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _dotted(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+def _is_within(path: str, whole: str) -> bool:
+    return path == whole or path.startswith((f"{whole}.", f"{whole}[")) or not whole
 
 
-def _located(path: str, message: str, kind: Any) -> Problem:
-    """msgspec puts the path at the end (` - at `$.caps.hour``); it belongs in front.
-
-    A struct that refuses one of its own fields says so by beginning with its name: `payload: at most 64 KiB`.
-    """
+def _locate(path: str, message: str, value: Any, kind: Any) -> Problem:
+    """Return a message of msgspec's with its path, which it puts at the end (` - at `$.caps.hour``), in front."""
     text, _, below = message.partition(" - at `$")
     below = below.rstrip("`")
-    name, colon, rest = text.partition(": ")
-    if colon and not below and _is_struct(kind) and name in kind.__struct_fields__:
-        return _dotted(path, name), rest
-    return (path + below if path else below.removeprefix(".")), with_choices(text, kind)
+    return dotted(path, below.removeprefix(".")), with_choices(text, _plain(kind, value))
 
 
 def with_choices(message: str, kind: Any) -> str:
     """What msgspec says, and what may be chosen from if it says that something else was."""
     plain = _plain(kind, None)
+    if message == "Expected `datetime` with a timezone component":
+        return "has no offset; send one, such as 2026-01-05T09:00:00Z"
     if message.startswith("Invalid enum value") and get_origin(plain) is Literal:
         return f"{message}; one of {', '.join(map(str, get_args(plain)))}"
     if message.startswith("Invalid value") and get_origin(plain) in (Union, types.UnionType):

@@ -24,14 +24,19 @@ class BetimesError(Exception):
         return STATUS[self.code][1]
 
 
+PROBLEMS_MAX = 20
+"""Problems of one request that are described; the others are counted."""
+
+
 class Invalid(BetimesError):
-    """The request is not valid; `problems` lists every bad field as (path, message)."""
+    """The request is not valid; `problems` lists the first bad fields as (path, message), `total` says how many are."""
 
     code = "INVALID"
 
-    def __init__(self, message: str, problems: tuple[tuple[str, str], ...] = ()) -> None:
+    def __init__(self, message: str, problems: tuple[tuple[str, str], ...] = (), total: int = 0) -> None:
         super().__init__(message)
-        self.problems = problems
+        self.problems = problems[:PROBLEMS_MAX]
+        self.total = max(total, len(problems))
 
 
 class TooLarge(BetimesError):

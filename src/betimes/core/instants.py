@@ -7,8 +7,9 @@ Nothing here knows what time it is.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
+import msgspec
 from whenever import Instant as _Moment
 from whenever import OffsetDateTime
 
@@ -21,6 +22,15 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
+
+FIRST: Instant = 0
+LAST: Instant = 253_402_300_799_999_999
+"""The instants that may come from outside, once they are in UTC: from 1970 to the end of the year 9999."""
+FIRST_TEXT, LAST_TEXT = "1970-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
+Epoch = Annotated[int, msgspec.Meta(ge=0, le=LAST // SECOND)]
+"""Whole epoch seconds, as callers may send them."""
+_CALENDAR_FIRST = -62_135_596_800_000_000
+"""0001-01-01T00:00:00Z: nothing before it has a name."""
 
 
 def seconds(count: float) -> int:
@@ -36,12 +46,24 @@ def parse(text: str) -> Instant:
         raise Invalid(
             f"{text[:40]!r} is not an ISO 8601 instant with an offset, such as 2026-01-05T09:00:00Z"
         ) from error
-    return moment.timestamp(unit="microsecond")
+    return checked_instant(moment.timestamp(unit="microsecond"))
+
+
+def checked_instant(at: Instant) -> Instant:
+    """Return the instant; raise `Invalid` if it may not come from outside."""
+    if not FIRST <= at <= LAST:
+        raise Invalid(f"an instant must be from {FIRST_TEXT} to {LAST_TEXT} in UTC")
+    return at
+
+
+def nearest(at: Instant) -> Instant:
+    """Return the instant, or the first or last the calendar has: what is stored or added up can always be shown."""
+    return min(max(at, _CALENDAR_FIRST), LAST)
 
 
 def render(at: Instant) -> str:
-    """ISO 8601 in UTC with `Z`."""
-    return _Moment.from_timestamp(at, unit="microsecond").format_iso()
+    """ISO 8601 in UTC with `Z`; beyond the calendar, its first or last instant."""
+    return _Moment.from_timestamp(nearest(at), unit="microsecond").format_iso()
 
 
 def epoch_up(at: Instant) -> int:

@@ -8,13 +8,13 @@ body is on every segment decided under it, and the body is kept as long as a seg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from betimes.core.canonical import encode, fingerprint
-from betimes.core.checking import problems
+from betimes.core.checking import list_problems, problems
 from betimes.core.errors import Invalid, PolicyInvalid
 
 Section = TypeVar("Section", bound=msgspec.Struct)
@@ -131,5 +131,5 @@ def _no_mapping(value: Any) -> str:
     return "" if isinstance(value, Mapping) else f"expected a mapping of names to values, got {type(value).__name__}"
 
 
-def _sentence(found: Iterable[tuple[str, str]]) -> str:
-    return "the policy is refused: " + "; ".join(f"{path}: {message}" for path, message in found)
+def _sentence(found: Sequence[tuple[str, str]]) -> str:
+    return f"the policy is refused: {list_problems(found)}"

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from betimes.core.checking import checked
+import msgspec
+
+from betimes.core.checking import Examined, Rule, examine
+from betimes.core.errors import Invalid
 
 T = TypeVar("T")
 
 
-def asked(request: T | Mapping[str, Any], kind: type[T]) -> T:
-    """The request as its type; what is wrong with a mapping is `Invalid`, with every field."""
-    return checked(dict(request), kind) if isinstance(request, Mapping) else request
+def asked(request: T | Mapping[str, Any] | Examined[T], kind: type[T], rules: Sequence[Rule[T]] = ()) -> T:
+    """Return the request as its type, whatever it came as; raise `Invalid` with everything that is wrong with it.
+
+    The rules judge what is sound of a request whose shape is wrong, so that all of it is said at once.
+    """
+    return examined(request, kind).whole(rules)
+
+
+def examined(request: T | Mapping[str, Any] | Examined[T], kind: type[T]) -> Examined[T]:
+    """Return the request as far as it is sound, and what is wrong with its shape."""
+    if isinstance(request, Examined):
+        return request
+    return examine(dict(request) if isinstance(request, Mapping) else _builtins(request), kind)
+
+
+def _builtins(request: Any) -> Any:
+    """Return a struct as it would come over a wire: Python does not hold anybody to its types."""
+    try:
+        return msgspec.to_builtins(request)
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"the request is not JSON: {error}", (("", f"not JSON: {error}"),)) from None

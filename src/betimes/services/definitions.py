@@ -11,7 +11,7 @@ from uuid import uuid4
 import msgspec
 
 from betimes.core.canonical import encode, fingerprint
-from betimes.core.checking import checked
+from betimes.core.checking import checked, refusal
 from betimes.core.deciders import Command
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NotFound, Refused, UnknownKind, VersionMismatch
 from betimes.core.segments import Recorded, Segment
@@ -248,6 +248,4 @@ def generated_id(prefix: str, key: str | None) -> str:
 def named(problems: tuple[tuple[str, str], ...]) -> None:
     """Raise `Invalid` with every problem, if there is one."""
     if problems:
-        listed = "; ".join(f"{path or 'the body'}: {message}" for path, message in problems)
-        count = f"{len(problems)} fields are" if len(problems) > 1 else "1 field is"
-        raise Invalid(f"{count} wrong: {listed}", problems)
+        raise refusal("field", problems)

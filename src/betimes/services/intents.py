@@ -16,7 +16,8 @@ from uuid import uuid4
 import msgspec
 
 from betimes.core.canonical import fingerprint
-from betimes.core.checking import checked
+from betimes.core.checking import Findings, checked
+from betimes.core.checking import problems as problems_in
 from betimes.core.deciders import Command, Decision, View
 from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
 from betimes.core.instants import SECOND
@@ -45,6 +46,7 @@ from betimes.domains.intents.model import (
     owner_stream,
 )
 from betimes.domains.intents.timing import next_checks
+from betimes.domains.names import Id
 from betimes.engine.store import StreamQuery
 from betimes.services.caller import Service
 from betimes.services.intents_lists import executions, listed, pending, state_of, statuses
@@ -148,7 +150,7 @@ class Intents(Service):
         fields, now = _fields(body), await self.engine.store.now()
         stream = self._new_stream(fields.get("intent_id"), None)
         user_id = fields.get("user_id")
-        owner = owner_stream(self.caller.tenant, user_id) if isinstance(user_id, str) else None
+        owner = None if problems_in("user_id", user_id, Id) else owner_stream(self.caller.tenant, str(user_id))
         taken, limits = await self.state(stream), await self.state(owner) if owner else None
         view: View[IntentState] = View(stream, None, 0, {owner: limits} if owner else {})
         decision = decide(view, DefineIntent(fields), await self.engine.policy_of(self.caller.tenant), now)
@@ -338,7 +340,7 @@ class Intents(Service):
         reply = recorded.reply
         assert isinstance(reply, Defined)
         if reply.problems:
-            raise _invalid(reply.problems)
+            raise _invalid(reply)
         state: IntentState | None = await self.state_after(recorded)
         if state is None:
             raise NotFound(f"there is no intent {recorded.stream.id!r}")
@@ -376,7 +378,7 @@ def _shown(problems: Any) -> list[Remark]:
     return [Remark(problem.path, problem.message) for problem in problems]
 
 
-def _invalid(problems: tuple[Problem, ...]) -> Invalid:
-    count = f"{len(problems)} fields are" if len(problems) > 1 else "1 field is"
-    listed_up = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
-    return Invalid(f"{count} wrong: {listed_up}", tuple((problem.path, problem.message) for problem in problems))
+def _invalid(reply: Defined) -> Invalid:
+    found = Findings((problem.path, problem.message) for problem in reply.problems)
+    found.total = max(found.total, reply.problem_count)
+    return found.refusal()

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias, overload
 import msgspec
 
 from betimes.core.errors import Invalid
-from betimes.core.instants import Instant
+from betimes.core.instants import Instant, checked_instant, nearest
 
 Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,7 +22,8 @@ def moment(at: None) -> None: ...
 @overload
 def moment(at: Instant | None) -> datetime | None: ...
 def moment(at: Instant | None) -> datetime | None:
-    return None if at is None else _EPOCH + timedelta(microseconds=at)
+    """Return the instant as a datetime in UTC; beyond the calendar, its first or last."""
+    return None if at is None else _EPOCH + timedelta(microseconds=nearest(at))
 
 
 @overload
@@ -32,8 +33,9 @@ def instant(when: None) -> None: ...
 @overload
 def instant(when: datetime | None) -> Instant | None: ...
 def instant(when: datetime | None) -> Instant | None:
+    """Return a datetime as an instant; raise `Invalid` without an offset and out of bounds."""
     if when is None:
         return None
     if when.tzinfo is None:
         raise Invalid(f"{when.isoformat()} has no offset; give an aware datetime, such as datetime(…, tzinfo=UTC)")
-    return (when - _EPOCH) // _MICROSECOND
+    return checked_instant((when - _EPOCH) // _MICROSECOND)

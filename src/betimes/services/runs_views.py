@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from betimes.core.instants import Epoch
 from betimes.domains.names import Id
 from betimes.domains.runs.gate import Result
 from betimes.domains.runs.policy import Handler, Mode, TierName, TriggerType
@@ -46,7 +47,7 @@ class EvaluateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     budget_remaining: int | None = None
     action_saturation_score: Decimal | None = None
     tenant_tier: TierName | None = None
-    recency_last_run_epoch: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    recency_last_run_epoch: Epoch | None = None
     at: Moment | None = None
     correlation_id: Annotated[str, msgspec.Meta(max_length=128)] | None = None
     tenant_id: str | None = None

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.core.checking import broken_rules
 from betimes.core.deciders import Decider, Decision, Event, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
@@ -138,13 +139,14 @@ def _mismatch(view: View[IntentState], intent: IntentState | None, expected: int
 
 def _written(view: View[IntentState], fields: dict[str, Any], policy: IntentsPolicy, now: Instant) -> Decision:
     """The definition put in place, or every problem it has."""
-    draft, misshapen = draft_from(fields)
-    before, owner = view.state, owner_stream(view.stream.tenant, draft.user_id)
+    draft, misshapen, misshapen_count = draft_from(fields)
+    before, owner = view.state, owner_stream(view.stream.tenant, str(fields.get("user_id")))
     state: OwnerState = view.others.get(owner) or OwnerState()
     found = problems_of(Case(draft, view.stream, before, state, policy, now), misshapen)
-    warnings = warnings_of(draft)
+    warnings = tuple(broken_rules(draft, [warnings_of]))
     if found:
-        return Decision(reply=Defined(problems=tuple(found), warnings=warnings))
+        total = len(found) - len(misshapen) + misshapen_count
+        return Decision(reply=Defined(problems=tuple(found), warnings=warnings, problem_count=total))
     definition = definition_of(draft)
     event = _event(view, definition, draft.enabled, now)
     if event is None:

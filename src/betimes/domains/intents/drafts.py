@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from betimes.core.checking import problems
+from betimes.core.checking import examine
 from betimes.core.instants import render
 from betimes.domains.intents.model import Definition, Draft, Gate, Problem, Schedule
 from betimes.domains.intents.timing import read_instant, usual_check_minutes
@@ -22,9 +22,6 @@ READ_ONLY = frozenset({
     "claimed_at", "claim", "was_disabled_reason",
 })  # fmt: skip
 _NESTED = ("schedule", "condition", "gate")
-_STAND_INS: dict[str, Any] = {
-    "user_id": "_", "trigger_type": "interval", "action_type": "notify", "action_context": "_",
-}  # fmt: skip
 
 
 def sent_fields(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,30 +33,11 @@ def sent_fields(body: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def draft_from(fields: dict[str, Any]) -> tuple[Draft, list[Problem]]:
-    """The draft, and what is wrong with its shape; whatever that is about is left out or stood in for."""
-    try:
-        return msgspec.convert(fields, Draft), []
-    except (msgspec.ValidationError, ValueError):
-        found = [Problem(path, message) for path, message in problems("", fields, Draft)]
-    sound = fields
-    for problem in found:
-        sound = _without(sound, problem.path)
-    return msgspec.convert({**_STAND_INS, **sound}, Draft), found
-
-
-def _without(value: Any, path: str) -> Any:
-    """The rest of a mapping when what the path leads to is taken out. A name that was sent may itself have dots."""
-    if not isinstance(value, Mapping):
-        return value
-    kept = {}
-    for name, inner in value.items():
-        below = path.removeprefix(f"{name}.") if path.startswith(f"{name}.") else None
-        if below is not None and name in _NESTED and name != "gate":  # which has a field it cannot do without
-            kept[name] = _without(inner, below)
-        elif below is None and path != name and not path.startswith(f"{name}["):
-            kept[name] = inner
-    return kept
+def draft_from(fields: dict[str, Any]) -> tuple[Draft, list[Problem], int]:
+    """Return the draft as far as its shape is right, the first things wrong with that, and how many there are."""
+    examined = examine(fields, Draft)
+    first = [Problem(path, message) for path, message in examined.found.first]
+    return examined.value, first, examined.found.total
 
 
 def patched(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

@@ -352,6 +352,8 @@ class Defined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     created: bool = False
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    problem_count: int = 0
+    """How many problems there are, of which the first are listed."""
 
 
 class Claimed(msgspec.Struct, frozen=True, tag=True):

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.core.checking import broken_rules
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant, render
 from betimes.core.streams import StreamId, checked_stream
@@ -59,7 +60,7 @@ def problems_of(case: Case, known: list[Problem]) -> list[Problem]:
     found = list(known)
     for check in CHECKS:
         if not any(_touches(problem.path, read) for problem in found for read in check.reads):
-            found += check.find(case)
+            found += broken_rules(case, [check.find])
     return found
 
 

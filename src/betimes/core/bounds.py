@@ -1,0 +1,162 @@
+"""Bounds of every text, number and instant that comes from outside, so that whatever is kept can be shown again.
+
+Typed fields hold texts without NUL, whole numbers of 64 bits, decimals of a sane size, and instants within the calendar
+once they are in UTC. Free JSON (`Any`) may hold NUL, which its encoding escapes, but nothing that JSON cannot spell.
+The scan goes by what the values are, visits each of them once, and builds paths only for what is wrong.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import cache
+from math import isfinite
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+from betimes.core.instants import FIRST_TEXT, LAST_TEXT
+
+Problem = tuple[str, str]
+DEPTH_MAX = 32
+"""How deep JSON from outside may be nested."""
+INTEGER_MAX = 2**63 - 1
+"""Of a field that holds whole numbers; its negative is the least."""
+NUMBER_MAX = 10**300
+"""Of whole numbers in free JSON: every reader can still take them for floats."""
+DECIMAL_MAX = Decimal(10) ** 15
+DECIMALS_MAX = 100
+"""Digits after the point that a decimal may have; what a field keeps of them is its own matter."""
+SCANNED_WRONG_MAX = 1_000
+"""Wrong values after which a container is not looked through any further."""
+
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = datetime.max.replace(tzinfo=UTC)
+
+
+def scan(value: Any, kind: Any) -> list[Problem]:
+    """Return what is out of bounds in a converted value of this type, with paths relative to it."""
+    return _scan(value, _mode(kind) == "free", 0)
+
+
+def dotted(path: str, name: str) -> str:
+    """Return the path of a part; a part of a list begins with its bracket."""
+    if not path or name.startswith("["):
+        return path + name
+    return f"{path}.{name}" if name else path
+
+
+def text_problem(text: str, *, free: bool = False) -> str:
+    """Return what is wrong with a text, if anything is."""
+    if not free and "\0" in text:
+        return "holds a NUL, which no text may"
+    if text.isascii():
+        return ""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "holds half of a surrogate pair, which is not Unicode text"
+    return ""
+
+
+def instant_problem(when: datetime) -> str:
+    """Return what is wrong with an instant, if anything is; one without an offset is judged by its type."""
+    if when.tzinfo is None or _FIRST <= when <= _LAST:
+        return ""
+    return f"must be from {FIRST_TEXT} to {LAST_TEXT} in UTC"
+
+
+def _scan(value: Any, free: bool, depth: int) -> list[Problem]:
+    if value is None or value is True or value is False:
+        return []
+    if isinstance(value, str):
+        problem = text_problem(value, free=free)
+    elif isinstance(value, int | float | Decimal):
+        problem = _number_problem(value, free)
+    elif isinstance(value, datetime):
+        problem = instant_problem(value)
+    elif isinstance(value, Mapping | list | tuple | set | frozenset | msgspec.Struct):
+        return _scan_parts(value, free, depth)
+    else:
+        problem = _json_problem(value)
+    return [("", problem)] if problem else []
+
+
+def _scan_parts(value: Any, free: bool, depth: int) -> list[Problem]:
+    if depth >= DEPTH_MAX:
+        return [("", f"is nested more than {DEPTH_MAX} levels deep")]
+    found: list[Problem] = []
+    for name, part, is_free in _parts(value, free):
+        if below := _scan(part, is_free, depth + 1):
+            shown = f"[{name}]" if isinstance(name, int) else name[:NAME_CHARS_MAX]
+            found += [(dotted(shown, path), message) for path, message in below]
+            if len(found) >= SCANNED_WRONG_MAX:
+                break
+    return found
+
+
+NAME_CHARS_MAX = 100
+"""Of a name that is shown in a path."""
+
+
+def _parts(value: Any, free: bool) -> Iterator[tuple[str | int, Any, bool]]:
+    """Yield the parts of a container, and the keys of a mapping as parts of their own."""
+    if isinstance(value, msgspec.Struct):
+        yield from ((shown, getattr(value, name), is_free) for name, shown, is_free in _doors(type(value)))
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield str(name), part, free
+            if not (isinstance(name, str) and name.isascii() and "\0" not in name):
+                yield repr(name), name, free
+    else:
+        yield from ((place, part, free) for place, part in enumerate(value))
+
+
+def _number_problem(value: float | Decimal, free: bool) -> str:
+    if isinstance(value, int):
+        most = NUMBER_MAX if free else INTEGER_MAX
+        return "" if -most <= value <= most else f"must be a whole number of at most {'300 digits' if free else most}"
+    if isinstance(value, float):
+        return "" if isfinite(value) else "must be a finite number"
+    if not value.is_finite() or abs(value) >= DECIMAL_MAX:
+        return "must be a number below 10^15"
+    return "" if int(value.as_tuple().exponent) >= -DECIMALS_MAX else f"must have at most {DECIMALS_MAX} decimals"
+
+
+def _json_problem(value: Any) -> str:
+    """Return why a value from Python is not JSON, if it is not."""
+    try:
+        msgspec.json.encode(value)
+    except (TypeError, ValueError) as error:
+        return f"is not JSON: {error}"
+    return ""
+
+
+@cache
+def _doors(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]:
+    """Return the fields to look at: name, name on the wire, and whether they hold free JSON."""
+    modes = [(field, _mode(field.type)) for field in msgspec.structs.fields(kind)]
+    return tuple((field.name, field.encode_name, mode == "free") for field, mode in modes if mode != "closed")
+
+
+def _mode(kind: Any) -> Literal["closed", "free", "typed"]:
+    """Return whether a type holds nothing to look at, free JSON, or texts, numbers and instants of its own."""
+    kind, origin = _bare(kind), get_origin(_bare(kind))
+    if kind in (bool, type(None)) or origin is Literal:
+        return "closed"
+    if kind in (Any, dict, list):
+        return "free"
+    if origin in (Union, types.UnionType):
+        modes = {_mode(member) for member in get_args(kind)} - {"closed"}
+        return "typed" if "typed" in modes else "free" if modes else "closed"
+    if origin in (dict, list, tuple) and get_args(kind):
+        return "free" if _bare(get_args(kind)[0 if origin is not dict else 1]) is Any else "typed"
+    return "typed"
+
+
+def _bare(kind: Any) -> Any:
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return kind
