@@ -19,14 +19,14 @@ HEAD = f"""# Daylight saving time, {YEAR}
 Every change of local time of {YEAR} in every IANA zone (tzdata {TZDATA_VERSION}), and when a schedule fires around it.
 This page is printed by `python docs/build_dst.py` and held against the code by a test.
 
-A *fixed* cron names a local time of day: here one in the middle of what is skipped or repeated. By default a skipped
-one fires right after the gap, a repeated one fires once, the first time. `dst: {{gap: skip}}` leaves the tick of a gap
-out; `overlap: last` and `both` choose the other repetition, or both. A *wildcard* cron (`*` first in the minute or the
-hour) keeps real time; the table counts the ticks of `*/15 * * * *` in the two hours around the change, which are always
-those of two real hours where offsets are multiples of 15 minutes.
+A *fixed* cron names a local time of day: here one in the middle of what is skipped or repeated, on that one day of the
+year. By default a skipped one fires right after the gap, a repeated one fires once, the first time. With
+`dst: {{gap: skip}}` the tick of a gap is left out; `overlap: last` and `both` choose the other repetition, or both. A
+*wildcard* cron (`*` first in the minute or the hour) keeps real time; the table counts the ticks of `*/15 * * * *` in
+the two hours around the change, which are always those of two real hours where offsets are multiples of 15 minutes.
 
-| change, UTC | local time | fixed cron | default | `overlap: last` | `*/15` | zones |
-|---|---|---|---|---|---|---|"""
+| change, UTC | local time | fixed cron | default | `overlap: last` | `overlap: both` | `*/15` | zones |
+|---|---|---|---|---|---|---|---|"""
 
 
 def changes() -> dict[tuple[int, int, int], list[str]]:
@@ -49,16 +49,16 @@ def row(at: int, before: int, after: int, names: list[str]) -> str:
     local = middle(at, before, after)
     cron = f"{local.minute} {local.hour} {local.day} {local.month} *"
     start = (at - 2 * 86_400) * SECOND
-    fires = [_clock(tick, before if tick < at * SECOND else after) for tick in _ticks(cron, names[0], start, None)]
-    last = [_clock(tick, before if tick < at * SECOND else after) for tick in _ticks(cron, names[0], start, "last")]
+    fires, last, both = (
+        ", ".join(_clock(tick, before if tick < at * SECOND else after) for tick in _ticks(cron, names[0], start, rule))
+        for rule in (None, "last", "both")
+    )
     span = calendar_of("*/15 * * * *", names[0]).between((at - 3_600) * SECOND, (at + 3_600) * SECOND)
     jump = f"{_wall(at, before)} → {_wall(at, after)}"
     when = f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}"
-    shown = "" if after > before else ", ".join(last)
-    return (
-        f"| {when} | {jump} | `{local:%H:%M}` | {', '.join(fires)} | {shown or '–'} | {sum(1 for _ in span)} | "
-        f"{', '.join(names)} |"
-    )
+    repeated = f"{last} | {both}" if after < before else "– | –"
+    quarters = sum(1 for _ in span)
+    return f"| {when} | {jump} | `{local:%H:%M}` | {fires} | {repeated} | {quarters} | {', '.join(names)} |"
 
 
 def _ticks(cron: str, name: str, start: int, overlap: str | None) -> list[int]:

@@ -21,7 +21,7 @@ import tzdata  # type: ignore[import-untyped]
 from betimes.core.instants import Instant
 
 TZDATA_VERSION: str = tzdata.IANA_VERSION
-YEAR_MAX = 9_900
+YEAR_MIN, YEAR_MAX = 1_900, 9_900
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_S = 86_400
 _SAMPLE_S = 6 * 3_600
@@ -91,6 +91,16 @@ def pieces(name: str, at: int) -> Iterator[Piece]:
             if piece.end > at:
                 yield piece
         year += 1
+
+
+def pieces_back(name: str, at: int) -> Iterator[Piece]:
+    """Yield the time line from the piece that holds the instant back, a year at a time."""
+    year = (_EPOCH + timedelta(seconds=at)).year
+    while year >= YEAR_MIN:
+        for piece in reversed(_year(name, year)):
+            if piece.start <= at:
+                yield piece
+        year -= 1
 
 
 @lru_cache(maxsize=8_192)

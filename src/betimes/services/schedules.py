@@ -20,6 +20,7 @@ from betimes.core.zones import zone
 from betimes.domains.automation.backfills import occurrences
 from betimes.domains.automation.calendar import calendar_of
 from betimes.domains.automation.checks import cron_problems, schedule_problems
+from betimes.domains.automation.cron import restricts_both_days
 from betimes.domains.automation.model import (
     BACKFILL_TICKS_MAX,
     BackfillState,
@@ -257,11 +258,10 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
 
 def _warnings(state: ScheduleState) -> list[Remark]:
     definition = state.definition
-    *_, day, _month, weekday = definition.cron.split()
     found = []
     if definition.enabled and state.next is None:
         found.append(Remark("cron", "it does not occur any more"))
-    if not day.startswith("*") and not weekday.startswith("*"):
+    if restricts_both_days(definition.cron):
         found.append(Remark("cron", "it occurs when either the day of the month or the day of the week matches"))
     return found
 

@@ -15,29 +15,23 @@ look. Every search here is bounded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
-from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import islice
 from typing import Literal, TypeAlias
-
-import msgspec
-from cronsim import CronSim, CronSimError
 
 from betimes.core import zones
 from betimes.core.instants import SECOND, Instant
+from betimes.domains.automation.cron import NEVER, Wall, check_cron, is_fixed
+from betimes.domains.automation.occurrences import Occurrences
 
 Gap: TypeAlias = Literal["run_after", "skip"]
 Overlap: TypeAlias = Literal["first", "last", "both"]
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 — local time is naive on purpose
-_NEVER = 1 << 62
 _TWO_DAYS_S = 2 * 86_400
 """Further than any offset and any gap reach."""
 STRETCHES_MAX = 4
 """Of a calendar, remembered between searches: those before and behind what is due now, and a few more."""
 
 
-class Calendar(msgspec.Struct, frozen=True):
+class Calendar(Occurrences, frozen=True):
     """A cron expression in a zone, with what happens where local time jumps."""
 
     cron: str
@@ -58,44 +52,24 @@ class Calendar(msgspec.Struct, frozen=True):
                 yield second * SECOND
                 start = second + 1
 
-    def between(self, after: Instant, until: Instant) -> Iterator[Instant]:
-        """Occurrences in `(after, until]`."""
-        for tick in self.after(after):
-            if tick > until:
-                return
-            yield tick
-
-    def first(self, after: Instant, until: Instant) -> Instant | None:
-        return next(self.between(after, until), None)
-
-    def last(self, after: Instant, until: Instant) -> Instant | None:
-        return next(iter(self.newest(after, until, 1)), None)
-
-    def newest(self, after: Instant, until: Instant, limit: int) -> list[Instant]:
-        """The last `limit` occurrences in `(after, until]`, oldest first, without walking through all of them."""
-        if self.count(after, until, limit) < limit:
-            return list(self.between(after, until))
-        enough, too_late = after, until
-        while too_late - enough > SECOND:
-            middle = (enough + too_late) // 2
-            if self.count(middle, until, limit) < limit:
-                too_late = middle
-            else:
-                enough = middle
-        return list(islice(self.between(enough, until), limit))
-
-    def count(self, after: Instant, until: Instant, limit: int) -> int:
-        """How many there are in `(after, until]`, counted up to `limit`."""
-        return sum(1 for _ in islice(self.between(after, until), limit))
+    def before(self, at: Instant) -> Iterator[Instant]:
+        """Yield occurrences earlier than the instant, descending; none is left after 50 years without any."""
+        end = -(-at // SECOND) - 1
+        for second in self._seconds_back(end):
+            if second <= end:  # the end of a gap may come twice
+                yield second * SECOND
+                end = second - 1
 
     def _seconds(self, start: int) -> Iterator[int]:
         """Matching seconds from `start` on, ascending; the end of a gap may come twice."""
-        wall = _Wall(self.cron)
+        wall = Wall(self.cron)
         at = start
         while True:
             for piece in zones.pieces(self.zone, at):
                 yield from self._in_piece(piece, start, wall)
-                if wall.match == _NEVER:
+                if piece.after < piece.offset:
+                    continue  # the next piece repeats local times from before the match found last
+                if wall.match == NEVER:
                     return
                 at = max(piece.end, wall.match - _TWO_DAYS_S)
                 if at > piece.end:
@@ -103,20 +77,55 @@ class Calendar(msgspec.Struct, frozen=True):
             else:
                 return
 
-    def _in_piece(self, piece: zones.Piece, start: int, wall: _Wall) -> Iterator[int]:
-        before, offset = piece.before, piece.offset
-        low, high = max(piece.start, start) + offset, piece.end + offset
-        if offset > before and piece.start >= start and self.gap == "run_after":
-            if wall.at_or_after(piece.start + before) < piece.start + offset:
-                yield piece.start
-        elif offset < before and self.overlap == "first":
-            low = max(low, piece.start + before)
-        if piece.after < offset and self.overlap == "last":
-            high = piece.end + piece.after
-        local = wall.at_or_after(low)
+    def _seconds_back(self, end: int) -> Iterator[int]:
+        """Matching seconds up to `end`, descending; the end of a gap may come twice."""
+        wall = Wall(self.cron)
+        at = end
+        while True:
+            for piece in zones.pieces_back(self.zone, at):
+                yield from self._in_piece_back(piece, end, wall)
+                if piece.before > piece.offset:
+                    continue
+                if wall.match_before == -NEVER:
+                    return
+                at = min(piece.start - 1, wall.match_before + _TWO_DAYS_S)
+                if at < piece.start - 1:
+                    break
+            else:
+                return
+
+    def _in_piece(self, piece: zones.Piece, start: int, wall: Wall) -> Iterator[int]:
+        if piece.start >= start and self._fires_after_gap(piece, wall):
+            yield piece.start
+        low, high = self._local_span(piece)
+        local = wall.at_or_after(max(low, start + piece.offset))
         while local < high:
-            yield local - offset
+            yield local - piece.offset
             local = wall.at_or_after(local + 1)
+
+    def _in_piece_back(self, piece: zones.Piece, end: int, wall: Wall) -> Iterator[int]:
+        low, high = self._local_span(piece)
+        local = wall.at_or_before(min(high - 1, end + piece.offset))
+        while local >= low:
+            yield local - piece.offset
+            local = wall.at_or_before(local - 1)
+        if piece.start <= end and self._fires_after_gap(piece, wall):
+            yield piece.start
+
+    def _local_span(self, piece: zones.Piece) -> tuple[int, int]:
+        """Return the local seconds `[low, high)` of a piece, less those of which the other repetition counts."""
+        low, high = piece.start + piece.offset, piece.end + piece.offset
+        if self.overlap == "first":
+            low = max(low, piece.start + piece.before)
+        elif self.overlap == "last":
+            high = min(high, piece.end + piece.after)
+        return low, high
+
+    def _fires_after_gap(self, piece: zones.Piece, wall: Wall) -> bool:
+        """Whether a local time that was skipped right before this piece matches."""
+        if piece.offset <= piece.before or self.gap != "run_after":
+            return False
+        return wall.at_or_after(piece.start + piece.before) < piece.start + piece.offset
 
 
 class _Known:
@@ -149,53 +158,9 @@ def forget_walks() -> None:
     _known.cache_clear()
 
 
-class _Wall:
-    """A clock on the wall and the expression's matches on it, in seconds of local time."""
-
-    def __init__(self, cron: str) -> None:
-        self._simulated = copy(_parsed(cron))
-        self._from = 0
-        self.match = -1
-
-    def at_or_after(self, local: int) -> int:
-        """The first match at or after a local second, or `_NEVER`."""
-        if self._from <= local <= self.match:
-            return self.match
-        if local != self.match + 1:
-            self._simulated.dt = _EPOCH + timedelta(seconds=local - 1)
-        self._from = local
-        try:
-            found = next(self._simulated) - _EPOCH
-            self.match = found.days * 86_400 + found.seconds
-        except (StopIteration, OverflowError):
-            self.match = _NEVER
-        return self.match
-
-
 def calendar_of(cron: str, zone: str, gap: Gap | None = None, overlap: Overlap | None = None) -> Calendar:
     """The calendar of an expression, by kind of cron where nothing else is said; `ValueError` if there is none."""
     check_cron(cron)
     zones.zone(zone)
     fixed = is_fixed(cron)
     return Calendar(cron, zone, gap or ("run_after" if fixed else "skip"), overlap or ("first" if fixed else "both"))
-
-
-def is_fixed(cron: str) -> bool:
-    """Whether the expression names local times of day: neither its minute nor its hour begins with `*`."""
-    *_, minute, hour, _day, _month, _weekday = cron.split()
-    return not minute.startswith("*") and not hour.startswith("*")
-
-
-def check_cron(cron: str) -> None:
-    """`ValueError` saying what is wrong with an expression."""
-    _parsed(cron)
-
-
-@lru_cache(maxsize=16_384)
-def _parsed(cron: str) -> CronSim:
-    try:
-        return CronSim(cron, _EPOCH)
-    except (CronSimError, AssertionError, ValueError) as error:
-        raise ValueError(
-            f"{cron[:100]!r} is not a cron expression of 5 fields, or of 6 with seconds first: {error or 'bad step'}"
-        ) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from betimes.core.canonical import encode
 from betimes.core.zones import zone
-from betimes.domains.automation.calendar import check_cron
+from betimes.domains.automation.cron import check_cron
 from betimes.domains.automation.model import DEFINITION_CHARS_MAX, PAYLOAD_BYTES_MAX, ScheduleDefinition
 from betimes.domains.automation.sensor_model import SensorDefinition
 from betimes.domains.targets import NotificationTarget, Target, TriggerTarget
