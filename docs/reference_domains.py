@@ -64,10 +64,17 @@ def _kind(decider: Decider[Any]) -> Iterator[str]:
     yield ""
     yield f"Events: {_names(decider.events)}"
     for table in decider.tables:
-        yield from ("", f"Rules `{table.name}`, in order:", "", "| rule | sees | says |", "|---|---|---|")
+        yield from (
+            "",
+            f"Rules `{table.name}`, in order:",
+            "",
+            "| rule | sees | says | says when it does not match |",
+            "|---|---|---|---|",
+        )
         for rule in table.rules:
             sees = ", ".join(f"`{name}`" for name in rule.sees)
-            yield f"| {rule.name} | {sees} | {rule.says} |"
+            passes = "; ".join(dict.fromkeys(filter(None, (rule.passes, rule.absent))))
+            yield f"| {rule.name} | {sees} | {rule.says} | {passes} |"
         yield f"| otherwise | | {table.otherwise.answer} {table.otherwise.reason} |"
 
 

@@ -98,7 +98,16 @@ def pause(case: Case) -> Finding:
 
 RULES: RuleTable[Case] = RuleTable(
     "nudges",
-    (Rule("pause", pause, ("elapsed", "pause"), "the last nudge was {elapsed} of {pause} minutes ago"),),
+    (
+        Rule(
+            "pause",
+            pause,
+            ("elapsed", "pause"),
+            "the last nudge was {elapsed} of {pause} minutes ago",
+            passes="the last nudge was {elapsed} minutes ago; the pause is {pause}",
+            absent="there was no nudge before",
+        ),
+    ),
     otherwise=Hit("NOW", "CLEAR"),
 )
 

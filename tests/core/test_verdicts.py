@@ -87,6 +87,41 @@ def test_a_value_that_was_cut_reads_as_a_question_mark() -> None:
     assert (silent.sentence, silent.values) == ("", {})
 
 
+SPOKEN: RuleTable[Case] = RuleTable(
+    "spoken",
+    (
+        Rule("busy", busy, ("busy", "cap"), "{busy} of {cap} are inside", "only {busy} of {cap} are inside"),
+        Rule("ban", closed, ("reason",), "banned: {reason}", "the ban of {reason} is over", "not banned"),
+    ),
+    PASS,
+)
+
+
+def sentences(*trace: Step, cut: bool = False) -> list[str]:
+    return [step.sentence for step in SPOKEN.explain(Verdict("NOW", ("X",), "spoken", trace=trace, trace_cut=cut))]
+
+
+def test_a_rule_that_did_not_match_says_so() -> None:
+    assert sentences(Step(0, None, (1, 3)), Step(1, None, ("rage",))) == [
+        "only 1 of 3 are inside", "the ban of rage is over",
+    ]  # fmt: skip
+    assert sentences(Step(0, "BUSY", (3, 3)), Step(1, "CLOSED", ("rage",))) == ["3 of 3 are inside", "banned: rage"]
+
+
+def test_a_rule_that_had_nothing_to_look_at_says_so_also_in_traces_that_recorded_no_values() -> None:
+    assert sentences(Step(1, None, (None,)), Step(1)) == ["not banned", "not banned"]
+
+
+def test_values_that_are_not_recorded_are_not_made_up() -> None:
+    assert sentences(Step(0)) == ["it did not match; what it saw is not recorded"]
+    assert sentences(Step(1), cut=True) == ["it did not match; what it saw is not recorded"]
+
+
+def test_a_rule_without_a_sentence_for_it_says_nothing() -> None:
+    [first, *_] = TABLE.explain(TABLE.judge(case()))
+    assert (first.sentence, first.values) == ("", {"closed": 0})
+
+
 def bytes_of(trace: tuple[Step, ...]) -> int:
     return len(encode(trace).encode())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import cache
+from string import Formatter
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -38,7 +39,7 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
 
 
 PASSED = Finding()
-"""A rule saw nothing worth telling."""
+"""A rule saw nothing; one that has names in `sees` records a value for each, also when it does not match."""
 
 
 class Step(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
@@ -68,12 +69,34 @@ class Verdict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Rule(msgspec.Struct, Generic[Case], frozen=True):
-    """One named rule: what it checks, the names of the values it records, and its sentence for a human."""
+    """One named rule: what it checks, the names of the values it records, and its sentences for a human."""
 
     name: str
     check: Callable[[Case], Finding]
     sees: tuple[str, ...] = ()
     says: str = ""
+    """When it matched."""
+    passes: str = ""
+    """When it did not."""
+    absent: str = ""
+    """When it did not because there was nothing to look at: its first value is `None`."""
+
+    def sentence(self, step: Step, values: dict[str, Any], *, cut: bool) -> str:
+        """Return what the rule says of a step, or that what it saw is missing."""
+        if step.reason is not None:
+            return self.says.format_map(_Blanks(values))
+        nothing = step.values[0] is None if step.values else not cut
+        said = self.absent if self.absent and nothing else self.passes
+        return said.format_map(_Blanks(values)) if _fields(said) <= values.keys() else UNRECORDED
+
+
+UNRECORDED = "it did not match; what it saw is not recorded"
+
+
+@cache
+def _fields(sentence: str) -> frozenset[str]:
+    """Return the names of the values that a sentence tells."""
+    return frozenset(name for _, name, _, _ in Formatter().parse(sentence) if name)
 
 
 class ExplainedStep(msgspec.Struct, frozen=True):
@@ -125,16 +148,15 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
 
     def explain(self, verdict: Verdict) -> list[ExplainedStep]:
         """The trace with the names and sentences of this table's rules; a rule the table does not have reads as `?`."""
-        return [self._explained(step) for step in verdict.trace]
+        return [self._explained(step, verdict.trace_cut) for step in verdict.trace]
 
-    def _explained(self, step: Step) -> ExplainedStep:
-        name, says = "?", ""
-        sees = tuple(map(str, range(len(step.values))))
+    def _explained(self, step: Step, cut: bool) -> ExplainedStep:
+        name, sentence = "?", ""
+        values = dict(zip(map(str, range(len(step.values))), step.values, strict=True))
         if 0 <= step.rule < len(self.rules):
             rule = self.rules[step.rule]
-            name, sees, says = rule.name, rule.sees, rule.says
-        values = dict(zip(sees, step.values, strict=False))
-        sentence = says.format_map(_Blanks(values)) if says else ""
+            values = dict(zip(rule.sees, step.values, strict=False))
+            name, sentence = rule.name, rule.sentence(step, values, cut=cut)
         mode: Literal["enforce", "shadow"] = "shadow" if step.shadow else "enforce"
         return ExplainedStep(name, step.reason is not None, step.reason, mode, values, sentence)
 

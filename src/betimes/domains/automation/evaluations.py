@@ -72,9 +72,10 @@ def _no_change(case: Case) -> Finding:
 RULES: RuleTable[Case] = RuleTable(
     "evaluations",
     (
-        Rule("stale", _stale, ("expected", "current"), "it began at version {expected}; the sensor is at {current}"),
-        Rule("error", _error, ("error",), "the error: {error}"),
-        Rule("no_change", _no_change, ("runs",), "it asks for {runs} runs"),
+        Rule("stale", _stale, ("expected", "current"), "it began at version {expected}; the sensor is at {current}",
+             "it began at version {expected}, where the sensor still is", "it needs no version"),
+        Rule("error", _error, ("error",), "the error: {error}", "there was no error"),
+        Rule("no_change", _no_change, ("runs",), "it asks for {runs} runs", "it asks for {runs} runs"),
     ),
     otherwise=Hit("NOW", "TRIGGERED"),
 )  # fmt: skip

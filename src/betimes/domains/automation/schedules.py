@@ -85,10 +85,28 @@ def _count(plan: Plan, reason: str) -> str | int:
 RULES: RuleTable[Case] = RuleTable(
     "ticks",
     (
-        Rule("window", _window, ("missed", "minutes"), "{missed} are older than the window of {minutes} minutes"),
-        Rule("limit", _limit, ("kept", "over", "limit"), "{kept} are kept and {over} are over the limit of {limit}"),
-        Rule("nothing", _nothing, ("due",), "{due} are due"),
-        Rule("overlap", _overlap, ("overlap", "unfinished"), "overlaps: {overlap}; {unfinished} runs are unfinished"),
+        Rule(
+            "window",
+            _window,
+            ("missed", "minutes"),
+            "{missed} are older than the window of {minutes} minutes",
+            "{missed} are older than the window of {minutes} minutes",
+        ),
+        Rule(
+            "limit",
+            _limit,
+            ("kept", "over", "limit"),
+            "{kept} are kept and {over} are over the limit of {limit}",
+            "{kept} are kept and {over} are over the limit of {limit}",
+        ),
+        Rule("nothing", _nothing, ("due",), "{due} are due", "{due} are due"),
+        Rule(
+            "overlap",
+            _overlap,
+            ("overlap", "unfinished"),
+            "overlaps: {overlap}; {unfinished} runs are unfinished",
+            "overlaps: {overlap}; {unfinished} runs are unfinished",
+        ),
     ),
     otherwise=Hit("NOW", "DUE"),
 )

@@ -64,10 +64,22 @@ def _cooling(case: ClaimCase) -> Finding:
 CLAIM_RULES: RuleTable[ClaimCase] = RuleTable(
     "intents.claim",
     (
-        Rule("disabled", _disabled, ("enabled",), "enabled: {enabled}"),
-        Rule("claimed", _claimed, ("worker", "expires_at"), "claimed by {worker} until {expires_at}"),
-        Rule("not_due", _not_due, ("next_check",), "the next check is at {next_check}"),
-        Rule("cooling", _cooling, ("among_many", "ends_at"), "the cooldown ends at {ends_at}"),
+        Rule("disabled", _disabled, ("enabled",), "enabled: {enabled}", "it is enabled"),
+        Rule(
+            "claimed",
+            _claimed,
+            ("worker", "expires_at"),
+            "claimed by {worker} until {expires_at}",
+            "nobody has claimed it",
+        ),
+        Rule("not_due", _not_due, ("next_check",), "the next check is at {next_check}", "it is due since {next_check}"),
+        Rule(
+            "cooling",
+            _cooling,
+            ("among_many", "ends_at"),
+            "the cooldown ends at {ends_at}",
+            "no cooldown stands in the way (last until {ends_at})",
+        ),
     ),
     otherwise=Hit("NOW", "DUE"),
 )

@@ -50,7 +50,9 @@ FIRE_RULES: RuleTable[FireCase] = RuleTable(
     "intents.fire",
     (
         Rule("cooldown", _cooldown, ("hours_since_last", "cooldown_hours"),
-             "{hours_since_last} h of a cooldown of {cooldown_hours} h have passed"),
+             "{hours_since_last} h of a cooldown of {cooldown_hours} h have passed",
+             "the last fire was {hours_since_last} h ago; the cooldown is {cooldown_hours} h",
+             "it has no cooldown, or has not fired since"),
     ),
     otherwise=Hit("NOW", "RECORDED"),
 )  # fmt: skip

@@ -7,62 +7,67 @@ step of the pipeline a rule belongs to; the table in the documentation is printe
 from __future__ import annotations
 
 from betimes.core.instants import SECOND, Instant, render
-from betimes.core.verdicts import PASSED, Finding, Hit, Rule, RuleTable
+from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
 from betimes.domains.notifications import windows
 from betimes.domains.notifications.case import HIGH, Case
 from betimes.domains.notifications.local import next_day, next_hour, shown
+
+NOTHING = Finding((None,))
+"""There was nothing to look at."""
+NOT_SCORED = Finding((None, None, None))
 
 
 def _expiry(case: Case) -> Finding:
     expires_at = case.item.expires_at
     if expires_at is None:
-        return PASSED
+        return NOTHING
     return Finding((render(expires_at),), Hit("NEVER", "EXPIRED") if expires_at < case.now else None)
 
 
 def _ban(case: Case) -> Finding:
     ban = case.inbox.ban
-    return Finding((ban.reason or "no reason given",), Hit("NEVER", "ACCOUNT_BANNED")) if ban else PASSED
+    return Finding((ban.reason or "no reason given",), Hit("NEVER", "ACCOUNT_BANNED")) if ban else NOTHING
 
 
 def _critical(case: Case) -> Finding:
+    event_type, priority = case.item.event_type, case.item.priority
     if not case.is_critical:
-        return PASSED
-    because = "CRITICAL" if case.item.priority == "CRITICAL" else case.item.event_type
-    return Finding((because,), Hit("NOW", "CRITICAL_OVERRIDE"))
+        return Finding((event_type, priority))
+    because = "CRITICAL" if priority == "CRITICAL" else event_type
+    return Finding((because, priority), Hit("NOW", "CRITICAL_OVERRIDE"))
 
 
 def _dedup(case: Case) -> Finding:
+    known = len(case.inbox.seen)
     if not case.duplicates:
-        return PASSED
+        return Finding((None, None, known))
     item, distance, _ = case.duplicates[0]
     if distance is None:
-        return Finding((item, "exactly"), Hit("NEVER", "DEDUP_EXACT"))
-    return Finding((item, f"at a distance of {distance}"), Hit("NEVER", "DEDUP_NEAR"))
+        return Finding((item, "exactly", known), Hit("NEVER", "DEDUP_EXACT"))
+    return Finding((item, f"at a distance of {distance}", known), Hit("NEVER", "DEDUP_NEAR"))
 
 
 def _opt_out(case: Case) -> Finding:
     out = case.inbox.preferences.opt_out
+    event_type, open_channels = case.item.event_type, ", ".join(case.open_channels)
     if out.all:
-        return Finding(("everything",), Hit("NEVER", "USER_OPT_OUT"))
-    if case.item.event_type in out.event_types:
-        return Finding((case.item.event_type,), Hit("NEVER", "USER_OPT_OUT"))
+        return Finding(("everything", event_type, open_channels), Hit("NEVER", "USER_OPT_OUT"))
+    if event_type in out.event_types:
+        return Finding((event_type, event_type, open_channels), Hit("NEVER", "USER_OPT_OUT"))
     if not case.open_channels:
-        return Finding((", ".join(case.item.channels),), Hit("NEVER", "USER_OPT_OUT"))
-    return PASSED
+        return Finding((", ".join(case.item.channels), event_type, open_channels), Hit("NEVER", "USER_OPT_OUT"))
+    return Finding((None, event_type, open_channels))
 
 
 def _incident(case: Case) -> Finding:
     if case.incident is None:
-        return PASSED
+        return NOTHING
     stopped = case.item.event_type == "PROMO" or case.item.priority == "LOW"
     return Finding((render(case.incident.ends_at),), Hit("NEVER", "INCIDENT_SUPPRESSION") if stopped else None)
 
 
 def _forced(case: Case) -> Finding:
     count, most = case.item.defer_count, case.policy.max_deferrals
-    if not count:
-        return PASSED
     return Finding((count, most), Hit("NOW", "FORCED_DELIVERY") if count >= most and case.rank >= HIGH else None)
 
 
@@ -98,7 +103,7 @@ def _fatigue_5m(case: Case) -> Finding:
 def _quiet_hours(case: Case) -> Finding:
     end = case.quiet_until
     if end is None:
-        return PASSED
+        return Finding((None, case.zone))
     return Finding((shown(case.zone, end), case.zone), Hit("LATER", "QUIET_HOURS", case.outside_quiet(case.now)))
 
 
@@ -111,7 +116,7 @@ def cooldown_ends_at(case: Case) -> Instant | None:
 def _cooldown(case: Case) -> Finding:
     ends_at = cooldown_ends_at(case)
     if ends_at is None:
-        return PASSED
+        return Finding((case.item.event_type, None))
     hit = Hit("LATER", "COOLDOWN_ACTIVE", case.outside_quiet(ends_at)) if ends_at > case.now else None
     return Finding((case.item.event_type, render(ends_at)), hit)
 
@@ -125,14 +130,14 @@ def _channel_cap(case: Case) -> Finding:
 
 def _digest(case: Case) -> Finding:
     if not case.digest_eligible:
-        return PASSED
+        return Finding((case.item.event_type,))
     until = case.next_digest(case.now)
     return Finding((case.item.event_type,), Hit("LATER", "DIGEST_ELIGIBLE", until) if until is not None else None)
 
 
 def _score(case: Case) -> Finding:
     if case.digest_type and not case.digest_crons:
-        return PASSED  # without a window, what a digest would gather is delivered singly, HIGH no less than LOW
+        return NOT_SCORED  # without a window, what a digest would gather is delivered singly, HIGH no less than LOW
     score, limits = case.scored, case.policy.thresholds_for(case.item.event_type)
     seen = (score.shown(), *limits.shown)
     if not score.reaches(limits.never):
@@ -146,26 +151,105 @@ def _score(case: Case) -> Finding:
 RULES: RuleTable[Case] = RuleTable(
     "notifications",
     (
-        Rule("expiry", _expiry, ("expires_at",), "it expired at {expires_at}"),
-        Rule("ban", _ban, ("reason",), "the account is banned: {reason}"),
-        Rule("critical", _critical, ("because",), "it is {because}"),
-        Rule("dedup", _dedup, ("original", "match"),
-             "segment {original} said the same, {match}"),
-        Rule("opt_out", _opt_out, ("out_of",), "the person opted out of {out_of}"),
-        Rule("incident", _incident, ("ends_at",), "an incident lasts until {ends_at}"),
-        Rule("forced", _forced, ("deferrals", "max_deferrals"), "it was put off {deferrals} times, which is enough"),
-        Rule("fatigue_24h", _fatigue_24h, ("count", "cap"), "{count} of {cap} were delivered in 24 hours"),
-        Rule("fatigue_1h", _fatigue_1h, ("count", "cap"), "{count} of {cap} were delivered in an hour"),
-        Rule("fatigue_5m", _fatigue_5m, ("count", "cap"), "{count} of {cap} were delivered in 5 minutes"),
-        Rule("quiet_hours", _quiet_hours, ("end", "zone"), "quiet until {end} in {zone}"),
-        Rule("cooldown", _cooldown, ("event_type", "ends_at"), "{event_type} rests until {ends_at}"),
-        Rule("channel_cap", _channel_cap, ("channels",), "the caps of {channels} are reached"),
-        Rule("digest", _digest, ("event_type",), "{event_type} is gathered in a digest"),
-        Rule("score", _score, ("score", "never_below", "now_from"),
-             "it scores {score}; below {never_below} is never, from {now_from} on is now"),
+        Rule(
+            "expiry",
+            _expiry,
+            ("expires_at",),
+            "it expired at {expires_at}",
+            "it expires at {expires_at}",
+            "it does not expire",
+        ),
+        Rule("ban", _ban, ("reason",), "the account is banned: {reason}", "the account is not banned"),
+        Rule(
+            "critical",
+            _critical,
+            ("because", "priority"),
+            "it is {because}",
+            "it is {because}, priority {priority}: neither is critical",
+        ),
+        Rule(
+            "dedup",
+            _dedup,
+            ("original", "match", "known"),
+            "segment {original} said the same, {match}",
+            "none of the {known} remembered texts is like it",
+        ),
+        Rule(
+            "opt_out",
+            _opt_out,
+            ("out_of", "event_type", "open_channels"),
+            "the person opted out of {out_of}",
+            "the person wants {event_type}; open: {open_channels}",
+        ),
+        Rule(
+            "incident",
+            _incident,
+            ("ends_at",),
+            "an incident lasts until {ends_at}",
+            "an incident lasts until {ends_at}; it stops PROMO and LOW only",
+            "no incident is open",
+        ),
+        Rule(
+            "forced",
+            _forced,
+            ("deferrals", "max_deferrals"),
+            "it was put off {deferrals} times, which is enough",
+            "it was put off {deferrals} of at most {max_deferrals} times",
+        ),
+        Rule(
+            "fatigue_24h",
+            _fatigue_24h,
+            ("count", "cap"),
+            "{count} of {cap} were delivered in 24 hours",
+            "{count} of {cap} were delivered in 24 hours",
+        ),
+        Rule(
+            "fatigue_1h",
+            _fatigue_1h,
+            ("count", "cap"),
+            "{count} of {cap} were delivered in an hour",
+            "{count} of {cap} were delivered in an hour",
+        ),
+        Rule(
+            "fatigue_5m",
+            _fatigue_5m,
+            ("count", "cap"),
+            "{count} of {cap} were delivered in 5 minutes",
+            "{count} of {cap} were delivered in 5 minutes",
+        ),
+        Rule("quiet_hours", _quiet_hours, ("end", "zone"), "quiet until {end} in {zone}", "it is not quiet in {zone}"),
+        Rule(
+            "cooldown",
+            _cooldown,
+            ("event_type", "ends_at"),
+            "{event_type} rests until {ends_at}",
+            "{event_type} does not rest now (last until {ends_at})",
+        ),
+        Rule(
+            "channel_cap",
+            _channel_cap,
+            ("channels",),
+            "the caps of {channels} are reached",
+            "there is room on {channels}",
+        ),
+        Rule(
+            "digest",
+            _digest,
+            ("event_type",),
+            "{event_type} is gathered in a digest",
+            "{event_type} is not gathered in a digest",
+        ),
+        Rule(
+            "score",
+            _score,
+            ("score", "never_below", "now_from"),
+            "it scores {score}; below {never_below} is never, from {now_from} on is now",
+            "it scores {score}; from {now_from} on is now",
+            "it is not scored: there is no digest to gather it",
+        ),
     ),
     otherwise=Hit("NOW", "DEFAULT_PASS"),
-)  # fmt: skip
+)
 
 STAGES = {
     "expiry": ("P0", "NEVER EXPIRED"),

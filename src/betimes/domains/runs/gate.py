@@ -212,19 +212,54 @@ def _tomorrow(now: Instant) -> Instant:
 # -- the tables
 
 _GATE_RULES: tuple[Rule[Any], ...] = (
-    Rule("budget", _budget, ("budget_remaining",), "{budget_remaining} runs are left in the budget"),
-    Rule("cooldown", _cooldown, ("elapsed_s", "limit_s"), "{elapsed_s} s of the cooldown of {limit_s} s have passed"),
-    Rule("account_cap", _account_cap, ("used", "cap"), "{used} of {cap} runs of this type in the account's last hour"),
+    Rule(
+        "budget",
+        _budget,
+        ("budget_remaining",),
+        "{budget_remaining} runs are left in the budget",
+        "{budget_remaining} runs are left in the budget",
+        "no budget is set",
+    ),
+    Rule(
+        "cooldown",
+        _cooldown,
+        ("elapsed_s", "limit_s"),
+        "{elapsed_s} s of the cooldown of {limit_s} s have passed",
+        "the last run was {elapsed_s} s ago; the cooldown is {limit_s} s",
+        "the account has not run before",
+    ),
+    Rule(
+        "account_cap",
+        _account_cap,
+        ("used", "cap"),
+        "{used} of {cap} runs of this type in the account's last hour",
+        "{used} of {cap} runs of this type in the account's last hour",
+        "the account has no cap for this type",
+    ),
     Rule(
         "tenant_cap",
         _tenant_cap,
         ("used", "promised", "cap"),
         "{used} of {cap} runs of this type in the tenant's last hour, {promised} promised",
+        "{used} of {cap} runs of this type in the tenant's last hour, {promised} promised",
+        "the tenant has no cap for this type",
     ),
-    Rule("saturation", _saturation, ("action_saturation_score",), "the action saturation is {action_saturation_score}"),
+    Rule(
+        "saturation",
+        _saturation,
+        ("action_saturation_score",),
+        "the action saturation is {action_saturation_score}",
+        "the action saturation is {action_saturation_score}, below 1",
+        "no action saturation is known",
+    ),
 )
 _DEBOUNCE: Rule[Any] = Rule(
-    "debounce", _debounce, ("elapsed_s", "limit_s"), "{elapsed_s} s since the last run of this type, at least {limit_s}"
+    "debounce",
+    _debounce,
+    ("elapsed_s", "limit_s"),
+    "{elapsed_s} s since the last run of this type, at least {limit_s}",
+    "the last run of this type was {elapsed_s} s ago; its debounce is {limit_s} s",
+    "no run of this type before",
 )
 _PASS = Hit("NOW", "WITHIN_LIMITS")
 

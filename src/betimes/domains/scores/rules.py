@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.deciders import Event
-from betimes.core.instants import Instant
+from betimes.core.instants import Instant, render
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
 from betimes.domains.scores.amounts import Micro
 from betimes.domains.scores.decay import Owed, Terms, next_loss_at, owed
@@ -48,20 +48,32 @@ def _paused(case: Case) -> Finding:
 
 def _grace(case: Case) -> Finding:
     ends_at, until_at = case.owed.grace_ends_at, case.until_at
-    return Finding((ends_at, until_at), Hit("LATER", "GRACE", ends_at) if until_at <= ends_at else None)
+    return Finding((render(ends_at), render(until_at)), Hit("LATER", "GRACE", ends_at) if until_at <= ends_at else None)
 
 
 def _nothing_owed(case: Case) -> Finding:
     amount, from_at = case.owed.amount, case.owed.from_at
-    return Finding((amount, from_at), None if amount else Hit("LATER", "NOTHING_OWED"))
+    return Finding((amount, render(from_at)), None if amount else Hit("LATER", "NOTHING_OWED"))
 
 
 RULES: RuleTable[Case] = RuleTable(
     "scores",
     (
-        Rule("paused", _paused, ("status",), "the score is {status}"),
-        Rule("grace", _grace, ("grace_ends_at", "until_at"), "grace lasts until {grace_ends_at}, looked at {until_at}"),
-        Rule("nothing_owed", _nothing_owed, ("amount", "from_at"), "{amount} micro-points are owed since {from_at}"),
+        Rule("paused", _paused, ("status",), "the score is {status}", "it is {status}, which is not paused"),
+        Rule(
+            "grace",
+            _grace,
+            ("grace_ends_at", "until_at"),
+            "grace lasts until {grace_ends_at}, looked at {until_at}",
+            "grace ended at {grace_ends_at}, looked at {until_at}",
+        ),
+        Rule(
+            "nothing_owed",
+            _nothing_owed,
+            ("amount", "from_at"),
+            "{amount} micro-points are owed since {from_at}",
+            "{amount} micro-points are owed since {from_at}",
+        ),
     ),
     otherwise=Hit("NOW", "OVERDUE"),
 )

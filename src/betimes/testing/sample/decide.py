@@ -80,10 +80,30 @@ def _tenant_cap(case: Case) -> Finding:
 RULES: RuleTable[Case] = RuleTable(
     "gates",
     (
-        Rule("shut", _shut, ("shut",), "the gate is shut: {shut}"),
-        Rule("cooldown", _cooldown, ("elapsed_s", "limit_s"), "{elapsed_s} s of a cooldown of {limit_s} s have passed"),
-        Rule("hourly_cap", _hourly_cap, ("used", "cap"), "{used} of {cap} were admitted in the last hour"),
-        Rule("tenant_cap", _tenant_cap, ("used", "cap"), "{used} of {cap} were admitted at all gates in the last hour"),
+        Rule("shut", _shut, ("shut",), "the gate is shut: {shut}", "the gate is open"),
+        Rule(
+            "cooldown",
+            _cooldown,
+            ("elapsed_s", "limit_s"),
+            "{elapsed_s} s of a cooldown of {limit_s} s have passed",
+            "the last was admitted {elapsed_s} s ago; the cooldown is {limit_s} s",
+            "nobody was admitted before",
+        ),
+        Rule(
+            "hourly_cap",
+            _hourly_cap,
+            ("used", "cap"),
+            "{used} of {cap} were admitted in the last hour",
+            "{used} of {cap} were admitted in the last hour",
+        ),
+        Rule(
+            "tenant_cap",
+            _tenant_cap,
+            ("used", "cap"),
+            "{used} of {cap} were admitted at all gates in the last hour",
+            "{used} of {cap} were admitted at all gates in the last hour",
+            "there is no cap for all gates",
+        ),
     ),
     otherwise=Hit("NOW", "WELCOME"),
 )
