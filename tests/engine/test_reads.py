@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.stores.backends import Backend
 
 BOARD = StreamId("acme", "board", "all")
 READER = StreamId("acme", "reader", "ann")
+WRITER = StreamId("acme", "writer", "bob")
 
 
 class Write(msgspec.Struct, frozen=True, tag=True):
@@ -55,7 +57,12 @@ def deciders(**changed: Any) -> tuple[Decider[Text], ...]:
         kind="reader", state=Text, commands=Look, events=Noted, decide=look, fold=lambda state, event: Text(event.text),
         **({"reads": lambda stream: (BOARD,)} | changed),
     )  # fmt: skip
-    return board, reader
+    writer: Decider[Text] = Decider(
+        kind="writer", state=Text, commands=Write, events=Noted,
+        decide=lambda view, command, policy, now: Decision((Noted(None),), also={BOARD: (Written(command.text),)}),
+        fold=lambda state, event: Text(event.text), needs=lambda stream, command, policy: (BOARD,),
+    )  # fmt: skip
+    return board, reader, writer
 
 
 async def write(w: World, text: str) -> Recorded:
@@ -80,6 +87,30 @@ async def test_what_is_only_looked_at_is_not_waited_for(backend: Backend, tmp_pa
         async with w.other.store.begin(Ask({BOARD: -1})):
             await w.engine.submit(Submission(stream=READER, command=Look()))
         assert (await w.state(READER)).text == "one"
+
+
+async def test_what_an_earlier_command_of_the_batch_wrote_is_seen(backend: Backend, tmp_path: Path) -> None:
+    async with world(backend, tmp_path, deciders=deciders(), sections={}, body={}) as w:
+        commands = ((WRITER, Write("one")), (READER, Look()))
+        await asyncio.gather(*(w.engine.submit(Submission(stream=to, command=each)) for to, each in commands))
+        assert (await w.state(READER)).text == "one"
+
+
+async def test_an_earlier_command_that_is_held_is_waited_for_by_whoever_looks_at_what_it_writes(
+    backend: Backend, tmp_path: Path
+) -> None:
+    if not backend.traits.locks_rows:
+        pytest.skip("a store that locks its whole database lets one transaction in at a time")
+    async with world(backend, tmp_path, deciders=deciders(), sections={}, body={}) as w:
+        await write(w, "zero")
+        other = StreamId("acme", "reader", "eve")
+        async with w.other.store.begin(Ask({WRITER: -1})):
+            commands = ((other, Look()), (WRITER, Write("one")), (READER, Look()))
+            asked = [asyncio.ensure_future(w.engine.submit(Submission(stream=to, command=each)))
+                     for to, each in commands]  # fmt: skip
+            await asked[0]
+        await asyncio.gather(*asked)
+        assert [(await w.state(stream)).text for stream in (other, READER)] == ["zero", "one"]
 
 
 async def test_a_decider_that_cannot_say_what_it_looks_at_fails_its_own_commands_only(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from betimes.core.deciders import Send
 from betimes.core.instants import HOUR, MINUTE
 from betimes.domains.notifications.incidents import INCIDENT
 from betimes.domains.notifications.model import (
@@ -76,17 +75,20 @@ def test_an_incident_is_opened_whatever_becomes_of_the_event_itself() -> None:
 
 def test_a_global_one_is_the_tenants() -> None:
     scenario = inbox().when(system(**OUTAGE, scope="global"), key="a")
-    assert Send(GLOBAL, OpenIncident(7200, "Ana replied", NINE)) in scenario.decision.effects
+    [opened] = scenario.decision.also[GLOBAL]
+    assert isinstance(opened, IncidentOpened)
+    assert (opened.incident.ends_at, opened.incident.reason) == (NINE + 2 * HOUR, "Ana replied")
     assert scenario.state
     assert scenario.state.incident is None
-    scenario.when(system(**OVER, scope="global"), key="b")
-    assert Send(GLOBAL, CloseIncident(at=NINE)) in scenario.decision.effects
+    scenario.when(system(**OVER, scope="global"), key="b").then_also(GLOBAL)
+    scenario.with_others({GLOBAL: IncidentState(opened.incident)}).when(system(**OVER, scope="global"), key="c")
+    scenario.then_also(GLOBAL, IncidentClosed(NINE, recovered=True))
 
 
-def test_a_fan_out_of_the_same_news_is_not_sent_over_and_over() -> None:
+def test_a_fan_out_of_the_same_news_is_not_written_over_and_over() -> None:
     scenario = inbox().with_others(tenant_incident(NINE + 2 * HOUR - MINUTE))
     scenario.when(system(**OUTAGE, scope="global"), key="a")
-    assert not [effect for effect in scenario.decision.effects if isinstance(effect, Send)]
+    scenario.then_also(GLOBAL)
 
 
 def test_a_tenants_incident_opens_lasts_longer_and_ends() -> None:

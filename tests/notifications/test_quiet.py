@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from betimes.core.instants import HOUR, MINUTE, SECOND, Instant, parse, render
+from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, Instant, parse, render
 from betimes.core.jitter import spread
+from betimes.core.streams import StreamId
 from betimes.core.zones import zone as pinned
 from betimes.core.zones import zone_names
+from betimes.domains.notifications.decide import INBOX
 from betimes.domains.notifications.local import local_day, next_day, next_hour, wall
+from betimes.domains.notifications.model import Released
 from betimes.domains.notifications.quiet import DAY_MINUTES, QuietHours, problems_of, quiet_until
-from tests.notifications.inboxes import NIGHT
+from betimes.testing.scenarios import given as scenario_of
+from tests.notifications.inboxes import NIGHT, SECTIONS, inbox, note, preferences
 
 YEAR = (parse("2026-01-01T00:00:00Z"), parse("2027-01-01T00:00:00Z"))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -152,7 +158,10 @@ def test_the_start_is_quiet_and_the_end_is_not() -> None:
     ("windows", "path"),
     [
         ((QuietHours(60, 60),), "quiet_hours[0]"),
-        ((NIGHT, QuietHours(0, 1440)), "quiet_hours[1]"),
+        ((QuietHours(0, 0),), "quiet_hours[0]"),
+        ((NIGHT, QuietHours(0, 1441)), "quiet_hours[1]"),
+        ((NIGHT, QuietHours(1440, 60)), "quiet_hours[1]"),
+        ((QuietHours(0, 1440),), "quiet_hours"),
         ((QuietHours(0, 60, ()),), "quiet_hours[0].days"),
         ((QuietHours(0, 60, (7,)),), "quiet_hours[0].days"),
         ((QuietHours(0, 720), QuietHours(720, 0)), "quiet_hours"),
@@ -164,6 +173,46 @@ def test_windows_that_cannot_work_are_refused(windows: tuple[QuietHours, ...], p
 
 def test_a_minute_a_week_is_enough() -> None:
     assert problems_of((QuietHours(0, 1439), QuietHours(1439, 0, (0, 1, 2, 3, 4, 5)))) == []
+
+
+def test_a_whole_day_is_quiet_from_its_first_instant_to_its_last() -> None:
+    saturday, sunday = QuietHours(0, 1440, (5,)), QuietHours(0, 1440, (6,))
+    assert problems_of((saturday, sunday, NIGHT)) == []
+    inside = parse("2026-03-28T12:00:00+01:00")
+    assert quiet_until((saturday,), "Europe/Berlin", inside) == parse("2026-03-29T00:00:00+01:00")
+    assert quiet_until((saturday, sunday), "Europe/Berlin", inside) == parse("2026-03-30T00:00:00+02:00")
+    assert quiet_until((saturday,), "Europe/Berlin", parse("2026-03-27T23:59:59+01:00")) is None
+    no_midnight = quiet_until((QuietHours(0, 1440, (5,)),), "America/Santiago", parse("2026-09-05T12:00:00Z"))
+    assert no_midnight == parse("2026-09-06T01:00:00-03:00"), "midnight is skipped there: the next instant that exists"
+
+
+MINUTE_AWAKE = preferences(quiet_hours=(QuietHours(7 * 60 + 1, 7 * 60),))
+
+
+def test_jitter_is_never_longer_than_the_gap_between_two_quiets() -> None:
+    scenario = inbox(MINUTE_AWAKE).at("2026-01-05T12:00:00Z")
+    for number in range(60):
+        scenario.when(note(text=f"news number {number}"), key=f"e{number}")
+    out: list[Instant] = []
+    while scenario.alarm_at is not None and len(out) < 60:
+        scenario.wakes()
+        out += [event.at for event in scenario.decision.events if isinstance(event, Released)]
+    assert len(out) == 60
+    assert {(at - parse("2026-01-05T00:00:00Z")) % DAY // MINUTE for at in out} == {7 * 60}, "all in the minute awake"
+    assert max(out) < parse("2026-01-09T00:00:00Z"), "two deferrals, then they are forced"
+
+
+@pytest.mark.parametrize(
+    ("crons", "sooner"), [(("59 6 * * *",), "2026-01-06T07:00:00Z"), (("0 7 * * *",), "2026-01-06T07:00:00Z")]
+)
+def test_a_shared_instant_just_before_the_quiet_is_spread_over_what_is_left(crons: Any, sooner: str) -> None:
+    chosen = replace(MINUTE_AWAKE.preferences, digest_windows=crons)
+    for name in "abcdefgh":
+        scenario = scenario_of(INBOX, replace(MINUTE_AWAKE, preferences=chosen), stream=StreamId("acme", "inbox", name),
+                         sections=SECTIONS)  # fmt: skip
+        scenario.at("2026-01-05T07:00:30Z").when(note("DIGEST", "LOW"), key="a")
+        assert scenario.alarm_at is not None
+        assert parse(sooner) <= scenario.alarm_at < parse(sooner) + MINUTE
 
 
 def test_the_next_hour_and_the_next_day_are_those_of_the_wall() -> None:

@@ -271,12 +271,40 @@ async def test_a_system_event_opens_the_tenants_incident_for_everybody(backend: 
     async with people(backend, tmp_path) as p:
         outage = {"event_type": "SYSTEM", "metadata": {"incident": True, "scope": "global"}}
         await p.service.send(request("e1", user_id="ops", **outage))
-        await p.tick()
         assert (await p.elsewhere.send(request("e2", priority_hint="LOW"))).reasons == ("INCIDENT_SUPPRESSION",)
         outage["metadata"] = {"recovery": True, "scope": "global"}
         await p.service.send(request("e3", user_id="dev", **outage))
-        await p.tick()
         assert (await p.elsewhere.send(request("e4", priority_hint="LOW"))).outcome == "LATER"
+
+
+async def test_a_whole_quiet_day_is_written_as_it_is_read(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path, jitter_s=0) as p:
+        day = {"days": ["mon"], "start": "00:00", "end": "24:00"}
+        await p.service.set_preferences("ann", {"quiet_hours": [day]})
+        [kept] = (await p.service.preferences("ann")).quiet_hours
+        assert (kept.days, kept.start, kept.end) == (("mon",), "00:00", "24:00")
+        assert (await p.service.send(request())).defer_until == moment(parse("2026-01-06T00:00:00Z"))
+        for start, end in (("00:00", "00:00"), ("24:00", "07:00"), ("07:00", "24:30")):
+            with pytest.raises(Invalid):
+                await p.service.set_preferences("ann", {"quiet_hours": [{"start": start, "end": end}]})
+
+
+async def test_whoever_comes_behind_an_incident_in_a_batch_is_judged_by_it(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        shared = {"event_type": "SYSTEM", "user_id": "ops"}
+        outage, over = ({**shared, "metadata": {news: True, "scope": "global"}} for news in ("incident", "recovery"))
+        promo = {"event_type": "PROMO"}
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("p1", promo), ("s1", outage), ("p2", {**promo, "user_id": "bob"}),
+            ("s2", over), ("p3", {**promo, "user_id": "eve"}), ("s3", outage),
+        ]  # fmt: skip
+        answers = await p.service.send_many([request(name, **fields) for name, fields in asked])
+        told = [answer.reasons for answer in answers if isinstance(answer, NotificationVerdict)]
+        assert (told[0], told[2], told[4]) == (("SCORE_DEFER",), ("INCIDENT_SUPPRESSION",), ("SCORE_DEFER",))
+        [open_one] = (await p.service.incidents()).items
+        await p.service.close_incident(open_one.incident_id)
+        assert (await p.service.incidents()).items == []
+        assert (await verify(p.engine.store, p.engine.kinds)).is_sound
 
 
 async def test_a_tenants_overrides_are_its_own(backend: Backend, tmp_path: Path) -> None:

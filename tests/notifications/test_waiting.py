@@ -191,6 +191,12 @@ def gathered(version: int, **fields: Any) -> Postponed:
     return item(version, **(known | {"defer_count": 0} | fields))
 
 
+def digest_channel(scenario: Scenario[InboxState]) -> str:
+    released = scenario.decision.events[-1]
+    assert isinstance(released, DigestReleased)
+    return released.channel
+
+
 def test_a_digest_is_one_delivery_of_all_that_was_gathered() -> None:
     scenario = inbox(gathered(1, channels=("push",)), gathered(2, channels=("email", "sms"))).wakes()
     released = scenario.decision.events[-1]
@@ -208,6 +214,28 @@ def test_a_digest_goes_to_the_channel_the_person_chose() -> None:
     scenario = inbox(preferences(digest_channel="in_app"), gathered(1)).wakes()
     feed = feed_stream("acme", "ann")
     scenario.then_effects(Send(feed, AddMessage("m3", (1,), EVENING, digest=True)))
+
+
+def test_a_digest_goes_to_a_channel_with_room_under_its_cap() -> None:
+    texted = sent(HOUR, 2 * HOUR, 3 * HOUR, now=EVENING, channel="sms")
+    full = inbox(texted, gathered(1, channels=("push",)), gathered(2, channels=("sms", "email"))).wakes()
+    assert digest_channel(full) == "email"
+    chosen = inbox(preferences(digest_channel="sms"), texted, gathered(1, channels=("sms", "push"))).wakes()
+    assert digest_channel(chosen) == "push"
+    older = inbox(texted, gathered(1, channels=("push",)), gathered(2, channels=("sms",))).wakes()
+    assert digest_channel(older) == "push", "what an older item may go by"
+
+
+def test_a_digest_none_of_whose_channels_has_room_waits_for_the_first_that_does() -> None:
+    texted = sent(HOUR, 2 * HOUR, 23 * HOUR, now=EVENING, channel="sms")
+    scenario = inbox(texted, gathered(1, channels=("sms",)), gathered(2, channels=("sms",))).wakes()
+    scenario.then(Held((1, 2), EVENING + HOUR)).wakes()
+    assert scenario.now == EVENING + HOUR
+    scenario.then_verdict("NOW", "DIGEST_RELEASED").then_alarm(None)
+    assert scenario.state
+    assert len(scenario.state.used["sms"]) == 3
+    watched = inbox(texted, gathered(1, channels=("sms",)), shadow=["channel_cap"]).wakes()
+    watched.then_verdict("NOW", "DIGEST_RELEASED")
 
 
 def test_a_digest_ignores_fatigue() -> None:

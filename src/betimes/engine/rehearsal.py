@@ -220,6 +220,7 @@ class Rehearsal(Workspace):
                 return recorded
             self._blocked.clear()
             self._blocked_sources.clear()
+            self._unsettled.clear()
         raise BetimesError(f"{job.name} was held again and again")
 
     def settle_down(self) -> None:

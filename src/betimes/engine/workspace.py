@@ -8,8 +8,8 @@ except alarms that were rung ahead of it, which were due anyway.
 depends on how late the alarm loop is. Commands that stop the stream are not: what is owed then is theirs to record.
 
 **Held.** A job whose streams are not all here, because somebody else holds one or because the policy in force asks
-for more than was locked, is handed back, and so is every later job that shares a stream with it: commands of one
-stream keep their order.
+for more than was locked, is handed back, and so is every later job of its stream, or that looks at one it may write:
+commands of one stream keep their order, and what is written to a shared one is seen by whoever comes behind.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class Workspace:
         self._lives: dict[StreamId, Live] = {}
         self._blocked: set[StreamId] = set()
         self._blocked_sources: set[StreamId] = set()
+        self._unsettled: set[StreamId] = set()  # what a held job may still write, and others look at
         self._used: dict[KeyId, tuple[str, Recorded]] = {}
         self.changes = Changes()
         self.written: list[StreamWrite] = []
@@ -122,9 +123,8 @@ class Workspace:
     def give_up(self, job: Job, error: BetimesError) -> None:
         """What a job that failed leaves behind, so that it does not come back for ever.
 
-        A send that was refused is done with; one its target could not decide is a dead letter; one behind a wake that
-        fails, or that this process does not know how to decide, is left for later. An effect that ended has ended; if
-        its stream could not be told, a send of its own will tell it.
+        A send that was refused is done with; one that could not be decided is a dead letter, or left for later behind a
+        wake that fails. An effect that ended has ended; if its stream could not be told, a send of its own tells it.
         """
         if isinstance(error, Refused):
             self._finish(job)
@@ -228,7 +228,7 @@ class Workspace:
             if live is None or name in self._blocked:
                 return None
             lives.append(live)
-        if any(self._here(name) is None for name in reads_of(self._kinds, stream)):
+        if any(name in self._unsettled or self._here(name) is None for name in reads_of(self._kinds, stream)):
             return None
         return lives
 
@@ -236,9 +236,10 @@ class Workspace:
         return send in self._tx.sends and send.source not in self._blocked_sources
 
     def _hold(self, job: Job) -> Recorded | None:
-        """Hand a job back, and with it every later one that shares its stream or its source."""
+        """Hand a job back, and with it every later one of its stream or source, or that looks at one of its streams."""
         if job.stream:
             self._blocked.add(job.stream)
+            self._unsettled.update(job.streams)
         if job.send:
             self._blocked_sources.add(job.send.source)
         return HELD
@@ -255,8 +256,7 @@ class Workspace:
             entry = self._cache.get(stream) if stream in self._tx.unchanged else None
         if entry is None:
             return None
-        live = self._lives[stream] = Live(stream, kind, entry)
-        return live
+        return self._lives.setdefault(stream, Live(stream, kind, entry))
 
     # -- keys
 

@@ -24,6 +24,7 @@ Reason = Annotated[str, msgspec.Meta(max_length=200)]
 DayName = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[DayName, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 TimeOfDay = Annotated[str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+EndOfQuiet = Annotated[str, msgspec.Meta(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$")]
 Status = Literal["waiting", "delivering", "delivered", "digested", "suppressed", "failed"]
 Outcome = Literal["NOW", "LATER", "NEVER"]
 
@@ -253,7 +254,7 @@ class NotificationState(JsonView, frozen=True, kw_only=True):
 
 class QuietHoursView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start: TimeOfDay
-    end: TimeOfDay
+    end: EndOfQuiet
     days: tuple[DayName, ...] = DAYS
 
 

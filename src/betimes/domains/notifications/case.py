@@ -14,13 +14,12 @@ from betimes.domains.notifications import scoring, windows
 from betimes.domains.notifications.digests import next_window
 from betimes.domains.notifications.model import InboxState, Incident, Item
 from betimes.domains.notifications.policy import CRITICAL_TYPE, DAY_S, NotificationsPolicy
-from betimes.domains.notifications.quiet import quiet_until
+from betimes.domains.notifications.quiet import awake_span, quiet_until
 from betimes.domains.notifications.texts import distance
 
 RANK = {"LOW": 0, None: 1, "MEDIUM": 1, "HIGH": 2, "CRITICAL": 3}
 """An absent priority counts as MEDIUM, never as LOW."""
 HIGH = RANK["HIGH"]
-_QUIET_MOVES_MAX = 8
 Value = TypeVar("Value")
 
 
@@ -127,23 +126,22 @@ class Case:
 
     # -- time
 
-    def jittered(self, boundary: Instant) -> Instant:
-        """An instant that many share, spread."""
-        return boundary + spread(self.policy.jitter_s * SECOND, self.stream.tenant, self.stream.id, boundary)
-
     @once
     def quiet_until(self) -> Instant | None:
         return quiet_until(self.inbox.preferences.quiet_hours, self.zone, self.now)
 
+    def spread_from(self, boundary: Instant) -> Instant:
+        """Spread an instant that many share, from the end of quiet hours if it lies in them, before others begin."""
+        hours = self.inbox.preferences.quiet_hours
+        start = (quiet_until(hours, self.zone, boundary) if hours else None) or boundary
+        span = awake_span(hours, self.zone, start, self.policy.jitter_s * SECOND)
+        return start + spread(span, self.stream.tenant, self.stream.id, start)
+
     def outside_quiet(self, at: Instant) -> Instant:
         """This instant, or if it is quiet then, the end of that, spread."""
         hours = self.inbox.preferences.quiet_hours
-        for _ in range(_QUIET_MOVES_MAX if hours else 0):
-            end = quiet_until(hours, self.zone, at)
-            if end is None:
-                return at
-            at = self.jittered(end)
-        return at
+        is_quiet = hours and quiet_until(hours, self.zone, at) is not None
+        return self.spread_from(at) if is_quiet else at
 
     @property
     def digest_crons(self) -> tuple[str, ...]:
@@ -153,7 +151,7 @@ class Case:
     def next_digest(self, after: Instant) -> Instant | None:
         """When the next digest is released."""
         opens = next_window(self.digest_crons, self.zone, after)
-        return None if opens is None else self.outside_quiet(self.jittered(opens))
+        return None if opens is None else self.spread_from(opens)
 
     # -- channels
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from betimes.core.deciders import Decider, Decision, Reconsider, Refusal, Send, Settled, View, Wake
+from betimes.core.deciders import Command, Decider, Decision, Reconsider, Refusal, Send, Settled, View, Wake
 from betimes.core.errors import Invalid
 from betimes.core.instants import MINUTE, SECOND, Instant
+from betimes.core.jitter import spread
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.domains.endings import TargetSettled
@@ -32,6 +33,7 @@ from betimes.domains.notifications.model import (
     Incident,
     IncidentAnswer,
     IncidentClosed,
+    IncidentOpened,
     Item,
     Notify,
     OpenIncident,
@@ -157,26 +159,38 @@ def shared_incident(view: View[InboxState]) -> Incident | None:
     return state.incident if state else None
 
 
+def _is_news_for_all(command: Command) -> bool:
+    """Whether it is news for the whole tenant, so that its incident is written in the same turn."""
+    if not isinstance(command, Notify) or command.event_type != "SYSTEM" or command.metadata.get("scope") != "global":
+        return False
+    return command.metadata.get("incident") is True or command.metadata.get("recovery") is True
+
+
 def _heed(view: View[InboxState], inbox: InboxState, command: Notify, draft: Draft) -> None:
     """A SYSTEM event opens an incident or ends it, for the person or for everybody, whatever becomes of itself."""
     shared = command.metadata.get("scope") == "global"
-    to = incident_stream(view.stream.tenant)
+    current = shared_incident(view) if shared else inbox.incident
+    event: IncidentOpened | IncidentClosed | None = None
     if command.metadata.get("recovery") is True:
-        if shared:
-            draft.effects.append(Send(to, CloseIncident(at=draft.now)))
-        elif inbox.incident:
-            draft.events.append(IncidentClosed(draft.now, recovered=True))
+        event = IncidentClosed(draft.now, recovered=True) if current else None
     elif command.metadata.get("incident") is True:
-        opening = OpenIncident(draft.policy.incident_ttl_s, command.title, draft.now)
-        if not shared:
-            event = incidents.opened(inbox.incident, None, opening, _incident_id(view), draft.now)
-            draft.events += [event] if event else []
-        elif not _lasts(shared_incident(view), draft.now + opening.ttl_s * SECOND):
-            draft.effects.append(Send(to, opening))
+        opening = OpenIncident(draft.policy.incident_ttl_s, command.title)
+        if not shared or not _lasts(current, draft.now + opening.ttl_s * SECOND):
+            new_id = _shared_incident_id(view) if shared else _incident_id(view)
+            event = incidents.opened(current, None, opening, new_id, draft.now)
+    if event and shared:
+        draft.also[incident_stream(view.stream.tenant)] = (event,)
+    elif event:
+        draft.events.append(event)
 
 
 def _lasts(incident: Incident | None, until_at: Instant) -> bool:
     return incident is not None and incident.ends_at + _REOPENING_SLACK >= until_at
+
+
+def _shared_incident_id(view: View[InboxState]) -> str:
+    """A number of its own: of the tenant's incident only the state is seen, not the version."""
+    return f"{incident_stream(view.stream.tenant).id}:{spread(1 << 62, view.stream.id, view.version + 1)}"
 
 
 def _incident_id(view: View[InboxState]) -> str:
@@ -210,6 +224,11 @@ def _set_preferences(
     return Decision((PreferencesSet(command.preferences, inbox.preferences_version + 1, now),))
 
 
+def needs(stream: StreamId, command: Command, policy: Policy) -> tuple[StreamId, ...]:
+    """News for the whole tenant holds its incident; everybody else only looks at it."""
+    return _shared_by_all(stream.tenant) if _is_news_for_all(command) else ()
+
+
 def reads(stream: StreamId) -> tuple[StreamId, ...]:
     return _shared_by_all(stream.tenant)
 
@@ -221,7 +240,7 @@ def _shared_by_all(tenant: str) -> tuple[StreamId, ...]:
 
 INBOX: Decider[InboxState] = Decider(
     kind="inbox", state=InboxState, commands=InboxCommands, events=InboxEvents, decide=decide, fold=fold, alarm=alarm,
-    index=index, reads=reads, replies=Answer | IncidentAnswer, stops=(BanPerson,), tables=(RULES,),
+    index=index, needs=needs, reads=reads, replies=Answer | IncidentAnswer, stops=(BanPerson,), tables=(RULES,),
     heeds=(NotificationsPolicy,), heeding=("incident", "waiting"),
 )  # fmt: skip
 

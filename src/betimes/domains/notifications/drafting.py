@@ -40,6 +40,7 @@ class Draft:
         self.now = now
         self.events: list[Event] = []
         self.effects: list[Effect] = []
+        self.also: dict[StreamId, tuple[Event, ...]] = {}
         self._policy = policy
 
     @property
@@ -50,7 +51,7 @@ class Draft:
         self, verdict: Verdict | None = None, reply: Any = None, promised_at: Instant | None = None
     ) -> Decision:
         return Decision(
-            tuple(self.events), effects=tuple(self.effects), verdict=verdict, reply=reply, promised_at=promised_at
+            tuple(self.events), self.also, tuple(self.effects), verdict=verdict, reply=reply, promised_at=promised_at
         )
 
     # -- on their way

@@ -19,7 +19,10 @@ _DAYS_AROUND = 9
 
 
 class QuietHours(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Every day (0 is Monday, by the start) from a minute of the day to another, the next day's if that is earlier."""
+    """Every day (0 is Monday, by the start) from a minute of the day to another, the next day's if that is earlier.
+
+    An end of 24:00 is the midnight the day ends with, so 00:00 to 24:00 is the whole day.
+    """
 
     start: int
     end: int
@@ -32,6 +35,15 @@ def quiet_until(windows: tuple[QuietHours, ...], zone: str, at: Instant) -> Inst
         if start <= at < end:
             return end
     return None
+
+
+def awake_span(windows: tuple[QuietHours, ...], zone: str, at: Instant, most: int) -> int:
+    """Return how long nothing is quiet from an instant that is not, `most` at the most."""
+    for day in range(at // DAY, (at + most) // DAY + 1) if windows else ():
+        for start, _ in _spans(windows, zone, day):
+            if at <= start < at + most:
+                return start - at
+    return most
 
 
 @lru_cache(maxsize=1 << 14)
@@ -49,7 +61,8 @@ def _spans(windows: tuple[QuietHours, ...], zone: str, day: int) -> tuple[tuple[
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
             joined.append((start, end))
-    return tuple((start, end) for start, end in joined if start < (day + 1) * DAY and end > day * DAY)
+    # a window that lies in an hour the clocks skip begins and ends at once: it is none
+    return tuple((start, end) for start, end in joined if start < end and start < (day + 1) * DAY and end > day * DAY)
 
 
 def problems_of(windows: tuple[QuietHours, ...]) -> list[tuple[str, str]]:
@@ -57,10 +70,10 @@ def problems_of(windows: tuple[QuietHours, ...]) -> list[tuple[str, str]]:
     found = []
     for place, window in enumerate(windows):
         path = f"quiet_hours[{place}]"
-        if not (0 <= window.start < DAY_MINUTES and 0 <= window.end < DAY_MINUTES):
-            found.append((path, "times are 00:00 to 23:59"))
+        if not (0 <= window.start < DAY_MINUTES and 0 <= window.end <= DAY_MINUTES):
+            found.append((path, "times are 00:00 to 23:59, and 24:00 for an end"))
         elif window.start == window.end:
-            found.append((path, "start and end are the same; leave a minute between them"))
+            found.append((path, "start and end are the same; a whole day is 00:00 to 24:00"))
         if not window.days or not set(window.days) <= set(range(7)):
             found.append((f"{path}.days", "at least one of mon tue wed thu fri sat sun"))
     if not found and _always(windows):
@@ -71,7 +84,7 @@ def problems_of(windows: tuple[QuietHours, ...]) -> list[tuple[str, str]]:
 def _always(windows: tuple[QuietHours, ...]) -> bool:
     quiet = 0
     for window in windows:
-        length = (window.end - window.start) % DAY_MINUTES
+        length = window.end - window.start + (DAY_MINUTES if window.end < window.start else 0)
         for day in window.days:
             quiet |= ((1 << length) - 1) << (day * DAY_MINUTES + window.start)
     week = (1 << WEEK_MINUTES) - 1

@@ -79,7 +79,7 @@ def _fatigue_24h(case: Case) -> Finding:
     if case.item.priority == "LOW" or (case.item.event_type == "PROMO" and case.rank < HIGH):
         return Finding((count, cap.cap), Hit("NEVER", "FATIGUE_CAP_24H"))
     boundary = next_day(case.zone, case.now, case.policy.fatigue.day_resumes_minute)
-    return Finding((count, cap.cap), Hit("LATER", "FATIGUE_CAP_24H", case.outside_quiet(case.jittered(boundary))))
+    return Finding((count, cap.cap), Hit("LATER", "FATIGUE_CAP_24H", case.spread_from(boundary)))
 
 
 def _fatigue_1h(case: Case) -> Finding:
@@ -87,7 +87,7 @@ def _fatigue_1h(case: Case) -> Finding:
     count = windows.count(case.inbox.delivered, case.now, cap.span_s)
     if count < cap.cap:
         return Finding((count, cap.cap))
-    until = case.outside_quiet(case.jittered(next_hour(case.zone, case.now)))
+    until = case.spread_from(next_hour(case.zone, case.now))
     return Finding((count, cap.cap), Hit("LATER", "FATIGUE_CAP_1H", until))
 
 

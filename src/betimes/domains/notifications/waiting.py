@@ -152,7 +152,7 @@ def wake(draft: Draft, inbox: InboxState, shared: Incident | None) -> Decision:
 
 
 def _release_digest(draft: Draft, inbox: InboxState, shared: Incident | None) -> Decision:
-    """Everything gathered goes out at once, but for what must not go out at all."""
+    """Send everything gathered at once, but for what must not go out at all; while no channel has room, hold it."""
     kept: list[Case] = []
     for item in (one for one in inbox.waiting if one.digest):
         case = Case(draft.stream, inbox, shared, item, draft.policy, draft.now)
@@ -163,7 +163,13 @@ def _release_digest(draft: Draft, inbox: InboxState, shared: Incident | None) ->
             kept.append(case)
     if not kept:
         return draft.decision()
-    channel = _digest_channel(inbox, kept)
+    channels = _digest_channels(inbox, kept)
+    channel = next(filter(kept[0].has_room, channels), channels[0])
+    room_at = min(map(kept[0].channel_free_at, channels))
+    if room_at > draft.now and "channel_cap" not in draft.policy.shadowed:
+        held = tuple(case.item.version for case in kept)
+        draft.events.append(Held(held, kept[0].outside_quiet(room_at)))
+        return draft.decision()
     refs = tuple(ref_of(case.item) for case in kept)
     delivery = draft.launch(refs, (channel,), digest=True)
     for case in kept:
@@ -179,10 +185,10 @@ def _stopped_by(case: Case) -> str | None:
     return next((finding.hit.reason for rule in rules if (finding := rule.check(case)).hit), None)
 
 
-def _digest_channel(inbox: InboxState, kept: list[Case]) -> str:
-    """The person's choice, else the first channel of the newest item."""
-    newest = max(kept, key=lambda case: (case.item.accepted_at, case.item.version))
+def _digest_channels(inbox: InboxState, kept: list[Case]) -> tuple[str, ...]:
+    """The channels a digest may go by, in order: the person's choice, then those of its items, the newest first."""
     chosen = inbox.preferences.digest_channel
-    if chosen in newest.policy.channels and chosen not in inbox.preferences.opt_out.channels:
-        return chosen
-    return newest.usable_channels[0]
+    is_open = chosen in kept[0].policy.channels and chosen not in inbox.preferences.opt_out.channels
+    newest_first = sorted(kept, key=lambda case: (case.item.accepted_at, case.item.version), reverse=True)
+    names = [name for case in newest_first for name in case.usable_channels]
+    return tuple(dict.fromkeys([chosen, *names] if chosen and is_open else names))
