@@ -13,7 +13,7 @@ from betimes.core.errors import BetimesError, Invalid, KeyConflict, NotFound, Ve
 from betimes.core.instants import HOUR, MINUTE, parse
 from betimes.core.streams import StreamId
 from betimes.domains.tenant.model import SetPolicy, tenant_stream
-from betimes.effects.enrichment import Enrichment
+from betimes.effects.enrichment import Enrichment, EnrichmentSettings
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import verify
 from betimes.services.moments import moment
@@ -143,14 +143,17 @@ async def test_batches_have_bounds(backend: Backend, tmp_path: Path) -> None:
 # -- enrichment
 
 
-async def test_the_provider_is_asked_only_when_the_score_is_reached(backend: Backend, tmp_path: Path) -> None:
+PATIENT = EnrichmentSettings(budget_s=60.0, wait_s=10.0)
+
+
+async def test_the_provider_is_asked_about_what_lives_and_is_not_forced_out(backend: Backend, tmp_path: Path) -> None:
     asked = []
 
     async def provider(notification: Any) -> float:
         asked.append(notification["event_id"])
         return 0.91234
 
-    async with people(backend, tmp_path, scorer=Enrichment(provider, name="model-3")) as p:
+    async with people(backend, tmp_path, scorer=Enrichment(provider, name="model-3", settings=PATIENT)) as p:
         answer = await p.service.send(request("e1"))
         assert (answer.ai_score, answer.ai_used, answer.flags) == (Decimal("0.9123"), True, ())
         await p.service.send(request("e2", priority_hint="CRITICAL"))
@@ -159,15 +162,36 @@ async def test_the_provider_is_asked_only_when_the_score_is_reached(backend: Bac
         assert (await p.service.classify(request("e5", user_id="bob"))).ai_used
         assert asked == ["e1", "e4", "e5"]
         await p.service.set_preferences("bob", {"quiet_hours": [{"start": "08:00", "end": "10:00"}]})
-        assert not (await p.service.classify(request("e6", user_id="bob"))).ai_used
+        assert not (await p.service.classify(request("e6", user_id="bob"))).ai_used, "not weighed yet"
         assert (await p.service.classify(request("e7", user_id="bob", at="2026-01-05T11:00:00Z"))).ai_used
+        await p.service.set_preferences("cid", {"opt_out": {"all": True}})
+        await p.service.send(request("e8", user_id="cid"))
+        await p.service.send(request("e9") | {"message": "See you at nine? (e1)"})
+        assert asked == ["e1", "e4", "e5", "e6", "e7"], "neither what is opted out of nor what is a duplicate"
+
+
+async def test_what_waits_keeps_the_score_it_came_with(backend: Backend, tmp_path: Path) -> None:
+    asked = []
+
+    async def provider(notification: Any) -> float:
+        asked.append(notification["event_id"])
+        return 1.0
+
+    async with people(backend, tmp_path, scorer=Enrichment(provider, settings=PATIENT), jitter_s=0) as p:
+        await p.service.set_preferences("ann", {"quiet_hours": [{"start": "08:00", "end": "10:00"}]})
+        first = await p.service.send(request(priority_hint="MEDIUM"))
+        assert (first.reasons, first.score) == (("QUIET_HOURS",), None)
+        await p.tick(NINE + HOUR)
+        found = await p.service.notification("e1")
+        assert (found.outcome, found.reasons) == ("NOW", ("QUIET_HOURS", "DEFAULT_PASS"))
+        assert (found.ai_score, found.ai_used, asked) == (Decimal(1), True, ["e1"])
 
 
 async def test_a_provider_that_fails_is_done_without(backend: Backend, tmp_path: Path) -> None:
     async def provider(notification: Any) -> float:
         raise ConnectionError
 
-    async with people(backend, tmp_path, scorer=Enrichment(provider)) as p:
+    async with people(backend, tmp_path, scorer=Enrichment(provider, settings=PATIENT)) as p:
         answer = await p.service.send(request())
         assert (answer.ai_score, answer.ai_used, answer.flags) == (Decimal("0.5"), False, ("AI_FALLBACK",))
 

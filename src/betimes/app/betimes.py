@@ -26,6 +26,7 @@ from betimes.app.backtests import backtested
 from betimes.app.decorators import Declarations
 from betimes.app.passes import advance_fully, advance_some, one_pass
 from betimes.app.places import Clock, store_at, system_clock
+from betimes.app.scorers import open_scorer
 from betimes.backtest.making import backtester
 from betimes.backtest.plan import Plan
 from betimes.backtest.report import BacktestReport
@@ -37,7 +38,7 @@ from betimes.domains.catalogue import DECIDERS, SECTIONS
 from betimes.domains.tenant.model import DEPLOYMENT, RotateWebhookSecret, SetPolicy, TenantState, tenant_stream
 from betimes.effects.channels import Channels, ChannelSettings, LogChannel
 from betimes.effects.delivery import CHANNELS, delivery_executors
-from betimes.effects.enrichment import Enrichment
+from betimes.effects.enrichment import Enrichment, EnrichmentSettings
 from betimes.effects.evaluators import Evaluators
 from betimes.effects.handlers import Handlers
 from betimes.effects.runs import RunStarter
@@ -74,6 +75,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     channels: ChannelSettings = DEVELOPMENT_CHANNELS
     """Where messages go; without any, into the log."""
     webhooks: WebhookSettings = WebhookSettings()
+    enrichment: EnrichmentSettings = EnrichmentSettings()
+    """Who scores notifications, unless the application declares it, and within which bounds."""
     sweep: SweepSettings = SweepSettings()
     engine: EngineSettings = EngineSettings()
 
@@ -103,7 +106,7 @@ class Betimes:
         self._report = self.tally.counting(report)
         self._store = store_at(url, clock)
         self._handlers = Handlers()
-        self._webhooks = Webhooks(self._webhook_secrets, now=clock or system_clock, settings=self.settings.webhooks)
+        self._webhooks = self._make_webhooks(self.settings.webhooks)
         self._evaluators = Evaluators(self._webhooks)
         self.declared = declared = Declarations(self._handlers, self._evaluators)
         self.handler, self.run, self.schedule = declared.handler, declared.run, declared.schedule
@@ -150,13 +153,17 @@ class Betimes:
             observe=self.tally.committed,
         )  # fmt: skip
         self._engine = self._starter.engine = engine
-        if self.declared.scorer:
-            self._scorer = Enrichment(self.declared.scorer, name=getattr(self.declared.scorer, "__name__", "provider"))
+        self._scorer = await open_scorer(
+            self.settings.enrichment, self.declared.scorer, self._make_webhooks, self.settings.webhooks, self._closing
+        )
         await self._closing.enter_async_context(engine)
         self._own = self.for_caller(Caller(self._tenant, "app"))
         await self._put_in_force()
         if self._workers and not self.is_virtual:
             self.start_workers()
+
+    def _make_webhooks(self, settings: WebhookSettings) -> Webhooks:
+        return Webhooks(self._webhook_secrets, now=self.clock or system_clock, settings=settings)
 
     async def _opened_webhooks(self) -> Webhooks | None:
         """Webhooks, if what they need is installed."""

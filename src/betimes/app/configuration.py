@@ -28,6 +28,7 @@ from betimes.core.errors import Invalid, MissingExtra, NotFound
 from betimes.core.policies import PolicyBook, merge
 from betimes.domains.catalogue import SECTIONS
 from betimes.effects.channels import AppriseChannel, ChannelSettings, LogChannel, WebhookChannel
+from betimes.effects.enrichment import EnrichmentSettings
 from betimes.effects.settings import WebhookSettings
 from betimes.engine.settings import EngineSettings
 from betimes.services.hourly_sweep import SweepSettings
@@ -79,6 +80,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """How people are reached, by name; without any, messages go into the log."""
     tenants: dict[str, TenantSettings] = {}
     webhooks: WebhookSettings = WebhookSettings()
+    enrichment: EnrichmentSettings = EnrichmentSettings()
+    """Who scores notifications: an endpoint or a Python function, and within which bounds."""
     sweep: SweepSettings = SweepSettings()
     engine: EngineSettings = EngineSettings()
     policy: dict[str, Any] | None = None
@@ -93,7 +96,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def settings(self) -> Settings:
         """What `Betimes` is set up with."""
         webhooks = loopback_allowed(self.webhooks) if self.server.dev else self.webhooks
-        return Settings(channels=self._channels, webhooks=webhooks, sweep=self.sweep, engine=self.engine)
+        return Settings(
+            channels=self._channels, webhooks=webhooks, enrichment=self.enrichment, sweep=self.sweep, engine=self.engine
+        )
 
     @property
     def _channels(self) -> ChannelSettings:

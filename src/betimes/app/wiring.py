@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import os
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -24,10 +21,11 @@ from betimes.app.configuration import (
     place_of,
     read,
 )
+from betimes.app.imports import import_object
 from betimes.app.places import demand_there
 from betimes.app.serving import shown
 from betimes.cli.wiring import Application, ServeOptions, Target, Told, TownOptions
-from betimes.core.errors import Invalid, NotFound
+from betimes.core.errors import Invalid
 from betimes.testing.clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -154,16 +152,7 @@ def _combined(bt: Betimes, configuration: Configuration, app: str) -> Settings:
 
 def _loaded(place: str) -> Betimes:
     """The `Betimes` that `module:name` names, found from the working folder too."""
-    module, _, name = place.partition(":")
-    if not module or not name:
-        raise Invalid(f"{place!r} does not name an application; say module:name, such as shop:bt")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = getattr(importlib.import_module(module), name, None)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        raise NotFound(f"there is no module {module!r} to take {name!r} from") from None
+    found = import_object(place, "an application", "shop:bt")
     if not isinstance(found, Betimes):
         raise Invalid(f"{place} is not a Betimes but {type(found).__name__}")
     return found
@@ -179,9 +168,15 @@ def without_secrets(configuration: Configuration) -> dict[str, Any]:
             if "urls" in channel:
                 channel["urls"] = [f"{urlsplit(url).scheme}://…" for url in channel["urls"]]
             if "url" in channel:
-                parts = urlsplit(channel["url"])
-                channel["url"] = f"{parts.scheme}://{parts.hostname}/…"
+                channel["url"] = _host_of(channel["url"])
+    if body["enrichment"]["url"]:
+        body["enrichment"]["url"] = _host_of(body["enrichment"]["url"])
     return body
+
+
+def _host_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}/…"
 
 
 def _log_warnings() -> None:

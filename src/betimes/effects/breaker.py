@@ -39,13 +39,18 @@ class Breaker:
     def condition(self) -> Condition:
         return self._condition
 
+    @property
+    def lets_pass(self) -> bool:
+        """Whether somebody who enters now is let through."""
+        if self._condition == "open":
+            return self._clock() - self._opened_s >= self._open_s
+        return self._condition == "closed"
+
     def enter(self) -> Passage | None:
         """Permission to try now, or None."""
-        if self._condition == "trying":
+        if not self.lets_pass:
             return None
         if self._condition == "open":
-            if self._clock() - self._opened_s < self._open_s:
-                return None
             self._enter_period("trying")
         return Passage(self._period)
 

@@ -5,9 +5,10 @@ answers with a number from 0 to 1, or None for no opinion. A decision never wait
 error or an answer that is none, there is no score, and a breaker leaves a provider that keeps failing alone. Why there
 was none is counted in `absences` and kept in `last_absence`.
 
-A provider that is too slow is cancelled, and nobody waits for it to obey: until it has, it takes one of a bounded
-number of places, and so does a thread, which cannot be cancelled at all. When all are taken, the provider counts as
-failing.
+A bounded number of questions is under way at once; the others wait for a place, for a bounded time too. What finds none
+in time has no score, and nobody failed: a failure is an error or a time-out of the provider, never our own limit. A
+provider that is too slow is cancelled, and nobody waits for it to obey: until it has, it takes its place, and so does a
+thread, which cannot be cancelled at all. Places that are all lost that way are not waited for.
 """
 
 from __future__ import annotations
@@ -38,12 +39,25 @@ _PLACES = Decimal("0.0001")
 class EnrichmentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long and how often a provider may fail."""
 
+    url: Annotated[str, msgspec.Meta(max_length=2_000, pattern=r"^https?://")] | None = None
+    """The endpoint that is asked: posted the notification, signed, it answers `{ai_intent_score}`."""
+    python: Annotated[str, msgspec.Meta(pattern=r"^[\w.]+:\w+\Z")] | None = None
+    """The function that is asked, as `module:name`."""
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    """What is recorded beside its scores; left out, the function's name or the endpoint's host."""
     budget_s: Annotated[float, msgspec.Meta(gt=0, le=10)] = 0.03
+    """How long the provider may take."""
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.25
+    """How long a question waits until it can be asked, when `under_way_max` others are."""
     under_way_max: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 32
     """Questions at once, those that were given up but have not ended included."""
     failures_max: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 5
     window_s: Annotated[float, msgspec.Meta(gt=0, le=3_600)] = 10.0
     open_s: Annotated[float, msgspec.Meta(gt=0, le=3_600)] = 10.0
+
+    def __post_init__(self) -> None:
+        if self.url and self.python:
+            raise ValueError("there are both url and python; one provider is asked, so say one of them")
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -102,6 +116,8 @@ class Enrichment:
         )
         self._threads = ThreadPoolExecutor(self._settings.under_way_max, thread_name_prefix="betimes-enrichment")
         self._under_way: set[asyncio.Future[Any]] = set()
+        self._given_up: set[asyncio.Future[Any]] = set()
+        self._places = asyncio.Semaphore(self._settings.under_way_max)
         self.absences: Counter[Absence] = Counter()
         self.last_absence: Absence | None = None
 
@@ -129,8 +145,13 @@ class Enrichment:
     async def _outcome(self, notification: Notification) -> Decimal | Absence:
         if self._provider is None:
             return "none_configured"
-        passage = self._breaker.enter()
+        if not self._breaker.lets_pass:
+            return "left_alone"
+        if not await self._take_place():
+            return "busy"
+        passage = self._breaker.enter()  # it may have opened while this question waited
         if passage is None:
+            self._places.release()
             return "left_alone"
         try:
             outcome = await self._asked(self._provider, notification)
@@ -143,16 +164,26 @@ class Enrichment:
             self._breaker.failed(passage)
         return outcome
 
+    async def _take_place(self) -> bool:
+        """Wait until the question can be asked; False if that is too long, or never while places are lost."""
+        if len(self._given_up) >= self._settings.under_way_max:
+            return False
+        try:
+            async with asyncio.timeout(self._settings.wait_s):
+                return await self._places.acquire()
+        except TimeoutError:
+            return False
+
     async def _asked(self, provider: Provider, notification: Notification) -> Decimal | Absence:
-        if len(self._under_way) >= self._settings.under_way_max:
-            return "busy"
         work = self._begun(provider, notification)
         try:
             await asyncio.wait({work}, timeout=self._settings.budget_s)
         finally:
             finished = work.done()
-            if not finished and isinstance(work, asyncio.Task):
-                work.cancel()
+            if not finished:
+                self._given_up.add(work)
+                if isinstance(work, asyncio.Task):
+                    work.cancel()
         if not finished:
             return "too_slow"
         if work.cancelled() or work.exception() is not None:
@@ -172,6 +203,8 @@ class Enrichment:
 
     def _ended(self, work: asyncio.Future[Any]) -> None:
         self._under_way.discard(work)
+        self._given_up.discard(work)
+        self._places.release()
         if not work.cancelled():
             work.exception()  # looked at, so that asyncio does not report what nobody waits for any more
 

@@ -17,10 +17,10 @@ from betimes.core.policies import Policy
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId
 from betimes.domains.notifications.case import Case
-from betimes.domains.notifications.decide import INBOX, command_problems, item_of, name_problems
+from betimes.domains.notifications.decide import INBOX, command_problems, item_of, name_problems, shared_incident
+from betimes.domains.notifications.judging import may_be_scored
 from betimes.domains.notifications.model import NOTIFICATIONS, Answer, InboxState, Notify, incident_stream
 from betimes.domains.notifications.policy import NotificationsPolicy
-from betimes.domains.notifications.rules import RULES
 from betimes.domains.notifications.sentences import sentence
 from betimes.engine.engine import Engine
 from betimes.engine.store import LedgerQuery
@@ -131,7 +131,10 @@ class Notifications(Inboxes):
     # -- enrichment
 
     async def _enriched(self, requests: Sequence[NotificationRequest | ClassifyRequest]) -> list[Notify]:
-        """The commands; those for which the score matters with what the provider said."""
+        """The commands; those that the score may come to weigh with what the provider said.
+
+        All are judged before any is asked about, so that no answer waits for our own work.
+        """
         commands = [_command(request) for request in requests]
         if self._enrichment is None or not commands:
             return commands
@@ -142,37 +145,21 @@ class Notifications(Inboxes):
         now = await self.engine.store.now()
         states = {stream: self.engine.kinds.of(stream).state(stream, row.schema, row.state)
                   for stream, row in rows.items()}  # fmt: skip
-        return list(
-            await asyncio.gather(
-                *(
-                    self._scored(command, self._view(stream, states, rows), request, policy, _judged_at(request, now))
-                    for command, stream, request in zip(commands, streams, requests, strict=True)
-                )
-            )
-        )
+        section = policy[NotificationsPolicy]
+        wanted = [
+            _wants_score(command, self._view(stream, states, rows), section, _judged_at(request, now))
+            for command, stream, request in zip(commands, streams, requests, strict=True)
+        ]
+        asking = zip(commands, requests, wanted, strict=True)
+        return list(await asyncio.gather(*(self._scored(*one) for one in asking)))
 
     def _view(self, stream: StreamId, states: Mapping[StreamId, Any], rows: Mapping[StreamId, Any]) -> View[InboxState]:
         shared = incident_stream(stream.tenant)
         version = rows[stream].version if stream in rows else 0
         return View(stream, states.get(stream), version, {shared: states.get(shared)})
 
-    async def _scored(
-        self,
-        command: Notify,
-        view: View[InboxState],
-        request: NotificationRequest | ClassifyRequest,
-        policy: Policy,
-        now: Instant,
-    ) -> Notify:
-        """Ask the provider, if a dry judgement comes to the score."""
-        section = policy[NotificationsPolicy]
-        if self._enrichment is None or command_problems(command, section):
-            return command
-        shared = view.others.get(incident_stream(view.stream.tenant))
-        item = item_of(view, command, section, now)
-        case = Case(view.stream, view.state or InboxState(), shared.incident if shared else None, item, section, now)
-        RULES.judge(case, section.shadowed)
-        if not case.was_scored:
+    async def _scored(self, command: Notify, request: NotificationRequest | ClassifyRequest, is_wanted: bool) -> Notify:
+        if self._enrichment is None or not is_wanted:
             return command
         said = await self._enrichment.score(_as_sent(request))
         return replace(command, ai_score=said.ten_thousandths, ai_source=said.source) if said else command
@@ -279,6 +266,14 @@ class Notifications(Inboxes):
             segment_id=None if dry else recorded.segment_id,
             trace=trace_of(self.engine.kinds, verdict) if trace else None,
         )
+
+
+def _wants_score(command: Notify, view: View[InboxState], policy: NotificationsPolicy, now: Instant) -> bool:
+    """Whether the provider's score may come to weigh it: now, or when it has waited."""
+    if command_problems(command, policy):
+        return False
+    item = item_of(view, command, policy, now)
+    return may_be_scored(Case(view.stream, view.state or InboxState(), shared_incident(view), item, policy, now))
 
 
 def _check_size(name: str, count: int, most: int) -> None:

@@ -7,6 +7,7 @@ item where it is judged next, a suppressed one where the rule that stopped it le
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from betimes.domains.notifications.rules import RULES
 from betimes.domains.notifications.scoring import unscaled
 
 _CHANCES_MAX = 16
+FIRST_THAT_POSTPONES = "fatigue_24h"
 
 
 class Fate(msgspec.Struct, frozen=True, gc=False):
@@ -104,6 +106,12 @@ def _shadow(case: Case, raw: Verdict) -> Unenforced | None:
         return None
     bound = fate_of(case, RULES.first_hit(case))
     return Unenforced(bound.answer, (*case.item.reasons, bound.reason), bound.until_at)
+
+
+def may_be_scored(case: Case) -> bool:
+    """Whether the score may come to weigh it, now or when it has waited: no rule before P4 ends it or lets it out."""
+    early = takewhile(lambda rule: rule.name != FIRST_THAT_POSTPONES, RULES.rules)
+    return not any(rule.check(case).hit for rule in early if rule.name not in case.policy.shadowed)
 
 
 # -- when it would pass

@@ -1,0 +1,31 @@
+"""A batch with a healthy provider is scored to the last of it, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+
+from betimes.app.betimes import Betimes
+from betimes.testing.clock import VirtualClock
+from betimes.testing.simulator.loop import SeededLoop
+from tests.notifications.people import request
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_all_of_a_batch_of_500_are_scored_by_a_provider_that_answers_in_5_ms(seed: int) -> None:
+    async def main() -> None:
+        bt = Betimes("memory://", clock=VirtualClock())
+
+        @bt.enrichment
+        async def score(_: Any) -> float:
+            await asyncio.sleep(0.005)
+            return 0.9
+
+        async with bt:
+            sent = await bt.notifications.send_many([request(f"e{n}", f"user-{n}") for n in range(500)])
+            assert [answer.ai_used for answer in sent if not isinstance(answer, BaseException)] == [True] * 500
+
+    SeededLoop(Random(seed), steps_max=500_000).run(main())
