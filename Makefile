@@ -51,9 +51,10 @@ bench: $(PEERS) ## measure, e.g. make bench ARGS=--json
 soak: $(READY) ## run under load for a long time
 	$(BIN)/python -m tests.soak $(ARGS)
 
-reference: $(READY) ## remake docs/reference.md and docs/cli.md from the code
+reference: $(READY) ## remake docs/reference.md, docs/cli.md and the types of BlockingBetimes from the code
 	$(BIN)/python docs/build_reference.py
 	$(BIN)/python docs/build_cli.py
+	$(BIN)/python docs/build_blocking.py
 
 COMPILE = compile --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-emit-package betimes --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock"

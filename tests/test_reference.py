@@ -30,3 +30,8 @@ def test_reports_that_are_put_together_are_spelt_out() -> None:
     words = runpy.run_path(str(DOCS / "build_reference.py"))["report_words"]()
     assert {"call_dead", "call_failed", "call_abandoned"} <= words
     assert all(word.replace("_", "").isalpha() for word in words)
+
+
+def test_the_types_of_the_blocking_application_are_up_to_date() -> None:
+    built = runpy.run_path(str(DOCS / "build_blocking.py"))
+    assert built["STUB"].read_text() == built["written"](), "run `make reference`"

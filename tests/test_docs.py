@@ -1,0 +1,95 @@
+"""The first snippet of every page runs as printed, in an empty folder, as it would for a stranger.
+
+A Python snippet is a program. A shell snippet is run line by line: what stays (a server, the demo) is started, seen to
+say something, and stopped; `pip install` was done by whoever runs these tests. A configuration is read by `betimes
+config`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import LIMIT_S, environment
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
+NOTHING_TO_RUN = {
+    "docs/concepts.md": "a picture of how a command is decided",
+    "docs/deployment.md": "lines for crontab, Kubernetes and nginx",
+    "docs/dst.md": "a generated table",
+    "docs/guarantees.md": "promises; tests/crash holds them",
+    "docs/index.md": "links",
+    "docs/measurements.md": "what was measured",
+    "docs/reference.md": "generated",
+    "docs/stores.md": "statements for the shells of both databases",
+}
+"""Pages whose first snippet is no program, and why."""
+STAYS = ("serve", "worker", "demo")
+
+
+def first_snippet(page: str) -> tuple[str, str] | None:
+    """Return the language and the text of the first snippet that a reader could run."""
+    found = re.search(r"^```(python|sh|toml)\n(.*?)^```$", (ROOT / page).read_text(), flags=re.M | re.S)
+    return (found[1], found[2]) if found else None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in NOTHING_TO_RUN])
+def test_the_first_snippet_of_a_page_runs_as_printed(page: str, tmp_path: Path) -> None:
+    snippet = first_snippet(page)
+    assert snippet, f"{page} has no snippet to run; add one, or say in NOTHING_TO_RUN why not"
+    language, text = snippet
+    if language == "python":
+        (tmp_path / "snippet.py").write_text(text)
+        run([sys.executable, "snippet.py"], tmp_path)
+    elif language == "toml":
+        (tmp_path / "betimes.toml").write_text(text)
+        run([*BETIMES, "config"], tmp_path)
+    else:
+        for line in text.replace("\\\n", " ").splitlines():
+            run_line(shlex.split(line, comments=True), tmp_path)
+
+
+def test_pages_without_a_program_are_known() -> None:
+    assert set(NOTHING_TO_RUN) <= set(PAGES)
+    programs = {page for page in NOTHING_TO_RUN if (found := first_snippet(page)) and found[0] != "toml"}
+    assert programs == set(), "they have one now"
+
+
+BETIMES = (sys.executable, "-m", "betimes")
+VARIABLES = {"BETIMES_SERVER__PORT": "0"}  # the usual one may be taken on the machine of a test
+
+
+def run_line(words: list[str], folder: Path) -> None:
+    if not words or words[:2] == ["pip", "install"]:
+        return
+    assert words[0] == "betimes", f"only betimes is run here, not {words[0]}"
+    if words[1] in STAYS:
+        start_and_stop([*BETIMES, *words[1:]], folder)
+    else:
+        run([*BETIMES, *words[1:]], folder)
+
+
+def run(command: list[str], folder: Path) -> None:
+    ended = subprocess.run(
+        command, cwd=folder, env=environment(**VARIABLES), capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def start_and_stop(command: list[str], folder: Path) -> None:
+    with subprocess.Popen(
+        command, cwd=folder, env=environment(**VARIABLES), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=LIMIT_S)
+    assert said, errors
+    assert process.returncode in (0, 128 + signal.SIGINT), errors
