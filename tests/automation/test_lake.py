@@ -16,10 +16,11 @@ import pytest
 from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.effects.lake.export import ExportReport, export, open_lake
+from betimes.effects.lake.export import ExportReport, export
 from betimes.effects.lake.places import place_of
 from betimes.effects.lake.queries import QUERIES
 from betimes.effects.lake.tables import TABLES, schedule_ticks
+from betimes.effects.lake.views import open_lake
 from betimes.services.automation_views import BackfillRequest
 from betimes.services.sensors import sensor_request
 from tests.automation.exporter import POINTS
@@ -235,5 +236,107 @@ async def test_a_lake_at_a_url_is_written_and_resumed(tmp_path: Path) -> None:
         await exported(world, url, batch_max=9)
         assert (await exported(world, url)).batches == 0
         fsspec.filesystem("memory").get(f"/{tmp_path.name}/", str(tmp_path / "lake"), recursive=True)
+        await exported(world, tmp_path / "whole")
+        assert contents(tmp_path / "lake") == contents(tmp_path / "whole")
+
+
+def files_with_instants(path: Path) -> dict[str, set[str]]:
+    """How the files of a lake say of each instant what it is."""
+    lake = open_lake(str(path))
+    kinds = lake.execute(
+        f"SELECT DISTINCT name, logical_type FROM parquet_schema('{path}/batches/*/*/*/*.parquet') "
+        "WHERE logical_type LIKE '%Timestamp%'"
+    ).fetchall()
+    return {name: {kind for other, kind in kinds if other == name} for name, _ in kinds}
+
+
+async def test_instants_are_adjusted_to_utc_in_every_file(tmp_path: Path) -> None:
+    async with automation_world(SQLITE, tmp_path, evaluators=counting()) as world:
+        await live(world, hours=2)
+        await exported(world, tmp_path / "lake")
+        kinds = files_with_instants(tmp_path / "lake")
+        assert kinds.keys() >= {"recorded_at", "scheduled_for", "fired_at", "next_tick_at", "last_evaluated_at"}
+        assert not [name for name, said in kinds.items() if any("isAdjustedToUTC=0" in one for one in said)]
+        lake = open_lake(str(tmp_path / "lake"))
+        [(at,)] = lake.execute("SELECT min(recorded_at) FROM segments").fetchall()
+        assert (at.utcoffset(), at) == (timedelta(0), datetime(2026, 1, 5, 9, tzinfo=UTC))
+
+
+async def test_states_have_a_column_for_what_people_ask_of_them(tmp_path: Path) -> None:
+    async with automation_world(SQLITE, tmp_path, evaluators=counting()) as world:
+        await live(world, hours=2)
+        await world.schedule("daily", "30 7 * * *")
+        await world.sensors.create(sensor_request({"sensor_id": "new", "sensor_type": "push", "target": HANDLER}))
+        await exported(world, tmp_path / "lake")
+        lake = open_lake(str(tmp_path / "lake"))
+        sensors = {view.sensor_id: view for view in (await world.sensors.list()).items}
+        rows = lake.execute(
+            "SELECT id, sensor_type, enabled, definition_version, state_version, cursor, next_evaluation_at, "
+            "last_evaluated_at, consecutive_errors, created_at FROM sensor_state"
+        ).fetchall()
+        assert len(rows) == 3
+        for id, *columns in rows:
+            view = sensors[id]
+            cursor = None if view.cursor is None else msgspec.json.encode(view.cursor).decode()
+            assert columns == [
+                view.sensor_type, view.enabled, view.version, view.state_version, cursor, view.next_evaluation_at,
+                view.last_evaluated_at, view.consecutive_errors, view.created_at,
+            ]  # fmt: skip
+        rows = lake.execute(
+            "SELECT id, timezone, enabled, definition_version, next_tick_at, last_scheduled_for, changed_at "
+            "FROM schedule_state WHERE NOT is_deleted"
+        ).fetchall()
+        schedules = {view.schedule_id: view for view in (await world.schedules.list()).items}
+        assert len(rows) == len(schedules) == 2
+        for id, *columns in rows:
+            of = schedules[id]
+            assert columns == [
+                of.timezone, of.enabled, of.version, of.next_tick_at, of.last_scheduled_for, of.changed_at
+            ]  # fmt: skip
+        gone = "SELECT enabled, next_tick_at, definition_version FROM schedule_state WHERE is_deleted"
+        assert lake.execute(gone).fetchall() == [(None, None, None)]
+
+
+def columns_of_views(path: Path) -> dict[str, list[Any]]:
+    lake = open_lake(str(path))
+    described = "SELECT column_name, column_type FROM (DESCRIBE {})"
+    return {table.name: lake.execute(described.format(table.name)).fetchall() for table in TABLES}
+
+
+async def test_every_view_is_there_from_the_first_export_on(tmp_path: Path) -> None:
+    async with automation_world(SQLITE, tmp_path, evaluators=counting()) as world:
+        await exported(world, tmp_path / "lake")
+        lake, before = open_lake(str(tmp_path / "lake")), columns_of_views(tmp_path / "lake")
+        for name in {table.name for table in TABLES} - {"segments"}:
+            assert lake.execute(f"SELECT count(*) FROM {name}").fetchall() == [(0,)]
+        assert [lake.execute(query.sql).fetchall() for query in QUERIES if query.name != "chain"] == [[]] * 6
+        await live(world, hours=1)
+        await exported(world, tmp_path / "lake")
+        assert columns_of_views(tmp_path / "lake") == before
+
+
+def as_written_before(path: Path) -> None:
+    """Make the files what they were when instants were naive and states had no columns for their parts."""
+    lake = open_lake(str(path))
+    for table in TABLES:
+        for file in path.glob(f"batches/*/{table.name}/*/*.parquet"):
+            chosen = ", ".join(f'"{name}"::TIMESTAMP AS "{name}"' if kind == "INSTANT" else f'"{name}"'
+                               for name, kind in table.columns.items())  # fmt: skip
+            other = file.with_suffix(".old")
+            lake.execute(f"COPY (SELECT {chosen} FROM read_parquet('{file}')) TO '{other}' (FORMAT parquet)")
+            other.replace(file)
+
+
+async def test_a_lake_that_was_begun_before_is_gone_on_with(tmp_path: Path) -> None:
+    async with automation_world(SQLITE, tmp_path, evaluators=counting()) as world:
+        await live(world, hours=2)
+        await exported(world, tmp_path / "lake")
+        as_written_before(tmp_path / "lake")
+        assert "isAdjustedToUTC=0" in str(files_with_instants(tmp_path / "lake"))
+        await exported(world, tmp_path / "whole")
+        assert contents(tmp_path / "lake") == contents(tmp_path / "whole")
+        await world.go(3_600)
+        await world.schedules.trigger("five", {"step": 1})
+        await exported(world, tmp_path / "lake")
         await exported(world, tmp_path / "whole")
         assert contents(tmp_path / "lake") == contents(tmp_path / "whole")

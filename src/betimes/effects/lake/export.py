@@ -1,7 +1,6 @@
-"""Exporting: the ledger from the checkpoint on, a batch at a time, and asking the lake.
+"""Exporting: the ledger from the checkpoint on, a batch at a time.
 
 report = await export(engine.store, engine.kinds, "lake")
-open_lake("lake").sql("SELECT status, count(*) FROM schedule_ticks GROUP BY ALL")
 """
 
 from __future__ import annotations
@@ -10,28 +9,20 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.effects.lake.places import Batch, Place, place_of
 from betimes.effects.lake.states import Known, state_rows
 from betimes.effects.lake.tables import INSTANT, MICRO, TABLES, Row, Table
+from betimes.effects.lake.views import duckdb_connection, files_of, literal, part_of_state, quoted
 from betimes.engine.kinds import Kinds, checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery, Store
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
 BATCH_SEGMENTS_MAX = 50_000
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "threads": "2",
-}
 _events = msgspec.json.Decoder(list[dict[str, Any]])
 _lines = msgspec.json.Encoder()
 
@@ -111,7 +102,7 @@ async def _rows(store: Store, kinds: Kinds, place: Place, table: Table, segments
 
 def _write(folder: Path, rows: dict[str, list[Row]], tables: Sequence[Table]) -> None:
     (folder / "batch").mkdir()
-    with _duckdb() as connection:
+    with duckdb_connection() as connection:
         for table in tables:
             if found := rows[table.name]:
                 source = folder / f"{table.name}.ndjson"
@@ -121,12 +112,14 @@ def _write(folder: Path, rows: dict[str, list[Row]], tables: Sequence[Table]) ->
 
 
 def _copy(table: Table, source: Path, target: Path) -> str:
-    types = ", ".join(f"{_quoted(name)}: '{_json_type(kind)}'" for name, kind in table.columns.items())
-    chosen = ", ".join(_selected(name, kind) for name, kind in table.columns.items())
+    types = ", ".join(f"{quoted(name)}: '{_json_type(kind)}'" for name, kind in table.columns.items())
+    chosen = [f"{_selected(name, kind)} AS {quoted(name)}" for name, kind in table.columns.items()]
+    chosen += [f"{part_of_state(part)} AS {quoted(name)}" for name, part in table.parts.items()]
     return (
-        f"COPY (SELECT {chosen}, make_timestamp(recorded_at)::DATE AS date FROM read_json({_literal(source)}, "
+        f"COPY (SELECT {', '.join(chosen)}, make_timestamp(recorded_at)::DATE AS date "
+        f"FROM read_json({literal(source)}, "
         f"columns = {{{types}}}, format = 'newline_delimited', maximum_object_size = 67108864)) "
-        f"TO {_literal(target)} (FORMAT parquet, COMPRESSION zstd, PARTITION_BY (date), FILENAME_PATTERN 'part_{{i}}')"
+        f"TO {literal(target)} (FORMAT parquet, COMPRESSION zstd, PARTITION_BY (date), FILENAME_PATTERN 'part_{{i}}')"
     )
 
 
@@ -135,21 +128,12 @@ def _json_type(kind: str) -> str:
 
 
 def _selected(name: str, kind: str) -> str:
-    column = _quoted(name)
+    column = quoted(name)
     if kind == INSTANT:
-        return f"make_timestamp({column}) AS {column}"
+        return f"make_timestamp({column})::TIMESTAMPTZ"
     if kind == MICRO:
-        return f"({column}::DECIMAL(18,0) * 0.000001)::DECIMAL(18,6) AS {column}"
+        return f"({column}::DECIMAL(18,0) * 0.000001)::DECIMAL(18,6)"
     return column
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'
-
-
-def _literal(path: Path | str) -> str:
-    text = str(path).replace("'", "''")
-    return f"'{text}'"
 
 
 def _known(place: Place, table: Table, touched: set[StreamId]) -> Known:
@@ -157,40 +141,13 @@ def _known(place: Place, table: Table, touched: set[StreamId]) -> Known:
     folder = place.local()
     if folder is None or not any(folder.glob(f"batches/*/{table.name}")):
         return {}
-    with _duckdb() as connection, tempfile.NamedTemporaryFile(suffix=".ndjson") as asked:
+    with duckdb_connection() as connection, tempfile.NamedTemporaryFile(suffix=".ndjson") as asked:
         names = [{"tenant": stream.tenant, "id": stream.id} for stream in touched]
         asked.write(_lines.encode_lines(names))
         asked.flush()
         found = connection.execute(
-            f"SELECT tenant, id, arg_max(coalesce(state, ''), version) FROM {_files(folder, table.name)} "
-            f"SEMI JOIN read_json({_literal(asked.name)}, columns = {{tenant: 'VARCHAR', id: 'VARCHAR'}}, "
+            f"SELECT tenant, id, arg_max(coalesce(state, ''), version) FROM {files_of(folder, table.name)} "
+            f"SEMI JOIN read_json({literal(asked.name)}, columns = {{tenant: 'VARCHAR', id: 'VARCHAR'}}, "
             "format = 'newline_delimited') USING (tenant, id) GROUP BY tenant, id"
         ).fetchall()
     return {StreamId(tenant, table.kind, id): state or None for tenant, id, state in found}
-
-
-def _files(folder: Path, table: str) -> str:
-    pattern = f"{folder}/batches/*/{table}/*/*.parquet"
-    return f"read_parquet({_literal(pattern)}, hive_partitioning = true, union_by_name = true)"
-
-
-def _duckdb() -> DuckDBPyConnection:
-    try:
-        import duckdb
-    except ModuleNotFoundError as error:
-        raise MissingExtra("the lake needs duckdb: pip install 'betimes[lake]'") from error
-    return duckdb.connect(":memory:", config=_SETTINGS)
-
-
-def open_lake(path: str, tables: Sequence[Table] = TABLES) -> DuckDBPyConnection:
-    """A DuckDB connection with a view for each table; tables of states show the latest of each stream."""
-    if "://" in path:
-        raise Invalid(f"{path} is not a folder; open_lake reads local lakes. Ask DuckDB or another reader of Parquet")
-    connection = _duckdb()
-    folder = Path(path)
-    for table in tables:
-        if not any(folder.glob(f"batches/*/{table.name}")):
-            continue
-        latest = "" if table.rows else " QUALIFY row_number() OVER (PARTITION BY tenant, id ORDER BY version DESC) = 1"
-        connection.execute(f"CREATE VIEW {table.name} AS SELECT * FROM {_files(folder, table.name)}{latest}")
-    return connection

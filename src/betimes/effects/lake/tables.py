@@ -21,14 +21,24 @@ from betimes.domains.automation.sensor_model import HIDDEN_FIELDS
 Row: TypeAlias = dict[str, Any]
 EventMap: TypeAlias = dict[str, Any]
 INSTANT = "INSTANT"
-"""Microseconds in the ledger, a TIMESTAMP in UTC in the lake."""
+"""Microseconds in the ledger, a timestamp adjusted to UTC in the lake."""
 MICRO = "MICRO"
 """Millionths in the ledger, a DECIMAL(18,6) in the lake."""
 _STREAM = {"tenant": "VARCHAR", "seq": "BIGINT", "segment_id": "VARCHAR", "recorded_at": INSTANT}
+JSON = "JSON"
+"""Any value in a state, its JSON in the lake."""
 _STATE = {
     "tenant": "VARCHAR", "id": "VARCHAR", "version": "BIGINT", "recorded_at": INSTANT, "status": "VARCHAR",
     "is_deleted": "BOOLEAN", "state": "VARCHAR",
 }  # fmt: skip
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A column that shows a part of a state: where it is in its JSON, and what it is where a state leaves it out."""
+
+    type: str
+    path: str
+    default: str = "NULL"
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -37,6 +47,8 @@ class Table(msgspec.Struct, frozen=True):
     rows: Callable[[Segment, list[EventMap]], Iterable[Row]] | None = None
     kind: str = ""
     """Of streams whose rows it has; of a table of states, whose states."""
+    parts: dict[str, Part] = {}
+    """Of a table of states: further columns."""
 
 
 def hidden(value: Any) -> Any:
@@ -176,6 +188,29 @@ def score_history(segment: Segment, events: list[EventMap]) -> Iterator[Row]:
             }  # fmt: skip
 
 
+_DEFINITION = {
+    "definition_version": Part("BIGINT", "$.version"), "enabled": Part("BOOLEAN", "$.definition.enabled"),
+    "created_at": Part(INSTANT, "$.created_at"), "updated_at": Part(INSTANT, "$.updated_at"),
+    "last_error": Part("VARCHAR", "$.last_error"),
+}  # fmt: skip
+_SCHEDULE = {
+    **_DEFINITION, "cron": Part(JSON, "$.definition.cron"), "timezone": Part("VARCHAR", "$.definition.timezone"),
+    "changed_at": Part(INSTANT, "$.changed_at"), "last_scheduled_for": Part(INSTANT, "$.last_scheduled_for"),
+    "next_tick_at": Part(INSTANT, "$.next[0]"),
+}  # fmt: skip
+_SENSOR = {
+    **_DEFINITION, "sensor_type": Part("VARCHAR", "$.definition.sensor_type"),
+    "state_version": Part("BIGINT", "$.state_version", "1"), "cursor": Part(JSON, "$.cursor"),
+    "next_evaluation_at": Part(INSTANT, "$.next_at"), "last_evaluated_at": Part(INSTANT, "$.last_evaluated_at"),
+    "consecutive_errors": Part("BIGINT", "$.consecutive_errors", "0"),
+}  # fmt: skip
+_RUN = {
+    "run_key": Part("VARCHAR", "$.run_key"), "account_id": Part("VARCHAR", "$.account_id"),
+    "trigger_type": Part("VARCHAR", "$.trigger_type"), "ending": Part("VARCHAR", "$.ending"),
+    "allowed_at": Part(INSTANT, "$.allowed_at"), "started_at": Part(INSTANT, "$.started_at"),
+    "finished_at": Part(INSTANT, "$.finished_at"),
+}  # fmt: skip
+
 TABLES = (
     Table("segments", {
         **_STREAM, "kind": "VARCHAR", "id": "VARCHAR", "version": "BIGINT", "turn": "VARCHAR", "collection": "VARCHAR",
@@ -189,15 +224,15 @@ TABLES = (
         "partition_selection": "VARCHAR[]", "tzdata_version": "VARCHAR", "reason": "VARCHAR", "count": "BIGINT",
         "first": INSTANT, "last": INSTANT, "error": "VARCHAR",
     }, schedule_ticks, "schedule"),
-    Table("schedule_state", _STATE, kind="schedule"),
+    Table("schedule_state", _STATE, kind="schedule", parts=_SCHEDULE),
     Table("sensor_evals", {
         **_STREAM, "sensor_id": "VARCHAR", "evaluation_id": "VARCHAR", "cause": "VARCHAR", "message_id": "VARCHAR",
         "status": "VARCHAR", "received": "BIGINT", "duration_ms": "BIGINT", "expected_state_version": "BIGINT",
         "state_version": "BIGINT", "cursor_before": "VARCHAR", "cursor": "VARCHAR", "error": "VARCHAR",
         "run_keys": "VARCHAR[]", "run_ids": "VARCHAR[]", "outcomes": "VARCHAR[]",
     }, sensor_evals, "sensor"),
-    Table("sensor_state", _STATE, kind="sensor"),
-    Table("runs", _STATE, kind="run"),
+    Table("sensor_state", _STATE, kind="sensor", parts=_SENSOR),
+    Table("runs", _STATE, kind="run", parts=_RUN),
     Table("notifications", {
         **_STREAM, "user_id": "VARCHAR", "event_id": "VARCHAR", "event_type": "VARCHAR", "outcome": "VARCHAR",
         "channels": "VARCHAR[]", "reasons": "VARCHAR[]",
