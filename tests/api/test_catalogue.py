@@ -11,7 +11,7 @@ from betimes.api import automation, backtests, intents, notifications, scores
 from betimes.api.catalogue import ROUTES
 from betimes.api.openapi import openapi
 from betimes.api.routes import PUBLIC, Route
-from betimes.services.scopes import SCOPES
+from betimes.core.scopes import SCOPES
 from tests.api.served import site
 from tests.api.test_auth import made
 

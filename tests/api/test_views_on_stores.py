@@ -23,7 +23,7 @@ from betimes.services.pages import cursor_of
 from betimes.services.runs import Runs
 from betimes.services.runs_views import TriggerRequest
 from betimes.services.schedules import Schedules
-from betimes.services.scopes import domains_of
+from betimes.core.scopes import domains_of
 from betimes.services.verdict_feed import FeedFilters, VerdictFeed, position_of
 from betimes.testing.clock import VirtualClock
 from tests.stores.backends import BACKENDS, Backend

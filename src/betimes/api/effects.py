@@ -7,9 +7,9 @@ from typing import Literal
 import msgspec
 
 from betimes.api.routes import Ask, Listed, Route
+from betimes.core.scopes import domains_of
 from betimes.services.effects import EffectDetail, EffectFilters, EffectKind, Effects, EffectView, Status
 from betimes.services.pages import Page
-from betimes.services.scopes import domains_of
 
 TAG = "Effects"
 

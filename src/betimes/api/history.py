@@ -11,10 +11,10 @@ from betimes.api.problems import HttpProblem
 from betimes.api.routes import Ask, Listed, Route
 from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, seconds
+from betimes.core.scopes import domains_of
 from betimes.engine.engine import TickResult
 from betimes.services.ledger import ExplanationView, Ledger, LedgerFilters, SegmentPage
 from betimes.services.moments import Moment, instant, moment
-from betimes.services.scopes import domains_of
 
 TAG = "Time and history"
 ADVANCE_DAYS_MAX = 366

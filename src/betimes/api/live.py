@@ -18,8 +18,8 @@ from starlette.types import Receive, Scope, Send
 from betimes.api.problems import HttpProblem
 from betimes.api.process import STREAMS_PER_TENANT_MAX, Streams
 from betimes.api.routes import Ask, Route
+from betimes.core.scopes import domains_of
 from betimes.engine.engine import Engine
-from betimes.services.scopes import domains_of
 from betimes.services.verdict_feed import (
     BEHIND_MAX,
     FeedFilters,

@@ -36,11 +36,11 @@ from betimes.api.routes import ANY_KEY, PUBLIC, Answer, Application, Ask, Route
 from betimes.core.canonical import fingerprint
 from betimes.core.checking import refusal
 from betimes.core.errors import Invalid
+from betimes.core.scopes import allows
 from betimes.core.streams import checked_stream
 from betimes.services.answers import Answers
 from betimes.services.caller import Caller
 from betimes.services.identities import KEY_PREFIX, Identities
-from betimes.services.scopes import allows
 
 DEPLOYMENT_TENANT = "*"
 CORRELATION_CHARS_MAX = 128

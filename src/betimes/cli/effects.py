@@ -11,12 +11,12 @@ from betimes.cli.options import At, Tenant, on
 from betimes.cli.printing import show
 from betimes.cli.wiring import Application
 from betimes.core.errors import Invalid, NotFound
+from betimes.core.scopes import domains_of
 from betimes.core.streams import parse_effect_handle
 from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow, EffectStatus
 from betimes.services.caller import Caller
 from betimes.services.effects import Effects, EffectView
 from betimes.services.pages import Page
-from betimes.services.scopes import domains_of
 
 EVERY_DOMAIN = domains_of(("admin",), "write")
 

@@ -80,7 +80,9 @@ class Send(msgspec.Struct, frozen=True, gc=False, tag=True):
     """A command to another stream of the same tenant: applied exactly once, in order per source stream.
 
     With a `key` it is the target's idempotency key in the `collection` (by default the target's kind), and `request` is
-    what a repeat must agree in.
+    what a repeat must agree in. With an `authority` a definition or a policy asks for it: it is applied only if
+    those scopes may write to that kind of stream and, where the command was written down as it is, only if the kind
+    lists it as a target.
     """
 
     to: StreamId
@@ -89,6 +91,8 @@ class Send(msgspec.Struct, frozen=True, gc=False, tag=True):
     key: str | None = None
     collection: str = ""
     request: str = ""
+    authority: tuple[str, ...] | None = None
+    """The scopes of whoever defined what asks for it; `None`: the domain's own doing."""
 
 
 Effect: TypeAlias = Call | Send
@@ -182,6 +186,11 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     repeated: Callable[[Any, Recorded], Command | None] | None = None
     """What to decide (and record, without a key) when a key is seen again; `None`: only answer from the record."""
     tables: tuple[RuleTable[Any], ...] = ()
+    scope: str = "admin"
+    """What a caller's key needs to write to streams of this kind."""
+    targets: tuple[type[msgspec.Struct], ...] = ()
+    """Commands that a definition or a policy may send to a stream of this kind. None of them defines anything or
+    carries a command itself, so that nobody gains a privilege by nesting."""
     schema: int = 1
     """The version of its state and event shapes; data from a newer one is refused."""
 

@@ -9,7 +9,7 @@ import msgspec
 
 from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Command, Wake
-from betimes.core.errors import BetimesError, Invalid, MalformedRow
+from betimes.core.errors import BetimesError, Invalid, MalformedRow, MissingScope
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
@@ -88,6 +88,9 @@ class Sent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     collection: str = ""
     request: str = ""
     correlation: str = ""
+    authority: tuple[str, ...] | None = None
+    written_down: bool = False
+    """Whether the command is as somebody wrote it, not made by a decider."""
 
 
 _sents = msgspec.json.Decoder(Sent)
@@ -153,7 +156,9 @@ class Job:
         try:
             sent = decoded(_sents, payload, "the command", id)
             command = kind.command(bytes(sent.command).decode(), id)
-        except MalformedRow as error:
+            if sent.authority is not None:
+                kind.check_authority(command, sent.authority, written_down=sent.written_down)
+        except (MalformedRow, Invalid, MissingScope) as error:
             broken = cls(to, WAKE, cause=id.handle, send=id)
             broken.unreadable = error
             return broken

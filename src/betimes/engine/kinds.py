@@ -13,7 +13,8 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 
 from betimes.core.deciders import NO_NEEDS, NO_READS, Checkpoint, Command, Decider, Event, Reconsider, Settled, Wake
-from betimes.core.errors import Invalid, MalformedRow, NewerVersion, UnknownKind
+from betimes.core.errors import Invalid, MalformedRow, MissingScope, NewerVersion, UnknownKind
+from betimes.core.scopes import allows
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId, checked_stream
 from betimes.core.verdicts import RuleTable, Verdict
@@ -56,6 +57,15 @@ class Kind:
         if command.__class__ not in self.command_classes:
             names = ", ".join(sorted(known.__name__ for known in self.command_classes))
             raise Invalid(f"{command!r:.80} is not a command of {self.decider.kind!r}; those are {names}")
+
+    def check_authority(self, command: Command, authority: tuple[str, ...], *, written_down: bool) -> None:
+        """Refuse a command that those scopes may not send here or, written down as it is, that is not a target."""
+        decider, name = self.decider, type(command).__name__
+        if written_down and command.__class__ not in decider.targets:
+            listed = ", ".join(sorted(target.__name__ for target in decider.targets)) or "none"
+            raise Invalid(f"{name} is not a target; those of {decider.kind!r} are: {listed}")
+        if not allows(authority, decider.scope):
+            raise MissingScope(f"{name} needs the scope {decider.scope}, which whoever defined this lacks")
 
     def command(self, text: str, of: Named) -> Command:
         command: Command = decoded(self._commands, text, "the command of", of)

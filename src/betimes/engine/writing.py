@@ -214,7 +214,15 @@ def _effect(id: EffectId, effect: Effect, turn: Turn, settings: EngineSettings) 
             1 if effect.at_most_once else effect.attempts_max, effect.lease_s, effect.report_to,
         )  # fmt: skip
     command = text_of(effect.command, settings.effect_chars_max, "a command from", id.source)
-    sent = Sent(msgspec.Raw(command.encode()), effect.key, effect.collection, effect.request, turn.job.correlation)
+    sent = Sent(
+        msgspec.Raw(command.encode()),
+        effect.key,
+        effect.collection,
+        effect.request,
+        turn.job.correlation,
+        effect.authority,
+        effect.authority is not None and isinstance(effect.command, Mapping),
+    )
     return EffectWrite(id, SEND, encode(sent), turn.now, turn.now, to=effect.to)
 
 

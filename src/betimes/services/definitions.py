@@ -14,6 +14,7 @@ from betimes.core.canonical import encode, fingerprint
 from betimes.core.checking import checked, refusal
 from betimes.core.deciders import Command
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NotFound, Refused, UnknownKind, VersionMismatch
+from betimes.core.scopes import allows
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.domains.runs.model import run_stream
@@ -21,7 +22,6 @@ from betimes.domains.targets import CommandTarget, Target
 from betimes.engine.store import LedgerQuery
 from betimes.services.automation_views import RunBrief, run_brief
 from betimes.services.caller import Service
-from betimes.services.scopes import allows
 from betimes.services.target_scopes import scope_to_save
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused, VersionMismatch
+from betimes.core.scopes import Scope
 from betimes.core.segments import Recorded
 from betimes.domains.tenant.model import (
     DEPLOYMENT,
@@ -28,7 +29,6 @@ from betimes.services.caller import Service
 from betimes.services.identities import KEY_PREFIX, digest_of
 from betimes.services.json_view import JsonView
 from betimes.services.moments import Moment, instant, moment
-from betimes.services.scopes import Scope
 
 OverlapSeconds = Annotated[int, msgspec.Meta(ge=0, le=604_800)]
 
