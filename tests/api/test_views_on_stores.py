@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from betimes.core.errors import Invalid, NotFound
+from betimes.core.scopes import domains_of
 from betimes.domains.catalogue import DECIDERS, SECTIONS
 from betimes.domains.targets import HandlerTarget
 from betimes.engine.calls import GiveUp
@@ -23,7 +24,6 @@ from betimes.services.pages import cursor_of
 from betimes.services.runs import Runs
 from betimes.services.runs_views import TriggerRequest
 from betimes.services.schedules import Schedules
-from betimes.core.scopes import domains_of
 from betimes.services.verdict_feed import FeedFilters, VerdictFeed, position_of
 from betimes.testing.clock import VirtualClock
 from tests.stores.backends import BACKENDS, Backend

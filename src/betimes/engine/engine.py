@@ -166,7 +166,7 @@ class Engine:
         """Decide and commit a command; returns once it is durable, or raises what went wrong."""
         submission.check()
         self.kinds.of(submission.stream).check_command(submission.command)
-        self._check_room()
+        self._check_room(submission.stream.tenant)
         answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
         self._lane.put(Job.of(submission, answer))
         return await answer
@@ -188,7 +188,7 @@ class Engine:
         `failed` is told of each stream that could not be decided; it stays due. Whoever takes all that is due, call by
         call, is spared looking again at what lies behind by giving the same `position` each time.
         """
-        self._check_room()
+        self._check_room(tenant)
 
         def make(stream: StreamId) -> Job:
             return Job(stream, command(stream), actor=actor)
@@ -210,10 +210,12 @@ class Engine:
         if not self.is_open:
             raise Overloaded("the engine is not open; nothing was accepted. Open it, or send this to another process")
 
-    def _check_room(self) -> None:
+    def _check_room(self, tenant: str | None) -> None:
         self._check_open()
         if len(self._lane) >= self.settings.queue_max:
             raise Overloaded(f"{len(self._lane):,} commands are waiting, which is the bound; try again in a moment")
+        if tenant is not None and (waiting := self._lane.count(tenant)) >= self.settings.queue_tenant_max:
+            raise Overloaded(f"{waiting:,} commands of {tenant!r} wait, which is its bound; try again in a moment")
 
     async def policy_of(self, tenant: str) -> Policy:
         """What is in force for a tenant now: for dry runs and lists; a decision goes by what its own batch reads."""

@@ -168,6 +168,13 @@ class Job:
         return cls(to, command, key=key, request=request, correlation=sent.correlation, cause=cause.handle, send=id)
 
     @property
+    def tenant(self) -> str:
+        """Whose turn in the queue it takes."""
+        if self.stream:
+            return self.stream.tenant
+        return self.ended.id.tenant if self.ended else ""
+
+    @property
     def is_internal(self) -> bool:
         """Nobody waits for it: if it cannot be done now it is found again."""
         return self.answer is None

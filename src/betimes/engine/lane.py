@@ -1,6 +1,7 @@
 """The lane: the one queue of a process, worked off batch by batch.
 
 A batch is whatever is waiting, up to a bound: while one batch commits, the next fills, and an idle lane starts at once.
+Tenants take turns in it, so that one that floods the process delays its own commands first.
 Batches of jobs and passes over due streams take turns, so that a catch-up of many alarms delays a command by one batch
 at most.
 
@@ -42,6 +43,7 @@ from betimes.core.instants import Instant, seconds
 from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.attempts import Attempts, Due, Result
+from betimes.engine.fair_queue import FairQueue
 from betimes.engine.jobs import Job
 from betimes.engine.kinds import Kinds
 from betimes.engine.plainly import undisturbed
@@ -82,7 +84,7 @@ class Lane:
         self._kinds = kinds
         self._settings = settings
         self._report = report
-        self._queue: deque[Job] = deque()
+        self._queue = FairQueue()
         self._passes: deque[DuePass] = deque()
         self._sends: set[EffectId] = set()
         self._under_way: Sequence[Job] = ()
@@ -102,6 +104,10 @@ class Lane:
 
     def __len__(self) -> int:
         return len(self._queue)
+
+    def count(self, tenant: str) -> int:
+        """Return how many jobs of a tenant wait."""
+        return self._queue.count(tenant)
 
     def open(self) -> None:
         """Accept jobs, from now until it is abandoned."""
@@ -141,8 +147,7 @@ class Lane:
         while True:
             await self._work.wait()
             if self._queue:
-                size = min(len(self._queue), self._settings.batch_max)
-                self._under_way = [self._queue.popleft() for _ in range(size)]
+                self._under_way = self._queue.take(self._settings.batch_max)
                 await self._batch(list(self._under_way))
                 self._under_way = ()
             if self._passes:
@@ -274,7 +279,7 @@ class Lane:
                     self._hold(job, held)
             else:
                 await self._failed(job, result)
-        self._queue.extendleft(reversed(held))
+        self._queue.put_back(held)
 
     def _hold(self, job: Job, held: list[Job]) -> None:
         job.held_count += 1
@@ -312,7 +317,7 @@ class Lane:
         for job in jobs:
             if not job.is_internal:
                 self._end(job, error)
-        self._queue.extendleft(reversed([job for job in jobs if job.is_internal]))
+        self._queue.put_back(job for job in jobs if job.is_internal)
         self._pause_s = min(max(self._pause_s * 2, self._settings.retry_store_min_s), self._settings.retry_store_max_s)
         await asyncio.sleep(self._pause_s)
 

@@ -17,6 +17,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Commands decided in one transaction."""
     queue_max: int = 10_000
     """Commands waiting in this process; the next one is refused as overloaded."""
+    queue_tenant_max: int = 5_000
+    """The same of one tenant, so that no tenant takes all the room."""
     cache_chars_max: int = 256 * 1024 * 1024
     """Encoded size of the states kept decoded."""
 
@@ -71,8 +73,14 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 _BOUNDS_WORK = (
-    "batch_max", "queue_max", "calls_max", "effects_max", "wakes_before_command_max", "attempts_on_conflict_max",
-)  # fmt: skip
+    "batch_max",
+    "queue_max",
+    "queue_tenant_max",
+    "calls_max",
+    "effects_max",
+    "wakes_before_command_max",
+    "attempts_on_conflict_max",
+)
 
 
 def _fits(name: str, value: object) -> bool:
