@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
+from betimes.core.deciders import Decider, Decision, Send
 from betimes.core.errors import Unavailable
+from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
@@ -23,3 +29,32 @@ async def test_a_send_that_met_an_unavailable_store_is_applied_by_the_next_tick(
         store.stumbles = True
         assert (await two.tick()).sends == 0
         assert (await two.tick()).sends == 1
+
+
+class Pass(msgspec.Struct, frozen=True, tag=True):
+    left: int
+
+
+class Passed(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class Runner(msgspec.Struct, frozen=True): ...
+
+
+def hand_over(view: Any, command: Pass, policy: Any, now: Instant) -> Decision:
+    following = Send(StreamId("acme", "runner", str(command.left - 1)), Pass(command.left - 1))
+    return Decision((Passed(),), effects=(following,) if command.left else ())
+
+
+RUNNER: Decider[Runner] = Decider(
+    kind="runner", state=Runner, commands=Pass, events=Passed, decide=hand_over, fold=lambda state, event: Runner()
+)
+
+
+async def test_a_tick_sees_a_chain_of_sends_to_its_end() -> None:
+    """Those that are under way already, because the process that caused them applies them at once, count too."""
+    store = MemoryStore(VirtualClock())
+    async with Engine(store, (RUNNER,), name="one") as engine:
+        await engine.submit(Submission(stream=StreamId("acme", "runner", "20"), command=Pass(20)))
+        assert (await engine.tick()).complete
+        assert len(store.database.rows) == 21

@@ -300,12 +300,14 @@ class Engine:
 
     async def _apply_sends(self, limit: int, tenant: str | None) -> int:
         waiting = await self.store.waiting_sends(limit, created_before=await self.store.now() + 1, tenant=tenant)
-        jobs = [job for send in waiting if (job := self._lane.send_job(send.id, send.to, send.command))]
         loop = asyncio.get_running_loop()
-        for job in jobs:
-            job.answer = loop.create_future()
-        answers = [job.answer for job in jobs if self._lane.put_send(job) and job.answer]
-        results = await asyncio.gather(*answers, return_exceptions=True)
+        answers: list[asyncio.Future[Recorded]] = []
+        for send in waiting:
+            if job := self._lane.send_job(send.id, send.to, send.command):
+                job = self._lane.put_send(send.id, job)
+                job.answer = job.answer or loop.create_future()
+                answers.append(job.answer)
+        results = await asyncio.gather(*map(asyncio.shield, answers), return_exceptions=True)
         return sum(isinstance(result, Recorded) for result in results)
 
     async def _recover_sends(self) -> None:
@@ -314,9 +316,8 @@ class Engine:
             try:
                 before = await self.store.now() - seconds(self.settings.send_recovery_s)
                 for send in await self.store.waiting_sends(self.settings.batch_max, created_before=before):
-                    job = self._lane.send_job(send.id, send.to, send.command)
-                    if job:
-                        self._lane.put_send(job)
+                    if job := self._lane.send_job(send.id, send.to, send.command):
+                        self._lane.put_send(send.id, job)
             except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
                 self._report(Report("recover_sends_failed", "store", error))
 

@@ -86,7 +86,7 @@ class Lane:
         self._report = report
         self._queue = FairQueue()
         self._passes: deque[DuePass] = deque()
-        self._sends: set[EffectId] = set()
+        self._sends: dict[EffectId, Job] = {}
         self._under_way: Sequence[Job] = ()
         self._failures: dict[StreamId, int] = {}
         self._pause_s = 0.0
@@ -121,13 +121,13 @@ class Lane:
         self._queue.append(job)
         self._wake_up()
 
-    def put_send(self, job: Job) -> bool:
-        """Queue a send, unless it is queued already; whether it was."""
-        if job.send is None or job.send in self._sends:
-            return False
-        self._sends.add(job.send)
+    def put_send(self, id: EffectId, job: Job) -> Job:
+        """Queue a send, unless it is under way already; return the job that applies it."""
+        if under_way := self._sends.get(id):
+            return under_way
+        self._sends[id] = job
         self.put(job)
-        return True
+        return job
 
     async def take_due(self, due: Due) -> list[tuple[Job, Result]]:
         """Work off streams that are due, when it is a pass's turn; what became of each."""
@@ -175,7 +175,7 @@ class Lane:
     def _end(self, job: Job, outcome: Recorded | BaseException) -> None:
         """End a job: the only way out of the lane, so that no send is remembered as under way that is not."""
         if job.send:
-            self._sends.discard(job.send)
+            self._sends.pop(job.send, None)
         job.end(outcome)
 
     # -- batches and passes
@@ -254,7 +254,7 @@ class Lane:
             if effect.executor != SEND:
                 self.calls_waiting.set()
             elif effect.to and (job := self.send_job(effect.id, effect.to, effect.payload)):
-                self.put_send(job)
+                self.put_send(effect.id, job)
         first_alarm_at = workspace.first_alarm_at()
         if first_alarm_at is not None:
             self.alarm_set(first_alarm_at)

@@ -293,7 +293,7 @@ def send_applied_twice() -> Iterator[Replacement]:
 def send_remembered_as_under_way() -> Iterator[Replacement]:
     def forget_only_what_ended(lane: Lane, job: Job, outcome: Recorded | BaseException) -> None:
         if job.send and not isinstance(outcome, Unavailable):
-            lane._sends.discard(job.send)
+            lane._sends.pop(job.send, None)
         job.end(outcome)
 
     yield Lane, "_end", forget_only_what_ended
