@@ -219,20 +219,49 @@ async def test_a_stream_ends_when_its_key_is_revoked(is_busy: bool) -> None:
             await served.settled(1)
 
 
-async def test_a_reader_too_far_behind_is_told_and_closed() -> None:
+async def test_a_reader_that_keeps_up_gets_every_verdict_however_many() -> None:
+    """700 at a time, as many times as needed to overrun any buffer; the next come when the reader has seen the last."""
+    async with live() as served, served.reading() as reader:
+        runs = served.site.bt.for_caller(Caller("default")).runs
+        seen: list[str] = []
+        for wave in range(18):
+            asked = [_asked(f"a{wave}-{number}", f"k{wave}-{number}") for number in range(700)]
+            await asyncio.gather(*(runs.trigger(request) for request in asked))
+            wanted = {request.account_id for request in asked}
+            seen = [(await reader.verdict())[1]["id"] for _ in asked]
+            assert set(seen) == wanted
+
+
+async def test_a_slow_reader_gets_sums_and_loses_count_of_nothing() -> None:
+    """A reader that comes back after 1,001 verdicts and then after 12,000, more than are held in memory."""
     async with live() as served:
         async with served.reading() as reader:
             await served.allow("first")
             position, _ = await reader.verdict()
         runs = served.site.bt.for_caller(Caller("default")).runs
-        many = [_asked(f"a{number}", f"k{number}") for number in range(1_001)]
+        many = [_asked(f"a{number}", f"k{number}") for number in range(12_001)]
         await asyncio.gather(*(runs.trigger(request) for request in many[:1_000]))
         async with served.reading(last_event_id=position) as reader:
             assert len([await reader.verdict() for _ in range(1_000)]) == 1_000
         await runs.trigger(many[1_000])
         async with served.reading(last_event_id=position) as reader:
-            assert (await reader.block())["event"] == "lagged"
-            assert await reader.block() == {}
+            block = await reader.block()
+            told = msgspec.json.decode(block["data"])
+            assert (block["event"], told["count"]) == ("pulse", 1_001)
+            assert told["outcomes"] == {"ALLOW": 1_001}
+            assert told["reasons"] == {"WITHIN_LIMITS": 1_001}
+            assert (told["since"], told["until"]) == ("2026-01-05T09:00:00Z", "2026-01-05T09:00:00Z")
+            await served.allow("next")
+            assert (await reader.verdict())[1]["id"] == "next"
+        async with served.reading(last_event_id=block["id"]) as reader:
+            assert (await reader.verdict())[1]["id"] == "next"
+            for start in range(1_001, 12_001, 1_000):
+                await asyncio.gather(*(runs.trigger(request) for request in many[start : start + 1_000]))
+            count = 0
+            while count < 11_000:
+                told = await reader.block()
+                count += msgspec.json.decode(told["data"])["count"] if told["event"] == "pulse" else 1
+            assert count == 11_000
         await served.settled(0)
 
 

@@ -24,7 +24,7 @@ from betimes.services.pages import cursor_of
 from betimes.services.runs import Runs
 from betimes.services.runs_views import TriggerRequest
 from betimes.services.schedules import Schedules
-from betimes.services.verdict_feed import FeedFilters, VerdictFeed, position_of
+from betimes.services.verdict_feed import FeedFilters, Pulse, VerdictEvent, VerdictFeed, VerdictTail, position_of
 from betimes.testing.clock import VirtualClock
 from tests.stores.backends import BACKENDS, Backend
 
@@ -100,18 +100,36 @@ async def test_dead_letters_are_found_and_revived(backend: Backend, tmp_path: Pa
         assert len((await effects.effects(EffectFilters(status="pending"))).items) == 1
 
 
+async def verdicts_in(feed: VerdictFeed) -> list[tuple[str, VerdictEvent]]:
+    found = await feed.read()
+    assert not [told for _, told in found if isinstance(told, Pulse)]
+    return found  # type: ignore[return-value]
+
+
 async def test_a_feed_goes_on_where_it_was(backend: Backend, tmp_path: Path) -> None:
     async with world(backend, tmp_path) as (engine, _):
         await _allowed(engine, "before")
-        feed = await VerdictFeed.from_now(engine, "acme", EVERYTHING, FeedFilters())
+        tail = VerdictTail(engine, fresh_s=0)
+        feed = await VerdictFeed.from_now(tail, "acme", EVERYTHING, FeedFilters())
         assert await feed.read() == []
         await _allowed(engine, "a", "b")
         await _allowed(engine, "c", tenant="other")
-        (position, first), (_, second) = await feed.read()
+        (position, first), (_, second) = await verdicts_in(feed)
         assert (first.id, second.id, await feed.read()) == ("a", "b", [])
-        again = VerdictFeed(engine, "acme", EVERYTHING, FeedFilters(), position_of(position))
-        assert [event.id for _, event in await again.read()] == ["b"]
-        assert await again.read() == []
+        for other in (tail, VerdictTail(engine, fresh_s=0)):
+            again = VerdictFeed(other, "acme", EVERYTHING, FeedFilters(), position_of(position))
+            assert [event.id for _, event in await verdicts_in(again)] == ["b"]
+            assert await again.read() == []
+
+
+async def test_readers_of_a_process_share_what_is_read(backend: Backend, tmp_path: Path) -> None:
+    async with world(backend, tmp_path) as (engine, _):
+        tail = VerdictTail(engine, fresh_s=0)
+        feeds = [await VerdictFeed.from_now(tail, "acme", EVERYTHING, FeedFilters()) for _ in range(20)]
+        await _allowed(engine, "a", "b")
+        before = tail.reads
+        assert [[event.id for _, event in await verdicts_in(feed)] for feed in feeds] == [["a", "b"]] * 20
+        assert tail.reads == before + 1
 
 
 @pytest.mark.parametrize("text", ["é" * 300, "'; --", "%_", "\n", "\ufffd"])

@@ -1,7 +1,8 @@
 """Verdicts as they are committed, as server-sent events.
 
-A stream belongs to its request: it reads the ledger page by page, sends, and sleeps for a bounded while, all in the
-task that answers. When the reader goes away that task is cancelled and nothing is left behind.
+A stream belongs to its request: it takes what is new from the end of the ledger, which all streams share, sends it, and
+sleeps for a bounded while, all in the task that answers. When the reader goes away that task is cancelled and nothing
+is left behind.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from betimes.engine.engine import Engine
 from betimes.services.verdict_feed import (
     BEHIND_MAX,
     FeedFilters,
-    Lagged,
+    Pulse,
     VerdictEvent,
     VerdictFeed,
     position_of,
@@ -66,11 +67,11 @@ async def verdicts(ask: Ask) -> EventStream:
     tenant, streams, engine = ask.caller.tenant, ask.process.streams, ask.engine
     filters = FeedFilters(**msgspec.structs.asdict(ask.query))
     domains = domains_of(ask.scopes, "read")
-    last = ask.headers.get("last-event-id")
+    last, tail = ask.headers.get("last-event-id"), streams.tail(engine)
     if last:
-        feed = VerdictFeed(engine, tenant, domains, filters, position_of(last))
+        feed = VerdictFeed(tail, tenant, domains, filters, position_of(last))
     else:
-        feed = await VerdictFeed.from_now(engine, tenant, domains, filters)
+        feed = await VerdictFeed.from_now(tail, tenant, domains, filters)
     # nothing is awaited between this and the first byte, so no other stream comes between
     if streams.is_full(tenant):
         raise HttpProblem(
@@ -89,7 +90,7 @@ async def _may_go_on(ask: Ask) -> bool:
 async def told(
     feed: VerdictFeed, engine: Engine, streams: Streams, may_go_on: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[bytes]:
-    """What goes over the wire, until the reader lags, loses its key, or the process stops."""
+    """What goes over the wire, until the reader goes, loses its key, or the process stops."""
     loop = asyncio.get_running_loop()
     yield b": from here on\n\n"
     said_s = asked_s = loop.time()
@@ -98,13 +99,9 @@ async def told(
             if not await may_go_on():
                 return
             asked_s = loop.time()
-        try:
-            events = await feed.read()
-        except Lagged:
-            yield _spelt("lagged", "", msgspec.json.encode({"behind": f"more than {BEHIND_MAX} events"}))
-            return
+        events = await feed.read()
         if events:
-            yield b"".join(_spelt("verdict", position, _data(event)) for position, event in events)
+            yield b"".join(_spelt(_name(event), position, _data(event)) for position, event in events)
             said_s = loop.time()
         elif loop.time() - said_s >= streams.comment_s:
             yield b": still here\n\n"
@@ -113,13 +110,17 @@ async def told(
             await asyncio.sleep(engine.settings.poll_s)
 
 
-def _data(event: VerdictEvent) -> bytes:
+def _name(event: VerdictEvent | Pulse) -> str:
+    return "pulse" if isinstance(event, Pulse) else "verdict"
+
+
+def _data(event: VerdictEvent | Pulse) -> bytes:
     return msgspec.json.encode(event)
 
 
 def _spelt(name: str, id: str, data: bytes) -> bytes:
     """One event; JSON has no line breaks, so its data is one line."""
-    return (f"id: {id}\n" if id else "").encode() + f"event: {name}\ndata: ".encode() + data + b"\n\n"
+    return f"id: {id}\nevent: {name}\ndata: ".encode() + data + b"\n\n"
 
 
 ROUTES = (
@@ -128,7 +129,8 @@ ROUTES = (
         summary="Verdicts as they happen", description="Server-sent events: `event: verdict` with a resume cursor as "
         "its id. The header `Last-Event-ID` resumes; without it, from now on. A comment comes every 15 s. A stream "
         "ends within that time when its key is revoked or expires. A reader "
-        f"over {BEHIND_MAX} events behind gets `event: lagged` and is closed.",
+        f"over {BEHIND_MAX:,} events behind gets `event: pulse` in their place: their number by outcome and reason, "
+        "and between which instants they were; its id is where it goes on.",
         query=StreamQuery, reply=VerdictEvent, media_type="text/event-stream", time_limit_s=None,
         codes=((429, "TOO_MANY_STREAMS"),),
     ),

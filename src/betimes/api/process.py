@@ -17,9 +17,11 @@ from betimes.api.openapi import openapi
 from betimes.services.answers import Turns
 from betimes.services.identities import Identities
 from betimes.services.metrics import Metrics
+from betimes.services.verdict_feed import VerdictTail
 
 if TYPE_CHECKING:
     from betimes.api.routes import Route
+    from betimes.engine.engine import Engine
 
 STREAMS_PER_TENANT_MAX = 20
 COMMENT_S = 15.0
@@ -32,6 +34,13 @@ class Streams:
         self.comment_s = comment_s
         self.is_closed = False
         self._open: Counter[str] = Counter()
+        self._tail: VerdictTail | None = None
+
+    def tail(self, engine: Engine) -> VerdictTail:
+        """Return the end of the ledger that all open streams share; it is let go with the last of them."""
+        if self._tail is None or self._tail.engine is not engine:
+            self._tail = VerdictTail(engine)
+        return self._tail
 
     def __len__(self) -> int:
         return self._open.total()
@@ -53,6 +62,8 @@ class Streams:
             self._open[tenant] -= 1
             if not self._open[tenant]:
                 del self._open[tenant]
+            if not self._open:
+                self._tail = None
 
 
 class Process:
