@@ -16,20 +16,22 @@ from betimes.core.deciders import EffectCall, Wake
 from betimes.core.instants import SECOND
 from betimes.core.policies import Body
 from betimes.core.streams import StreamId
-from betimes.domains.automation.model import (
+from betimes.domains.automation.backfill_model import (
     AdvanceBackfill,
     CancelBackfill,
+    PauseBackfill,
+    ResumeBackfill,
+    StartBackfill,
+    backfill_stream,
+)
+from betimes.domains.automation.model import (
     DefineSchedule,
     DeleteSchedule,
     DisableSchedule,
     EnableSchedule,
-    PauseBackfill,
-    ResumeBackfill,
     ScheduleDefinition,
     ShelveSchedule,
-    StartBackfill,
     TriggerSchedule,
-    backfill_stream,
     schedule_stream,
 )
 from betimes.domains.automation.sensor_model import (

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from betimes.core.deciders import Call, Send
 from betimes.core.instants import HOUR, MINUTE, SECOND, Instant, parse
 from betimes.core.streams import StreamId
-from betimes.domains.automation.backfills import BACKFILL
-from betimes.domains.automation.model import (
+from betimes.domains.automation.backfill_model import (
     AdvanceBackfill,
     BackfillChecked,
     BackfillEnded,
@@ -18,10 +17,13 @@ from betimes.domains.automation.model import (
     CancelBackfill,
     PauseBackfill,
     ResumeBackfill,
+    StartBackfill,
+)
+from betimes.domains.automation.backfills import BACKFILL
+from betimes.domains.automation.model import (
     ScheduleDefinition,
     ScheduleState,
     ScheduleTicked,
-    StartBackfill,
     Upcoming,
     run_key_of,
     schedule_stream,

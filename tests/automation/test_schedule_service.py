@@ -16,7 +16,8 @@ from betimes.core.instants import parse
 from betimes.core.zones import TZDATA_VERSION
 from betimes.engine.calls import GiveUp
 from betimes.engine.replay import verify
-from betimes.services.automation_views import BackfillRequest, PreviewRequest, Tick
+from betimes.services.automation_views import BackfillRequest, Tick
+from betimes.services.recurrence_views import PreviewRequest
 from betimes.services.schedules import schedule_request
 from tests.automation.worlds import HANDLER, Automation, automation_world
 from tests.stores.backends import Backend

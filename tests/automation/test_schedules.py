@@ -46,6 +46,8 @@ def test_a_tick_and_its_run_are_one_segment() -> None:
     asked = RunAsked(key, requested.fingerprint, "handler", STREAM, epoch * SECOND)
     scenario.then_also(run_of(key), asked).then_verdict("NOW", "DUE").then_alarm("2026-01-05T09:10:00Z")
     body = {"run_id": requested.run_id, "run_key": key, "asset_selection": ("b", "a"),
+            "scheduled_for": "2026-01-05T09:05:00Z", "data_interval_start": "2026-01-05T09:00:00Z",
+            "data_interval_end": "2026-01-05T09:05:00Z", "partition_key": None,
             "partition_selection": None, "payload": {}}  # fmt: skip
     scenario.then_effects(Call("handler:brief", body, report_to=run_of(key)))
 

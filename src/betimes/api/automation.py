@@ -26,8 +26,6 @@ from betimes.services.automation_views import (
     BackfillWritten,
     EvaluationView,
     EvaluationViewStatus,
-    Preview,
-    PreviewRequest,
     ScheduleRequest,
     ScheduleView,
     ScheduleWritten,
@@ -39,6 +37,7 @@ from betimes.services.automation_views import (
 )
 from betimes.services.caller import Caller
 from betimes.services.pages import Page
+from betimes.services.recurrence_views import Preview, PreviewRequest
 from betimes.services.sensors import UNPROVEN, Sensors
 
 TAG = "Automation"

@@ -11,7 +11,7 @@ from betimes.cli.documents import File, document
 from betimes.cli.options import Tenant, for_tenant
 from betimes.cli.printing import show
 from betimes.core.checking import checked
-from betimes.services.automation_views import PreviewRequest
+from betimes.services.recurrence_views import PreviewRequest
 from betimes.services.schedules import schedule_request
 
 app = App(name="schedule", help="Schedules.", help_format="plaintext")

@@ -20,6 +20,7 @@ from betimes.core.deciders import Call, Effect, Send
 from betimes.core.instants import Instant, parse
 from betimes.core.streams import StreamId
 from betimes.domains.names import HandlerName, Id, Url
+from betimes.domains.nominal_time import NominalTime
 from betimes.domains.notifications.model import NOTIFICATIONS, Notify, Priority, inbox_stream
 from betimes.domains.runs.model import TRIGGERS, RequestRun, account_stream, agreed_request
 
@@ -97,6 +98,12 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the key is a run's: every tick and message has its own, so no two notifications of them are the same."""
     by_hook: bool = False
     """Whether a hook asks; the run it leads to causes no hooks itself, so that none goes round in circles."""
+    nominal: NominalTime | None = None
+    """What a tick stands for; `at` is when it fires."""
+
+    @property
+    def scheduled_at(self) -> Instant:
+        return self.nominal.scheduled_for if self.nominal else self.at
 
 
 def caused(tenant: str, target: Target, cause: Cause) -> Effect:
@@ -106,8 +113,9 @@ def caused(tenant: str, target: Target, cause: Cause) -> Effect:
             account = account_stream(tenant, account_id or cause.subject)
             run_id = cause.report_to.id if cause.report_to else None
             asked = RequestRun(
-                trigger_type, scheduled_at=cause.at, payload=cause.payload, run_id=run_id, by_hook=cause.by_hook
-            )
+                trigger_type, scheduled_at=cause.scheduled_at, payload=cause.payload, run_id=run_id,
+                by_hook=cause.by_hook, nominal=cause.nominal,
+            )  # fmt: skip
             return Send(account, asked, cause.key, TRIGGERS, agreed_request(account.id, trigger_type))
         case NotificationTarget():
             inbox = inbox_stream(tenant, target.user_id or cause.subject)

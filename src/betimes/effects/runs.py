@@ -19,7 +19,7 @@ from betimes.domains.runs.model import StartRun
 from betimes.engine.calls import Executor, GiveUp
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.services.payloads import payloads_of
+from betimes.services.payloads import run_input_of
 
 
 class RunStarter:
@@ -48,13 +48,13 @@ class RunStarter:
             started = await self.engine.submit(Submission(stream=run, command=command, actor=self._worker))
         except Refused as refusal:
             raise GiveUp(str(refusal)) from refusal
-        payloads = await payloads_of(self.engine.store, run.tenant, started.reply)
-        return replace(call, payload=_with_payloads(call.payload, payloads))
+        brought = await run_input_of(self.engine.store, run.tenant, started.reply)
+        return replace(call, payload=_with_input(call.payload, brought))
 
 
-def _with_payloads(payload: Any, payloads: list[Any]) -> Any:
+def _with_input(payload: Any, brought: dict[str, Any]) -> Any:
     """A handler's payload is the detail itself; a webhook's has it in the envelope it sends."""
     if "body" in payload:
         body = payload["body"]
-        return {**payload, "body": {**body, "detail": {**body["detail"], "payloads": payloads}}}
-    return {**payload, "payloads": payloads}
+        return {**payload, "body": {**body, "detail": {**body["detail"], **brought}}}
+    return {**payload, **brought}

@@ -6,12 +6,11 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET
 
-from betimes.domains.automation.calendar import Gap, Overlap
+from betimes.domains.automation.backfill_model import BackfillState
 from betimes.domains.automation.model import (
     CATCHUP_TICKS_MAX,
-    BackfillState,
-    Dst,
     Outcome,
     ScheduleDefinition,
     ScheduleState,
@@ -19,6 +18,7 @@ from betimes.domains.automation.model import (
     SkipReason,
     TickCause,
 )
+from betimes.domains.automation.recurrence import Crons, Dst, Exclude, Partition
 from betimes.domains.automation.sensor_model import (
     RUN_REQUESTS_MAX,
     Auth,
@@ -32,6 +32,16 @@ from betimes.domains.runs.model import RunState
 from betimes.domains.targets import Target
 from betimes.services.json_view import JsonView
 from betimes.services.moments import Moment, instant, moment
+from betimes.services.recurrence_views import (
+    CronField,
+    DstView,
+    EveryRequest,
+    EveryView,
+    ExcludeView,
+    ZoneText,
+    every_view,
+    exclude_view,
+)
 from betimes.services.remarks import Remark
 
 SCHEDULE_READ_ONLY = frozenset(
@@ -46,14 +56,12 @@ SENSOR_READ_ONLY = frozenset(
 
 # -- schedules
 
-CronText = Annotated[str, msgspec.Meta(max_length=1_000)]
-ZoneText = Annotated[str, msgspec.Meta(max_length=100)]
-
 
 class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A definition as it is sent; what is left out has its default."""
 
-    cron: CronText
+    cron: CronField | None = None
+    every: EveryRequest | None = None
     target: Target
     schedule_id: Id | None = None
     timezone: ZoneText = "UTC"
@@ -69,23 +77,25 @@ class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     enabled: bool = True
     starts_at: Moment | None = None
     ends_at: Moment | None = None
+    exclude: Exclude | None = None
+    partition: Partition | None = None
+
+    def __post_init__(self) -> None:
+        if (self.cron is None) == (self.every is None):
+            raise ValueError("cron: say either cron or every, and one of them")
 
     def definition(self) -> ScheduleDefinition:
         fields = {name: getattr(self, name) for name in ScheduleDefinition.__struct_fields__}
         fields.update(starts_at=instant(self.starts_at), ends_at=instant(self.ends_at))
+        fields.update(every=self.every.stored() if self.every else UNSET, cron=self.cron or UNSET)
+        fields.update(exclude=self.exclude or UNSET, partition=self.partition or UNSET)
         return ScheduleDefinition(**fields)
-
-
-class DstView(JsonView, frozen=True):
-    """What is not set goes by the kind of cron."""
-
-    gap: Gap | None
-    overlap: Overlap | None
 
 
 class ScheduleView(JsonView, frozen=True, kw_only=True):
     schedule_id: str
-    cron: str
+    cron: Crons | None
+    every: EveryView | None
     timezone: str
     target: Target
     asset_selection: tuple[str, ...]
@@ -100,6 +110,8 @@ class ScheduleView(JsonView, frozen=True, kw_only=True):
     enabled: bool
     starts_at: datetime | None
     ends_at: datetime | None
+    exclude: ExcludeView | None
+    partition: Partition | None
     status: Literal["active", "paused", "ended", "error"]
     next_tick_at: datetime | None
     last_scheduled_for: datetime | None
@@ -122,6 +134,10 @@ def schedule_fields(schedule_id: str, state: ScheduleState) -> dict[str, Any]:
     fields = {name: getattr(definition, name) for name in ScheduleDefinition.__struct_fields__}
     fields.update(starts_at=moment(definition.starts_at), ends_at=moment(definition.ends_at))
     return fields | {
+        "cron": definition.cron or None,
+        "every": every_view(definition.every),
+        "exclude": exclude_view(definition.exclude),
+        "partition": definition.partition or None,
         "dst": DstView(definition.dst.gap, definition.dst.overlap),
         "schedule_id": schedule_id,
         "status": state.status,
@@ -137,24 +153,6 @@ def schedule_fields(schedule_id: str, state: ScheduleState) -> dict[str, Any]:
 
 def schedule_view(schedule_id: str, state: ScheduleState) -> ScheduleView:
     return ScheduleView(**schedule_fields(schedule_id, state))
-
-
-class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
-    cron: CronText
-    timezone: ZoneText = "UTC"
-    dst: Dst = Dst()
-    from_: Moment | None = None
-    count: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
-
-
-class PreviewTick(JsonView, frozen=True):
-    scheduled_for: datetime
-    local: str
-    """The time on the wall, with its offset."""
-
-
-class Preview(JsonView, frozen=True):
-    items: list[PreviewTick]
 
 
 # -- runs, as their askers see them

@@ -17,20 +17,23 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.core.zones import zone
-from betimes.domains.automation.backfills import occurrences
-from betimes.domains.automation.calendar import calendar_of
-from betimes.domains.automation.checks import cron_problems, schedule_problems
-from betimes.domains.automation.cron import restricts_both_days
-from betimes.domains.automation.model import (
+from betimes.domains.automation.backfill_model import (
     BACKFILL_TICKS_MAX,
     BackfillState,
     CancelBackfill,
+    PauseBackfill,
+    ResumeBackfill,
+    StartBackfill,
+    backfill_stream,
+)
+from betimes.domains.automation.backfills import occurrences
+from betimes.domains.automation.checks import schedule_problems
+from betimes.domains.automation.cron import restricts_both_days
+from betimes.domains.automation.model import (
     DefineSchedule,
     DeleteSchedule,
     DisableSchedule,
     EnableSchedule,
-    PauseBackfill,
-    ResumeBackfill,
     RunRequested,
     ScheduleDefinition,
     ScheduleEvents,
@@ -38,10 +41,8 @@ from betimes.domains.automation.model import (
     ScheduleTicked,
     ShelveSchedule,
     SnapshotTaken,
-    StartBackfill,
     TicksSkipped,
     TriggerSchedule,
-    backfill_stream,
     tick_id_of,
 )
 from betimes.engine.store import StreamQuery
@@ -51,9 +52,6 @@ from betimes.services.automation_views import (
     BackfillRequest,
     BackfillView,
     BackfillWritten,
-    Preview,
-    PreviewRequest,
-    PreviewTick,
     ScheduleRequest,
     ScheduleView,
     ScheduleWritten,
@@ -67,6 +65,7 @@ from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id,
 from betimes.services.moments import instant, moment
 from betimes.services.newest import cursor_after, page_of
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.recurrence_views import Preview, PreviewRequest, PreviewTick
 from betimes.services.remarks import Remark
 
 Ticks: TypeAlias = list[Tick]
@@ -151,10 +150,10 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         start = instant(request.from_) if request.from_ else await self.engine.store.now()
         if start > _FROM_MAX:
             named((("from", "is too far away"),))
-        named(cron_problems(request.cron, request.timezone))
-        calendar = calendar_of(request.cron, request.timezone, request.dst.gap, request.dst.overlap)
+        recurrence = request.recurrence()
+        named(recurrence.problems())
         zoned = zone(request.timezone)
-        ticks = islice(calendar.after(start - 1), request.count)
+        ticks = islice(recurrence.occurrences().after(start - 1), request.count)
         return Preview([PreviewTick(moment(at), moment(at).astimezone(zoned).isoformat()) for at in ticks])
 
     async def trigger(self, schedule_id: str, payload: dict[str, Any] | None = None, *, key: str | None = None) -> Tick:
@@ -261,7 +260,7 @@ def _warnings(state: ScheduleState) -> list[Remark]:
     found = []
     if definition.enabled and state.next is None:
         found.append(Remark("cron", "it does not occur any more"))
-    if restricts_both_days(definition.cron):
+    if any(restricts_both_days(cron) for cron in definition.recurrence.crons):
         found.append(Remark("cron", "it occurs when either the day of the month or the day of the week matches"))
     return found
 

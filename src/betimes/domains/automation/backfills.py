@@ -17,8 +17,7 @@ from betimes.core.deciders import Decider, Decision, Event, Index, Refusal, Send
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
-from betimes.domains.automation.calendar import calendar_of
-from betimes.domains.automation.model import (
+from betimes.domains.automation.backfill_model import (
     BACKFILL_CHECK_S,
     BACKFILL_STEP,
     AdvanceBackfill,
@@ -35,12 +34,9 @@ from betimes.domains.automation.model import (
     CancelBackfill,
     PauseBackfill,
     ResumeBackfill,
-    ScheduleDefinition,
-    ScheduleState,
     StartBackfill,
-    run_key_of,
-    schedule_stream,
 )
+from betimes.domains.automation.model import ScheduleDefinition, ScheduleState, run_key_of, schedule_stream
 from betimes.domains.automation.requests import Requests, ends_at_once, runs_of
 from betimes.domains.automation.schedules import snapshot, tick
 from betimes.domains.endings import RunFinished
@@ -133,9 +129,7 @@ def _next(state: BackfillState, limit: int) -> tuple[Instant, ...]:
 
 def occurrences(definition: ScheduleDefinition, from_at: Instant, to_at: Instant) -> Iterator[Instant]:
     """What a backfill of `[from_at, to_at)` has to look at."""
-    dst = definition.dst
-    calendar = calendar_of(definition.cron, definition.timezone, dst.gap, dst.overlap)
-    return calendar.between(from_at - 1, to_at - 1)
+    return definition.recurrence.occurrences().between(from_at - 1, to_at - 1)
 
 
 def _advance(view: View[BackfillState], state: BackfillState, instants: tuple[Instant, ...], now: Instant) -> Decision:

@@ -15,8 +15,9 @@ import msgspec
 from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.jitter import spread
 from betimes.core.streams import StreamId
-from betimes.domains.automation.calendar import Calendar, calendar_of
 from betimes.domains.automation.model import COUNT_MAX, ScheduleDefinition, SkipReason, TicksSkipped, Upcoming
+from betimes.domains.automation.occurrences import Occurrences
+from betimes.domains.nominal_time import NominalTime
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -33,8 +34,7 @@ class Timetable:
 
     def __init__(self, stream: StreamId, definition: ScheduleDefinition, version: int) -> None:
         """`ValueError` if the expression or the zone is not known (any more)."""
-        dst = definition.dst
-        self.calendar: Calendar = calendar_of(definition.cron, definition.timezone, dst.gap, dst.overlap)
+        self.calendar: Occurrences = definition.recurrence.occurrences()
         self._stream = stream
         self._definition = definition
         self._version = version
@@ -115,3 +115,15 @@ class Timetable:
             return oldest[:limit], self.skipped("OVER_CATCHUP_LIMIT", oldest[limit - 1], until)
         kept = tuple(self.calendar.newest(after, until, limit))
         return kept, self.skipped("OVER_CATCHUP_LIMIT", after, kept[0] - 1)
+
+
+def nominal_time(definition: ScheduleDefinition, run_key: str, tick_at: Instant) -> NominalTime:
+    """Return what a tick stands for. Its partition is the one in which its interval begins, which has just ended."""
+    recurrence, partition = definition.recurrence, definition.partition
+    try:
+        start_at = recurrence.occurrences().previous(tick_at)
+    except ValueError:
+        return NominalTime(run_key, tick_at)  # the zone is gone: only a tick by hand comes here
+    if start_at is None or start_at < 0 or not partition:
+        return NominalTime(run_key, tick_at, start_at)
+    return NominalTime(run_key, tick_at, start_at, recurrence.partition_key(partition, start_at))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from betimes.core.canonical import encode
-from betimes.core.zones import zone
-from betimes.domains.automation.cron import check_cron
 from betimes.domains.automation.model import DEFINITION_CHARS_MAX, PAYLOAD_BYTES_MAX, ScheduleDefinition
 from betimes.domains.automation.sensor_model import SensorDefinition
 from betimes.domains.targets import NotificationTarget, Target, TriggerTarget
@@ -13,21 +11,11 @@ Problem = tuple[str, str]
 
 
 def schedule_problems(schedule_id: str, definition: ScheduleDefinition) -> tuple[Problem, ...]:
-    found = [*id_problems("schedule_id", schedule_id), *cron_problems(definition.cron, definition.timezone)]
+    found = [*id_problems("schedule_id", schedule_id), *definition.recurrence.problems()]
     starts_at, ends_at = definition.starts_at, definition.ends_at
     if starts_at is not None and ends_at is not None and ends_at <= starts_at:
         found.append(("ends_at", "must be later than starts_at"))
     return (*found, *target_problems("target", definition.target), *size_problems(definition))
-
-
-def cron_problems(cron: str, timezone: str) -> tuple[Problem, ...]:
-    found = []
-    for path, check, value in (("cron", check_cron, cron), ("timezone", zone, timezone)):
-        try:
-            check(value)
-        except ValueError as error:
-            found.append((path, str(error)))
-    return tuple(found)
 
 
 def id_problems(path: str, id: str) -> tuple[Problem, ...]:

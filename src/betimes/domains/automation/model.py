@@ -1,8 +1,9 @@
-"""The streams `schedule` and `backfill`: commands, events, states.
+"""The stream `schedule`: commands, events, states.
 
 A schedule's state holds its definition, up to where its occurrences have been dealt with, and the next one. A wake
 writes one segment: `ScheduleAdvanced`, what was skipped, the snapshot it went by, then a `ScheduleTicked` and its
-`RunRequested` for each tick, oldest first. The model of `sensor` streams is in `sensor_model`.
+`RunRequested` for each tick, oldest first. The models of `backfill` and `sensor`
+streams are in `backfill_model` and `sensor_model`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from betimes.core.instants import SECOND, Instant, epoch_down
 from betimes.core.streams import StreamId
-from betimes.domains.automation.calendar import Gap, Overlap
+from betimes.domains.automation.recurrence import Crons, Dst, Every, Exclude, Partition, Recurrence
 from betimes.domains.endings import RunFinished
 from betimes.domains.targets import Target
 
@@ -24,10 +26,6 @@ SELECTION_MAX = 1_000
 PAYLOAD_BYTES_MAX = 64 * 1024
 DEFINITION_CHARS_MAX = 128 * 1024
 """Encoded size of a definition: its selections and payload go into every run it asks for."""
-BACKFILL_TICKS_MAX = 100_000
-BACKFILL_CHECK_S = 60
-BACKFILL_STEP = 100
-"""Instants a backfill looks at in one turn."""
 UNFINISHED_MAX = 64
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
@@ -41,10 +39,6 @@ def schedule_stream(tenant: str, schedule_id: str) -> StreamId:
     return StreamId(tenant, "schedule", schedule_id)
 
 
-def backfill_stream(tenant: str, backfill_id: str) -> StreamId:
-    return StreamId(tenant, "backfill", backfill_id)
-
-
 def tick_id_of(schedule_id: str, scheduled_for: Instant, manual: bool = False) -> str:
     return f"{schedule_id}:{'manual:' if manual else ''}{epoch_down(scheduled_for)}"
 
@@ -56,15 +50,8 @@ def run_key_of(schedule_id: str, scheduled_for: Instant, manual: bool = False) -
 # -- definitions
 
 
-class Dst(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What happens to local times that are skipped or repeated; unset: by kind of cron."""
-
-    gap: Gap | None = None
-    overlap: Overlap | None = None
-
-
 class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    cron: str
+    cron: Crons | UnsetType = UNSET
     target: Target
     timezone: str = "UTC"
     asset_selection: Selection = ()
@@ -81,6 +68,13 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """The first instant at which it may tick."""
     ends_at: Instant | None = None
     """From here on it does not tick any more."""
+    every: Every | UnsetType = UNSET
+    exclude: Exclude | UnsetType = UNSET
+    partition: Partition | UnsetType = UNSET
+
+    @property
+    def recurrence(self) -> Recurrence:
+        return Recurrence(cron=self.cron, every=self.every, timezone=self.timezone, dst=self.dst, exclude=self.exclude)
 
 
 class Upcoming(msgspec.Struct, frozen=True, array_like=True):
@@ -277,124 +271,3 @@ ScheduleEvents: TypeAlias = (
     ScheduleDefined | ScheduleEnabled | ScheduleDisabled | ScheduleDeleted | ScheduleAdvanced | SnapshotTaken
     | TicksSkipped | ScheduleTicked | RunRequested | ScheduleFailed | ScheduledRunFinished
 )  # fmt: skip
-
-# -- backfill
-
-
-class StartBackfill(msgspec.Struct, frozen=True, tag=True):
-    """Fire the occurrences in `[from_at, to_at)` that have no tick yet."""
-
-    schedule_id: str
-    from_at: Instant
-    to_at: Instant
-    max_concurrency: int
-    total: int
-    """Counted before, under this version of the definition."""
-    definition_version: int
-
-
-class AdvanceBackfill(msgspec.Struct, frozen=True, tag=True):
-    """From the backfill to itself: look at these instants next."""
-
-    schedule_id: str
-    instants: tuple[Instant, ...]
-
-
-class PauseBackfill(msgspec.Struct, frozen=True, tag=True): ...
-
-
-class ResumeBackfill(msgspec.Struct, frozen=True, tag=True): ...
-
-
-class CancelBackfill(msgspec.Struct, frozen=True, tag=True): ...
-
-
-class BackfillStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    schedule_id: str
-    definition: ScheduleDefinition
-    definition_version: int
-    from_at: Instant
-    to_at: Instant
-    max_concurrency: int
-    total: int
-    at: Instant
-    check_at: Instant | None = None
-
-
-class BackfillAdvanced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Instants up to `through_at` were looked at: those with a tick already, and the runs asked for."""
-
-    through_at: Instant
-    at: Instant
-    is_old: bool = False
-    """All of them had a tick, so that more may be looked at next time."""
-    existing: int = 0
-    failed: int = 0
-    done: int = 0
-    """Those that had ended as soon as they were asked for."""
-    running: tuple[str, ...] = ()
-    check_at: Instant | None = None
-
-
-class BackfillRunFinished(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    run_id: str
-    status: str
-    failed: bool
-    check_at: Instant | None = None
-
-
-class BackfillChecked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """It stood still: because the schedule has not dealt with the next instant yet, or a step was lost."""
-
-    at: Instant
-    check_at: Instant | None = None
-
-
-class BackfillPaused(msgspec.Struct, frozen=True, tag=True):
-    at: Instant
-
-
-class BackfillResumed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    at: Instant
-    check_at: Instant | None = None
-
-
-class BackfillEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    status: Literal["completed", "cancelled"]
-    at: Instant
-    reason: str = ""
-
-
-class BackfillState(msgspec.Struct, frozen=True, omit_defaults=True):
-    schedule_id: str
-    definition: ScheduleDefinition
-    definition_version: int
-    from_at: Instant
-    to_at: Instant
-    max_concurrency: int
-    total: int
-    created_at: Instant
-    through_at: Instant
-    status: Literal["running", "paused", "cancelled", "completed"] = "running"
-    done: int = 0
-    existing: int = 0
-    failed: int = 0
-    running: tuple[str, ...] = ()
-    is_old: bool = False
-    check_at: Instant | None = None
-    """When to look again if nothing has happened by then."""
-    finished_at: Instant | None = None
-
-
-BackfillCommands: TypeAlias = (
-    StartBackfill | AdvanceBackfill | PauseBackfill | ResumeBackfill | CancelBackfill | RunFinished
-)
-BackfillEvents: TypeAlias = (
-    BackfillStarted
-    | BackfillAdvanced
-    | BackfillRunFinished
-    | BackfillChecked
-    | BackfillPaused
-    | BackfillResumed
-    | BackfillEnded
-)

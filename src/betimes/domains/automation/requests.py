@@ -17,6 +17,7 @@ from betimes.core.deciders import Effect, Event
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.domains.automation.model import Outcome
+from betimes.domains.nominal_time import NO_NOMINAL_TIME, NominalTime
 from betimes.domains.runs.model import RunAsked, RunConflicted, RunState, run_id_of, run_stream
 from betimes.domains.targets import Cause, CommandTarget, Target, caused
 
@@ -29,6 +30,7 @@ class Wanted(msgspec.Struct, frozen=True):
     asset_selection: tuple[str, ...] = ()
     partition_selection: tuple[str, ...] | None = None
     payload: dict[str, Any] = {}
+    nominal: NominalTime | None = None
 
     def fingerprint(self) -> str:
         """What must agree for it to be the same run."""
@@ -40,6 +42,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return {
             "run_id": run_id,
             "run_key": self.run_key,
+            **(self.nominal.body() if self.nominal else NO_NOMINAL_TIME),
             "asset_selection": self.asset_selection,
             "partition_selection": self.partition_selection,
             "payload": self.payload,
@@ -100,8 +103,9 @@ class Requests:
         self.also[stream] = (RunAsked(wanted.run_key, print_, kind, self._asked_by, self._now, tell),)
         body = wanted.body(stream.id)
         cause = Cause(
-            key=wanted.run_key, at=self._now, payload=wanted.payload, body=body, report_to=stream, is_run=True
-        )
+            key=wanted.run_key, at=self._now, payload=wanted.payload, body=body, report_to=stream, is_run=True,
+            nominal=wanted.nominal,
+        )  # fmt: skip
         self.effects.append(caused(stream.tenant, wanted.target, cause))
 
 

@@ -16,7 +16,7 @@ from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
 from betimes.core.zones import TZDATA_VERSION
-from betimes.domains.automation.catchup import Plan, Timetable
+from betimes.domains.automation.catchup import Plan, Timetable, nominal_time
 from betimes.domains.automation.checks import schedule_problems, sentence
 from betimes.domains.automation.model import (
     UNFINISHED_MAX,
@@ -269,7 +269,7 @@ def tick(
     cause: TickCause,
 ) -> tuple[ScheduleTicked, RunRequested]:
     """One tick and its run. That of a backfill ends there, and is never unfinished to the schedule."""
-    run = wanted(definition, run_key_of(schedule_id, tick_at))
+    run = wanted(definition, run_key_of(schedule_id, tick_at), tick_at)
     ticked, requested = _asked(requests, run, ScheduleTicked(tick_at, now, cause))
     return (replace(ticked, tell=False) if cause == "backfill" else ticked), requested
 
@@ -284,10 +284,11 @@ def _asked(requests: Requests, run: Wanted, ticked: ScheduleTicked) -> tuple[Sch
     return replace(ticked, run_id=answered.run_id, tell=told), requested
 
 
-def wanted(definition: ScheduleDefinition, run_key: str) -> Wanted:
+def wanted(definition: ScheduleDefinition, run_key: str, tick_at: Instant) -> Wanted:
     return Wanted(
-        run_key, definition.target, definition.asset_selection, definition.partition_selection, definition.payload
-    )
+        run_key, definition.target, definition.asset_selection, definition.partition_selection, definition.payload,
+        nominal_time(definition, run_key, tick_at),
+    )  # fmt: skip
 
 
 def snapshot(definition: ScheduleDefinition, version: int) -> SnapshotTaken:
@@ -299,7 +300,7 @@ def _trigger(
 ) -> Decision | Refusal:
     scheduled_for = now // SECOND * SECOND
     run_key = run_key_of(view.stream.id, scheduled_for, manual=True)
-    run = wanted(state.definition, run_key)
+    run = wanted(state.definition, run_key, scheduled_for)
     if payload is not None:
         run = replace(run, payload=payload)
     if state.manual and state.manual.is_in(now):

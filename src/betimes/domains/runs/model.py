@@ -17,6 +17,7 @@ from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.core.windows import Window
 from betimes.domains.endings import TargetSettled
+from betimes.domains.nominal_time import NominalTime
 from betimes.domains.runs.counters import DayCount
 
 HOUR_S = 3_600
@@ -63,6 +64,8 @@ class RequestRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The run that a schedule or a sensor has asked for; its stream knows whom to tell."""
     by_hook: bool = False
     """Whether a hook asks; its run causes no further hooks."""
+    nominal: NominalTime | None = None
+    """What the tick of a schedule that asks stands for; its run is given it."""
     strict: bool = False
     """Refuse a type that is not registered, instead of recording that it was skipped."""
 

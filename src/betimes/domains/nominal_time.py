@@ -1,0 +1,36 @@
+"""The nominal time of what a schedule causes: for which instant and which stretch of data, however late it happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from betimes.core.instants import Instant, render
+
+
+class NominalTime(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a tick stands for; a catch-up of five has five of them."""
+
+    run_key: str
+    scheduled_for: Instant
+    data_interval_start: Instant | None = None
+    """The occurrence before; none if there never was one."""
+    partition_key: str | None = None
+
+    def body(self) -> dict[str, Any]:
+        """Return what handlers, webhooks and runs are given."""
+        start = self.data_interval_start
+        return {
+            "run_key": self.run_key,
+            "scheduled_for": render(self.scheduled_for),
+            "data_interval_start": None if start is None else render(start),
+            "data_interval_end": render(self.scheduled_for),
+            "partition_key": self.partition_key,
+        }
+
+
+NO_NOMINAL_TIME: dict[str, Any] = dict.fromkeys(
+    ("scheduled_for", "data_interval_start", "data_interval_end", "partition_key")
+)
+"""Of what a message or an evaluation causes."""
