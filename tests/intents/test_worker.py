@@ -13,10 +13,11 @@ import pytest
 from betimes.core.errors import Invalid
 from betimes.core.streams import StreamId
 from betimes.domains.notifications.model import Notify
+from betimes.domains.scores.model import Interact
 from betimes.engine.jobs import Submission
 from betimes.services.intent_acting import Action, action_id_of
 from tests.intents.stories import HOUR, NINE, body
-from tests.intents.working import HANGS_S, MEMORY, Interact, inbox, worker, working
+from tests.intents.working import HANGS_S, MEMORY, inbox, worker, working
 from tests.stores.backends import Backend
 
 
@@ -123,10 +124,10 @@ async def test_the_gate_is_asked_first(backend: Backend, tmp_path: Path) -> None
 async def test_silence_is_fed_by_scores_without_any_set_up(backend: Backend, tmp_path: Path) -> None:
     async with working(backend, tmp_path) as world:
         score = StreamId("acme", "score", "ann")
-        await world.inner.engine.submit(Submission(stream=score, command=Interact()))
+        await world.inner.engine.submit(Submission(stream=score, command=Interact("text")))
         await world.intents.create(body("silence", intent_id="s"))
         world.hours_pass(47)
-        await world.inner.engine.submit(Submission(stream=score, command=Interact()))
+        await world.inner.engine.submit(Submission(stream=score, command=Interact("text")))
         world.hours_pass(47)
         assert await worker(world).once() == {"condition_not_met": 1}
         world.hours_pass(1)

@@ -1,4 +1,4 @@
-"""What the built-in worker is tested with: a world, workers on it, and the least of inbox, account and score."""
+"""What the built-in worker is tested with: a world, workers on it, and the least of inbox and account."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from betimes.core.deciders import Decider, Decision
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
+from betimes.domains.catalogue import SECTIONS
 from betimes.domains.intents.decide import DECIDERS
 from betimes.domains.notifications.model import Notify
 from betimes.domains.runs.model import RequestRun
+from betimes.domains.scores.decide import DECIDERS as SCORES
 from betimes.services.intent_worker import IntentWorker
 from tests.intents.worlds import IntentWorld, intent_world
 from tests.stores.backends import BACKENDS, Backend
@@ -42,13 +44,6 @@ class Account(msgspec.Struct, frozen=True):
     asked: int = 0
 
 
-class Interact(msgspec.Struct, frozen=True, tag=True): ...
-
-
-class Score(msgspec.Struct, frozen=True, tag=True):
-    last_interaction_at: Instant
-
-
 def asked_at_the_gate(view: Any, command: RequestRun, policy: Any, now: Instant) -> Decision:
     answers: Any = {"ALLOWED": ("NOW", "CLEAR"), "DEFERRED": ("LATER", "COOLDOWN"), "SKIPPED": ("NEVER", "BUDGET")}
     answer, reason = answers[command.trigger_type]
@@ -68,15 +63,12 @@ ACCOUNT: Decider[Account] = Decider(
     kind="account", state=Account, commands=RequestRun, events=Asked, decide=asked_at_the_gate,
     fold=lambda state, event: Account((state.asked if state else 0) + 1),
 )  # fmt: skip
-SCORE: Decider[Score] = Decider(
-    kind="score", state=Score, commands=Interact, events=Score,
-    decide=lambda view, command, policy, now: Decision((Score(now),)), fold=lambda state, event: event,
-)  # fmt: skip
 
 
 @asynccontextmanager
 async def working(backend: Backend, folder: Path, **policy: Any) -> AsyncIterator[IntentWorld]:
-    async with intent_world(backend, folder, deciders=(*DECIDERS, INBOX, ACCOUNT, SCORE), **policy) as world:
+    deciders = (*DECIDERS, INBOX, ACCOUNT, *SCORES)
+    async with intent_world(backend, folder, deciders=deciders, sections=SECTIONS, **policy) as world:
         yield world
 
 

@@ -17,7 +17,7 @@ from betimes.effects.enrichment import Provider
 from betimes.effects.evaluators import Evaluators
 from betimes.effects.handlers import Handlers
 from betimes.services.automation_views import ScheduleRequest, SensorRequest
-from betimes.services.intent_sources import Source
+from betimes.services.intent_sources import Source, check_source_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _DURATION = re.compile(r"(\d+)\s*(s|m|h)")
@@ -98,6 +98,7 @@ class Declarations:
 
     def source(self, name: str) -> Register:
         """What conditions of intents are evaluated against: `price`, `portfolio`, `last_interaction`."""
+        check_source_name(name)
 
         def register(function: Function) -> Function:
             if name in self.sources:

@@ -1,13 +1,16 @@
 """Sources of conditions over HTTP: one GET, one JSON answer, one value in it.
 
     HttpSource("https://quotes.example/v1/{subject}", field="data.last")
+    HttpSource("https://books.example/{tenant}/portfolio/{user}")
 
-The address is configured by whoever runs the worker; the ticker or user id is put into it escaped, so it stays one part
-of the path or query. Redirects are not followed, and time and size are bounded.
+The address is configured by whoever runs the worker. `{subject}` is what is asked for, the ticker or the user id;
+`{tenant}`, `{user}` and `{intent}` say for whom. Each is put in escaped, so it stays one part of the path or query.
+Redirects are not followed, and time and size are bounded.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -16,11 +19,13 @@ from urllib.parse import quote
 import msgspec
 
 from betimes.core.errors import Invalid, MissingExtra
+from betimes.services.intent_sources import SourceContext
 
 if TYPE_CHECKING:
     import aiohttp
 
 ANSWER_BYTES_MAX = 256 * 1024
+_PLACE = re.compile(r"\{(subject|tenant|user|intent)\}")
 
 
 class SourceAnswer(Exception):
@@ -33,7 +38,7 @@ class HttpSource:
     def __init__(
         self, url: str, *, field: str = "", headers: Mapping[str, str] | None = None, timeout_s: float = 5.0
     ) -> None:
-        if "{subject}" not in url or not url.startswith(("http://", "https://")):
+        if not ("{subject}" in url or "{user}" in url) or not url.startswith(("http://", "https://")):
             raise Invalid(f"{url!r} must be an http or https address with {{subject}} where the ticker or user goes")
         self._url = url
         self._path = field.split(".") if field else []
@@ -41,13 +46,19 @@ class HttpSource:
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
 
-    async def __call__(self, subject: str) -> Any:
-        answer = await self._get(self._url.replace("{subject}", quote(subject, safe="")))
+    async def __call__(self, subject: str, context: SourceContext | None = None) -> Any:
+        answer = await self._get(self._address(subject, context))
         for name in self._path:
             if not isinstance(answer, Mapping) or name not in answer:
                 raise SourceAnswer(f"the answer has no field {'.'.join(self._path)}")
             answer = answer[name]
         return answer
+
+    def _address(self, subject: str, context: SourceContext | None) -> str:
+        names = {"subject": subject}
+        if context is not None:
+            names |= {"tenant": context.tenant, "user": context.user_id, "intent": context.intent_id}
+        return _PLACE.sub(lambda found: quote(names.get(found[1], ""), safe=""), self._url)
 
     async def _get(self, url: str) -> Any:
         from yarl import URL

@@ -218,7 +218,7 @@ class IntentWorker:
         stream, intent = held.stream, held.intent
         condition = askable(intent.definition)
         needs = condition.needs if condition else ()
-        values = await self._sources.values(needs, stream.tenant, intent, held.claimed_at)
+        values = await self._sources.values(needs, stream, intent, held.claimed_at)
         seen = {name: _shown(value) for name, value in values.items()}
         holds = condition is None or condition.holds(values)
         report = FireIntent(status="condition_not_met", claim_token=held.token, trigger_data=seen,

@@ -1,6 +1,6 @@
 """Conditions that can be asked: what each needs to know, and whether it holds.
 
-An expression is compiled once and kept. Structured fields are compared exactly, as decimals, and need no extra.
+An expression is compiled once and kept. Both it and structured fields are computed exactly, never in floats.
 """
 
 from __future__ import annotations
@@ -8,18 +8,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 import msgspec
 
-from betimes.domains.intents.cel import CannotTell, Program, program
-from betimes.domains.intents.expressions import NAMES, parsed
+from betimes.domains.intents.expressions import PRICE, CannotTell, parsed
 from betimes.domains.intents.model import Condition, Definition, Operator
 
 Values: TypeAlias = Mapping[str, Decimal]
 """By name: `inactive_hours`, `total_value`, `any_holding_change`, and `price:TICKER`."""
-PRICE = "price:"
 _COMPARE: dict[Operator, Callable[[Decimal, Decimal], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
 }  # fmt: skip
@@ -38,18 +37,17 @@ class Askable(Protocol):
 class Expression:
     """A condition in the language of `expressions`."""
 
-    __slots__ = ("_names", "_program", "_tickers", "needs")
+    __slots__ = ("_holds", "needs")
 
     def __init__(self, text: str) -> None:
-        found = parsed(text)
-        self._names, self._tickers = found.names, found.tickers
-        self._program: Program = program(found.cel, NAMES)
-        self.needs = (*found.names, *(PRICE + ticker for ticker in found.tickers))
+        self._holds, self.needs = parsed(text)
 
     def holds(self, values: Values) -> bool:
         _demand(self.needs, values)
-        names = {name: float(values[name]) for name in self._names}
-        return self._program.holds(names, {ticker: float(values[PRICE + ticker]) for ticker in self._tickers})
+        try:
+            return bool(self._holds({name: Fraction(values[name]) for name in self.needs}))
+        except ZeroDivisionError:
+            raise CannotTell("the condition divides by zero") from None
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -76,7 +74,7 @@ def _demand(needs: tuple[str, ...], values: Values) -> None:
 
 @lru_cache(maxsize=4_096)
 def expression(text: str) -> Expression:
-    """The compiled expression, `BadExpression` if it makes no sense, `MissingExtra` if it cannot be compiled here."""
+    """Return the compiled expression; raise `BadExpression` if it makes no sense."""
     return Expression(text)
 
 

@@ -1,4 +1,4 @@
-"""The language of conditions: read, checked for sense, and rewritten into CEL.
+"""The language of conditions: read, checked for sense, and compiled into functions that compute exactly.
 
     NVDA < 130
     any_holding_change > 5% or total_value < 10000
@@ -7,16 +7,20 @@
 Names are `inactive_hours`, `total_value`, `any_holding_change`, a ticker in capitals, or `price("…")` for a ticker of
 any spelling. There are numbers, percentages, `+ - * /`, `< <= > >= == !=`, `and`, `or`, `not` and parentheses, and
 nothing else: no functions, strings, lists or attributes. Whatever is wrong is a `BadExpression` that says where,
-counted in characters from 1. Reading is linear in the length, and length and depth are bounded.
+counted in characters from 1. Numbers are fractions: `0.1 + 0.2 == 0.3` and `1 / 3 * 3 == 1` are true.
+
+Length, depth and arithmetic steps are bounded, and reading and computing are linear in the length.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from betimes.core.errors import Invalid
+from betimes.core.errors import BetimesError, Invalid
 
 CHARS_MAX = 500
 DEPTH_MAX = 8
@@ -35,7 +39,14 @@ _TOKEN = re.compile(
 )
 _WORDS = {"and": "&&", "or": "||", "not": "!"}
 _GOING_ON = "and, or, or the end"
-_COMPARING = ("<", "<=", ">", ">=", "==", "!=")
+_COMPARING: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_RECKONING: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+}  # fmt: skip
+PRICE = "price:"
+"""Before a ticker, the name of its price among the values."""
 _HINTS = {
     "=": "write == to compare",
     "=<": "write <=",
@@ -53,6 +64,15 @@ _HINTS = {
 
 Sort: TypeAlias = Literal["truth", "amount", "share", "bare"]
 """What a part is: true or false, an amount, a percentage, or a number that may be either."""
+Numbers: TypeAlias = Mapping[str, Fraction]
+"""By name: `inactive_hours`, `total_value`, `any_holding_change`, and `price:TICKER`."""
+Compute: TypeAlias = Callable[[Numbers], Any]
+
+
+class CannotTell(BetimesError):
+    """A condition could not be evaluated with what the sources gave."""
+
+    code = "INVALID"
 
 
 class BadExpression(Invalid):
@@ -65,11 +85,10 @@ class BadExpression(Invalid):
 
 
 class Parsed(NamedTuple):
-    """An expression that makes sense, as CEL, and what it looks at."""
+    """An expression that makes sense: how to compute it, and the names of the values it looks at."""
 
-    cel: str
-    names: tuple[str, ...]
-    tickers: tuple[str, ...]
+    holds: Compute
+    needs: tuple[str, ...]
 
 
 class _Token(NamedTuple):
@@ -81,7 +100,7 @@ class _Token(NamedTuple):
 
 
 class _Part(NamedTuple):
-    cel: str
+    compute: Compute
     sort: Sort
     at: int
 
@@ -90,7 +109,7 @@ _Inner: TypeAlias = Callable[[str], _Part]
 
 
 def parsed(text: str) -> Parsed:
-    """The expression in CEL, or `BadExpression`."""
+    """Compile an expression; raise `BadExpression` if it makes no sense."""
     if len(text) > CHARS_MAX:
         raise BadExpression(CHARS_MAX + 1, f"an expression has at most {CHARS_MAX} characters")
     return _Parser(text).parsed()
@@ -117,24 +136,23 @@ def _shown(text: str) -> str:
 
 
 class _Parser:
-    """One descent per precedence, loosest first; CEL has the same ones, so only written parentheses are needed."""
+    """One descent per precedence, loosest first."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
         self._place = 0
         self._depth = 0
         self._reckonings = 0
-        self._names: dict[str, None] = {}
-        self._tickers: dict[str, None] = {}
+        self._needs: dict[str, None] = {}
 
     def parsed(self) -> Parsed:
         whole = self._either("a condition")
         if self._next.kind != "end":
             raise self._unexpected(_GOING_ON)
         self._demand_truth(whole)
-        if not self._names and not self._tickers:
+        if not self._needs:
             raise BadExpression(whole.at, f"nothing in it can change: name a ticker or one of {', '.join(NAMES)}")
-        return Parsed(whole.cel, tuple(self._names), tuple(self._tickers))
+        return Parsed(whole.compute, tuple(self._needs))
 
     # -- tokens
 
@@ -164,18 +182,18 @@ class _Parser:
     # -- truths
 
     def _either(self, wanted: str) -> _Part:
-        return self._joined("||", self._both, wanted)
+        return self._joined("||", _either, self._both, wanted)
 
     def _both(self, wanted: str) -> _Part:
-        return self._joined("&&", self._denied, wanted)
+        return self._joined("&&", _both, self._denied, wanted)
 
-    def _joined(self, mark: str, inner: _Inner, wanted: str) -> _Part:
+    def _joined(self, mark: str, join: Callable[[Compute, Compute], Compute], inner: _Inner, wanted: str) -> _Part:
         left = inner(wanted)
         while self._take(mark):
             right = inner("a condition")
             self._demand_truth(left)
             self._demand_truth(right)
-            left = _Part(f"{left.cel} {mark} {right.cel}", "truth", left.at)
+            left = _Part(join(left.compute, right.compute), "truth", left.at)
         return left
 
     def _denied(self, wanted: str) -> _Part:
@@ -186,7 +204,7 @@ class _Parser:
         inner = self._denied("a condition")
         self._depth -= 1
         self._demand_truth(inner)
-        return _Part(f"!({inner.cel})", "truth", token.at)
+        return _Part(_applied(operator.not_, inner.compute), "truth", token.at)
 
     def _compared(self, wanted: str) -> _Part:
         left = self._sum(wanted)
@@ -197,7 +215,7 @@ class _Parser:
         self._demand_number(left)
         self._demand_number(right)
         self._demand_alike(left, right, token.at)
-        return _Part(f"{left.cel} {token.text} {right.cel}", "truth", left.at)
+        return _Part(_applied(_COMPARING[token.text], left.compute, right.compute), "truth", left.at)
 
     # -- numbers
 
@@ -218,7 +236,7 @@ class _Parser:
             self._demand_number(right)
             self._demand_alike(left, right, token.at)
             sort = right.sort if left.sort == "bare" else left.sort
-            left = _Part(f"{left.cel} {token.text} {right.cel}", sort, left.at)
+            left = _Part(_applied(_RECKONING[token.text], left.compute, right.compute), sort, left.at)
         return left
 
     def _signed(self, wanted: str) -> _Part:
@@ -229,7 +247,7 @@ class _Parser:
         inner = self._signed("a number")
         self._depth -= 1
         self._demand_number(inner)
-        return _Part(f"-({inner.cel})", inner.sort, token.at)
+        return _Part(_applied(operator.neg, inner.compute), inner.sort, token.at)
 
     def _single(self, wanted: str) -> _Part:
         token = self._next
@@ -239,11 +257,11 @@ class _Parser:
             self._depth -= 1
             if not self._take(")"):
                 raise self._unexpected("a closing parenthesis")
-            return _Part(f"({inner.cel})", inner.sort, opening.at)
+            return _Part(inner.compute, inner.sort, opening.at)
         if token.kind == "number":
             self._place += 1
             sort: Sort = "share" if self._take("%") else "bare"
-            return _Part(_literal(token), sort, token.at)
+            return _Part(_constant(_literal(token)), sort, token.at)
         if token.kind == "name":
             self._place += 1
             return self._named(token)
@@ -251,14 +269,13 @@ class _Parser:
 
     def _named(self, token: _Token) -> _Part:
         if token.text in NAMES:
-            self._names[token.text] = None
-            return _Part(token.text, "share" if token.text == "any_holding_change" else "amount", token.at)
+            return self._looked_up(token.text, "share" if token.text == "any_holding_change" else "amount", token.at)
         if token.text == "price":
             return self._priced(token)
         if not _PLAIN_TICKER.fullmatch(token.text):
             capital = " (a ticker is written in capitals)" if _PLAIN_TICKER.fullmatch(token.text.upper()) else ""
             raise BadExpression(token.at, f"unknown name {_shown(token.text)}{capital}")
-        return self._price(token.text, token.at)
+        return self._looked_up(PRICE + token.text, "amount", token.at)
 
     def _priced(self, token: _Token) -> _Part:
         if not self._take("("):
@@ -269,11 +286,11 @@ class _Parser:
         self._place += 1
         if not self._take(")"):
             raise self._unexpected("a closing parenthesis")
-        return self._price(quoted.text[1:-1], token.at)
+        return self._looked_up(PRICE + quoted.text[1:-1], "amount", token.at)
 
-    def _price(self, ticker: str, at: int) -> _Part:
-        self._tickers[ticker] = None
-        return _Part(f'price["{ticker}"]', "amount", at)
+    def _looked_up(self, name: str, sort: Sort, at: int) -> _Part:
+        self._needs[name] = None
+        return _Part(operator.itemgetter(name), sort, at)
 
     # -- sense
 
@@ -290,10 +307,29 @@ class _Parser:
             raise BadExpression(at, "a percentage goes with any_holding_change only, and that with nothing else")
 
 
-def _literal(token: _Token) -> str:
+def _literal(token: _Token) -> Fraction:
     whole, _, decimals = token.text.partition(".")
     if len(whole) > WHOLE_DIGITS_MAX or len(decimals) > DECIMALS_MAX:
         raise BadExpression(
             token.at, f"a number has at most {WHOLE_DIGITS_MAX} digits before the point and {DECIMALS_MAX} after it"
         )
-    return f"{whole or '0'}.{decimals or '0'}"
+    return Fraction(f"{whole or '0'}.{decimals or '0'}")
+
+
+# -- what parts are compiled into
+
+
+def _constant(value: Fraction) -> Compute:
+    return lambda numbers: value
+
+
+def _applied(function: Callable[..., Any], *parts: Compute) -> Compute:
+    return lambda numbers: function(*(part(numbers) for part in parts))
+
+
+def _both(left: Compute, right: Compute) -> Compute:
+    return lambda numbers: left(numbers) and right(numbers)
+
+
+def _either(left: Compute, right: Compute) -> Compute:
+    return lambda numbers: left(numbers) or right(numbers)
