@@ -131,11 +131,13 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Index(msgspec.Struct, frozen=True, gc=False):
-    """By what a stream is listed (`owner`, `status`) and claimed or swept (`due_at`)."""
+    """By what a stream is listed (`owner`, `status`, in order of `listed_at`) and claimed or swept (`due_at`)."""
 
     status: str = ""
     owner: str = ""
     due_at: Instant | None = None
+    listed_at: Instant | None = None
+    """Where it stands in a list of what to look at, which may be earlier than it can be claimed."""
 
 
 def _no_alarm(state: Any) -> Instant | None:

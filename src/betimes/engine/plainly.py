@@ -118,6 +118,7 @@ class Plainly:
         )  # fmt: skip
         columns = (
             stream, expected, version, schema, text, now, alarm_at, digest, listed.status, listed.owner, listed.due_at,
+            listed.listed_at,
         )  # fmt: skip
         workspace.written.append(_new_tuple(StreamWrite, columns))
         self.done.append(Recorded(stream, version, now, policy, None, reply))

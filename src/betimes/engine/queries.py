@@ -20,7 +20,7 @@ class StreamQuery(msgspec.Struct, frozen=True):
 
     In order of their ids after `after`; or, with `newest_first`, from the last created on, against the order of
     `(created_at, id)` from before `(after_created_at, after)`; or, when `due_before` is given, in order of
-    `(due_at, id)` after `(after_due_at, after)`.
+    `(due_at, id)` after `(after_due_at, after)`; or, when `listed_before` is given, the same by `listed_at`.
     """
 
     tenant: str | None = None
@@ -31,6 +31,9 @@ class StreamQuery(msgspec.Struct, frozen=True):
     """At or before this instant."""
     after: StreamId | None = None
     after_due_at: Instant | None = None
+    listed_before: Instant | None = None
+    """At or before this instant."""
+    after_listed_at: Instant | None = None
     newest_first: bool = False
     after_created_at: Instant | None = None
     tombstones: bool = False

@@ -92,6 +92,7 @@ class Replayed:
             "status": index.status if index else "",
             "owner": index.owner if index else "",
             "due_at": index.due_at if index else None,
+            "listed_at": index.listed_at if index else None,
         }
         for column, value in expected.items():
             if getattr(row, column) != value:

@@ -99,6 +99,7 @@ class StreamWrite(NamedTuple):
     status: str
     owner: str
     due_at: Instant | None
+    listed_at: Instant | None = None
 
 
 class KeyWrite(NamedTuple):
@@ -285,6 +286,7 @@ class StreamRow(NamedTuple):
     snooze_until: Instant | None
     created_at: Instant
     """The instant of its first segment, kept for ever."""
+    listed_at: Instant | None = None
 
 
 class Reached(NamedTuple):

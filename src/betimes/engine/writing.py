@@ -73,7 +73,7 @@ class Live:
         index = self.index
         return StreamWrite(
             self.stream, self.base, self.version, self.decider.schema, self.text, self.at, self.alarm_at,
-            self.digest, index.status, index.owner, index.due_at,
+            self.digest, index.status, index.owner, index.due_at, index.listed_at,
         )  # fmt: skip
 
     def advance(self, after: After) -> None:

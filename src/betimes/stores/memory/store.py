@@ -165,6 +165,8 @@ class MemoryStore:
         fitting = [row for row in rows if _stream_fits(row, query)]
         if query.due_before is not None:
             fitting.sort(key=lambda row: (row.due_at or 0, row.stream))
+        elif query.listed_before is not None:
+            fitting.sort(key=lambda row: (row.listed_at or 0, row.stream))
         elif query.newest_first:
             fitting.sort(key=lambda row: (row.created_at, row.stream), reverse=True)
         else:
@@ -174,7 +176,7 @@ class MemoryStore:
     def _stream_row(self, row: StreamWrite) -> StreamRow:
         return StreamRow(row.stream, row.version, row.schema, row.state, row.at, row.alarm_at, row.status, row.owner,
                          row.due_at, row.digest, self.database.snoozes.get(row.stream),
-                         self.database.created.get(row.stream, row.at))  # fmt: skip
+                         self.database.created.get(row.stream, row.at), row.listed_at)  # fmt: skip
 
     async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
         row = self.database.rows.get(stream)
@@ -249,6 +251,10 @@ def _after_stream(row: StreamRow, query: StreamQuery) -> bool:
         if row.due_at is None or row.due_at > query.due_before:
             return False
         return query.after is None or (row.due_at, row.stream) > (query.after_due_at or 0, query.after)
+    if query.listed_before is not None:
+        if row.listed_at is None or row.listed_at > query.listed_before:
+            return False
+        return query.after is None or (row.listed_at, row.stream) > (query.after_listed_at or 0, query.after)
     if query.newest_first:
         return query.after is None or (row.created_at, row.stream) < (query.after_created_at or 0, query.after)
     return query.after is None or row.stream > query.after

@@ -25,7 +25,7 @@ SELECT betimes.commit_batch(
 -- commit_turn: write a stream, its segment and perhaps its key
 CALL betimes.commit_turn(
     :tenant, :kind, :id, :expected, :version, :schema, :state, :at, :alarm_at, :digest, :status, :owner, :due_at,
-    :turn, :command, :events, :policy, :prev, :collection, :key, :verdict, :reply, :actor, :correlation, :cause,
+    :listed_at, :turn, :command, :events, :policy, :prev, :collection, :key, :verdict, :reply, :actor, :correlation, :cause,
     :request, :expires_at, :now
 );
 
@@ -194,7 +194,8 @@ JOIN betimes.ledger l ON l.tenant = k.tenant AND l.kind = k.kind AND l.id = k.id
 WHERE k.tenant = :tenant AND k.collection = :collection AND k.key = :key AND k.expires_at > betimes.clock(:now);
 
 -- streams: streams that exist, in order of their ids
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
+    listed_at
 FROM betimes.stream
 WHERE version > 0
     AND state IS NOT NULL --? living
@@ -207,7 +208,8 @@ WHERE version > 0
 ORDER BY tenant, kind, id LIMIT :limit;
 
 -- newest_streams: streams that exist, from the last created on
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
+    listed_at
 FROM betimes.stream
 WHERE created_at IS NOT NULL AND version > 0
     AND state IS NOT NULL --? living
@@ -221,7 +223,8 @@ WHERE created_at IS NOT NULL AND version > 0
 ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC LIMIT :limit;
 
 -- due_streams: streams that exist and are due by an instant, the earliest first
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
+    listed_at
 FROM betimes.stream
 WHERE version > 0 AND due_at <= :due_before
     AND state IS NOT NULL --? living
@@ -233,10 +236,25 @@ WHERE version > 0 AND due_at <= :due_before
     AND (due_at, tenant, kind, id) > (:after_due_at, :after_tenant, :after_kind, :after_id) --?
 ORDER BY due_at, tenant, kind, id LIMIT :limit;
 
+-- listed_streams: streams that stand in a list by an instant, the earliest first
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
+    listed_at
+FROM betimes.stream
+WHERE version > 0 AND listed_at <= :listed_before
+    AND state IS NOT NULL --? living
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND owner = :owner --?
+    AND owner <> '' --? owned
+    AND status = :status --?
+    AND listed_at >= :after_listed_at --?
+    AND (listed_at, tenant, kind, id) > (:after_listed_at, :after_tenant, :after_kind, :after_id) --?
+ORDER BY listed_at, tenant, kind, id LIMIT :limit;
+
 -- history: a stream's row, beside its first segment, and a page of its segments
 SELECT s.version AS row_version, s.schema AS row_schema, CASE WHEN coalesce(l.nth, 1) = 1 THEN s.state END AS row_state,
     s.at AS row_at, s.alarm_at AS row_alarm_at, s.status, s.owner, s.due_at, s.digest AS row_digest, s.snooze_until,
-    s.created_at,
+    s.created_at, s.listed_at,
     l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy,
     l.prev, l.digest, l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
 FROM betimes.stream s

@@ -63,7 +63,7 @@ def turn_values(changes: Changes) -> dict[str, Any] | None:
     if changes.effects or changes.sends_applied or changes.sends_dead or changes.settlements:
         return None
     row, segment = changes.streams[0], changes.segments[0]
-    stream, expected, version, schema, state, at, alarm_at, digest, status, owner, due_at = row
+    stream, expected, version, schema, state, at, alarm_at, digest, status, owner, due_at, listed_at = row
     key, request, used_by, used_at, expires_at = changes.keys[0] if changes.keys else NO_KEY
     tenant, kind, id = stream
     if (
@@ -76,9 +76,10 @@ def turn_values(changes: Changes) -> dict[str, Any] | None:
     return {
         "tenant": tenant, "kind": kind, "id": id, "expected": expected, "version": version, "schema": schema,
         "state": state, "at": at, "alarm_at": alarm_at, "digest": digest, "status": status, "owner": owner,
-        "due_at": due_at, "turn": segment.turn, "command": segment.command, "events": segment.events,
-        "policy": segment.policy, "prev": segment.prev, "collection": segment.key and segment.key.collection,
-        "key": segment.key and segment.key.key, "verdict": segment.verdict, "reply": segment.reply,
+        "due_at": due_at, "listed_at": listed_at, "turn": segment.turn, "command": segment.command,
+        "events": segment.events, "policy": segment.policy, "prev": segment.prev,
+        "collection": segment.key and segment.key.collection, "key": segment.key and segment.key.key,
+        "verdict": segment.verdict, "reply": segment.reply,
         "actor": segment.actor, "correlation": segment.correlation, "cause": segment.cause, "request": request,
         "expires_at": expires_at,
     }  # fmt: skip

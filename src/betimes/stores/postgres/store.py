@@ -204,6 +204,9 @@ class PostgresStore:
         if query.due_before is not None:
             name, narrowed["due_before"] = "due_streams", query.due_before
             narrowed["after_due_at"] = (query.after_due_at or 0) if query.after else None
+        elif query.listed_before is not None:
+            name, narrowed["listed_before"] = "listed_streams", query.listed_before
+            narrowed["after_listed_at"] = (query.after_listed_at or 0) if query.after else None
         elif query.newest_first:
             name, narrowed["after_created_at"] = (
                 "newest_streams",

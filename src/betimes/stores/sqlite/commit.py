@@ -26,7 +26,7 @@ ALIKE_MIN = 64
 def find_places(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Place]:
     """Where the rows of these streams are, for those that exist."""
     asked = [(number, *stream, NOT_CACHED) for number, stream in enumerate(streams)]
-    return {streams[found[0]]: Place(*found[1:7]) for found in connection.json_of_rows("find_streams", asked)}
+    return {streams[found[0]]: Place(*found[1:8]) for found in connection.json_of_rows("find_streams", asked)}
 
 
 def write_changes(connection: Connection, changes: Changes, places: Mapping[StreamId, Place], now: Instant) -> None:
@@ -56,7 +56,7 @@ def _write_streams(connection: Connection, writes: Sequence[StreamWrite], places
 
 def _new_row(write: StreamWrite) -> tuple[object, ...]:
     return (*write.stream, write.version, write.schema, write.owner, write.status, write.at, write.at, write.alarm_at,
-            write.due_at, write.digest, write.state)  # fmt: skip
+            write.due_at, write.listed_at, write.digest, write.state)  # fmt: skip
 
 
 def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, Place]]) -> int:
@@ -82,7 +82,11 @@ def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, 
     )
     connection.change_rows(
         "relist_streams",
-        [(at.n, w.owner, w.due_at) for w, at in moved if w.owner != at.owner or w.due_at != at.due_at],
+        [
+            (at.n, w.owner, w.due_at, w.listed_at)
+            for w, at in moved
+            if (w.owner, w.due_at, w.listed_at) != (at.owner, at.due_at, at.listed_at)
+        ],
     )
     return updated
 
@@ -91,7 +95,7 @@ def _is_only_rescheduled(write: StreamWrite, at: Place) -> bool:
     """Whether the index of what is due is the only one to change: what a sweep does to every row it takes."""
     return (
         write.due_at != at.due_at and write.owner == at.owner and write.alarm_at == at.alarm_at
-        and at.snooze_until is None and write.version == write.expected + 1
+        and write.listed_at == at.listed_at and at.snooze_until is None and write.version == write.expected + 1
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ SEQ_MAX = 2**63 - 1
 def load(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
     asked = [(number, *stream, NOT_CACHED) for number, stream in enumerate(streams)]
     found = connection.json_of_rows("find_streams", asked)
-    return {streams[number]: row_of(Place(*columns[:6]), columns[6]) for number, *columns in found}
+    return {streams[number]: row_of(Place(*columns[:7]), columns[7]) for number, *columns in found}
 
 
 def seen(connection: Connection, keys: Sequence[KeyId], now: Instant) -> dict[KeyId, SeenKey]:
@@ -53,6 +53,8 @@ def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
         "existing": None if query.tombstones else True,
         "due_before": query.due_before,
         "due_at_after": (query.after_due_at or 0) if query.after else None,
+        "listed_before": query.listed_before,
+        "listed_at_after": (query.after_listed_at or 0) if query.after else None,
         "created_at_after": (query.after_created_at or 0) if query.after else None,
         "same_tenant": _agree(query.after, tenant=query.tenant),
         "same_kind": same_kind,
@@ -62,6 +64,8 @@ def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
     }
     if query.due_before is not None:
         name = "streams_by_due"
+    elif query.listed_before is not None:
+        name = "streams_by_listed"
     elif query.newest_first:
         name = "streams_newest"
     else:

@@ -25,6 +25,7 @@ class Place(NamedTuple):
     due_at: Instant | None
     alarm_at: Instant | None
     snooze_until: Instant | None
+    listed_at: Instant | None
 
 
 def row_of(place: Place, rest: Columns) -> Row:

@@ -91,6 +91,27 @@ async def pages_of_due_streams_follow_each_other(pair: Pair) -> None:
     expect_equal([row.stream for row in found], sorted(due, key=lambda of: (due[of], of)), "all pages by due time")
 
 
+async def streams_stand_in_a_list_of_their_own_order(pair: Pair) -> None:
+    now = pair.clock()
+    listed = {"a": 5, "b": 1, "c": 5, "d": 9, "e": 0}
+    written = [
+        moved(stream(id), 1, now, listed_at=now + by, due_at=now - by, owner=f"u-{by % 2}") for id, by in listed.items()
+    ]
+    await pair.commit(together(*written, moved(stream("never"), 1, now, due_at=now)))
+    found: list[str] = []
+    query = StreamQuery(tenant="acme", kind="thing", listed_before=now + 5, limit=1)
+    while page := await pair.two.streams(query):
+        found += [row.stream.id for row in page]
+        query = replace(query, after=page[-1].stream, after_listed_at=page[-1].listed_at)
+    expect_equal(found, ["e", "b", "a", "c"], "all pages of the list")
+    query = StreamQuery(tenant="acme", kind="thing", owner="u-1", listed_before=now + 5)
+    expect_equal([row.stream.id for row in await pair.two.streams(query)], ["b", "a", "c"], "of one owner")
+    await pair.commit(moved(stream("a"), 2, now, listed_at=now, due_at=now - 5, owner="u-1"))
+    await pair.commit(moved(stream("b"), 2, now, due_at=now - 1, owner="u-1"))
+    [row, _] = await pair.two.streams(query)
+    expect_equal((row.stream.id, row.listed_at), ("a", now), "after it moved")
+
+
 async def the_newest_streams_are_listed_first(pair: Pair) -> None:
     now = pair.clock()
     for after, id in ((0, "m"), (1, "z"), (1, "c"), (2, "a")):

@@ -181,7 +181,8 @@ class Model:
     def listed(self, of: StreamId) -> StreamRow | None:
         row = self.rows.get(of)
         return row and StreamRow(of, row.version, row.schema, row.state, row.at, row.alarm_at, row.status, row.owner,
-                                 row.due_at, row.digest, self.snoozes.get(of), self.created[of])  # fmt: skip
+                                 row.due_at, row.digest, self.snoozes.get(of), self.created[of],
+                                 row.listed_at)  # fmt: skip
 
     def backlog(self, kinds: Sequence[str], now: Instant) -> Backlog:
         due = [self.wake_at(self.rows[of]) for of in self.due("alarm", kinds, now)]

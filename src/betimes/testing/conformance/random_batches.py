@@ -48,6 +48,7 @@ class RandomBatches:
             of, version, self.now, expected=expected, schema=self.dice.randint(1, 3),
             state=f'{{"n":{self.dice.randint(0, 9)}}}' if alive else None,
             alarm_at=self.some_instant() if alive else None, due_at=self.some_instant() if alive else None,
+            listed_at=self.some_instant() if alive else None,
             status=self.dice.choice(("open", "done")), owner=self.dice.choice(("", "u-1", "u-2")),
         )  # fmt: skip
         segments = [segment(of, number, self.now) for number in range(expected + 1, version + 1)]

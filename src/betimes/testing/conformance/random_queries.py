@@ -35,10 +35,13 @@ class RandomQueries:
 
     def streams_query(self, now: Instant) -> StreamQuery:
         after, due_before, newest_first = self.stream(), self.instant(now), self.dice.random() < 0.4
+        listed_before = self.instant(now) if due_before is None else None
         return StreamQuery(
             tenant=self.maybe("acme", "zeta"), kind=self.maybe(*KINDS), owner=self.maybe("", "u-1", "u-2"),
             status=self.maybe("open", "done"), due_before=due_before, after=after,
             after_due_at=now - self.dice.randint(0, 20) * MINUTE if after and due_before is not None else None,
+            listed_before=listed_before,
+            after_listed_at=now - self.dice.randint(0, 20) * MINUTE if after and listed_before is not None else None,
             newest_first=newest_first, after_created_at=self.created(after, now) if newest_first else None,
             tombstones=self.dice.random() < 0.3, limit=self.limit(),
         )  # fmt: skip
@@ -47,6 +50,8 @@ class RandomQueries:
         rows = [row for of in sorted(self.model.rows) if (row := self.model.listed(of)) and _stream_fits(row, query)]
         if query.due_before is not None:
             rows.sort(key=lambda row: (row.due_at or 0, row.stream))
+        elif query.listed_before is not None:
+            rows.sort(key=lambda row: (row.listed_at or 0, row.stream))
         elif query.newest_first:
             rows.sort(key=lambda row: (row.created_at, row.stream), reverse=True)
         return rows[: query.limit]
@@ -98,8 +103,12 @@ def _stream_fits(row: StreamRow, query: StreamQuery) -> bool:
 def _follows(row: StreamRow, query: StreamQuery) -> bool:
     if query.due_before is not None and (row.due_at is None or row.due_at > query.due_before):
         return False
+    if query.listed_before is not None and (row.listed_at is None or row.listed_at > query.listed_before):
+        return False
     if query.after is None:
         return True
+    if query.listed_before is not None:
+        return (row.listed_at, row.stream) > (query.after_listed_at, query.after)
     if query.due_before is not None:
         return (row.due_at, row.stream) > (query.after_due_at, query.after)
     if query.newest_first:

@@ -98,8 +98,9 @@ def _row_differs(world: World, stream: StreamId, decider: Any, state: Any) -> It
         (Index(), None, None) if gone else (decider.index(state), encode(state), decider.alarm(state))
     )
     expected = (len(history), text, history[-1].at, alarm_at, history[-1].digest, index.status,
-                index.owner, index.due_at)  # fmt: skip
-    actual = (row.version, row.state, row.at, row.alarm_at, row.digest, row.status, row.owner, row.due_at)
+                index.owner, index.due_at, index.listed_at)  # fmt: skip
+    actual = (row.version, row.state, row.at, row.alarm_at, row.digest, row.status, row.owner, row.due_at,
+              row.listed_at)  # fmt: skip
     if actual != expected:
         yield f"the row of {stream} is {actual}, its history gives {expected}"
 

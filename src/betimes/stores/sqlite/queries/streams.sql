@@ -1,6 +1,6 @@
 -- find_streams: Streams by their place in the question: what indexes hold of them, and the rest if they moved.
 SELECT json_group_array(json_array(
-    asked.column1, s.n, s.version, s.owner, s.due_at, s.alarm_at, s.snooze_until,
+    asked.column1, s.n, s.version, s.owner, s.due_at, s.alarm_at, s.snooze_until, s.listed_at,
     CASE WHEN s.version <> asked.column5 THEN json_array(s.schema, s.state, s.at, s.digest) END
 ))
 FROM (VALUES /* rows */ (?, ?, ?, ?, ?)) AS asked
@@ -8,9 +8,9 @@ CROSS JOIN stream AS s ON s.tenant = asked.column2 AND s.kind = asked.column3 AN
 
 -- insert_streams: Streams that were never written; one that exists already is missing from the count.
 INSERT OR IGNORE INTO stream (
-    tenant, kind, id, version, schema, owner, status, created_at, at, alarm_at, due_at, digest, state
+    tenant, kind, id, version, schema, owner, status, created_at, at, alarm_at, due_at, listed_at, digest, state
 )
-VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- update_streams: What every write changes and no index holds; one that moved is missing from the count.
 UPDATE OR ROLLBACK stream SET version = w.column3, schema = w.column4, at = w.column5, digest = w.column6, state = w.column7,
@@ -30,15 +30,15 @@ FROM (VALUES /* rows */ (?, ?)) AS w
 WHERE stream.n = w.column1;
 
 -- relist_streams: By what streams already updated are now listed and claimed.
-UPDATE OR ROLLBACK stream SET owner = w.column2, due_at = w.column3
-FROM (VALUES /* rows */ (?, ?, ?)) AS w
+UPDATE OR ROLLBACK stream SET owner = w.column2, due_at = w.column3, listed_at = w.column4
+FROM (VALUES /* rows */ (?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1;
 
 -- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at. Those of one tenant
 -- are picked out of the index of all: an index of their own would be paid for by every write that moves an alarm.
 SELECT json_group_array(json_array(
     json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
-    json_array(n, version, owner, due_at, alarm_at, snooze_until)
+    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at)
 ))
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
@@ -53,7 +53,7 @@ FROM (
 -- due_streams: Streams that are due for a claim or a sweep, oldest first.
 SELECT json_group_array(json_array(
     json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
-    json_array(n, version, owner, due_at, alarm_at, snooze_until)
+    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at)
 ))
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
@@ -68,7 +68,7 @@ FROM (
 -- due_nearby: Of so many of the oldest that are due, those that lie next behind a row, and then from the first row on.
 SELECT json_group_array(json_array(
     json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
-    json_array(n, version, owner, due_at, alarm_at, snooze_until)
+    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at)
 ))
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
@@ -117,7 +117,7 @@ WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version;
 
 -- stream_columns: A stream as it is listed.
 json_array(tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until,
-    created_at);
+    created_at, listed_at);
 
 -- one_stream: One stream as it is listed.
 SELECT json_group_array(@stream_columns) FROM stream WHERE tenant = :tenant AND kind = :kind AND id = :id;
@@ -173,6 +173,20 @@ SELECT json_group_array(@stream_columns) FROM (
     AND due_at >= :due_at_after --? id_after
     AND (due_at, tenant, kind, id) > (:due_at_after, :tenant_after, :kind_after, :id_after) --? id_after
     ORDER BY due_at, tenant, kind, id LIMIT :limit
+);
+
+-- streams_by_listed: Streams that stand in a list by an instant, the earliest first.
+SELECT json_group_array(@stream_columns) FROM (
+    SELECT * FROM stream WHERE listed_at <= :listed_before
+    AND state IS NOT NULL --? existing
+    AND tenant = :tenant --? tenant
+    AND kind = :kind --? kind
+    AND owner = :owner --? owner
+    AND owner = '' --? no_owner
+    AND status = :status --? status
+    AND listed_at >= :listed_at_after --? id_after
+    AND (listed_at, tenant, kind, id) > (:listed_at_after, :tenant_after, :kind_after, :id_after) --? id_after
+    ORDER BY listed_at, tenant, kind, id LIMIT :limit
 );
 
 -- alarm_backlog: Of these kinds, how many alarms are due, the oldest of them, and how many streams are snoozed.
