@@ -205,6 +205,7 @@ class Notifications(Inboxes):
         return NotificationView(
             **{name: getattr(view, name) for name in view.__struct_fields__},
             notification=_notification(note, event_id, first.stream.id),
+            requested=note.requested,
             status=story.status_with(deliveries),
             judgements=story.judgements,
             deliveries=deliveries,

@@ -193,6 +193,8 @@ class NotificationView(NotificationVerdict, frozen=True, kw_only=True):
     """The latest verdict on a notification, and everything that became of it."""
 
     notification: dict[str, Any]
+    requested: bool
+    """Whether the person asked for it, by an intent."""
     status: Status
     judgements: list[JudgementView]
     deliveries: list[DeliveryView]

@@ -13,7 +13,7 @@ from betimes.core.streams import StreamId
 from betimes.domains.notifications import scoring, windows
 from betimes.domains.notifications.digests import next_window
 from betimes.domains.notifications.model import InboxState, Incident, Item
-from betimes.domains.notifications.policy import CRITICAL_TYPE, DAY_S, NotificationsPolicy
+from betimes.domains.notifications.policy import CRITICAL_TYPE, DAY_S, IN_APP, NotificationsPolicy
 from betimes.domains.notifications.quiet import awake_span, quiet_until
 from betimes.domains.notifications.texts import distance
 
@@ -163,9 +163,18 @@ class Case:
 
     @once
     def usable_channels(self) -> tuple[str, ...]:
-        """Those to choose from when it goes out: of what waited, channels that the policy still has come before all."""
+        """Those to choose from when it goes out: of what waited, channels that the policy still has come before all.
+
+        What the person asked for passes over channels on which they have no address, unless no other is left.
+        """
         allowed = self.open_channels or self.item.channels
-        return tuple(name for name in allowed if name in self.policy.channels) or allowed
+        known = tuple(name for name in allowed if name in self.policy.channels) or allowed
+        return tuple(filter(self._has_address, known)) or known if self.item.requested else known
+
+    def _has_address(self, name: str) -> bool:
+        channel = self.policy.channels.get(name)
+        needs_none = name == IN_APP or (channel is not None and not channel.needs_address)
+        return needs_none or name in self.inbox.preferences.addresses
 
     def channel_free_at(self, name: str) -> Instant:
         channel = self.policy.channels.get(name)

@@ -102,6 +102,7 @@ def item_of(view: View[InboxState], command: Notify, policy: NotificationsPolicy
     return Item(
         version, view.key or f"{view.stream.id}:{version}", command.event_type, command.channels, now, exact, near,
         command.priority_hint, command.expires_at, command.ai_score, command.ai_source, command.report_to,
+        requested=command.requested,
     )  # fmt: skip
 
 

@@ -42,9 +42,6 @@ def incident_stream(tenant: str) -> StreamId:
     return StreamId(tenant, "incident", "global")
 
 
-# -- parts of states
-
-
 class OptOut(msgspec.Struct, frozen=True, omit_defaults=True):
     all: bool = False
     event_types: tuple[str, ...] = ()
@@ -112,6 +109,7 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     until_at: Instant = 0
     digest: bool = False
     """It waits for the next digest, not for a judgement of its own."""
+    requested: bool = False
 
 
 class Ref(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -227,6 +225,8 @@ class Notify(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     ai_score: int | None = None
     """What an enrichment provider said before this was decided, in ten-thousandths."""
     ai_source: str = ""
+    requested: bool = False
+    """The person asked to be told this, so it is not weighed (P7), and channels without an address are passed over."""
 
 
 class SetPreferences(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):

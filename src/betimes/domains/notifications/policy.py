@@ -97,6 +97,8 @@ class Channel(_Part, frozen=True):
     """Deliveries in any 24 hours; `null`: no cap."""
     legal_opt_out: bool = False
     """An opt-out of this channel binds CRITICAL too."""
+    needs_address: bool = True
+    """What an intent causes passes this channel over for whoever has no address on it; in_app never needs one."""
 
 
 class Cap(_Part, frozen=True):

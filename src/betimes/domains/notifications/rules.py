@@ -136,6 +136,8 @@ def _digest(case: Case) -> Finding:
 
 
 def _score(case: Case) -> Finding:
+    if case.item.requested:
+        return NOT_SCORED  # the score weighs what nobody asked for
     if case.digest_type and not case.digest_crons:
         return NOT_SCORED  # without a window, what a digest would gather is delivered singly, HIGH no less than LOW
     score, limits = case.scored, case.policy.thresholds_for(case.item.event_type)
