@@ -12,9 +12,11 @@ INTENT: dict[str, Any] = {
 }  # fmt: skip
 VIEW = [
     "intent_id", "user_id", "trigger_type", "enabled", "expires_at", "max_executions", "metadata", "schedule",
-    "condition", "action_type", "action_context", "action_priority", "gate", "next_check", "last_checked",
-    "last_executed", "execution_count", "last_status", "last_error", "last_condition_fire", "in_cooldown",
-    "cooldown_remaining_hours", "claimed_at", "claim", "was_disabled_reason", "version", "created_at", "updated_at",
+    "condition", "action_type", "action_context", "action_priority", "action_channels", "gate", "worker",
+    "next_check", "last_checked", "last_executed", "execution_count", "last_status", "last_error",
+    "last_condition_fire", "in_cooldown",
+    "cooldown_remaining_hours", "claimed_at", "claim", "was_disabled_reason", "waiting_for_source", "version",
+    "created_at", "updated_at",
 ]  # fmt: skip
 WRITTEN = [*VIEW, "warnings", "segment_id"]
 FIRE = [

@@ -33,6 +33,7 @@ from betimes.domains.intents.model import (
     ReleaseClaim,
     RenewClaim,
 )
+from betimes.domains.notifications.decide import DECIDERS as NOTIFICATIONS
 from betimes.engine.jobs import Submission
 from betimes.testing.simulator.invariants import command_name, events_of
 from betimes.testing.simulator.worker import Lost
@@ -172,6 +173,7 @@ def rules(random: Random) -> Body:
             "retry_minutes": random.choice((0, 1)),
             "retry_minutes_max": random.choice((1, 5)),
             "failures_max": random.choice((1, 2, 4)),
+            "channels": ["in_app"],
         }
     }
 
@@ -190,6 +192,7 @@ class Life:
         self.last_fire_at: Instant | None = None
         self.cooldown = 0
         self.failures = 0
+        self.expiries = 0
 
 
 def check_intents(world: World) -> Iterator[str]:
@@ -222,8 +225,9 @@ def _happens(life: Life, event: dict[str, Any], segment: Segment, told: dict[str
             life.enabled = event.get("enabled", True)
             life.next_check_at = event.get("next_check_at")
             life.failures = 0 if event.get("restarted") else life.failures
+            life.expiries = 0 if event.get("restarted") else life.expiries
         case "IntentEnabled":
-            life.enabled, life.next_check_at, life.failures = True, event["next_check_at"], 0
+            life.enabled, life.next_check_at, life.failures, life.expiries = True, event["next_check_at"], 0, 0
         case "IntentDisabled":
             life.enabled, life.next_check_at = False, None
         case "IntentDeleted":
@@ -237,13 +241,15 @@ def _happens(life: Life, event: dict[str, Any], segment: Segment, told: dict[str
             life.claim = (told["claim_token"], event["expires_at"])
         case "ClaimReleased":
             yield from _by_holder(life, segment, told)
-            life.claim = None
+            life.claim, life.expiries = None, 0
+        case "ClaimExpired":
+            yield from _expired(life, event, segment)
         case "IntentFired":
             yield from _fired(life, event, segment, told)
         case "FireCooled":
             if life.last_fire_at is None or segment.at - life.last_fire_at >= life.cooldown:
                 yield "a report was put off by a cooldown that was over"
-            life.claim, life.next_check_at = None, event.get("next_check_at")
+            life.claim, life.next_check_at, life.expiries = None, event.get("next_check_at"), 0
         case "RetryMoved":
             if life.next_check_at is None or event["next_check_at"] >= life.next_check_at:
                 yield "a retry was moved, and not to be sooner"
@@ -267,10 +273,21 @@ def _by_holder(life: Life, segment: Segment, told: dict[str, Any]) -> Iterator[s
         yield f"{told['type']} with the token {told.get('claim_token')} was let through; the claim was {life.claim}"
 
 
+def _expired(life: Life, event: dict[str, Any], segment: Segment) -> Iterator[str]:
+    if life.claim is None or event["at"] != life.claim[1]:
+        yield f"the claim {life.claim} ended at {event['at']}"
+    if life.enabled and event.get("next_check_at") is None:
+        yield "a claim ran out and nothing was planned"
+    life.claim, life.next_check_at, life.expiries = None, event.get("next_check_at"), life.expiries + 1
+    failed = any(later["type"] == "IntentFired" for later in events_of(segment))
+    if failed != (life.expiries > 1):
+        yield f"{life.expiries} claims in a row ran out, and that was {'' if failed else 'not '}a failure"
+
+
 def _fired(life: Life, event: dict[str, Any], segment: Segment, told: dict[str, Any]) -> Iterator[str]:
     if told["type"] == "Wake":
-        if life.claim is None or event["at"] != life.claim[1] or event["error"] != "CLAIM_EXPIRED":
-            yield f"an alarm recorded {event} for the claim {life.claim}"
+        if life.expiries < 2 or event["error"] != "CLAIM_EXPIRED":
+            yield f"an alarm recorded {event} after {life.expiries} claims that ran out"
     elif told.get("claim_token") is not None:
         yield from _by_holder(life, segment, told)
     elif life.claim is not None:
@@ -280,6 +297,7 @@ def _fired(life: Life, event: dict[str, Any], segment: Segment, told: dict[str, 
             yield "fired within its cooldown"
         life.last_fire_at = event["at"]
     life.failures = life.failures + 1 if event["status"] == "failed" else 0
+    life.expiries = life.expiries if told["type"] == "Wake" else 0
     life.claim, life.next_check_at = None, event.get("next_check_at")
 
 
@@ -309,7 +327,7 @@ def _limits(world: World) -> Iterator[str]:
 
 INTENTS = Workload(
     name="intents",
-    deciders=DECIDERS,
+    deciders=(*DECIDERS, *NOTIFICATIONS),
     sections=SECTIONS,
     clients=clients,
     check=check_intents,

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from betimes.core.deciders import Send
+from betimes.core.deciders import Decision, Send
 from betimes.domains.intents.model import (
     ChangeIntent,
+    ClaimExpired,
     ClaimIntent,
     ClaimReleased,
     DisableIntent,
@@ -128,7 +129,11 @@ def test_failures_back_off_to_six_hours_and_the_tenth_in_a_row_disables() -> Non
     scenario.when(fired("failed")).then(
         IntentFired("failed", scenario.now), IntentDisabled(2, scenario.now, "FAILURES")
     )
-    scenario.then_effects(Send(OWNER, ForgetIntent("subject", 2)))
+    assert isinstance(scenario.outcome, Decision)
+    forgotten, told = scenario.outcome.effects
+    assert forgotten == Send(OWNER, ForgetIntent("subject", 2))
+    assert isinstance(told, Send)
+    assert (told.to.kind, told.to.id, told.key) == ("inbox", "ann", "intent-disabled:subject:11")
     assert reply(scenario).was_disabled_reason == "FAILURES"
     assert not reply(scenario).enabled
 
@@ -213,18 +218,44 @@ def test_without_a_token_nobody_fires_over_a_live_claim() -> None:
     scenario.at(NINE + 5 * MINUTE).when(fired("condition_not_met")).then_verdict("NOW", "RECORDED")
 
 
-def test_a_claim_that_ran_out_is_a_failure_at_the_instant_it_ran_out() -> None:
+def test_a_claim_that_ran_out_frees_its_intent_at_the_instant_it_ran_out() -> None:
     ended_at = NINE + 5 * MINUTE
-    failure = IntentFired("failed", ended_at, ended_at + 15 * MINUTE, "w1", "CLAIM_EXPIRED")
-    made().when(CLAIM).then_alarm(ended_at).wakes().then(failure).then_alarm(None)
+    expiry = ClaimExpired(ended_at, "w1", ended_at)
+    made().when(CLAIM).then_alarm(ended_at).wakes().then(expiry).then_alarm(None)
     late = made().when(CLAIM).at(NINE + 3 * HOUR).wakes()
-    late.then(failure)
-    assert state(late).failure_count == 1
+    late.then(expiry)
+    assert (state(late).failure_count, state(late).last_error) == (0, "CLAIM_EXPIRED")
+    assert (state(late).next_check_at, state(late).occasion_at) == (ended_at, NINE)
+    late.when(CLAIM).then_verdict("NOW", "DUE")
+
+
+def test_from_the_second_claim_in_a_row_on_that_runs_out_it_is_a_failure() -> None:
+    scenario = made().when(CLAIM).wakes().when(CLAIM)
+    ended_at = scenario.now + 5 * MINUTE
+    scenario.wakes().then(
+        ClaimExpired(ended_at, "w1", ended_at),
+        IntentFired("failed", ended_at, ended_at + 15 * MINUTE, "w1", "CLAIM_EXPIRED"),
+    )
+    third = scenario.at(ended_at + 15 * MINUTE).when(CLAIM).wakes()
+    assert state(third).next_check_at == third.now + 30 * MINUTE
+    assert (state(third).failure_count, state(third).expiry_count) == (2, 3)
+
+
+@pytest.mark.parametrize("ended", ["fired", "released"])
+def test_a_claim_that_was_settled_starts_the_row_again(ended: str) -> None:
+    scenario = made().when(CLAIM).wakes().when(CLAIM)
+    token = scenario.version
+    scenario.when(fired("failed", token) if ended == "fired" else ReleaseClaim(token))
+    assert state(scenario).expiry_count == 0
+    check_at = state(scenario).next_check_at
+    assert check_at
+    scenario.at(max(check_at, scenario.now)).when(CLAIM).wakes()
+    assert state(scenario).failure_count == (ended == "fired")
 
 
 def test_an_intent_that_kills_its_workers_is_not_offered_for_ever() -> None:
     scenario = made("interval")
-    for _ in range(10):
+    for _ in range(11):
         check_at = state(scenario).next_check_at
         assert check_at
         scenario.at(check_at).when(CLAIM).wakes()
@@ -248,7 +279,7 @@ def test_expiry_leaves_a_live_claim_alone() -> None:
 
 def test_a_claim_on_a_disabled_intent_that_runs_out_plans_nothing() -> None:
     scenario = made().when(CLAIM).when(DisableIntent()).wakes()
-    scenario.then(IntentFired("failed", NINE + 5 * MINUTE, None, "w1", "CLAIM_EXPIRED")).then_alarm(None)
+    scenario.then(ClaimExpired(NINE + 5 * MINUTE, "w1")).then_alarm(None)
 
 
 def test_a_cooling_fire_on_a_disabled_intent_plans_nothing() -> None:
@@ -260,7 +291,7 @@ def test_a_cooling_fire_on_a_disabled_intent_plans_nothing() -> None:
 def test_whatever_comes_first_of_claim_and_intent_ends_first() -> None:
     scenario = made("interval", expires_at="2026-01-05T09:31:00Z").at(NINE + 30 * MINUTE).when(CLAIM)
     scenario.at(NINE + HOUR).wakes().then(IntentDisabled(2, NINE + 31 * MINUTE, "EXPIRED"))
-    scenario.wakes().then(IntentFired("failed", NINE + 35 * MINUTE, None, "w1", "CLAIM_EXPIRED"))
+    scenario.wakes().then(ClaimExpired(NINE + 35 * MINUTE, "w1"))
 
 
 # -- plans that were made under a claim
@@ -281,7 +312,7 @@ def test_a_report_under_an_older_claim_leaves_a_plan_that_was_made_since(status:
 def test_a_claim_that_runs_out_leaves_a_plan_that_was_made_since() -> None:
     claimed = made("cron").at(TOMORROW).when(CLAIM).at(TOMORROW + MINUTE).when(TEN_DAILY)
     ended = claimed.at(TOMORROW + 5 * MINUTE).wakes()
-    assert (state(ended).next_check_at, state(ended).failure_count) == (TOMORROW + 2 * HOUR, 1)
+    assert (state(ended).next_check_at, state(ended).failure_count) == (TOMORROW + 2 * HOUR, 0)
 
 
 def test_once_that_was_put_off_while_it_was_claimed_is_not_over() -> None:

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from betimes.core.deciders import Decision
 from betimes.domains.intents.decide import INTENT
-from betimes.domains.intents.model import ClaimIntent, ClaimReleased, FireCooled, FireIntent, IntentFired
+from betimes.domains.intents.model import ClaimExpired, ClaimIntent, ClaimReleased, FireCooled, FireIntent, IntentFired
 from betimes.domains.intents.owners import OWNER
+from betimes.domains.notifications.decide import DECIDERS as NOTIFICATIONS
 from betimes.testing.simulator.running import demand_sound, simulate
 from tests.intents.simulated import INTENTS
 
@@ -47,7 +48,7 @@ def claims_what_is_claimed(view: Any, command: Any, policy: Any, now: int) -> An
 
 def forgives_lost_claims(view: Any, command: Any, policy: Any, now: int) -> Any:
     decision = INTENT.decide(view, command, policy, now)
-    lost = isinstance(decision, Decision) and any(getattr(e, "error", None) == "CLAIM_EXPIRED" for e in decision.events)
+    lost = isinstance(decision, Decision) and any(isinstance(e, ClaimExpired) for e in decision.events)
     return replace(decision, events=(ClaimReleased(now),), effects=()) if lost else decision
 
 
@@ -59,5 +60,5 @@ def counts_nobody(view: Any, command: Any, policy: Any, now: int) -> Any:
     "bug", [forgets_fences, forgets_cooldowns, claims_what_is_claimed, forgives_lost_claims, counts_nobody]
 )
 def test_a_planted_bug_is_noticed(bug: Any) -> None:
-    broken = replace(INTENTS, deciders=(replace(INTENT, decide=bug), OWNER))
+    broken = replace(INTENTS, deciders=(replace(INTENT, decide=bug), OWNER, *NOTIFICATIONS))
     assert any(not simulate(seed, broken).is_sound for seed in range(NOTICED_WITHIN))

@@ -15,9 +15,12 @@ from betimes.core.streams import StreamId
 from betimes.domains.notifications.model import Notify
 from betimes.domains.scores.model import Interact
 from betimes.engine.jobs import Submission
+from betimes.engine.reports import Report
 from betimes.services.intent_acting import Action, action_id_of
-from tests.intents.stories import HOUR, NINE, body
+from betimes.services.moments import instant
+from tests.intents.stories import HOUR, MINUTE, NINE, body
 from tests.intents.working import HANGS_S, MEMORY, inbox, worker, working
+from tests.intents.worlds import IntentWorld
 from tests.stores.backends import Backend
 
 
@@ -41,8 +44,8 @@ async def test_a_condition_that_holds_is_told_once_and_then_cools(backend: Backe
         told = await inbox(world)
         assert len(told) == 2
         assert told[0].asked == Notify(
-            "MESSAGE", "Tell me.", "Tell me.", "intents", ("email",), "HIGH",
-            metadata={"intent_id": "nvda", "action_type": "notify"},
+            "ALERT", "Alert: NVDA < 130", "Tell me.", "intents", ("email",), "HIGH", dedupe_key=told[0].key,
+            metadata={"intent_id": "nvda", "action_type": "notify"}, requested=True,
         )  # fmt: skip
         assert told[0].key == f"intent:nvda:{check_at.isoformat().replace('+00:00', 'Z')}"
         newest = (await world.intents.history("nvda")).items[0]
@@ -55,7 +58,8 @@ async def test_a_condition_that_holds_is_told_once_and_then_cools(backend: Backe
 
 
 DEFAULTS = {
-    "notify": "MESSAGE", "reminder": "REMINDER", "check_in": "MESSAGE", "briefing": "MESSAGE", "analysis": "MESSAGE",
+    "notify": ("ALERT", "Alert"), "reminder": ("REMINDER", "Reminder"), "check_in": ("ALERT", "Check-in"),
+    "briefing": ("ALERT", "Briefing"), "analysis": ("ALERT", "Analysis"),
 }  # fmt: skip
 
 
@@ -68,10 +72,10 @@ async def test_each_action_has_its_default(backend: Backend, tmp_path: Path) -> 
             )
         world.hours_pass(0.5)
         assert await worker(world).once() == {"success": 5}
-        for action_type, event_type in DEFAULTS.items():
+        for action_type, (event_type, title) in DEFAULTS.items():
             [told] = await inbox(world, action_type)
             asked = told.asked
-            assert (asked.event_type, asked.title, len(asked.message)) == (event_type, "A first line", 1_000)
+            assert (asked.event_type, asked.title, len(asked.message)) == (event_type, title, 1_000)
             assert asked.priority_hint == "MEDIUM"
 
 
@@ -158,20 +162,29 @@ async def test_portfolios_give_their_value_and_their_largest_move(backend: Backe
         assert execution.trigger_data["any_holding_change"] == 6.25
 
 
-async def test_what_is_no_number_is_a_failure_that_says_so(backend: Backend, tmp_path: Path) -> None:
+async def test_what_is_no_number_is_the_sources_failure_and_says_so(backend: Backend, tmp_path: Path) -> None:
     async with working(backend, tmp_path) as world:
         for number, given in enumerate((None, "much", float("nan"), True, [1], {"price": 1})):
             await world.intents.create(body(intent_id=f"i{number}"))
             source = {"price": partial(_always, given)}
-            assert await worker(world, sources=source).once() == {"failed": 1}
-            assert "no number" in ((await world.intents.get(f"i{number}")).last_error or "")
+            assert await worker(world, sources=source).once() == {"waiting_for_source": 1}
+            assert "no number" in await waits_for(world, f"i{number}")
 
 
 def _always(given: Any, ticker: str) -> Any:
     return given
 
 
-async def test_a_missing_slow_or_broken_source_is_a_failure_that_says_which(backend: Backend, tmp_path: Path) -> None:
+async def waits_for(world: IntentWorld, intent_id: str) -> str:
+    """The error of the source an intent waits for, after which it is as if it had never been looked at."""
+    left = await world.intents.get(intent_id)
+    assert left.waiting_for_source
+    assert (left.waiting_for_source.name, left.claim, left.last_status, left.last_error) == ("price", None, None, None)
+    assert (await world.intents.history(intent_id)).items == []
+    return left.waiting_for_source.error
+
+
+async def test_a_slow_or_broken_source_is_never_the_intents_failure(backend: Backend, tmp_path: Path) -> None:
     async def slow(ticker: str) -> int:
         await asyncio.Event().wait()
         return 1
@@ -180,18 +193,38 @@ async def test_a_missing_slow_or_broken_source_is_a_failure_that_says_which(back
         raise OSError("no line")
 
     async with working(backend, tmp_path) as world:
-        for name, sources, wanted in (
-            ("missing", {}, "no source `price`"),
-            ("slow", {"price": slow}, "took longer"),
-            ("broken", {"price": broken}, "no line"),
-        ):
+        for name, source, wanted in (("slow", slow, "took longer"), ("broken", broken, "no line")):
             await world.intents.create(body(intent_id=name))
             # a source that never answers has had too long whatever the limit is
             settings = {"source_timeout_s": 0} if name == "slow" else {}
-            assert await worker(world, sources=sources, **settings).once() == {"failed": 1}
-            assert wanted in ((await world.intents.get(name)).last_error or "")
+            reports: list[Report] = []
+            worker_ = worker(world, sources={"price": source}, report=reports.append, **settings)
+            assert await worker_.once() == {"waiting_for_source": 1}
+            assert wanted in await waits_for(world, name)
+            assert [report.what for report in reports] == ["source_failed"]
         with pytest.raises(Invalid, match="no such source: weather"):
             worker(world, sources={"weather": broken})
+
+
+async def test_a_source_is_asked_again_with_back_off_and_never_disables_an_intent(tmp_path: Path) -> None:
+    prices: dict[str, float] = {}
+    async with working(MEMORY, tmp_path) as world:
+        await world.intents.create(body(intent_id="nvda"))
+        pauses = []
+        since = (await world.intents.get("nvda")).next_check
+        for _ in range(12):
+            assert await worker(world, sources={"price": prices.__getitem__}).once() == {"waiting_for_source": 1}
+            left = await world.intents.get("nvda")
+            assert left.next_check
+            assert left.waiting_for_source
+            assert left.waiting_for_source.since == since
+            pauses.append((instant(left.next_check) - world.clock()) / MINUTE)
+            world.clock.advance(pauses[-1] * 60)
+        assert pauses == [1, 2, 4, 8, 16, 30, 30, 30, 30, 30, 30, 30]
+        assert (await world.intents.get("nvda")).enabled
+        prices["NVDA"] = 128
+        assert await worker(world, sources={"price": prices.__getitem__}).once() == {"success": 1}
+        assert (await world.intents.get("nvda")).waiting_for_source is None
 
 
 @pytest.mark.parametrize(
@@ -200,7 +233,7 @@ async def test_a_missing_slow_or_broken_source_is_a_failure_that_says_which(back
     ids=repr,
 )
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_whatever_a_source_or_a_handler_raises_is_a_failed_execution(
+async def test_whatever_a_source_or_a_handler_raises_is_told_as_theirs(
     raised: BaseException, is_async: bool, tmp_path: Path
 ) -> None:
     def broken(given: Any) -> Any:
@@ -215,20 +248,21 @@ async def test_whatever_a_source_or_a_handler_raises_is_a_failed_execution(
         await world.intents.create(body("interval", intent_id="handler", action_type="briefing"))
         world.hours_pass(0.5)
         worker_ = worker(world, sources={"price": function}, handlers={"briefing": function})
-        assert await worker_.once() == {"failed": 2}
-        for name in ("source", "handler"):
-            failed = await world.intents.get(name)
-            assert failed.last_error
-            assert "took longer" not in failed.last_error
-            assert failed.claim is None
+        assert await worker_.once() == {"failed": 1, "waiting_for_source": 1}
+        source, handler = await world.intents.get("source"), await world.intents.get("handler")
+        assert source.waiting_for_source
+        assert handler.last_error
+        for told in (source.waiting_for_source.error, handler.last_error):
+            assert "took longer" not in told
+        assert (source.claim, handler.claim) == (None, None)
 
 
-async def test_numbers_beyond_measure_are_a_failure_that_says_so(tmp_path: Path) -> None:
+async def test_numbers_beyond_measure_are_the_sources_failure_and_say_so(tmp_path: Path) -> None:
     async with working(MEMORY, tmp_path) as world:
         for number, given in enumerate(("1e18", -(10**30), Decimal("1e200000"))):
             await world.intents.create(body(intent_id=f"i{number}"))
-            assert await worker(world, sources={"price": partial(_always, given)}).once() == {"failed": 1}
-            assert "below 10^18" in ((await world.intents.get(f"i{number}")).last_error or "")
+            assert await worker(world, sources={"price": partial(_always, given)}).once() == {"waiting_for_source": 1}
+            assert "below 10^18" in await waits_for(world, f"i{number}")
         await world.intents.create(body(intent_id="least", condition={"expression": "NVDA >= 999999999999999"}))
         most = 10**18 - 1
         assert await worker(world, sources={"price": partial(_always, most)}).once() == {"success": 1}
@@ -245,7 +279,8 @@ async def test_what_a_handler_returns_is_shown_as_far_as_it_can_be_kept(tmp_path
 
 async def test_a_worker_of_one_tenant_is_not_kept_awake_by_what_is_due_of_another(tmp_path: Path) -> None:
     async with working(MEMORY, tmp_path) as world:
-        await world.intents.create(body(intent_id="theirs"))
+        await world.intents.create(body("interval", intent_id="theirs"))
+        world.hours_pass(0.5)
         assert await worker(world, tenant="other", poll_s=7)._rest_s() == 7
         assert await worker(world, poll_s=7)._rest_s() < 7
 
@@ -286,7 +321,7 @@ async def test_after_a_crash_the_second_workers_notification_is_a_replay(backend
         assert await first._fire(held.stream, await first._carried_out(held)) == "claim_lost"
         assert len(await inbox(world)) == 1
         statuses = [(item.status, item.worker) for item in (await world.intents.history("tick")).items]
-        assert statuses == [("success", "second"), ("failed", "built-in")]
+        assert statuses == [("success", "second")]
 
 
 async def test_a_worker_that_slept_past_its_claim_does_nothing(backend: Backend, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ from betimes.effects.delivery import CHANNELS, delivery_executors
 from betimes.effects.enrichment import Enrichment, EnrichmentSettings
 from betimes.effects.evaluators import Evaluators
 from betimes.effects.handlers import Handlers
+from betimes.effects.http_source import HttpSource, SourceSettings
 from betimes.effects.runs import RunStarter
 from betimes.effects.settings import WebhookSettings
 from betimes.effects.sweeping import sweeper
@@ -52,7 +53,7 @@ from betimes.engine.reports import Reporter, log_report
 from betimes.engine.settings import EngineSettings
 from betimes.services.caller import Caller
 from betimes.services.hourly_sweep import HourlySweep, SweepSettings
-from betimes.services.intent_worker import IntentWorker
+from betimes.services.intent_worker import IntentSettings, IntentWorker
 from betimes.services.intents import Intents
 from betimes.services.notifications import Notifications
 from betimes.services.runs import Runs
@@ -78,6 +79,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     enrichment: EnrichmentSettings = EnrichmentSettings()
     """Who scores notifications, unless the application declares it, and within which bounds."""
     sweep: SweepSettings = SweepSettings()
+    intents: IntentSettings = IntentSettings()
+    sources: Mapping[str, SourceSettings] = {}
+    """Sources of conditions over HTTP, by name; those declared in Python come before them."""
     engine: EngineSettings = EngineSettings()
 
 
@@ -116,6 +120,7 @@ class Betimes:
         self._engine: Engine | None = None
         self._own: Tenancy | None = None
         self._scorer: Enrichment | None = None
+        self._http_sources: dict[str, HttpSource] = {}
         self._closing = AsyncExitStack()
 
     # -- life
@@ -146,6 +151,9 @@ class Betimes:
         webhooks = await self._opened_webhooks()
         channels = Channels(self.settings.channels, webhooks=webhooks)
         self._closing.callback(channels.close)
+        self._http_sources = {name: said.source() for name, said in self.settings.sources.items()}
+        for source in self._http_sources.values():
+            self._closing.push_async_callback(source.close)
         self._closing.callback(self._handlers.close)
         engine = Engine(
             self._store, DECIDERS, name=self.name, sections=SECTIONS, policy=self._policy,
@@ -223,17 +231,23 @@ class Betimes:
     def start_workers(self) -> None:
         """Ring alarms, carry out effects, work off intents and sweep scores in the background."""
         self.engine.start_workers()
-        self._run(self.intent_worker().run())
+        worker = self.intent_worker()
+        if worker is not None:
+            self._run(worker.run())
         if self.settings.sweep.enabled:
             self._run(self.hourly_sweep().run())
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         self._closing.push_async_callback(_cancelled, asyncio.create_task(work))
 
-    def intent_worker(self, tenant: str | None = None) -> IntentWorker:
+    def intent_worker(self, tenant: str | None = None) -> IntentWorker | None:
+        """The built-in worker, unless the configuration leaves intents to workers outside."""
+        if self.settings.intents.worker == "off":
+            return None
         return IntentWorker(
-            self.engine, name=self.name, sources=self.declared.sources, handlers=self._handlers.functions,
-            tenant=tenant, report=self._report,
+            self.engine, name=self.name, sources={**self._http_sources, **self.declared.sources},
+            handlers=self._handlers.functions, has_channel=self.settings.channels.has, tenant=tenant,
+            source_timeout_s=self.settings.intents.source_timeout_s, report=self._report,
         )  # fmt: skip
 
     def hourly_sweep(self, tenant: str | None = None) -> HourlySweep:

@@ -29,9 +29,12 @@ from betimes.core.policies import PolicyBook, merge
 from betimes.domains.catalogue import SECTIONS
 from betimes.effects.channels import AppriseChannel, ChannelSettings, LogChannel, WebhookChannel
 from betimes.effects.enrichment import EnrichmentSettings
+from betimes.effects.http_source import SourceSettings
 from betimes.effects.settings import WebhookSettings
 from betimes.engine.settings import EngineSettings
 from betimes.services.hourly_sweep import SweepSettings
+from betimes.services.intent_sources import NAMES
+from betimes.services.intent_worker import IntentSettings
 
 DEFAULT_DB = "sqlite:///betimes.db"
 FILES = ("betimes.toml", "betimes.yaml", "betimes.yml")
@@ -83,6 +86,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     enrichment: EnrichmentSettings = EnrichmentSettings()
     """Who scores notifications: an endpoint or a Python function, and within which bounds."""
     sweep: SweepSettings = SweepSettings()
+    intents: IntentSettings = IntentSettings()
+    sources: dict[str, SourceSettings] = {}
+    """What conditions of intents are evaluated against, over HTTP: `price`, `portfolio`, `last_interaction`."""
+    secrets: dict[str, str] = {}
+    """Values that other settings name; better kept in the environment (`BETIMES_SECRETS__NAME`) than in the file."""
     engine: EngineSettings = EngineSettings()
     policy: dict[str, Any] | None = None
     """The deployment's policy; left out, what is in force stays."""
@@ -97,8 +105,19 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """What `Betimes` is set up with."""
         webhooks = loopback_allowed(self.webhooks) if self.server.dev else self.webhooks
         return Settings(
-            channels=self._channels, webhooks=webhooks, enrichment=self.enrichment, sweep=self.sweep, engine=self.engine
-        )
+            channels=self._channels, webhooks=webhooks, enrichment=self.enrichment, sweep=self.sweep,
+            intents=self.intents, sources=self._sources, engine=self.engine,
+        )  # fmt: skip
+
+    @property
+    def _sources(self) -> dict[str, SourceSettings]:
+        """With the values of the secrets that their headers name."""
+        return {
+            name: msgspec.structs.replace(
+                source, headers={header: self.secrets[secret] for header, secret in source.headers.items()}
+            )
+            for name, source in self.sources.items()
+        }
 
     @property
     def _channels(self) -> ChannelSettings:
@@ -188,7 +207,7 @@ def environment_body(variables: Mapping[str, str]) -> tuple[dict[str, Any], list
             continue
         parts = name.removeprefix(PREFIX).lower().split("__")
         if parts[0] in sections:
-            nested = value_of(text)
+            nested: Any = text if parts[0] == "secrets" and len(parts) > 1 else value_of(text)
             for part in reversed(parts):
                 nested = {part: nested}
             body = merge(body, nested)
@@ -207,10 +226,26 @@ def value_of(text: str) -> Any:
 
 def configured(body: Mapping[str, Any], wrong: list[Problem] | None = None) -> Configuration:
     """The body as a configuration, or `Invalid` with everything that is wrong with it."""
-    found = [*(wrong or ()), *problems("", body, Configuration), *_policy_problems(body.get("policy"))]
+    found = [*(wrong or ()), *problems("", body, Configuration), *_policy_problems(body.get("policy")),
+             *_source_problems(body)]  # fmt: skip
     if found:
         raise Invalid(f"the configuration is refused: {list_problems(found)}", tuple(found))
     return msgspec.convert(body, Configuration)
+
+
+def _source_problems(body: Mapping[str, Any]) -> list[Problem]:
+    """Sources that no trigger asks for, and secrets that are not there."""
+    sources, secrets = body.get("sources"), body.get("secrets") or {}
+    if not isinstance(sources, Mapping) or not isinstance(secrets, Mapping):
+        return []
+    found = [(f"sources.{name}", f"no such source; known are {', '.join(NAMES)}") for name in sources.keys() - {*NAMES}]
+    for name, source in sources.items():
+        headers = source.get("headers") if isinstance(source, Mapping) else None
+        for header, secret in headers.items() if isinstance(headers, Mapping) else ():
+            if isinstance(secret, str) and secret not in secrets:
+                told = f"no secret {secret!r:.80}; set BETIMES_SECRETS__{secret.upper():.80}, or it in [secrets]"
+                found.append((f"sources.{name}.headers.{header}", told))
+    return sorted(found)
 
 
 def _policy_problems(policy: Any) -> list[Problem]:

@@ -29,7 +29,7 @@ PASSES_AT_ONE_INSTANT_MAX = 100
 
 async def one_pass(
     engine: Engine,
-    intents: IntentWorker,
+    intents: IntentWorker | None,
     sweep: HourlySweep,
     limit: int,
     max_s: float,
@@ -38,22 +38,24 @@ async def one_pass(
 ) -> TickResult:
     """Due intents, the hour's sweep, then alarms and effects, of these kinds if given; says what is still due.
 
-    `intents` and `sweep` work for the same tenant, or for all.
+    `intents` and `sweep` work for the same tenant, or for all. Without `intents` they are left to others.
     """
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + max_s
     fired: Counter[str] = Counter()
     due_at: Instant | None = None
     complete = True
-    if kinds is None or "intent" in kinds:
+    if kinds is not None and "intent" not in kinds:
+        intents = None
+    if intents is not None:
         fired["intent"] = (await intents.once(min(limit, INTENTS_MAX))).total()
     if kinds is None or KIND in kinds:
         swept = await sweep.once(limit, max_s)
         fired[KIND], complete = swept.decayed + swept.skipped, swept.complete
         due_at = await sweep.next_at() if complete else await engine.store.now()
     done = await engine.tick(limit=limit, max_s=max(MIN_S, ends_s - loop.time()), tenant=tenant, kinds=kinds)
-    if kinds is None or "intent" in kinds:
-        due_at = earliest(due_at, await engine.store.next_due("due", ["intent"], tenant=tenant))
+    if intents is not None:
+        due_at = earliest(due_at, await intents.next_due_at())
     return msgspec.structs.replace(
         done, fired=dict(Counter(done.fired) + fired), next_due_at=earliest(done.next_due_at, due_at),
         complete=done.complete and complete and (due_at is None or due_at > done.now),

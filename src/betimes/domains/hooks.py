@@ -17,7 +17,7 @@ from betimes.core.policies import Policy
 from betimes.domains.targets import Cause, Target, caused
 
 Occasion: TypeAlias = Literal[
-    "RUN_DECISION", "RUN_DECISION_DEFERRED", "SCORE_THRESHOLD", "GAME_OVER", "DELIVERY_FAILED"
+    "RUN_DECISION", "RUN_DECISION_DEFERRED", "SCORE_THRESHOLD", "GAME_OVER", "DELIVERY_FAILED", "INTENT_DISABLED"
 ]
 
 

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.domains.notifications.policy import IN_APP
 from betimes.effects.delivering import Apprised
 from betimes.effects.failures import BadAddress, ChannelFailed, UnknownChannel
 from betimes.effects.webhooks import Webhooks
@@ -92,6 +93,10 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def names(self) -> frozenset[str]:
         """Every channel that anybody has."""
         return frozenset(self.channels).union(*self.tenants.values())
+
+    def has(self, tenant: str, channel: str) -> bool:
+        """Whether a message of this tenant can go that way; in_app needs no configuration."""
+        return channel == IN_APP or self.of(tenant, channel) is not None
 
     def of(self, tenant: str, channel: str) -> Channel | None:
         own = self.tenants.get(tenant, {})

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 from urllib.parse import quote
 
 import msgspec
@@ -30,6 +30,27 @@ _PLACE = re.compile(r"\{(subject|tenant|user|intent)\}")
 
 class SourceAnswer(Exception):
     """The receiver answered something that is of no use."""
+
+
+class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A source in the configuration."""
+
+    url: Annotated[str, msgspec.Meta(min_length=8, max_length=2_000, pattern=r"^https?://.*\{(subject|user)\}")]
+    """With `{subject}` where the ticker or user goes; `{tenant}`, `{user}` and `{intent}` may be in it too."""
+    field: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    """Where in the JSON answer the value is, such as `data.last`; left out: the answer itself."""
+    timeout_s: Annotated[float, msgspec.Meta(gt=0, le=300)] = 5.0
+    headers: Mapping[str, str] = {}
+    """Headers to send; in the configuration each names the secret whose value it has."""
+
+    def source(self) -> HttpSource:
+        return HttpSource(self.url, field=self.field, headers=self.headers, timeout_s=self.timeout_s)
+
+    def __repr__(self) -> str:
+        return "SourceSettings(…)"
+
+    def __rich_repr__(self) -> Any:
+        yield "…"
 
 
 class HttpSource:

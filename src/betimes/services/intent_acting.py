@@ -25,11 +25,15 @@ from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.services.intent_sources import called
 
-TITLE_CHARS_MAX, MESSAGE_CHARS_MAX, PREVIEW_CHARS_MAX = 120, 1_000, 500
+CONDITION_CHARS_MAX, MESSAGE_CHARS_MAX, PREVIEW_CHARS_MAX = 60, 1_000, 500
 HANDLED = ("check_in", "briefing", "analysis")
 _PRIORITIES: dict[ActionPriority, Priority] = {
     "low": "LOW", "normal": "MEDIUM", "high": "HIGH", "critical": "CRITICAL",
 }  # fmt: skip
+_TITLES = {
+    "notify": "Alert", "reminder": "Reminder", "check_in": "Check-in", "briefing": "Briefing", "analysis": "Analysis",
+}  # fmt: skip
+TITLE_OTHERWISE = "Your intent"
 _GATE_ANSWERS = {"NOW": "ALLOW", "LATER": "DEFER", "NEVER": "SKIP"}
 
 
@@ -48,6 +52,9 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     action_priority: str
     trigger_data: dict[str, Any]
     metadata: dict[str, Any]
+    condition: str = ""
+    """What was waited for, as it can be read; nothing for what goes by the clock."""
+    action_channels: tuple[str, ...] | None = None
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +68,12 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Handler: TypeAlias = Callable[[Action], Any]
+HasChannel: TypeAlias = Callable[[str, str], bool]
+"""Whether a tenant has a channel of this name."""
+
+
+def any_channel(tenant: str, channel: str) -> bool:
+    return True
 
 
 def action_id_of(intent_id: str, check_at: Instant) -> str:
@@ -81,16 +94,42 @@ def action_of(stream: StreamId, intent: IntentState, trigger_data: dict[str, Any
         action_priority=definition.action_priority,
         trigger_data=trigger_data,
         metadata=definition.metadata,
+        condition=condition_text(definition),
+        action_channels=definition.action_channels,
     )
+
+
+def condition_text(definition: Definition) -> str:
+    """Return the condition as a person reads it: `NVDA < 130`."""
+    condition = definition.condition
+    if not definition.is_condition_based or condition is None:
+        return ""
+    if condition.expression is not None:
+        return condition.expression
+    if condition.threshold_hours is not None:
+        return f"silent for {condition.threshold_hours:g} h"
+    return f"{condition.ticker or condition.metric} {condition.operator} {condition.value:f}"
 
 
 class Acting:
     """The ways a worker can act, on one engine."""
 
-    def __init__(self, engine: Engine, handlers: Mapping[str, Handler], actor: str) -> None:
+    def __init__(
+        self, engine: Engine, handlers: Mapping[str, Handler], actor: str, has_channel: HasChannel = any_channel
+    ) -> None:
         self._engine = engine
+        self._has_channel = has_channel
         self._handlers = {name.removeprefix("handler:"): handler for name, handler in handlers.items()}
         self._actor = actor
+
+    def can_act(self, tenant: str, definition: Definition) -> bool:
+        """Whether there is a handler, or one of the channels, for what the intent asks."""
+        if definition.action_channels is None or self._handler(definition.action_type):
+            return True
+        return any(self._has_channel(tenant, name) for name in definition.action_channels)
+
+    def _handler(self, action_type: str) -> Handler | None:
+        return self._handlers.get(action_type) if action_type in HANDLED else None
 
     async def gate(self, definition: Definition, action: Action) -> dict[str, Any] | None:
         """What the run gate says, if the intent asks it.
@@ -134,7 +173,7 @@ class Acting:
 
     async def act(self, action: Action) -> Done:
         """Call the handler of that name, if the action has one; else notify."""
-        handler = self._handlers.get(action.action_type) if action.action_type in HANDLED else None
+        handler = self._handler(action.action_type)
         return await self._notify(action) if handler is None else await _handle(handler, action)
 
     async def _notify(self, action: Action) -> Done:
@@ -158,16 +197,25 @@ class Acting:
 
 
 def notification(action: Action, policy: IntentsPolicy) -> Notify:
-    first_line = action.action_context.strip().splitlines()[0] if action.action_context.strip() else action.action_type
     return Notify(
-        event_type="REMINDER" if action.action_type == "reminder" else "MESSAGE",
-        title=_cut(first_line, TITLE_CHARS_MAX),
+        event_type="REMINDER" if action.action_type == "reminder" else "ALERT",
+        title=title_of(action),
         message=_cut(action.action_context, MESSAGE_CHARS_MAX),
         source="intents",
-        channels=policy.channels,
+        channels=action.action_channels or policy.channels,
         priority_hint=_PRIORITIES[action.action_priority],  # type: ignore[index]
+        dedupe_key=action.action_id,
         metadata={"intent_id": action.intent_id, "action_type": action.action_type},
+        requested=True,
     )
+
+
+def title_of(action: Action) -> str:
+    """Return a short title that does not say what the message says."""
+    label, said = _TITLES[action.action_type], action.action_context.casefold()
+    if 0 < len(action.condition) <= CONDITION_CHARS_MAX and action.condition.casefold() not in said:
+        return f"{label}: {action.condition}"
+    return label if label.casefold() != said.strip(" .!?") else TITLE_OTHERWISE
 
 
 def _gate_result(verdict: Verdict | None, segment_id: str | None) -> dict[str, Any]:

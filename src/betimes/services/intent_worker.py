@@ -4,9 +4,13 @@
     await worker.once()            # one bounded pass, for a tick
     await worker.run()             # until cancelled
 
+It takes only what it can carry out to the end: an intent whose condition needs a source that it has not, whose action
+it has neither a handler nor a channel for, or which is for workers outside, stays in `pending` for whoever can.
+
 Any number of workers may run, in any number of processes. While one works its claim is renewed; if the claim is lost
 all the same, because the process was stopped for longer, the work is dropped and nothing is reported. A worker that
-dies leaves claims that run out. Whatever a source or a handler raises is a failed execution.
+dies leaves claims that run out. What a handler raises is a failed execution; what a source raises is the source's own
+failure: the intent waits for it, and its failures do not count it.
 
 A handler may be called twice for one check, when its worker dies or loses its claim after the call and before the
 report; its `action_id` is the same both times. A notification is not sent twice: its event id is the action's.
@@ -19,17 +23,21 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from betimes.core.errors import BetimesError, Refused
-from betimes.core.instants import SECOND
+from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.domains.intents.conditions import askable
+from betimes.domains.intents.expressions import CannotTell
 from betimes.domains.intents.model import (
+    AwaitSource,
     Claimed,
     ClaimIntent,
+    Definition,
     FireIntent,
     IntentState,
     ReleaseClaim,
@@ -38,11 +46,22 @@ from betimes.domains.intents.model import (
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report, Reporter, guarded, log_report
-from betimes.services.intent_acting import Acting, Handler, action_of, elapsed_ms
-from betimes.services.intent_sources import Source, Sources
+from betimes.services.due_intents import DueIntents
+from betimes.services.intent_acting import Acting, Handler, HasChannel, action_of, any_channel, elapsed_ms
+from betimes.services.intent_sources import Source, SourceFailed, Sources, sources_of
 
 ERROR_CHARS_MAX = 2_000
+SOURCE_ERROR_CHARS_MAX = 500
 CLAIMS_MAX = 200
+
+
+class IntentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who works off intents."""
+
+    worker: Literal["on", "off"] = "on"
+    """`off`: workers outside take all of them, those that go by the clock too."""
+    source_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=300)] = 10.0
+    """How long a source is waited for, whatever it is."""
 
 
 class _Held:
@@ -79,6 +98,7 @@ class IntentWorker:
         name: str,
         sources: Mapping[str, Source] | None = None,
         handlers: Mapping[str, Handler] | None = None,
+        has_channel: HasChannel = any_channel,
         tenant: str | None = None,
         at_once: int = 16,
         lease_s: int | None = None,
@@ -89,7 +109,9 @@ class IntentWorker:
         self._engine = engine
         self._name = name
         self._sources = Sources(engine, sources or {}, source_timeout_s)
-        self._acting = Acting(engine, handlers or {}, name)
+        self._acting = Acting(engine, handlers or {}, name, has_channel)
+        self._due = DueIntents(engine, tenant, self._carries_out, name=name)
+        self._crowded = False
         self._tenant = tenant
         self._at_once = at_once
         self._lease_s = lease_s
@@ -130,22 +152,38 @@ class IntentWorker:
 
     async def _rest_s(self) -> float:
         """Until the next intent is due, as far as is known here, but no longer than the poll."""
-        store = self._engine.store
         try:
-            now, due_at = await store.now(), await store.next_due("due", ["intent"], tenant=self._tenant)
+            now, due_at = await self._engine.store.now(), await self.next_due_at()
         except BetimesError:
             return self._poll_s
         return self._poll_s if due_at is None else min(max((due_at - now) / SECOND, 0.01), self._poll_s)
 
     # -- claims
 
+    async def next_due_at(self) -> Instant | None:
+        """Return when there is something to do, as far as is known: what is left to others does not count."""
+        return await self._due.next_at()
+
+    def _carries_out(self, stream: StreamId, definition: Definition) -> bool:
+        """Whether this worker has all that the intent needs."""
+        if definition.worker == "outside":
+            return False
+        condition = askable(definition)
+        if condition is not None and not sources_of(condition.needs) <= self._sources.names:
+            return False
+        return self._acting.can_act(stream.tenant, definition)
+
     async def _claim(self, limit: int) -> list[_Held]:
-        command = ClaimIntent(self._name, self._lease_s, among_many=True)
+        command = ClaimIntent(self._name, self._lease_s, among_many=True, builtin=True)
+        streams = await self._due.find(min(limit, CLAIMS_MAX), crowded=self._crowded)
         asked_s = asyncio.get_running_loop().time()
-        recorded = await self._engine.submit_due(
-            ("intent",), lambda stream: command, min(limit, CLAIMS_MAX), tenant=self._tenant, actor=self._name
-        )
+        answers = await asyncio.gather(*(self._submit(stream, command) for stream in streams), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, Refused):
+                raise answer
+        recorded = [answer for answer in answers if not isinstance(answer, BaseException)]
         granted = {entry.stream: entry.reply for entry in recorded if isinstance(entry.reply, Claimed)}
+        self._crowded = len(granted) < len(streams)
         rows = await self._engine.store.load(list(granted)) if granted else {}
         claimed = []
         for stream, reply in granted.items():
@@ -190,7 +228,7 @@ class IntentWorker:
         except BetimesError as error:
             self._report(Report("claim_not_released", str(held.stream), error))
 
-    async def _fire(self, stream: StreamId, report: FireIntent) -> str:
+    async def _fire(self, stream: StreamId, report: FireIntent | AwaitSource) -> str:
         try:
             recorded = await self._submit(stream, report)
         except Refused:
@@ -198,19 +236,22 @@ class IntentWorker:
         except BetimesError as error:
             self._report(Report("fire_failed", str(stream), error))
             return "unreported"
-        return str(recorded.reply.status)
+        return "waiting_for_source" if isinstance(report, AwaitSource) else str(recorded.reply.status)
 
     async def _submit(self, stream: StreamId, command: Any) -> Any:
         return await self._engine.submit(Submission(stream=stream, command=command, actor=self._name))
 
     # -- one intent
 
-    async def _carried_out(self, held: _Held) -> FireIntent:
+    async def _carried_out(self, held: _Held) -> FireIntent | AwaitSource:
         try:
             return await self._outcome(held)
         except _Over:
             raise
-        except Exception as error:  # noqa: BLE001 — whatever a source or a handler raises is a failed execution
+        except SourceFailed as error:
+            self._report(Report("source_failed", f"{error.source} of {held.stream}", error))
+            return AwaitSource(held.token, error.source, _told(error)[:SOURCE_ERROR_CHARS_MAX])
+        except Exception as error:  # noqa: BLE001 — whatever a handler raises is a failed execution
             return FireIntent(status="failed", claim_token=held.token, error_message=_told(error))
 
     async def _outcome(self, held: _Held) -> FireIntent:
@@ -220,7 +261,10 @@ class IntentWorker:
         needs = condition.needs if condition else ()
         values = await self._sources.values(needs, stream, intent, held.claimed_at)
         seen = {name: _shown(value) for name, value in values.items()}
-        holds = condition is None or condition.holds(values)
+        try:
+            holds = condition is None or condition.holds(values)
+        except CannotTell as error:
+            raise SourceFailed(min(sources_of(needs)), str(error)) from error
         report = FireIntent(status="condition_not_met", claim_token=held.token, trigger_data=seen,
                             evaluation_ms=elapsed_ms(begun_s))  # fmt: skip
         if not holds:

@@ -6,14 +6,14 @@ What is wrong with a definition is raised as `Invalid` with every problem; what 
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, TypeVar
 from uuid import uuid4
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
 from betimes.core.checking import Findings, checked
@@ -21,9 +21,10 @@ from betimes.core.checking import problems as problems_in
 from betimes.core.deciders import Command, Decision, View
 from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
 from betimes.core.instants import SECOND
+from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.domains.intents.decide import decide
+from betimes.domains.intents.decide import decide, state_at
 from betimes.domains.intents.drafts import definition_of, draft_from, sent_fields
 from betimes.domains.intents.folding import TYPES
 from betimes.domains.intents.model import (
@@ -48,6 +49,7 @@ from betimes.domains.intents.model import (
 from betimes.domains.intents.timing import next_checks
 from betimes.domains.names import Id
 from betimes.engine.store import StreamQuery
+from betimes.services.bulk_claims import claim_due
 from betimes.services.caller import Service
 from betimes.services.intents_lists import executions, listed, pending, state_of, statuses
 from betimes.services.intents_views import (
@@ -76,7 +78,6 @@ from betimes.services.remarks import Remark
 Request = TypeVar("Request", bound=msgspec.Struct)
 Body = Mapping[str, Any] | Draft
 OWNER_TRIES_MAX = 5
-CLAIM_ROUNDS_MAX = 3
 CHECKS_SHOWN = 5
 _NO_CLAIM, _NO_CLAIMS = ClaimRequest(), ClaimManyRequest()
 _log = logging.getLogger("betimes.intents")
@@ -127,8 +128,9 @@ class Intents(Service):
         await self._submit(self._stream(intent_id), DeleteIntent(if_match))
 
     async def get(self, intent_id: str) -> IntentView:
-        state = await self._state(self._stream(intent_id))
-        return intent_view(intent_id, state, await self.engine.store.now())
+        stream = self._stream(intent_id)
+        state, now = await self._state(stream), await self.engine.store.now()
+        return intent_view(intent_id, state_at(stream, state, await self._policy(), now), now)
 
     async def list(
         self, *, user_id: str | None = None, trigger_type: str | None = None, enabled: bool | None = None,
@@ -141,9 +143,12 @@ class Intents(Service):
             tenant=self.caller.tenant, kind="intent", owner=user_id, limit=checked_limit(limit) + 1
         )  # fmt: skip
         rows = await listed(self.engine, page_of(query, cursor, filters), statuses(trigger_type, enabled))
-        now = await self.engine.store.now()
+        now, policy = await self.engine.store.now(), await self._policy()
         more = cursor_after(filters, rows[limit - 1]) if len(rows) > limit else None
-        return Page([intent_view(row.stream.id, state_of(self.engine, row), now) for row in rows[:limit]], more)
+        states = [(row.stream, state_of(self.engine, row)) for row in rows[:limit]]
+        return Page(
+            [intent_view(stream.id, state_at(stream, state, policy, now), now) for stream, state in states], more
+        )
 
     async def check(self, body: Body) -> CheckView:
         """What making this intent would say, and when it would be looked at; nothing is recorded."""
@@ -168,13 +173,19 @@ class Intents(Service):
     async def pending(
         self, *, user_id: str | None = None, in_cooldown: bool | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[IntentView]:
-        """Due and unclaimed, by their next check, cooling ones too, flagged. It changes nothing."""
+        """Due and unclaimed, by their next check, cooling ones too, flagged. It changes nothing.
+
+        Without cooling ones they are in the order in which they could be claimed.
+        """
         filters = ("pending", self.caller.tenant, user_id, in_cooldown)
-        place, limit, now = place_of(cursor, filters), checked_limit(limit), await self.engine.store.now()
-        after = None if place is None else (int(place[0]), str(place[1]))
-        found = await pending(self.engine, self.caller.tenant, user_id, in_cooldown, after, limit + 1, now)
-        more = cursor_of(filters, found[limit - 1][0]) if len(found) > limit else None
-        return Page([intent_view(id, state, now) for (_, id), state in found[:limit]], more)
+        place, now = place_of(cursor, filters), await self.engine.store.now()
+        query = StreamQuery(tenant=self.caller.tenant, kind="intent", owner=user_id, limit=checked_limit(limit) + 1)
+        if place is not None:
+            query = replace(query, after=self._stream(str(place[1])))
+        by, at = ("due" if in_cooldown is False else "listed"), None if place is None else int(place[0])
+        query = replace(query, **{f"{by}_before": now, f"after_{by}_at": at})
+        found, more = await pending(self.engine, await self._policy(), query, in_cooldown, now)
+        return Page(found, None if more is None else cursor_of(filters, more))
 
     async def claim(
         self, intent_id: str, request: ClaimRequest | Mapping[str, Any] = _NO_CLAIM, *, key: str | None = None
@@ -202,49 +213,13 @@ class Intents(Service):
         asked, limit = _checked(request, ClaimManyRequest), checked_limit(limit)
         _check_type(asked.trigger_type)
         command = ClaimIntent(self._worker(asked.worker), asked.lease_s, among_many=True)
-        if asked.user_id is None and asked.trigger_type is None:
-            taken: Sequence[Recorded] = await self.engine.submit_due(
-                ("intent",), lambda stream: command, limit, tenant=self.caller.tenant, actor=self.caller.actor
-            )
-        else:
-            taken = await self._claim_filtered(asked, command, limit)
+        taken = await claim_due(self, command, limit, user_id=asked.user_id, trigger_type=asked.trigger_type)
         granted = {recorded.stream: recorded.reply for recorded in taken if isinstance(recorded.reply, Claimed)}
         rows = await self.engine.store.load(list(granted))
         kind = self.engine.kinds.of(self._stream("any"))
         states = {stream: kind.state(stream, row.schema, row.state) for stream, row in rows.items()}
         return ClaimsView([claim_view(stream.id, states[stream], reply)
                            for stream, reply in granted.items() if states.get(stream)])  # fmt: skip
-
-    async def _claim_filtered(self, asked: ClaimManyRequest, command: ClaimIntent, limit: int) -> Sequence[Recorded]:
-        """The index finds those that fit; whoever is taken meanwhile is made up for by another look, a few times."""
-        taken: tuple[Recorded, ...] = ()
-        for _ in range(CLAIM_ROUNDS_MAX):
-            wanted = limit - len(taken)
-            streams = await self._due_among(asked, wanted)
-            answers = await asyncio.gather(
-                *(self.submit(stream, command) for stream in streams), return_exceptions=True
-            )
-            for answer in answers:
-                if isinstance(answer, Recorded):
-                    taken += (answer,) if isinstance(answer.reply, Claimed) else ()
-                elif not isinstance(answer, Refused):
-                    raise answer
-            if len(taken) >= limit or len(streams) < wanted:
-                break
-        return taken
-
-    async def _due_among(self, asked: ClaimManyRequest, limit: int) -> Sequence[StreamId]:
-        now = await self.engine.store.now()
-        rows = [
-            row
-            for status in (statuses(asked.trigger_type, True) if asked.trigger_type else [None])
-            for row in await self.engine.store.streams(
-                StreamQuery(tenant=self.caller.tenant, kind="intent", owner=asked.user_id, status=status,
-                            due_before=now, limit=limit)
-            )
-        ]  # fmt: skip
-        rows.sort(key=lambda row: (row.due_at or 0, row.stream))
-        return [row.stream for row in rows[:limit]]
 
     async def renew(
         self, intent_id: str, request: RenewRequest | Mapping[str, Any], *, key: str | None = None
@@ -299,6 +274,9 @@ class Intents(Service):
 
     def _worker(self, worker: str | None) -> str:
         return worker or self.caller.actor or "worker"
+
+    async def _policy(self) -> Policy:
+        return await self.engine.policy_of(self.caller.tenant)
 
     async def _state(self, stream: StreamId) -> IntentState:
         state: IntentState | None = await self.state(stream)

@@ -1,30 +1,29 @@
 """Lists of intents: all of them, those that are pending, and what was executed.
 
-Nothing here writes. A list goes from the last created on; what is pending goes by the next check. The store finds what
-is due by `due_at`, which is the next check except for intents with a cooldown that ends later; those carry a status of
-their own and are put in their places here.
+Nothing here writes. A list goes from the last created on; what is pending goes by the next check. The store has it in
+that order (`listed_at`), cooling or not. Alarms that are due and that nobody has rung are allowed for.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from heapq import merge
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
-from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
+from betimes.core.policies import Policy
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
+from betimes.domains.intents.decide import state_at
 from betimes.domains.intents.folding import COOLING, TYPES
 from betimes.domains.intents.model import CONDITION_BASED, FireIntent, IntentState
 from betimes.engine.engine import Engine
-from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
-from betimes.services.intents_views import ExecutionView, execution_view
+from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
+from betimes.services.intents_views import ExecutionView, IntentView, execution_view, intent_view
 
-COOLING_MAX = 5_000
-"""Intents with a running or ended cooldown that one look at what is pending puts in order."""
+ROUNDS_MAX = 5
+"""How many times as many rows as are asked for one page looks at."""
 HISTORY_PAGE = 200
 
 
@@ -44,7 +43,7 @@ def state_of(engine: Engine, row: StreamRow) -> IntentState:
 
 async def listed(engine: Engine, query: StreamQuery, among: list[str | None]) -> list[StreamRow]:
     """Intents of any of these statuses, the last created first, at most as many as the query says."""
-    pages = [await engine.store.streams(msgspec.structs.replace(query, status=status)) for status in among]
+    pages = [await engine.store.streams(replace(query, status=status)) for status in among]
     merged = merge(*pages, key=lambda row: (row.created_at, row.stream), reverse=True)
     return [row for row, _ in zip(merged, range(query.limit), strict=False)]
 
@@ -53,78 +52,34 @@ Place = tuple[Instant, str]
 
 
 async def pending(
-    engine: Engine, tenant: str, user_id: str | None, in_cooldown: bool | None, after: Place | None, limit: int,
-    now: Instant,
-) -> list[tuple[Place, IntentState]]:  # fmt: skip
-    """Intents to look at, in order of their next check: enabled, not expired, unclaimed, due; at most `limit`."""
-    found = [
-        ((state.next_check_at or 0, id), state)
-        for id, state in await _with_cooldown(engine, tenant, user_id, in_cooldown, now)
-        if is_pending(state, now) and in_cooldown in (None, state.is_cooling(now))
-    ]
-    if in_cooldown is not True:
-        plain = 0
-        async for id, state in _by_due(engine, tenant, user_id, after, limit, now):
-            if is_pending(state, now):
-                found.append(((state.next_check_at or 0, id), state))
-                plain += 1
-            if plain >= limit:
-                break
-    ordered = sorted((entry for entry in found if after is None or entry[0] > after), key=lambda entry: entry[0])
-    return ordered[:limit]
+    engine: Engine, policy: Policy, query: StreamQuery, in_cooldown: bool | None, now: Instant
+) -> tuple[list[IntentView], Place | None]:
+    """Return intents to look at, in order of their next check, and where to go on, if there may be more.
+
+    They are enabled, not expired, unclaimed and due. A page looks at a bounded number of rows, so with `in_cooldown` it
+    may have fewer than asked for, and still more behind it.
+    """
+    found: list[IntentView] = []
+    place: Place | None = None
+    for _ in range(ROUNDS_MAX):
+        rows = await engine.store.streams(query)
+        for row in rows:
+            if len(found) == query.limit - 1:
+                return found, place
+            at = row.listed_at if query.due_before is None else row.due_at
+            place = (at or 0, row.stream.id)
+            state = state_at(row.stream, state_of(engine, row), policy, now)
+            if is_pending(state, now) and in_cooldown in (None, state.is_cooling(now)):
+                found.append(intent_view(row.stream.id, state, now))
+        if len(rows) < query.limit:
+            return found, None
+        last = rows[-1]
+        query = replace(query, after=last.stream, after_listed_at=last.listed_at, after_due_at=last.due_at)
+    return found, place
 
 
 def is_pending(state: IntentState, now: Instant) -> bool:
-    """A claim that has run out but is not yet recorded as failed is about to be, so it is not offered either."""
-    expires_at = state.definition.expires_at
-    return (
-        state.enabled
-        and state.claim is None
-        and state.next_check_at is not None
-        and state.next_check_at <= now
-        and (expires_at is None or now < expires_at)
-    )
-
-
-async def _with_cooldown(
-    engine: Engine, tenant: str, user_id: str | None, in_cooldown: bool | None, now: Instant
-) -> list[tuple[str, IntentState]]:
-    found: list[tuple[str, IntentState]] = []
-    for kind in sorted(CONDITION_BASED):
-        query = StreamQuery(tenant=tenant, kind="intent", owner=user_id, status=f"{COOLING}.{kind}", limit=PAGE_MAX,
-                            due_before=now if in_cooldown is False else None)  # fmt: skip
-        async for row in _rows(engine, query):
-            found.append((row.stream.id, state_of(engine, row)))
-            if len(found) > COOLING_MAX:
-                message = (
-                    f"more than {COOLING_MAX:,} intents have a cooldown; ask for one user_id, or in_cooldown=false"
-                )
-                raise Invalid(message, (("query.user_id", message),))
-    return found
-
-
-async def _by_due(
-    engine: Engine, tenant: str, user_id: str | None, after: Place | None, limit: int, now: Instant
-) -> AsyncIterator[tuple[str, IntentState]]:
-    """Due intents whose next check is what makes them due."""
-    begin = (None, None) if after is None else (StreamId(tenant, "intent", after[1]), after[0])
-    query = StreamQuery(tenant=tenant, kind="intent", owner=user_id, due_before=now, after=begin[0],
-                        after_due_at=begin[1], limit=min(limit * 2, PAGE_MAX))  # fmt: skip
-    async for row in _rows(engine, query):
-        if not row.status.startswith(COOLING):
-            yield row.stream.id, state_of(engine, row)
-
-
-async def _rows(engine: Engine, query: StreamQuery) -> AsyncIterator[StreamRow]:
-    while True:
-        rows = await engine.store.streams(query)
-        for row in rows:
-            yield row
-        if len(rows) < query.limit:
-            return
-        last = rows[-1]
-        after_due_at = last.due_at if query.due_before is not None else None
-        query = msgspec.structs.replace(query, after=last.stream, after_due_at=after_due_at)
+    return state.enabled and state.claim is None and state.next_check_at is not None and state.next_check_at <= now
 
 
 async def executions(engine: Engine, stream: StreamId, after: int, limit: int) -> list[tuple[int, ExecutionView]]:

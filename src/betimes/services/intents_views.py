@@ -109,6 +109,14 @@ class ClaimHolder(JsonView, frozen=True):
     expires_at: datetime
 
 
+class SourceWaitView(JsonView, frozen=True):
+    """The source that could not be asked the last time."""
+
+    name: str
+    error: str
+    since: datetime
+
+
 class IntentView(JsonView, frozen=True, kw_only=True):
     """A definition and its read-only state."""
 
@@ -124,7 +132,9 @@ class IntentView(JsonView, frozen=True, kw_only=True):
     action_type: str
     action_context: str
     action_priority: str
+    action_channels: list[str] | None
     gate: GateView | None
+    worker: str
     next_check: datetime | None
     last_checked: datetime | None
     last_executed: datetime | None
@@ -137,6 +147,7 @@ class IntentView(JsonView, frozen=True, kw_only=True):
     claimed_at: datetime | None
     claim: ClaimHolder | None
     was_disabled_reason: str | None
+    waiting_for_source: SourceWaitView | None
     version: int
     created_at: datetime
     updated_at: datetime
@@ -205,7 +216,8 @@ class CheckView(JsonView, frozen=True):
 
 def intent_fields(intent_id: str, state: IntentState, now: Instant) -> dict[str, Any]:
     definition, claim = state.definition, state.live_claim(now)
-    gate, schedule = definition.gate, definition.schedule
+    gate, schedule, waits = definition.gate, definition.schedule, state.waiting_for_source
+    channels = definition.action_channels
     cooling = state.is_cooling(now)
     return {
         "intent_id": intent_id,
@@ -223,6 +235,8 @@ def intent_fields(intent_id: str, state: IntentState, now: Instant) -> dict[str,
         "action_type": definition.action_type,
         "action_context": definition.action_context,
         "action_priority": definition.action_priority,
+        "action_channels": None if channels is None else list(channels),
+        "worker": definition.worker,
         "gate": None if gate is None else GateView(gate.trigger_type, gate.account_id or definition.user_id),
         "next_check": moment(state.next_check_at),
         "last_checked": moment(state.last_checked_at),
@@ -236,6 +250,7 @@ def intent_fields(intent_id: str, state: IntentState, now: Instant) -> dict[str,
         "claimed_at": moment(claim.claimed_at) if claim else None,
         "claim": ClaimHolder(claim.worker, moment(claim.expires_at)) if claim else None,
         "was_disabled_reason": state.was_disabled_reason,
+        "waiting_for_source": SourceWaitView(waits.source, waits.error, moment(waits.since_at)) if waits else None,
         "version": state.version,
         "created_at": moment(state.created_at),
         "updated_at": moment(state.updated_at),

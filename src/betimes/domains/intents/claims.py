@@ -13,6 +13,7 @@ from betimes.core.deciders import Decision, Refusal, View
 from betimes.core.instants import SECOND, Instant, render
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
 from betimes.domains.intents.model import (
+    AwaitSource,
     Claim,
     Claimed,
     ClaimIntent,
@@ -22,8 +23,10 @@ from betimes.domains.intents.model import (
     IntentState,
     ReleaseClaim,
     RenewClaim,
+    SourceAwaited,
 )
 from betimes.domains.intents.policy import IntentsPolicy
+from betimes.domains.intents.timing import check_after_source
 
 
 class ClaimCase(msgspec.Struct, frozen=True, gc=False):
@@ -32,6 +35,7 @@ class ClaimCase(msgspec.Struct, frozen=True, gc=False):
     intent: IntentState
     now: Instant
     among_many: bool
+    builtin: bool = False
 
 
 def _disabled(case: ClaimCase) -> Finding:
@@ -61,6 +65,12 @@ def _cooling(case: ClaimCase) -> Finding:
     return Finding(seen, Hit("LATER", "COOLDOWN", ends_at))
 
 
+def _reserved(case: ClaimCase) -> Finding:
+    choice = case.intent.definition.worker
+    fits = choice == "any" or (choice == "builtin") == case.builtin
+    return Finding((choice,), None if fits else Hit("NEVER", "NOT_CLAIMABLE"))
+
+
 CLAIM_RULES: RuleTable[ClaimCase] = RuleTable(
     "intents.claim",
     (
@@ -80,6 +90,13 @@ CLAIM_RULES: RuleTable[ClaimCase] = RuleTable(
             "the cooldown ends at {ends_at}",
             "no cooldown stands in the way (last until {ends_at})",
         ),
+        Rule(
+            "reserved",
+            _reserved,
+            ("worker",),
+            "it is for other workers: {worker}",
+            "this worker may claim it ({worker})",
+        ),
     ),
     otherwise=Hit("NOW", "DUE"),
 )
@@ -87,12 +104,13 @@ _REFUSALS = {
     "DISABLED": "{id} is disabled; enable it first",
     "ALREADY_CLAIMED": "{id} is claimed by {worker} until {until}; take another, or come back then",
     "NOT_DUE": "{id} is not due{until}",
+    "NOT_CLAIMABLE": "{id} is for other workers (its `worker` says {choice}); change that to any, or leave it to them",
 }
 
 
 def claim(view: View[IntentState], intent: IntentState, command: ClaimIntent, policy: IntentsPolicy,
           now: Instant) -> Decision | Refusal:  # fmt: skip
-    verdict = CLAIM_RULES.judge(ClaimCase(intent, now, command.among_many))
+    verdict = CLAIM_RULES.judge(ClaimCase(intent, now, command.among_many, command.builtin))
     if verdict.answer == "NOW":
         token, expires_at = view.version + 1, now + lease(command.lease_s, policy)
         reply = Claimed(token, now, expires_at)
@@ -103,7 +121,8 @@ def claim(view: View[IntentState], intent: IntentState, command: ClaimIntent, po
     if reason == "NOT_DUE" and until:
         until = f"; its next check is at {until}"
     worker = intent.claim.worker if intent.claim else ""
-    return Refusal(reason, _REFUSALS[reason].format(id=view.stream.id, worker=worker, until=until))
+    choice = intent.definition.worker
+    return Refusal(reason, _REFUSALS[reason].format(id=view.stream.id, worker=worker, until=until, choice=choice))
 
 
 def renew(view: View[IntentState], intent: IntentState, command: RenewClaim, policy: IntentsPolicy,
@@ -118,6 +137,20 @@ def renew(view: View[IntentState], intent: IntentState, command: RenewClaim, pol
 def release(view: View[IntentState], intent: IntentState, command: ReleaseClaim, now: Instant) -> Decision | Refusal:
     held = held_claim(view, intent, command.claim_token, now)
     return held if isinstance(held, Refusal) else Decision((ClaimReleased(now),))
+
+
+def await_source(view: View[IntentState], intent: IntentState, command: AwaitSource, policy: IntentsPolicy,
+                 now: Instant) -> Decision | Refusal:  # fmt: skip
+    """Give the claim back and ask the source again later; the intent's own failures do not count this."""
+    held = held_claim(view, intent, command.claim_token, now)
+    if isinstance(held, Refusal):
+        return held
+    before = intent.waiting_for_source
+    count = 1 + (before.count if before and before.source == command.source else 0)
+    next_check_at = check_after_source(count, policy, now) if intent.enabled else None
+    if intent.was_planned_anew:
+        next_check_at = intent.next_check_at
+    return Decision((SourceAwaited(now, command.source, command.error, next_check_at),))
 
 
 def held_claim(view: View[IntentState], intent: IntentState, token: int, now: Instant) -> Claim | Refusal:

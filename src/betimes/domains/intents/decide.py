@@ -16,11 +16,13 @@ from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId, checked_stream
-from betimes.domains.intents.claims import CLAIM_RULES, claim, release, renew
+from betimes.domains.hooks import Hooks
+from betimes.domains.intents.claims import CLAIM_RULES, await_source, claim, release, renew
 from betimes.domains.intents.drafts import body_of, definition_of, draft_from, patched, sent_fields
 from betimes.domains.intents.firing import FIRE_RULES, claim_expired, expired, fire, uncounting
 from betimes.domains.intents.folding import TYPES, alarm, fold, index
 from betimes.domains.intents.model import (
+    AwaitSource,
     ChangeIntent,
     ClaimIntent,
     Defined,
@@ -50,13 +52,14 @@ from betimes.domains.intents.owners import OWNER
 from betimes.domains.intents.policy import IntentsPolicy
 from betimes.domains.intents.timing import check_after_failure, first_check
 from betimes.domains.intents.validation import Case, problems_of, warnings_of
+from betimes.domains.notifications.policy import NotificationsPolicy
 
 
 def decide(
     view: View[IntentState], command: IntentCommands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     if isinstance(command, DefineIntent):
-        return _define(view, command, policy[IntentsPolicy], now)
+        return _define(view, command, policy, now)
     intent = view.state
     if intent is None:
         return Refusal("NOT_FOUND", f"there is no intent {view.stream.id!r}")
@@ -64,17 +67,19 @@ def decide(
         case ClaimIntent():
             return claim(view, intent, command, policy[IntentsPolicy], now)
         case FireIntent():
-            return fire(view, intent, command, policy[IntentsPolicy], now)
+            return fire(view, intent, command, policy, now)
+        case AwaitSource():
+            return await_source(view, intent, command, policy[IntentsPolicy], now)
         case RenewClaim():
             return renew(view, intent, command, policy[IntentsPolicy], now)
         case ReleaseClaim():
             return release(view, intent, command, now)
         case Wake():
-            return _wake(view, intent, policy[IntentsPolicy])
+            return _wake(view, intent, policy)
         case ChangeIntent():
-            return _change(view, intent, command, policy[IntentsPolicy], now)
+            return _change(view, intent, command, policy, now)
         case EnableIntent(user_id):
-            return _change(view, intent, ChangeIntent({"enabled": True}, user_id), policy[IntentsPolicy], now)
+            return _change(view, intent, ChangeIntent({"enabled": True}, user_id), policy, now)
         case DisableIntent():
             return _disable(view, intent, now)
         case DeleteIntent(expected):
@@ -85,12 +90,22 @@ def decide(
             return Refusal("NOT_A_COMMAND", "an intent calls nobody")
 
 
-def _wake(view: View[IntentState], intent: IntentState, policy: IntentsPolicy) -> Decision:
+def _wake(view: View[IntentState], intent: IntentState, policy: Policy) -> Decision:
     """Whichever came first: the end of the claim or of the intent."""
     ends_at = intent.definition.expires_at if intent.enabled else None
     if intent.claim and (ends_at is None or intent.claim.expires_at <= ends_at):
         return claim_expired(view, intent, policy)
     return expired(view, intent)
+
+
+def state_at(stream: StreamId, intent: IntentState, policy: Policy, now: Instant) -> IntentState:
+    """Return the intent as its alarms leave it by now, whether or not anybody has rung them."""
+    while (alarm_at := alarm(intent)) is not None and alarm_at <= now:
+        for event in _wake(View(stream, intent), intent, policy).events:
+            after = fold(intent, event)  # type: ignore[arg-type]
+            assert after is not None
+            intent = after
+    return intent
 
 
 def _reconsider(intent: IntentState, policy: IntentsPolicy, now: Instant) -> Decision:
@@ -106,7 +121,7 @@ def _reconsider(intent: IntentState, policy: IntentsPolicy, now: Instant) -> Dec
 # -- definitions
 
 
-def _define(view: View[IntentState], command: DefineIntent, policy: IntentsPolicy, now: Instant) -> Decision | Refusal:
+def _define(view: View[IntentState], command: DefineIntent, policy: Policy, now: Instant) -> Decision | Refusal:
     before = view.state
     if before and command.only_new:
         return Refusal(
@@ -119,7 +134,7 @@ def _define(view: View[IntentState], command: DefineIntent, policy: IntentsPolic
     return _mismatch(view, before, command.expected) or _written(view, sent_fields(command.body), policy, now)
 
 
-def _change(view: View[IntentState], intent: IntentState, command: ChangeIntent, policy: IntentsPolicy,
+def _change(view: View[IntentState], intent: IntentState, command: ChangeIntent, policy: Policy,
             now: Instant) -> Decision | Refusal:  # fmt: skip
     if command.user_id != intent.definition.user_id:
         return Refusal("OWNER_MOVED", f"{view.stream.id!r} is no longer {command.user_id!r}'s; read it again")
@@ -137,12 +152,14 @@ def _mismatch(view: View[IntentState], intent: IntentState | None, expected: int
     return Refusal("VERSION_MISMATCH", f"{view.stream.id!r} is at version {version}, not {expected}; read it again")
 
 
-def _written(view: View[IntentState], fields: dict[str, Any], policy: IntentsPolicy, now: Instant) -> Decision:
+def _written(view: View[IntentState], fields: dict[str, Any], policy: Policy, now: Instant) -> Decision:
     """The definition put in place, or every problem it has."""
     draft, misshapen, misshapen_count = draft_from(fields)
     before, owner = view.state, owner_stream(view.stream.tenant, str(fields.get("user_id")))
     state: OwnerState = view.others.get(owner) or OwnerState()
-    found = problems_of(Case(draft, view.stream, before, state, policy, now), misshapen)
+    channels = frozenset(policy[NotificationsPolicy].channels)
+    case = Case(draft, view.stream, before, state, policy[IntentsPolicy], channels, now)
+    found = problems_of(case, misshapen)
     warnings = tuple(broken_rules(draft, [warnings_of]))
     if found:
         total = len(found) - len(misshapen) + misshapen_count
@@ -227,4 +244,9 @@ INTENT: Decider[IntentState] = Decider(
 )  # fmt: skip
 
 DECIDERS: tuple[Decider[Any], ...] = (INTENT, OWNER)
-SECTIONS: dict[str, type[msgspec.Struct]] = {"intents": IntentsPolicy}
+SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "intents": IntentsPolicy,
+    "notifications": NotificationsPolicy,
+    "hooks": Hooks,
+}
+"""What intents are decided by, those of the domains they talk to included."""

@@ -19,7 +19,7 @@ from betimes.domains.intents.timing import read_instant, usual_check_minutes
 READ_ONLY = frozenset({
     "version", "created_at", "updated_at", "warnings", "segment_id", "next_check", "last_checked", "last_executed",
     "execution_count", "last_status", "last_error", "last_condition_fire", "in_cooldown", "cooldown_remaining_hours",
-    "claimed_at", "claim", "was_disabled_reason",
+    "claimed_at", "claim", "was_disabled_reason", "waiting_for_source",
 })  # fmt: skip
 _NESTED = ("schedule", "condition", "gate")
 
@@ -85,5 +85,7 @@ def definition_of(draft: Draft) -> Definition:
         action_type=draft.action_type,
         action_context=draft.action_context,
         action_priority=draft.action_priority,
+        action_channels=draft.action_channels,
         gate=Gate(gate.trigger_type) if gate and gate.account_id == draft.user_id else gate,
+        worker=draft.worker,
     )

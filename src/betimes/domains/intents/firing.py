@@ -1,6 +1,7 @@
 """What a report of a check leads to: an execution, or the cooldown; the next check; and when it was the last.
 
-A claim that runs out is a failed execution, at the instant it ran out, however late that is noticed.
+A claim that runs out frees its intent at that instant, however late that is noticed. From the second in a row on it is
+a failed execution besides, so that an intent that kills its workers is not offered for ever.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import msgspec
 
 from betimes.core.deciders import Decision, Effect, Refusal, Send, View
 from betimes.core.instants import HOUR, Instant, render
+from betimes.core.policies import Policy
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable, Verdict
 from betimes.domains.intents.claims import held_claim
 from betimes.domains.intents.folding import fold
 from betimes.domains.intents.model import (
     CLAIM_EXPIRED,
+    ClaimExpired,
     DisabledReason,
     FireCooled,
     Fired,
@@ -26,6 +29,7 @@ from betimes.domains.intents.model import (
     IntentState,
     owner_stream,
 )
+from betimes.domains.intents.news import failure_news
 from betimes.domains.intents.policy import IntentsPolicy
 from betimes.domains.intents.timing import check_after_failure, check_after_success, check_interval
 
@@ -58,7 +62,7 @@ FIRE_RULES: RuleTable[FireCase] = RuleTable(
 )  # fmt: skip
 
 
-def fire(view: View[IntentState], intent: IntentState, command: FireIntent, policy: IntentsPolicy,
+def fire(view: View[IntentState], intent: IntentState, command: FireIntent, policy: Policy,
          now: Instant) -> Decision | Refusal:  # fmt: skip
     refusal = _refused(view, intent, command, now)
     if refusal:
@@ -66,10 +70,10 @@ def fire(view: View[IntentState], intent: IntentState, command: FireIntent, poli
     verdict = FIRE_RULES.judge(FireCase(intent, now))
     if verdict.answer == "LATER":
         next_check_at = verdict.until if intent.enabled else None
-        return _decision(view, intent, (FireCooled(now, next_check_at),), now, "cooldown_active", verdict)
+        return _decision(view, intent, (FireCooled(now, next_check_at),), policy, now, "cooldown_active", verdict)
     worker = intent.claim.worker if intent.claim else None
-    events = executed(intent, command.status, policy, now, worker, command.error_message)
-    return _decision(view, intent, events, now, command.status, verdict)
+    events = executed(intent, command.status, policy[IntentsPolicy], now, worker, command.error_message)
+    return _decision(view, intent, events, policy, now, command.status, verdict)
 
 
 def _refused(view: View[IntentState], intent: IntentState, command: FireIntent, now: Instant) -> Refusal | None:
@@ -86,12 +90,21 @@ def _refused(view: View[IntentState], intent: IntentState, command: FireIntent, 
     return None if intent.enabled else Refusal("DISABLED", f"{view.stream.id} is disabled and nobody has claimed it")
 
 
-def claim_expired(view: View[IntentState], intent: IntentState, policy: IntentsPolicy) -> Decision:
+def claim_expired(view: View[IntentState], intent: IntentState, policy: Policy) -> Decision:
     """Whoever had claimed it did not come back."""
+    events = expiry_events(intent, policy[IntentsPolicy])
+    return Decision(events, effects=consequences(view, intent, events, policy))
+
+
+def expiry_events(intent: IntentState, policy: IntentsPolicy) -> tuple[IntentEvents, ...]:
+    """Return what the end of a claim that nobody settled leads to."""
     assert intent.claim is not None
-    ended_at = intent.claim.expires_at
-    events = executed(intent, "failed", policy, ended_at, intent.claim.worker, CLAIM_EXPIRED)
-    return Decision(events, effects=uncounting(view, events, intent.definition.user_id))
+    ended_at, worker = intent.claim.expires_at, intent.claim.worker
+    free_at = intent.next_check_at if intent.was_planned_anew else ended_at
+    ended = ClaimExpired(ended_at, worker, free_at if intent.enabled else None)
+    if not intent.expiry_count:
+        return (ended,)
+    return (ended, *executed(intent, "failed", policy, ended_at, worker, CLAIM_EXPIRED))
 
 
 def expired(view: View[IntentState], intent: IntentState) -> Decision:
@@ -135,6 +148,18 @@ def _last_because(intent: IntentState, status: FireStatus, policy: IntentsPolicy
     return "MAX_EXECUTIONS" if most is not None and intent.execution_count + 1 >= most else None
 
 
+def consequences(
+    view: View[IntentState], intent: IntentState, events: tuple[IntentEvents, ...], policy: Policy
+) -> tuple[Effect, ...]:
+    """Return what an execution causes elsewhere: room for another intent, and news of one that failed for good."""
+    effects = list(uncounting(view, events, intent.definition.user_id))
+    for event in events:
+        if isinstance(event, IntentDisabled) and event.reason == "FAILURES":
+            error = next((fired.error for fired in events if isinstance(fired, IntentFired)), None)
+            effects += failure_news(view, intent.definition, policy, event.at, error)
+    return tuple(effects)
+
+
 def uncounting(view: View[IntentState], events: tuple[IntentEvents, ...], user_id: str) -> tuple[Effect, ...]:
     """Tell the owner of every disabling among the events."""
     return tuple(
@@ -144,8 +169,8 @@ def uncounting(view: View[IntentState], events: tuple[IntentEvents, ...], user_i
     )
 
 
-def _decision(view: View[IntentState], intent: IntentState, events: tuple[IntentEvents, ...], now: Instant,
-              status: str, verdict: Verdict) -> Decision:  # fmt: skip
+def _decision(view: View[IntentState], intent: IntentState, events: tuple[IntentEvents, ...], policy: Policy,
+              now: Instant, status: str, verdict: Verdict) -> Decision:  # fmt: skip
     after: IntentState | None = intent
     for event in events:
         after = fold(after, event)
@@ -161,5 +186,5 @@ def _decision(view: View[IntentState], intent: IntentState, events: tuple[Intent
         cooldown_hours=intent.definition.cooldown // HOUR,
         was_disabled_reason=after.was_disabled_reason,
     )
-    effects = uncounting(view, events, intent.definition.user_id)
+    effects = consequences(view, intent, events, policy)
     return Decision(events, effects=effects, verdict=verdict, reply=reply)

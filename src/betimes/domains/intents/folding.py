@@ -1,7 +1,8 @@
 """How the state of an intent follows from what happened, when it wants to be woken, and by what it is found.
 
 `due_at`, which claims scan, is the latest of the next check, the end of the cooldown and the end of the claim, so that
-intents nobody may take never stand at the head of the queue.
+intents nobody may take never stand at the head of the queue. `listed_at`, by which what is pending is listed, leaves
+the cooldown out.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from msgspec.structs import replace
 from betimes.core.deciders import Index
 from betimes.core.instants import Instant, earliest
 from betimes.domains.intents.model import (
+    CLAIM_EXPIRED,
     Claim,
+    ClaimExpired,
     ClaimReleased,
     ClaimRenewed,
     FireCooled,
@@ -24,6 +27,8 @@ from betimes.domains.intents.model import (
     IntentFired,
     IntentState,
     RetryMoved,
+    SourceAwaited,
+    SourceWait,
 )
 
 COOLING = "cooling"
@@ -38,12 +43,13 @@ def fold(state: IntentState | None, event: IntentEvents) -> IntentState | None:
         case IntentEnabled(version, at, next_check_at):
             return replace(
                 state, version=version, updated_at=at, enabled=True, next_check_at=next_check_at,
-                occasion_at=next_check_at, failure_count=0, was_disabled_reason=None,
+                occasion_at=next_check_at, failure_count=0, was_disabled_reason=None, expiry_count=0,
+                waiting_for_source=None,
             )  # fmt: skip
         case IntentDisabled(version, at, reason):
             return replace(
                 state, version=version, updated_at=at, enabled=False, next_check_at=None, occasion_at=None,
-                was_disabled_reason=reason,
+                was_disabled_reason=reason, waiting_for_source=None,
             )  # fmt: skip
         case IntentClaimed(token, worker, at, expires_at):
             return replace(state, claim=Claim(token, worker, at, expires_at))
@@ -51,13 +57,21 @@ def fold(state: IntentState | None, event: IntentEvents) -> IntentState | None:
             assert state.claim is not None
             return replace(state, claim=replace(state.claim, expires_at=expires_at))
         case ClaimReleased():
-            return replace(state, claim=None)
+            return replace(state, claim=None, expiry_count=0)
+        case ClaimExpired(next_check_at=next_check_at):
+            return replace(
+                state, claim=None, next_check_at=next_check_at, expiry_count=state.expiry_count + 1,
+                last_error=CLAIM_EXPIRED,
+            )  # fmt: skip
+        case SourceAwaited():
+            return _awaited(state, event)
         case IntentFired():
             return _fired(state, event)
         case FireCooled(at, next_check_at):
             return replace(
-                state, claim=None, last_checked_at=at, next_check_at=next_check_at, occasion_at=next_check_at
-            )
+                state, claim=None, last_checked_at=at, next_check_at=next_check_at, occasion_at=next_check_at,
+                expiry_count=0, waiting_for_source=None,
+            )  # fmt: skip
         case RetryMoved(next_check_at):
             return replace(state, next_check_at=next_check_at)
         case IntentDeleted():
@@ -79,7 +93,22 @@ def _defined(state: IntentState | None, event: IntentDefined) -> IntentState:
         next_check_at=event.next_check_at,
         occasion_at=event.next_check_at if moved else state.occasion_at,
         failure_count=0 if event.restarted else state.failure_count,
+        expiry_count=0 if event.restarted else state.expiry_count,
+        waiting_for_source=None if event.restarted else state.waiting_for_source,
         was_disabled_reason=None if event.enabled else state.was_disabled_reason,
+    )
+
+
+def _awaited(state: IntentState, event: SourceAwaited) -> IntentState:
+    before = state.waiting_for_source
+    since_at, count = (before.since_at, before.count) if before and before.source == event.source else (event.at, 0)
+    return replace(
+        state,
+        claim=None,
+        next_check_at=event.next_check_at,
+        last_checked_at=event.at,
+        expiry_count=0,
+        waiting_for_source=SourceWait(event.source, event.error, since_at, count + 1),
     )
 
 
@@ -98,6 +127,8 @@ def _fired(state: IntentState, event: IntentFired) -> IntentState:
         last_status=event.status,
         last_error=event.error,
         last_condition_fire_at=event.at if fires_condition else state.last_condition_fire_at,
+        expiry_count=state.expiry_count if event.error == CLAIM_EXPIRED else 0,
+        waiting_for_source=None,
     )
 
 
@@ -109,14 +140,16 @@ def alarm(state: IntentState) -> Instant | None:
 
 
 def index(state: IntentState) -> Index:
-    return Index(status=status_of(state), owner=state.definition.user_id, due_at=due_at(state))
+    offered_at = listed_at(state)
+    due_at = None if offered_at is None else max(offered_at, state.cooldown_ends_at or 0)
+    return Index(status_of(state), state.definition.user_id, due_at, offered_at)
 
 
-def due_at(state: IntentState) -> Instant | None:
+def listed_at(state: IntentState) -> Instant | None:
+    """Return when it is pending: from its next check on, and while it is claimed not before that has ended."""
     if not state.enabled or state.next_check_at is None:
         return None
-    claimed_until = state.claim.expires_at if state.claim else 0
-    return max(state.next_check_at, state.cooldown_ends_at or 0, claimed_until)
+    return max(state.next_check_at, state.claim.expires_at if state.claim else 0)
 
 
 def status_of(state: IntentState) -> str:

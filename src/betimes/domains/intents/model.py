@@ -7,28 +7,30 @@ as a `Definition`, in which every instant is absolute.
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from betimes.core.instants import HOUR, Instant
+from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
-from betimes.domains.names import Id
+from betimes.domains.intents.definitions import CONDITION_BASED as CONDITION_BASED
+from betimes.domains.intents.definitions import ActionPriority as ActionPriority
+from betimes.domains.intents.definitions import Condition as Condition
+from betimes.domains.intents.definitions import Definition as Definition
+from betimes.domains.intents.definitions import Draft as Draft
+from betimes.domains.intents.definitions import Gate as Gate
+from betimes.domains.intents.definitions import Operator as Operator
+from betimes.domains.intents.definitions import Problem as Problem
+from betimes.domains.intents.definitions import Schedule as Schedule
+from betimes.domains.intents.definitions import TriggerType as TriggerType
 
 INTENTS = "intents"
 """The collection in which the idempotency keys of definitions, claims and fires live."""
-CONDITION_BASED = frozenset({"price", "silence", "portfolio"})
 RESERVED_IDS = frozenset({"pending", "claim", "check"})
 CLAIM_EXPIRED = "CLAIM_EXPIRED"
 
-TriggerType: TypeAlias = Literal["cron", "interval", "once", "price", "silence", "portfolio"]
-ActionType: TypeAlias = Literal["notify", "check_in", "briefing", "analysis", "reminder"]
-ActionPriority: TypeAlias = Literal["low", "normal", "high", "critical"]
-Operator: TypeAlias = Literal["<", "<=", ">", ">=", "=="]
 FireStatus: TypeAlias = Literal["success", "failed", "gate_blocked", "condition_not_met"]
 DisabledReason: TypeAlias = Literal["ONCE_DONE", "FIRE_MODE_ONCE", "MAX_EXECUTIONS", "EXPIRED", "FAILURES"]
-Minutes = Annotated[int, msgspec.Meta(ge=5, le=525_600)]
 
 
 def intent_stream(tenant: str, intent_id: str) -> StreamId:
@@ -37,98 +39,6 @@ def intent_stream(tenant: str, intent_id: str) -> StreamId:
 
 def owner_stream(tenant: str, user_id: str) -> StreamId:
     return StreamId(tenant, "owner", user_id)
-
-
-# -- definitions
-
-
-class Condition(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """When a condition-based intent may fire; an expression wins over the structured fields."""
-
-    expression: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = None
-    ticker: Annotated[str, msgspec.Meta(min_length=1, max_length=20)] | None = None
-    metric: Literal["any_holding_change", "total_value"] | None = None
-    operator: Operator | None = None
-    value: Decimal | None = None
-    threshold_hours: Decimal | None = None
-    cooldown_hours: Annotated[int, msgspec.Meta(ge=1, le=168)] = 24
-    fire_mode: Literal["recurring", "once"] = "recurring"
-
-
-class Gate(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Ask the run gate of this account first."""
-
-    trigger_type: Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
-    account_id: Id | None = None
-    """Left out: the intent's user."""
-
-
-class DraftSchedule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    cron: Annotated[str, msgspec.Meta(min_length=1, max_length=120)] | None = None
-    interval_minutes: Minutes | None = None
-    trigger_at: Annotated[str, msgspec.Meta(max_length=64)] | None = None
-    check_interval_minutes: Minutes | None = None
-    timezone: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] = "UTC"
-
-
-class Draft(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """An intent as its author writes it. Instants are ISO 8601; a naive one is read in the intent's zone."""
-
-    intent_id: Id | None = None
-    user_id: Id
-    trigger_type: TriggerType
-    enabled: bool = True
-    expires_at: Annotated[str, msgspec.Meta(max_length=64)] | None = None
-    max_executions: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
-    metadata: dict[str, Any] = {}
-    schedule: DraftSchedule = DraftSchedule()
-    condition: Condition | None = None
-    action_type: ActionType
-    action_context: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
-    action_priority: ActionPriority = "normal"
-    gate: Gate | None = None
-
-
-class Schedule(msgspec.Struct, frozen=True):
-    cron: str | None = None
-    interval_minutes: int | None = None
-    trigger_at: Instant | None = None
-    check_interval_minutes: int | None = None
-    timezone: str = "UTC"
-
-
-class Definition(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What an intent is, apart from whether it is enabled and what became of it."""
-
-    user_id: str
-    trigger_type: TriggerType
-    expires_at: Instant | None = None
-    max_executions: int | None = None
-    metadata: dict[str, Any] = {}
-    schedule: Schedule = Schedule()
-    condition: Condition | None = None
-    action_type: ActionType
-    action_context: str
-    action_priority: ActionPriority = "normal"
-    gate: Gate | None = None
-
-    @property
-    def is_condition_based(self) -> bool:
-        return self.trigger_type in CONDITION_BASED
-
-    @property
-    def cooldown(self) -> int:
-        """In microseconds; none for what goes by the clock."""
-        if not self.is_condition_based or self.condition is None:
-            return 0
-        return self.condition.cooldown_hours * HOUR
-
-
-class Problem(msgspec.Struct, frozen=True, array_like=True):
-    """One thing that is wrong with a definition, or worth a warning."""
-
-    path: str
-    message: str
 
 
 # -- commands
@@ -174,6 +84,8 @@ class ClaimIntent(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Left out: the policy's."""
     among_many: bool = False
     """One of a bulk: leave cooling ones alone, and pass over what cannot be claimed instead of refusing."""
+    builtin: bool = False
+    """By the built-in worker."""
 
 
 class RenewClaim(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -185,6 +97,14 @@ class ReleaseClaim(msgspec.Struct, frozen=True, tag=True):
     """Give it back, unexecuted."""
 
     claim_token: int
+
+
+class AwaitSource(msgspec.Struct, frozen=True, tag=True):
+    """Give a claim back because a source of the condition could not be asked."""
+
+    claim_token: int
+    source: str
+    error: str
 
 
 class FireIntent(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
@@ -254,6 +174,23 @@ class ClaimReleased(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
+class ClaimExpired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Whoever held the claim did not come back. From the second in a row on it is followed by a failed execution."""
+
+    at: Instant
+    worker: str
+    next_check_at: Instant | None = None
+
+
+class SourceAwaited(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A source could not be asked: no execution, and no failure of the intent's."""
+
+    at: Instant
+    source: str
+    error: str
+    next_check_at: Instant | None = None
+
+
 class IntentFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """An execution. What was reported with it is in the command of its segment."""
 
@@ -296,6 +233,15 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
     expires_at: Instant
 
 
+class SourceWait(msgspec.Struct, frozen=True, array_like=True):
+    """Which source could not be asked the last time, why, since when, and how often in a row."""
+
+    source: str
+    error: str
+    since_at: Instant
+    count: int
+
+
 class IntentState(msgspec.Struct, frozen=True, omit_defaults=True):
     definition: Definition
     version: int
@@ -315,6 +261,9 @@ class IntentState(msgspec.Struct, frozen=True, omit_defaults=True):
     last_error: str | None = None
     last_condition_fire_at: Instant | None = None
     was_disabled_reason: DisabledReason | None = None
+    expiry_count: int = 0
+    """Claims in a row that ran out."""
+    waiting_for_source: SourceWait | None = None
 
     @property
     def cooldown_ends_at(self) -> Instant | None:
@@ -378,11 +327,11 @@ class Fired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 IntentCommands: TypeAlias = (
     DefineIntent | ChangeIntent | EnableIntent | DisableIntent | DeleteIntent | ClaimIntent | RenewClaim | ReleaseClaim
-    | FireIntent
+    | AwaitSource | FireIntent
 )  # fmt: skip
 IntentEvents: TypeAlias = (
     IntentDefined | IntentEnabled | IntentDisabled | IntentDeleted | IntentClaimed | ClaimRenewed | ClaimReleased
-    | IntentFired | FireCooled | RetryMoved
+    | ClaimExpired | SourceAwaited | IntentFired | FireCooled | RetryMoved
 )  # fmt: skip
 OwnerEvents: TypeAlias = IntentCounted | IntentUncounted
 Replies: TypeAlias = Defined | Claimed | Fired

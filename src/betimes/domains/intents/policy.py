@@ -24,6 +24,10 @@ class IntentsPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The pause after a failed execution; it doubles with each failure in a row. 0: tried again at once."""
     retry_minutes_max: Minutes = 360
     """The longest pause after a failed execution."""
+    source_retry_minutes: Annotated[int, msgspec.Meta(ge=1, le=10_080)] = 1
+    """The pause after a source could not be asked; it doubles with each time in a row."""
+    source_retry_minutes_max: Annotated[int, msgspec.Meta(ge=1, le=10_080)] = 30
+    """The longest pause for a source."""
     failures_max: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 10
     """So many failures in a row disable an intent."""
     channels: Annotated[tuple[ChannelName, ...], msgspec.Meta(min_length=1, max_length=8)] = ("push", "in_app")
@@ -33,6 +37,11 @@ class IntentsPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.retry_minutes_max < self.retry_minutes:
             raise ValueError(
                 f"retry_minutes_max ({self.retry_minutes_max}) must be at least retry_minutes ({self.retry_minutes})"
+            )
+        if self.source_retry_minutes_max < self.source_retry_minutes:
+            raise ValueError(
+                f"source_retry_minutes_max ({self.source_retry_minutes_max}) must be at least source_retry_minutes "
+                f"({self.source_retry_minutes})"
             )
         if len(set(self.channels)) < len(self.channels):
             raise ValueError("channels names one twice")

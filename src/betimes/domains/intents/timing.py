@@ -99,6 +99,12 @@ def check_after_failure(failure_count: int, policy: IntentsPolicy, now: Instant)
     return now + min(doubled, policy.retry_minutes_max) * MINUTE
 
 
+def check_after_source(count: int, policy: IntentsPolicy, now: Instant) -> Instant:
+    """Return when a source that could not be asked `count` times in a row is asked again."""
+    doubled = policy.source_retry_minutes << min(count - 1, 20)
+    return now + min(doubled, policy.source_retry_minutes_max) * MINUTE
+
+
 def next_checks(definition: Definition, now: Instant, count: int) -> list[Instant]:
     """When it would be looked at: by the clock, if every check succeeds; a condition, as long as it is not met."""
     checks: list[Instant] = []

@@ -40,6 +40,8 @@ class Case(msgspec.Struct, frozen=True):
     before: IntentState | None
     owner: OwnerState
     policy: IntentsPolicy
+    channels: frozenset[str]
+    """Those that the notifications' policy knows."""
     now: Instant
 
     @property
@@ -209,6 +211,16 @@ def _condition(case: Case) -> Iterator[Problem]:
                 yield Problem(f"condition.{name}", f"is required for trigger_type {draft.trigger_type}")
 
 
+def _channels(case: Case) -> Iterator[Problem]:
+    given = case.draft.action_channels or ()
+    if len(set(given)) < len(given):
+        yield Problem("action_channels", "each channel once")
+    for place, name in enumerate(given):
+        if name not in case.channels:
+            known = ", ".join(sorted(case.channels))
+            yield Problem(f"action_channels[{place}]", f"no such channel: {name!r:.80}; known are {known}")
+
+
 def _metadata(case: Case) -> Iterator[Problem]:
     size = len(encode(case.draft.metadata).encode())
     if size > METADATA_BYTES_MAX:
@@ -244,6 +256,7 @@ CHECKS: tuple[Check, ...] = (
     Check(("condition.value", "condition.threshold_hours"), _amounts),
     Check(("condition.ticker",), _ticker),
     Check(("trigger_type", "condition.expression", *(f"condition.{name}" for name in _STRUCTURED)), _condition),
+    Check(("action_channels",), _channels),
     Check(("metadata",), _metadata),
     Check(("max_executions", "enabled"), _executions),
     Check(("user_id", "enabled"), _limit),
