@@ -215,6 +215,37 @@ async def test_calls_nobody_takes_are_reported_as_orphaned(backend: Backend, tmp
         assert (await w.engine.backlog()).orphaned == {"handler:greet": 1}
 
 
+def orphans(w: World) -> list[str]:
+    return [report.name for report in w.reports if report.what == "calls_orphaned"]
+
+
+async def test_calls_that_nobody_can_carry_out_are_reported_once(backend: Backend, tmp_path: Path) -> None:
+    async with world(backend, tmp_path, policy={"greet": True}) as w:
+        await w.knock("ann")
+        await w.engine.tick()
+        w.clock.advance(61)
+        for _ in range(3):
+            await w.engine.tick()
+            w.clock.advance(61)
+        assert orphans(w) == ["handler:greet"]
+        assert "1 call" in str(w.reports[-1].error)
+        await w.store.lease_calls(["handler:greet"], 10)
+        await w.engine.tick()
+        w.clock.advance(200)
+        await w.engine.tick()
+        assert orphans(w) == ["handler:greet"] * 2, "taken meanwhile, and left alone again"
+
+
+async def test_a_running_engine_reports_calls_that_nobody_can_carry_out(backend: Backend, tmp_path: Path) -> None:
+    async with world(backend, tmp_path, policy={"greet": True}, settings=EngineSettings(orphans_every_s=0)) as w:
+        await w.knock("ann")
+        w.clock.advance(61)
+        w.engine.start_workers()
+        async with asyncio.timeout(60):
+            while not orphans(w):  # noqa: ASYNC110 — a report is a plain call
+                await asyncio.sleep(0)
+
+
 async def test_a_running_engine_carries_out_calls_by_itself(backend: Backend, tmp_path: Path) -> None:
     greet = Recorder()
     async with world(backend, tmp_path, policy={"greet": True}, executors={"handler:greet": greet}) as w:

@@ -33,6 +33,7 @@ from betimes.engine.calls import Calls, Executor
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.kinds import Kinds
 from betimes.engine.lane import Lane
+from betimes.engine.orphans import OrphanWatch
 from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.reconsidering import Reconsidering
@@ -93,6 +94,7 @@ class Engine:
         if any(decider.heeds for decider in deciders):
             built_in[RECONSIDER] = Reconsidering(store, self._lane, settings, report)
         self._calls = Calls(store, self._lane, {**(executors or {}), **built_in}, settings, report)
+        self._orphans = OrphanWatch(store, settings, report)
         self._tasks: list[asyncio.Task[None]] = []
         self._ticks: set[asyncio.Future[None]] = set()
         self._closing = False
@@ -127,6 +129,7 @@ class Engine:
         self._run(self._alarms.run())
         self._run(self._calls.run())
         self._run(self._recover_sends())
+        self._run(self._orphans.run())
 
     async def close(self) -> None:
         """Accept nothing more, finish what was accepted, stop, and close the store."""
@@ -280,6 +283,8 @@ class Engine:
         next_due_at = await self.store.next_due("alarm", asked, self.executors, tenant=tenant)
         waiting = await self.store.waiting_sends(1, created_before=now + 1, tenant=tenant)
         complete = not waiting and (next_due_at is None or next_due_at > now)
+        if tenant is None:
+            await self._orphans.look(now)
         return TickResult(now, dict(fired), dict(effects), sends, complete, next_due_at)
 
     @property

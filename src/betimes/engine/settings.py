@@ -58,6 +58,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     call_pauses_s: tuple[float, ...] = CALL_PAUSES_S
     """Retry policy of calls that have none of their own: the pause after the first attempt that failed, the second, and
     so on; the last one is repeated. Each is up to a fifth longer, by a hash of the effect."""
+    orphans_every_s: float = 60.0
+    """How often whoever works looks for calls that nobody takes."""
     send_recovery_s: float = 2.0
     """Age at which a command to another stream that its process has not applied is applied by any other."""
     drain_s: float = 10.0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Invariant: TypeAlias = "Callable[[World], Iterator[str]]"
 
-EXPECTED_REPORTS = frozenset({"call_dead", "call_failed", "call_abandoned", "drain_incomplete"})
+EXPECTED_REPORTS = frozenset({"call_dead", "call_failed", "call_abandoned", "calls_orphaned", "drain_incomplete"})
 """What engines may say under faults, besides what a store's error or an injected bug explains."""
 INJECTED = "a bug in a decider"
 

@@ -1,0 +1,53 @@
+"""Orphans: calls whose executor no running process has, or has time for.
+
+A process takes only what it can carry out, so a call that names a handler nobody registered would wait for ever, and
+silently. Whoever works, in the background or by ticks, looks from time to time at the calls that nobody took for a
+minute, and reports each executor once; again when its calls were taken meanwhile and are left alone once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from betimes.core.errors import StoreError
+from betimes.core.instants import Instant, seconds
+from betimes.engine.reports import Report, Reporter
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import Store
+
+REST_MIN_S = 0.05
+
+
+class OrphanWatch:
+    """Reports executors whose calls nobody takes."""
+
+    def __init__(self, store: Store, settings: EngineSettings, report: Reporter) -> None:
+        self._store = store
+        self._every_s = settings.orphans_every_s
+        self._report = report
+        self._reported: frozenset[str] = frozenset()
+        self._looked_at: Instant | None = None
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(max(self._every_s, REST_MIN_S))
+            try:
+                await self.look(await self._store.now())
+            except StoreError as error:
+                self._report(Report("orphans_failed", "store", error))
+
+    async def look(self, now: Instant) -> None:
+        """Report what was found for the first time, unless somebody looked lately."""
+        if self._looked_at is not None and now - self._looked_at < seconds(self._every_s):
+            return
+        self._looked_at = now
+        orphaned = (await self._store.backlog(())).orphaned
+        for executor in sorted(orphaned.keys() - self._reported):
+            self._report(Report("calls_orphaned", executor, RuntimeError(_sentence(orphaned[executor]))))
+        self._reported = frozenset(orphaned)
+
+
+def _sentence(count: int) -> str:
+    calls = "1 call was" if count == 1 else f"{count:,} calls were"
+    return f"{calls} taken by nobody for a minute; start a process that has this executor, or give it more room"
