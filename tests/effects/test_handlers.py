@@ -147,7 +147,7 @@ async def test_an_async_handler_cannot_end_the_process(handlers: Handlers) -> No
 
 
 async def test_blocking_handlers_leave_the_loop_free_and_the_pool_is_bounded(handlers: Handlers) -> None:
-    both_in = threading.Barrier(2, timeout=10)
+    both_in = threading.Barrier(2, timeout=60)
     at_work: list[str] = []
 
     @handlers.handler("block")

@@ -28,6 +28,6 @@ def test_the_table_of_rules_is_the_codes() -> None:
 
 def test_the_example_prints_what_its_page_shows() -> None:
     command = [sys.executable, str(ROOT / "examples" / "notifications.py")]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
     block = DOCS.read_text().split("It prints:\n\n")[1].split("\n\n")[0]
     assert [line.removeprefix("    ") for line in block.splitlines()] == printed.splitlines()

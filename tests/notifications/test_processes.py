@@ -57,7 +57,7 @@ async def test_killed_senders_lose_nothing_and_decide_nothing_twice(place: Place
 
 async def _settled(engine: Engine) -> None:
     """Until no call is open; one that was under way when its process was killed is free again when its lease ends."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while (await engine.backlog()).effects_pending:
             await engine.tick()
 
