@@ -30,6 +30,32 @@ async def test_a_deferred_trigger_is_answered_as_in_the_contract() -> None:
         )  # fmt: skip
 
 
+async def test_a_trigger_that_waits_is_cancelled_over_http() -> None:
+    async with site() as s:
+        await s.client("POST", "/v1/triggers", TRIGGER)
+        s.clock.advance(120)
+        await s.client("POST", "/v1/triggers", {**TRIGGER, "idempotency_key": "sig-2"})
+        done = await s.client("POST", "/v1/triggers/sig-2/cancel", idempotency_key="c-1")
+        assert (done.status, done.json["status"], done.json["retry"]["reason"]) == (200, "skipped", "CANCELLED")
+        again = await s.client("POST", "/v1/triggers/sig-2/cancel", idempotency_key="c-1")
+        assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
+        for key in ("sig-1", "sig-2"):
+            refused = await s.client("POST", f"/v1/triggers/{key}/cancel")
+            assert (refused.status, refused.json["code"]) == (409, "NOT_WAITING")
+        assert (await s.client("POST", "/v1/triggers/never/cancel")).status == 404
+
+
+async def test_an_unknown_tier_is_422_wherever_it_is_sent() -> None:
+    async with site() as s:
+        for path in ("/v1/triggers", "/v1/gate/evaluate"):
+            body = {**TRIGGER, "tenant_tier": "gold"}
+            if path == "/v1/gate/evaluate":
+                del body["idempotency_key"]
+            bad = await s.client("POST", path, body)
+            assert (bad.status, bad.json["code"], bad.json["errors"][0]["path"]) == (422, "INVALID", "tenant_tier")
+            assert bad.json["errors"][0]["message"] == "no such tier: gold; known are none"
+
+
 async def test_the_key_may_come_in_the_header_and_must_not_differ() -> None:
     async with site() as s:
         bare = {name: value for name, value in TRIGGER.items() if name != "idempotency_key"}

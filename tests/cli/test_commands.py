@@ -40,6 +40,21 @@ def test_an_invalid_definition_names_every_field(tmp_path: Path) -> None:
     assert {error["path"] for error in refused.problem["errors"]} >= {"target", "colour"}
 
 
+def test_a_trigger_that_waits_is_shown_and_cancelled(tmp_path: Path) -> None:
+    keys = []
+    for name, type in (("one", "SIGNAL_ARRIVED"), ("two", "POSTURE_CHANGE")):
+        target = {"kind": "trigger", "trigger_type": type, "account_id": "acct"}
+        body = msgspec.json.encode({"cron": "0 8 1 1 *", "target": target}).decode()
+        betimes("schedule", "put", name, "-", "--json", folder=tmp_path, stdin=body)
+        keys.append(betimes("schedule", "trigger", name, "--json", folder=tmp_path).json["run_key"])
+        betimes("tick", "--json", folder=tmp_path)
+    shown = betimes("trigger", "show", keys[1], "--json", folder=tmp_path)
+    assert (shown.json["status"], shown.json["verdict"]["reason"]) == ("deferred", "COOLDOWN")
+    assert betimes("trigger", "cancel", keys[1], "--json", folder=tmp_path).json["status"] == "skipped"
+    again = betimes("trigger", "cancel", keys[1], "--json", folder=tmp_path)
+    assert (again.code, again.problem["code"]) == (STATUS["REFUSED"][1], "NOT_WAITING")
+
+
 def test_tenants_do_not_see_each_other(tmp_path: Path) -> None:
     body = msgspec.json.encode(SCHEDULE).decode()
     betimes("schedule", "put", "brief", "-", "--tenant", "acme", folder=tmp_path, stdin=body)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from betimes.core.deciders import EffectCall
+from betimes.core.errors import Refused
 from betimes.core.streams import StreamId
 from betimes.domains.catalogue import DECIDERS, SECTIONS
 from betimes.domains.targets import NotificationTarget, TriggerTarget
 from betimes.effects.runs import RunStarter
 from betimes.engine.replay import verify
+from betimes.engine.store import LedgerQuery
 from betimes.services.automation_views import ScheduleRequest
 from betimes.services.caller import Caller
 from betimes.services.notifications import Notifications
 from betimes.services.runs import Runs
 from betimes.services.runs_views import TriggerRequest
 from betimes.services.schedules import Schedules
-from betimes.services.scores import Interaction, NewScore, Scores
+from betimes.services.scores import Interaction, NewScore, Scores, StatusChange
 from tests.engine.worlds import World, world
 from tests.stores.backends import Backend
 
@@ -101,6 +106,62 @@ async def test_a_schedule_notifies_and_its_run_ends_with_the_delivery(backend: B
         assert told.outcome == "NOW"
 
 
+async def test_a_scheduled_trigger_over_the_tenants_cap_runs_at_the_promised_instant_with_its_correlation(
+    backend: Backend, tmp_path: Path
+) -> None:
+    registry = {"SIGNAL_ARRIVED": {"cooldown_seconds": 0, "max_per_tenant_per_hour": 1}}
+    async with everything(backend, tmp_path, runs={"registry": registry}) as w:
+        caller = Caller("acme")
+        schedules, runs = Schedules(w.engine, caller), Runs(w.engine, caller)
+        target = TriggerTarget("SIGNAL_ARRIVED", "acct")
+        await schedules.create(ScheduleRequest(schedule_id="s", cron="0 10 * * *", target=target))
+        w.clock.advance_to("2026-01-05T10:00:00Z")
+        await runs.trigger(TriggerRequest(account_id="b", trigger_type="SIGNAL_ARRIVED", idempotency_key="first"))
+        await settle(w)
+        (tick,) = (await schedules.ticks("s")).items
+        waiting = await runs.trigger_status(tick.run_key or "")
+        assert (waiting.status, waiting.verdict.reason) == ("deferred", "TENANT_HOURLY_CAP")
+        assert waiting.verdict.defer_until == datetime(2026, 1, 5, 11, tzinfo=UTC)
+        w.clock.advance_to("2026-01-05T11:00:00.7Z")
+        await settle(w)
+        done = await runs.trigger_status(tick.run_key or "")
+        assert (done.status, done.correlation_id) == ("allowed", tick.run_key)
+        run = await runs.run(done.run_id or "")
+        assert run.correlation_id == tick.run_key
+        found = await w.engine.store.ledger(LedgerQuery(tenant="acme", correlation=tick.run_key, limit=9))
+        assert [segment.stream.kind for segment in found] == ["account", "quota"]
+
+
+async def test_a_game_over_tells_the_person(backend: Backend, tmp_path: Path) -> None:
+    target = {
+        "kind": "notification", "event_type": "ALERT", "title": "It is over", "message": "Your score is 0",
+        "source": "scores", "channels": ["in_app"], "priority_hint": "HIGH",
+    }  # fmt: skip
+    async with everything(backend, tmp_path, hooks=[{"on": ["GAME_OVER"], "target": target}]) as w:
+        scores, notifications = Scores(w.engine, Caller("acme")), Notifications(w.engine, Caller("acme"))
+        await scores.create(NewScore(user_id="ann", score=Decimal(1)))
+        w.clock.advance(86_400 * 3)
+        with pytest.raises(Refused):
+            await scores.set_status("ann", StatusChange(game_status="boss_fight"))
+        await settle(w)
+        told = await notifications.notification("score:ann:2:hook:0")
+        assert (told.user_id, told.outcome) == ("ann", "NOW")
+
+
+async def test_a_score_falls_again_only_after_the_pause_that_was_set_twice(backend: Backend, tmp_path: Path) -> None:
+    async with everything(backend, tmp_path) as w:
+        scores = Scores(w.engine, Caller("acme"))
+        await scores.create(NewScore(user_id="ann"))
+        await scores.set_status("ann", StatusChange(game_status="boss_fight", timeout_seconds=3_600))
+        w.clock.advance(1_800)
+        again = await scores.set_status("ann", StatusChange(game_status="boss_fight", reason="round two"))
+        assert again.paused_until == datetime(2026, 1, 5, 10, tzinfo=UTC)
+        w.clock.advance(1_800 + 25 * 3_600)
+        await settle(w)
+        assert (await scores.sweep()).decayed == 1
+        assert (await scores.get("ann")).score == Decimal("49.2")
+
+
 async def test_a_game_over_starts_a_run_by_a_hook(backend: Backend, tmp_path: Path) -> None:
     hooks = [{"on": ["GAME_OVER"], "target": {"kind": "trigger", "trigger_type": "SIGNAL_ARRIVED"}}]
     async with everything(backend, tmp_path, hooks=hooks) as w:
@@ -113,6 +174,7 @@ async def test_a_game_over_starts_a_run_by_a_hook(backend: Backend, tmp_path: Pa
         (run,) = (await runs.runs()).items
         assert run.account_id == "ann"
         assert run.idempotency_key.startswith("score:ann:")
+        assert run.correlation_id == run.idempotency_key
 
 
 async def test_everything_replays_to_the_same_bytes(backend: Backend, tmp_path: Path) -> None:

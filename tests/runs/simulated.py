@@ -22,6 +22,7 @@ from betimes.core.streams import StreamId
 from betimes.domains.runs.decide import DECIDERS
 from betimes.domains.runs.model import (
     TRIGGERS,
+    CancelTrigger,
     ClaimRun,
     CompleteRun,
     RequestRun,
@@ -53,7 +54,7 @@ class Clients:
     async def go(self) -> None:
         for _ in range(self.random.randint(4, 9)):
             await self.world.pause(self.random.choice((0.2, 2.0, 8.0)))
-            await self.random.choice((self.trigger, self.trigger, self.twice, self.burst, self.work))()
+            await self.random.choice((self.trigger, self.trigger, self.twice, self.burst, self.work, self.cancel))()
 
     def _trigger(self) -> Submission:
         self._errands += 1
@@ -81,6 +82,12 @@ class Clients:
         asked = self._trigger()
         more = [replace(asked, key=f"{asked.key}.{place}") for place in range(4)]
         await asyncio.gather(*(self.world.insist(one) for one in more))
+
+    async def cancel(self) -> None:
+        """Change one's mind about a trigger, which may wait or not."""
+        key = f"c{self.number}.{self.random.randint(1, self._errands + 1)}"
+        stream = account_stream(TENANT, f"a{self.random.randrange(1 + self.world.seed % 3)}")
+        await self.world.insist(Submission(stream=stream, command=CancelTrigger(key)))
 
     async def work(self) -> None:
         """Claim a run that waits for a worker, and report, perhaps too late."""
@@ -241,7 +248,7 @@ def _waiting(stream: StreamId, history: list[Segment]) -> Iterator[str]:
     ended: Counter[str] = Counter()
     started: Counter[str] = Counter()
     for segment in history:
-        resolves = '"type":"Wake"' in (segment.command or "")
+        resolves = (segment.command or "").startswith(('{"type":"Wake"', '{"type":"CancelTrigger"'))
         for event in events_of(segment):
             if event["type"] == "RunDeferred" and not event["due"].get("held"):
                 deferred[event["due"]["key"]] += 1

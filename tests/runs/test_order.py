@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
-from betimes.core.deciders import Call
+from betimes.core.deciders import Call, Refusal
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Step, Verdict
@@ -125,11 +126,37 @@ def test_a_budget_of_nothing_is_not_said_to_pass_tomorrow() -> None:
         assert scenario.decision.verdict.would_pass_at is None
 
 
+@pytest.mark.parametrize("runs", [{}, {"tiers": {"free": {"daily_run_budget": 0}}, "tier": "free"}])
+@pytest.mark.parametrize("tier_from", ["policy", "request"])
+def test_an_unknown_tier_is_no_way_around_a_budget(runs: dict[str, Any], tier_from: str) -> None:
+    scenario = account(**runs, tier_from=tier_from).when(signal(tenant_tier="fre"), key="k")
+    scenario.then_refused("UNKNOWN_TIER")
+    assert isinstance(scenario.outcome, Refusal)
+    assert scenario.outcome.message == f"no such tier: fre; known are {'free' if runs else 'none'}"
+
+
+def test_the_tier_is_the_tenants_own_unless_the_policy_leaves_it_to_the_caller() -> None:
+    tiers = {"free": {"daily_run_budget": 0}, "pro": {"daily_run_budget": 9}}
+    own = account(tiers=tiers, tier="free").when(signal(tenant_tier="pro"), key="k")
+    own.then_verdict("NEVER", "BUDGET_EXHAUSTED")
+    asked = account(tiers=tiers, tier="free", tier_from="request").when(signal(tenant_tier="pro"), key="k")
+    asked.then_verdict("NOW", "WITHIN_LIMITS")
+
+
+def test_a_tier_that_was_dropped_while_a_trigger_waited_is_the_tenants_own_again() -> None:
+    tiers = {"free": {"daily_run_budget": 1}, "pro": {"daily_run_budget": 9}}
+    registry = {"SIGNAL_ARRIVED": entry(cooldown_seconds=60)}
+    scenario = account(tiers=tiers, tier="free", tier_from="request", registry=registry)
+    scenario.when(signal(tenant_tier="pro"), key="k1").when(signal(tenant_tier="pro"), key="k2")
+    scenario.policy = account(tiers={"free": tiers["free"]}, tier="free", registry=registry).policy
+    scenario.wakes().then_verdict("NEVER", "BUDGET_EXHAUSTED")
+
+
 def test_a_tier_has_values_of_its_own() -> None:
     tiers = {"free": {"daily_run_budget": 0}, "pro": {"max_per_account_per_hour": 2}}
-    account(tiers=tiers).when(signal(tenant_tier="free"), key="k").then_verdict("NEVER", "BUDGET_EXHAUSTED")
+    asked = account(tiers=tiers, tier_from="request")
+    asked.when(signal(tenant_tier="free"), key="k").then_verdict("NEVER", "BUDGET_EXHAUSTED")
     account(tiers=tiers, tier="free").when(signal(), key="k").then_verdict("NEVER", "BUDGET_EXHAUSTED")
-    account(tiers=tiers, tier="free").when(signal(tenant_tier="none"), key="k").then_verdict("NOW", "WITHIN_LIMITS")
     pro = account(tiers=tiers, tier="pro", registry={"SIGNAL_ARRIVED": entry()})
     for place, answer in enumerate(("NOW", "NOW", "LATER")):
         pro.when(signal(), key=f"k{place}")

@@ -127,7 +127,8 @@ async def test_a_deferred_trigger_is_retried_by_alarm_and_its_status_tells(backe
         await w.engine.tick()
         done = await w.runs.trigger_status("k2")
         assert done.retry
-        assert (done.status, done.retry.result, done.run_id) == ("deferred", "ALLOW", done.retry.run_id)
+        assert (done.status, done.verdict.result, done.retry.result) == ("allowed", "DEFER", "ALLOW")
+        assert done.run_id == done.retry.run_id
         assert (await w.runs.run(done.run_id or "")).payloads == [{"n": 2}]
         assert (await w.runs.trigger_status("k1")).status == "allowed"
         with pytest.raises(NotFound):

@@ -135,7 +135,7 @@ def test_the_tenants_budget_is_shared_and_charged_by_allowed_runs_alone() -> Non
 
 
 def test_a_tier_may_have_a_budget_of_the_tenant_of_its_own() -> None:
-    tenant = Tenant(tenant_daily_run_budget=9, tiers={"free": {"tenant_daily_run_budget": 1}})
+    tenant = Tenant(tenant_daily_run_budget=9, tiers={"free": {"tenant_daily_run_budget": 1}}, tier_from="request")
     tenant.ask("a", NINE).then_verdict("NOW", "WITHIN_LIMITS")
     tenant.ask("b", NINE, tenant_tier="free").then_verdict("NEVER", "BUDGET_EXHAUSTED")
     tenant.ask("c", NINE).then_verdict("NOW", "WITHIN_LIMITS")
@@ -151,7 +151,9 @@ def test_a_run_a_schedule_asked_for_is_held_with_the_account() -> None:
 
 
 def test_a_tiers_cap_counts_the_runs_of_every_tier() -> None:
-    tenant = Tenant(registry={"SIGNAL_ARRIVED": entry()}, tiers={"free": {"max_per_tenant_per_hour": 1}})
+    tenant = Tenant(
+        registry={"SIGNAL_ARRIVED": entry()}, tiers={"free": {"max_per_tenant_per_hour": 1}}, tier_from="request"
+    )
     tenant.ask("a", NINE).then_verdict("NOW", "WITHIN_LIMITS")
     tenant.ask("b", NINE, tenant_tier="free").then_verdict("LATER", "TENANT_HOURLY_CAP", until=NINE + HOUR)
     tenant.ask("c", NINE).then_verdict("NOW", "WITHIN_LIMITS")

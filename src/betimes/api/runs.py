@@ -55,6 +55,11 @@ async def trigger_status(ask: Ask) -> TriggerStatus:
     return await ask.services.runs.trigger_status(ask.path["idempotency_key"])
 
 
+async def cancel_trigger(ask: Ask) -> Answer:
+    runs, key = ask.services.runs, ask.path["idempotency_key"]
+    return answer_of(runs, await runs.cancel_trigger(key, request_key=ask.idempotency_key))
+
+
 async def evaluate(ask: Ask) -> TriggerVerdict:
     return await ask.services.runs.evaluate(ask.body, trace=ask.wants_trace)
 
@@ -126,6 +131,11 @@ ROUTES = (
     Route(
         method="GET", path="/v1/triggers/{idempotency_key}", scope="runs:read", answer=trigger_status, tag=TAG,
         summary="What became of a trigger", reply=TriggerStatus,
+    ),
+    Route(
+        method="POST", path="/v1/triggers/{idempotency_key}/cancel", scope="runs:write", answer=cancel_trigger, tag=TAG,
+        summary="Drop a trigger that waits, with all that joined it", reply=TriggerStatus,
+        codes=((409, "NOT_WAITING"),),
     ),
     Route(
         method="POST", path="/v1/gate/evaluate", scope="runs:read", answer=evaluate, tag=TAG,

@@ -25,6 +25,7 @@ COMMANDS = {
     "key": ("keys:app", "API keys."),
     "policy": ("policy:app", "The policy in force: show, check, apply."),
     "backtest": ("backtest:backtest", "Say what other policies would have changed in the recorded traffic."),
+    "trigger": ("triggers:app", "Triggers: what became of one; cancel one that waits."),
     "schedule": ("schedules:app", "Schedules."),
     "sensor": ("sensors:app", "Sensors."),
     "intent": ("intents:app", "Intents."),

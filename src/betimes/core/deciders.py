@@ -107,6 +107,8 @@ class View(msgspec.Struct, Generic[State], frozen=True, gc=False):
     others: Mapping[StreamId, Any] = {}
     key: str | None = None
     """The idempotency key of the command, from which ids of new streams may derive."""
+    correlation: str = ""
+    """What the command is part of, as its caller or its cause named it."""
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):

@@ -36,7 +36,15 @@ class Hooks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def hooked(
-    policy: Policy, tenant: str, occasion: Occasion, *, key: str, at: Instant, subject: str, detail: dict[str, Any]
+    policy: Policy,
+    tenant: str,
+    occasion: Occasion,
+    *,
+    key: str,
+    at: Instant,
+    subject: str,
+    detail: dict[str, Any],
+    correlation: str = "",
 ) -> tuple[Effect, ...]:
     """The effects that hooks on this occasion ask for; handlers and webhooks are given the envelope."""
     hooks = policy[Hooks]
@@ -44,7 +52,11 @@ def hooked(
         return ()
     body = envelope(hooks.source, occasion, detail)
     return tuple(
-        caused(tenant, hook.target, Cause(key=f"{key}:hook:{place}", at=at, subject=subject, body=body, by_hook=True))
+        caused(
+            tenant,
+            hook.target,
+            Cause(key=f"{key}:hook:{place}", at=at, subject=subject, body=body, correlation=correlation, by_hook=True),
+        )
         for place, hook in enumerate(hooks.entries)
         if occasion in hook.on
     )

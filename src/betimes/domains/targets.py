@@ -96,6 +96,8 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     report_to: StreamId | None = None
     is_run: bool = False
     """Whether the key is a run's: every tick and message has its own, so no two notifications of them are the same."""
+    correlation: str = ""
+    """What it is part of; left out, what the turn that causes it is part of, or else its key."""
     by_hook: bool = False
     """Whether a hook asks; the run it leads to causes no hooks itself, so that none goes round in circles."""
     nominal: NominalTime | None = None
@@ -114,7 +116,7 @@ def caused(tenant: str, target: Target, cause: Cause) -> Effect:
             run_id = cause.report_to.id if cause.report_to else None
             asked = RequestRun(
                 trigger_type, scheduled_at=cause.scheduled_at, payload=cause.payload, run_id=run_id,
-                by_hook=cause.by_hook, nominal=cause.nominal,
+                by_hook=cause.by_hook, nominal=cause.nominal, correlation=cause.correlation,
             )  # fmt: skip
             return Send(account, asked, cause.key, TRIGGERS, agreed_request(account.id, trigger_type))
         case NotificationTarget():

@@ -20,6 +20,8 @@ from betimes.engine.store import EffectStatus, Settlement
 WAKE = Wake()
 NEWS_PLACE = 1_000_000
 """Added to the place of a call whose end its stream could not be told, it names the send that will tell it."""
+CORRELATION_CHARS_MAX = 128
+"""Of a correlation id that callers may send, and that is therefore handed to them."""
 TEXT_CHARS_MAX = 512
 """Of a key, a collection, an actor, a correlation id."""
 
@@ -91,6 +93,11 @@ class Sent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     authority: tuple[str, ...] | None = None
     written_down: bool = False
     """Whether the command is as somebody wrote it, not made by a decider."""
+
+
+def correlation_of(correlation: str, key: str | None) -> str:
+    """Return the correlation that a turn hands on with a send; what nobody named is known by the send's key."""
+    return correlation or (key or "")[:CORRELATION_CHARS_MAX]
 
 
 _sents = msgspec.json.Decoder(Sent)

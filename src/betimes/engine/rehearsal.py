@@ -27,7 +27,7 @@ from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.domains.tenant.model import DEPLOYMENT
 from betimes.engine.cache import Cached
 from betimes.engine.endless import EndlessTx, EveryStream
-from betimes.engine.jobs import WAKE, Job
+from betimes.engine.jobs import WAKE, Job, correlation_of
 from betimes.engine.kinds import Kinds
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.recalling import Lesson, Move, Recollection, Watched
@@ -356,7 +356,7 @@ class Rehearsal(Workspace):
         for place, effect in enumerate(decision.effects):
             id = EffectId(*stream, recorded.version, place)
             if isinstance(effect, Send):
-                self._outbox.append((id, effect, job.correlation))
+                self._outbox.append((id, effect, correlation_of(job.correlation, effect.key)))
             else:
                 self._ends.extend(self._call(id, effect, now))
 

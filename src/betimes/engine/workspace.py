@@ -328,7 +328,7 @@ class Workspace:
     def _step(self, turn: Turn, lives: list[Live], command: Command, key: KeyId | None) -> Recorded:
         own = lives[0]
         others = self._others(lives)
-        view = View(own.stream, own.state, own.version, others, key.key if key else None)
+        view = View(own.stream, own.state, own.version, others, key.key if key else None, turn.job.correlation)
         decision = self._decided(own, view, command, turn)
         if isinstance(decision, Refusal):
             if decision.settles is not None:

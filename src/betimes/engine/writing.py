@@ -20,7 +20,7 @@ from betimes.core.segments import GENESIS, Recorded, Segment, chained_digest
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.core.verdicts import TRACE_BYTES_MAX, Verdict, within_bound
 from betimes.engine.cache import Cached
-from betimes.engine.jobs import Job, Sent
+from betimes.engine.jobs import Job, Sent, correlation_of
 from betimes.engine.kinds import Kind
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, EffectWrite, KeyWrite, StreamWrite
@@ -219,7 +219,7 @@ def _effect(id: EffectId, effect: Effect, turn: Turn, settings: EngineSettings) 
         effect.key,
         effect.collection,
         effect.request,
-        turn.job.correlation,
+        correlation_of(turn.job.correlation, effect.key),
         effect.authority,
         effect.authority is not None and isinstance(effect.command, Mapping),
     )

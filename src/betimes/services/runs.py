@@ -14,6 +14,8 @@ from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId, parse_effect_handle, segment_handle
 from betimes.domains.runs.model import (
     TRIGGERS,
+    AccountState,
+    CancelTrigger,
     ClaimRun,
     CompleteRun,
     Outcome,
@@ -40,6 +42,7 @@ from betimes.services.runs_views import (
     RenewRequest,
     RunClaim,
     RunView,
+    TriggerState,
     TriggerStatus,
     TriggerVerdict,
 )
@@ -47,7 +50,10 @@ from betimes.services.triggers import Triggers
 
 RUNS = "runs"
 """The collection of keys under which runs are claimed, renewed and completed."""
+CANCELLATIONS = "cancellations"
+"""The collection of keys under which triggers are cancelled."""
 _ENDINGS = (RunAllowed, RunSkipped, WouldRun)
+_ENDED_BY = ('{"type":"Wake"', '{"type":"CancelTrigger"')
 PAGES_MAX = 20
 """Pages of the ledger that one list looks through; what is left is behind its cursor."""
 
@@ -68,9 +74,9 @@ class Runs(Triggers, Registry):
         request, outcome = kind.command(segment.command or "", segment), recorded.reply
         assert isinstance(request, RequestRun)
         assert isinstance(outcome, Outcome)
-        retry, run_id = None, outcome.run_id if outcome.status == "allowed" else None
+        status, retry, run_id = outcome.status, None, outcome.run_id if outcome.status == "allowed" else None
         if outcome.status in ("deferred", "joined"):
-            retry, run_id = await self._retry(segment, request.trigger_type, outcome.run_id or "", key)
+            status, retry, run_id = await self._ending(segment, request.trigger_type, outcome, key)
         return TriggerStatus(
             account_id=segment.stream.id,
             trigger_type=request.trigger_type,
@@ -81,26 +87,47 @@ class Runs(Triggers, Registry):
             action_saturation_score=request.action_saturation_score,
             tenant_tier=request.tenant_tier,
             correlation_id=request.correlation or segment.correlation or None,
-            status=outcome.status,
+            status=status,
             verdict=self.verdict_view(recorded, request.trigger_type, key, trace=True),
             retry=retry,
             run_id=run_id,
         )
 
-    async def _retry(
-        self, first: Segment, trigger_type: str, run_id: str, key: str
-    ) -> tuple[TriggerVerdict | None, str | None]:
-        """The judgement that ended the waiting of what this trigger leads to, if it has come."""
+    async def cancel_trigger(self, key: str, *, request_key: str | None = None) -> TriggerStatus:
+        """Drop a trigger that waits, with all that joined it; 409 NOT_WAITING as `Refused` if it does not."""
+        seen = await self.engine.store.seen(KeyId(self.caller.tenant, TRIGGERS, key))
+        if seen is not None:
+            await self.submit(
+                seen.segment.stream, CancelTrigger(key), key=request_key,
+                collection=CANCELLATIONS if request_key else "",
+            )  # fmt: skip
+        return await self.trigger_status(key)
+
+    async def _ending(
+        self, first: Segment, trigger_type: str, outcome: Outcome, key: str
+    ) -> tuple[TriggerState, TriggerVerdict | None, str | None]:
+        """Return what became of a trigger that had to wait: its status, the judgement that ended it, its run."""
+        tenant, run_id = self.caller.tenant, outcome.run_id or ""
+        account = await self.state(first.stream) or AccountState()
+        if any(run_id_of(tenant, due.key) == run_id for due in account.waiting):
+            return outcome.status, None, None
+        retry = await self._retry(first, trigger_type, run_id, key)
+        run: RunState | None = await self.state(run_stream(tenant, run_id))
+        if run is None or run.allowed_at is None:
+            return "skipped", retry, None
+        return "joined" if outcome.status == "joined" else "allowed", retry, run_id
+
+    async def _retry(self, first: Segment, trigger_type: str, run_id: str, key: str) -> TriggerVerdict | None:
+        """Return the judgement that ended the waiting of what this trigger leads to, if it can be found."""
         async for segment in self._later(first):
-            if not segment.command or not segment.command.startswith('{"type":"Wake"'):
+            if not segment.command or not segment.command.startswith(_ENDED_BY):
                 continue
             kind = self.engine.kinds.of(segment.stream)
             for event in kind.events(segment):
                 if isinstance(event, _ENDINGS) and run_id_of(self.caller.tenant, event.key) == run_id:
                     recorded = _with_outcome(kind.recorded(segment), event, run_id)
-                    view = self.verdict_view(recorded, trigger_type, key, trace=True)
-                    return view, run_id if isinstance(event, RunAllowed) else None
-        return None, None
+                    return self.verdict_view(recorded, trigger_type, key, trace=True)
+        return None
 
     async def _later(self, first: Segment) -> AsyncIterator[Segment]:
         """The account's later segments, as far as a list may look."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -20,6 +20,8 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Worker = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 LeaseSeconds = Annotated[int, msgspec.Meta(ge=10, le=3_600)]
 PAYLOAD_BYTES_MAX = 64 * 1024
+TriggerState: TypeAlias = Literal["allowed", "deferred", "joined", "skipped"]
+"""`deferred` while it waits; `joined`: it shares, or will share, another trigger's run."""
 
 
 class TriggerRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -135,7 +137,7 @@ class TriggerStatus(JsonView, frozen=True, kw_only=True):
     action_saturation_score: Decimal | None
     tenant_tier: str | None
     correlation_id: str | None
-    status: Literal["allowed", "deferred", "joined", "skipped"]
+    status: TriggerState
     verdict: TriggerVerdict
     retry: TriggerVerdict | None
     run_id: str | None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
@@ -71,6 +72,17 @@ def trigger_request(body: Any, tenant: str) -> TriggerRequest:
     return request
 
 
+@contextmanager
+def _names_the_tiers() -> Iterator[None]:
+    """Turn the refusal of an unknown tier into one of the field."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.reason != "UNKNOWN_TIER":
+            raise
+        raise Invalid(f"tenant_tier: {refused}", (("tenant_tier", str(refused)),)) from None
+
+
 def _check_tenant(named: str | None, tenant: str, path: str = "tenant_id") -> None:
     if named is not None and named != tenant:
         raise Invalid(f"{path} is not the caller's tenant", ((path, "not your tenant"),))
@@ -100,13 +112,14 @@ class Triggers(Service):
             correlation,
             strict=True,
         )
-        recorded = await self.submit(
-            account_stream(self.caller.tenant, request.account_id),
-            command,
-            key=request.idempotency_key,
-            collection=TRIGGERS,
-            request=agreed_request(request.account_id, request.trigger_type),
-        )
+        with _names_the_tiers():
+            recorded = await self.submit(
+                account_stream(self.caller.tenant, request.account_id),
+                command,
+                key=request.idempotency_key,
+                collection=TRIGGERS,
+                request=agreed_request(request.account_id, request.trigger_type),
+            )
         return self.verdict_view(recorded, request.trigger_type, request.idempotency_key, trace=trace)
 
     def verdict_view(
@@ -159,7 +172,8 @@ class Triggers(Service):
         )  # fmt: skip
         decision = ACCOUNT.decide(view, command, policy, now)
         if isinstance(decision, Refusal):
-            raise Refused(decision.reason, decision.message)
+            with _names_the_tiers():
+                raise Refused(decision.reason, decision.message)
         outcome = Outcome("skipped", shadow=decision.reply.shadow)
         recorded = Recorded(stream, 0, now, policy.fingerprint, decision.verdict, outcome)
         return self.verdict_view(recorded, request.trigger_type, None, trace=trace, dry=True)

@@ -31,6 +31,7 @@ from betimes.domains.runs.model import (
     AccountState,
     ActionsReported,
     BurstShortened,
+    CancelTrigger,
     Due,
     First,
     Outcome,
@@ -63,6 +64,8 @@ def decide(
             return _reconsider(view.state, policy[RunsPolicy].registry, now)
         case RepeatRequest(trigger_type, first):
             return _repeat(trigger_type, first)
+        case CancelTrigger(key):
+            return _cancel(view, key, policy, now)
         case ReportActions(count, at):
             return Decision((ActionsReported(count, at),))
         case Settled():
@@ -101,6 +104,9 @@ def _bare(verdict: Verdict | None) -> Verdict | None:
 def _request(view: View[AccountState], command: RequestRun, policy: Policy, now: Instant) -> Decision | Refusal:
     if view.key is None:
         return Refusal("KEY_REQUIRED", f"a trigger of {view.stream} needs an idempotency key")
+    tier, runs = command.tenant_tier, policy[RunsPolicy]
+    if tier is not None and tier not in runs.tiers:
+        return Refusal("UNKNOWN_TIER", f"no such tier: {tier}; known are {', '.join(sorted(runs.tiers)) or 'none'}")
     due = _arrived(view, view.key, command, now)
     entry = policy[RunsPolicy].registry.get(command.trigger_type)
     if entry is None:
@@ -126,7 +132,7 @@ def _arrived(view: View[AccountState], key: str, command: RequestRun, now: Insta
         key, command.trigger_type, now, now, "", (view.version + 1,), command.scheduled_at or now,
         asked=command.run_id is not None, by_hook=command.by_hook, budget_remaining=command.budget_remaining,
         action_saturation_score=command.action_saturation_score, tenant_tier=command.tenant_tier,
-        correlation=command.correlation,
+        correlation=command.correlation or view.correlation,
     )  # fmt: skip
 
 
@@ -141,6 +147,16 @@ def _repeat(trigger_type: str, first: First) -> Decision:
         verdict=Verdict("NEVER", ("DUPLICATE_IDEMPOTENCY_KEY",), ADMISSION.name),
         reply=Outcome("skipped", first=first),
     )
+
+
+def _cancel(view: View[AccountState], key: str, policy: Policy, now: Instant) -> Decision | Refusal:
+    """Drop a trigger that waits, with all that joined it. In shadow mode its run has started: nothing waits."""
+    waiting = view.state.waiting if view.state else ()
+    due = next((due for due in waiting if due.key == key and not due.shadow), None)
+    if due is None:
+        return Refusal("NOT_WAITING", f"the trigger {key!r} does not wait; only one that waits can be cancelled")
+    entry = policy[RunsPolicy].registry.get(due.trigger_type, _UNREGISTERED)
+    return refused(asking_of(view, due, "held", entry, policy, now), Verdict("NEVER", ("CANCELLED",), ADMISSION.name))
 
 
 # -- bursts
@@ -209,7 +225,8 @@ def _waiting(
     if asking.shadow:
         return allowed(asking, verdict, charged=False, and_then=(event,), promised_at=due.until_at)
     run_id = run_id_of(asking.stream.tenant, due.key)
-    hooks = deferred_hooks(asking.stream, due, asking.policy, asking.now) if status == "deferred" else ()
+    told = replace(asking.due, until_at=due.until_at)
+    hooks = deferred_hooks(asking.stream, told, asking.policy, asking.now)
     return Decision(
         (event,), effects=(*asked_hooks(asking), *hooks), verdict=verdict, reply=Outcome(status, run_id),
         promised_at=due.until_at,

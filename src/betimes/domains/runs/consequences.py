@@ -72,7 +72,7 @@ def decision_hooks(account: StreamId, due: Due, key: str, policy: Policy, now: I
         return ()
     return hooked(
         policy, account.tenant, "RUN_DECISION",
-        key=key, at=now, subject=account.id, detail=_asked_for(account, due, key),
+        key=key, at=now, subject=account.id, detail=_asked_for(account, due, key), correlation=due.correlation,
     )  # fmt: skip
 
 
@@ -90,7 +90,10 @@ def deferred_hooks(account: StreamId, due: Due, policy: Policy, now: Instant) ->
         **_correlated(due),
     }
     key = f"{due.key}:deferred:{epoch_up(due.until_at)}"
-    return hooked(policy, account.tenant, "RUN_DECISION_DEFERRED", key=key, at=now, subject=account.id, detail=detail)
+    return hooked(
+        policy, account.tenant, "RUN_DECISION_DEFERRED",
+        key=key, at=now, subject=account.id, detail=detail, correlation=due.correlation,
+    )  # fmt: skip
 
 
 def refusal_news(run: StreamId, state: RunState | None, reason: str) -> list[Effect]:

@@ -100,6 +100,12 @@ class RepeatRequest(msgspec.Struct, frozen=True, tag=True):
     first: First
 
 
+class CancelTrigger(msgspec.Struct, frozen=True, tag=True):
+    """A trigger that waits is not to run after all."""
+
+    key: str
+
+
 class ReportActions(msgspec.Struct, frozen=True, tag=True):
     """So many actions were taken for the account."""
 
@@ -216,7 +222,7 @@ class AccountState(msgspec.Struct, frozen=True, omit_defaults=True):
     updated_at: Instant | None = None
 
 
-AccountCommands: TypeAlias = RequestRun | RepeatRequest | ReportActions
+AccountCommands: TypeAlias = RequestRun | RepeatRequest | CancelTrigger | ReportActions
 AccountEvents: TypeAlias = (
     RunAllowed
     | RunDeferred

@@ -97,7 +97,9 @@ class RunsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     action_cap: Cap | None = None
     """Actions per account and UTC day at which another run is worth nothing."""
     tier: TierName | None = None
-    """The tier of triggers that name none."""
+    """The tenant's tier."""
+    tier_from: Literal["policy", "request"] = "policy"
+    """Whose word on the tier counts: `policy`, or `request` to let a trigger's `tenant_tier` go before it."""
     tiers: dict[TierName, Tier] = {}
     start_deadline_seconds: Annotated[int, msgspec.Meta(ge=1, le=2_592_000)] = 86_400
     """How long an allowed run may wait to be started before it is abandoned."""
@@ -122,8 +124,10 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
 _GENERAL = Tier()
 
 
-def limits_of(policy: RunsPolicy, entry: Entry, tier_name: str | None) -> Limits:
-    tier = policy.tiers.get(tier_name or policy.tier or "", _GENERAL) if policy.tiers else _GENERAL
+def limits_of(policy: RunsPolicy, entry: Entry, asked_tier: str | None) -> Limits:
+    """Return what holds for a trigger; a tier that the policy has dropped since is the tenant's own again."""
+    is_known = policy.tier_from == "request" and asked_tier in policy.tiers
+    tier = policy.tiers.get((asked_tier if is_known else policy.tier) or "", _GENERAL)
     return Limits(
         _first(tier.max_per_account_per_hour, entry.max_per_account_per_hour),
         _first(tier.max_per_tenant_per_hour, entry.max_per_tenant_per_hour),

@@ -8,6 +8,7 @@ from betimes.core.verdicts import Step, Verdict
 _SKIPPED = {
     "UNKNOWN_TRIGGER_TYPE": "this trigger type is not in the registry.",
     "DUPLICATE_IDEMPOTENCY_KEY": "this idempotency key was used before; nothing was done again.",
+    "CANCELLED": "it was cancelled while it waited.",
     "BUDGET_EXHAUSTED": "the run budget is used up.",
     "MARGINAL_VALUE_LOW": "so many actions were taken already that another run is worth little.",
 }
