@@ -67,6 +67,18 @@ async def notification(ask: Ask) -> NotificationView:
     return await ask.services.notifications.notification(ask.path["event_id"], trace=ask.wants_trace)
 
 
+async def cancel(ask: Ask) -> Answer:
+    service = ask.services.notifications
+    view = await service.cancel(ask.path["event_id"], trace=ask.wants_trace, key=ask.idempotency_key)
+    return answer_of(service, view)
+
+
+async def release(ask: Ask) -> Answer:
+    service = ask.services.notifications
+    view = await service.release(ask.path["event_id"], trace=ask.wants_trace, key=ask.idempotency_key)
+    return answer_of(service, view)
+
+
 async def statuses(ask: Ask) -> Batch:
     return batch(await ask.services.notifications.statuses(ask.body.event_ids), "event_ids")
 
@@ -154,6 +166,17 @@ ROUTES = (
     Route(
         method="GET", path="/v1/notifications/{event_id}", scope="notifications:read", answer=notification, tag=TAG,
         summary="What became of a notification", query=Traced, reply=NotificationView,
+    ),
+    Route(
+        method="POST", path="/v1/notifications/{event_id}/cancel", scope="notifications:write", answer=cancel, tag=TAG,
+        summary="Cancel a waiting notification", description="It ends as NEVER CANCELLED, with the status `cancelled`.",
+        query=Traced, reply=NotificationView, codes=((409, "NOT_WAITING"),),
+    ),
+    Route(
+        method="POST", path="/v1/notifications/{event_id}/release", scope="notifications:write", answer=release,
+        tag=TAG, summary="Send a waiting notification now", description="NOW RELEASED, passing over whatever only "
+        "postpones it. What has expired, a ban and an opt-out hold.",
+        query=Traced, reply=NotificationView, codes=((409, "NOT_WAITING"),),
     ),
     Route(
         method="POST", path="/v1/notifications/batch-status", scope="notifications:read", answer=statuses, tag=TAG,

@@ -29,6 +29,7 @@ COMMANDS = {
     "schedule": ("schedules:app", "Schedules."),
     "sensor": ("sensors:app", "Sensors."),
     "intent": ("intents:app", "Intents."),
+    "notification": ("notifications:app", "Notifications: what became of one; cancel or release one that waits."),
     "effects": ("effects:app", "Effects: what is owed to the outside, and dead letters."),
     "explain": ("history:explain", "Say why a segment was decided as it was."),
     "verify": ("history:verify", "Replay the ledger and compare it with what is stored."),

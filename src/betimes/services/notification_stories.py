@@ -105,8 +105,8 @@ class Story:
 
     def _moved(self, segment: Segment, event: Event) -> None:
         match event:
-            case Suppressed(item) if item == self.item:
-                self.status = "suppressed"
+            case Suppressed(item, _, reasons) if item == self.item:
+                self.status = "cancelled" if reasons[-1:] == ("CANCELLED",) else "suppressed"
             case Postponed(item) if item.version == self.item:
                 self.status = "waiting"
             case Released(item, channels=channels, delivery=delivery) if item == self.item:

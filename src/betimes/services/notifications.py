@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decision, View, Wake
+from betimes.core.deciders import Command, Decision, View, Wake
 from betimes.core.errors import BetimesError, Invalid, NotFound
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
@@ -18,6 +18,7 @@ from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId
 from betimes.domains.notifications.case import Case
 from betimes.domains.notifications.decide import INBOX, command_problems, item_of, name_problems, shared_incident
+from betimes.domains.notifications.interventions import CancelNotification, ReleaseNotification
 from betimes.domains.notifications.judging import may_be_scored
 from betimes.domains.notifications.model import NOTIFICATIONS, Answer, InboxState, Notify, incident_stream
 from betimes.domains.notifications.policy import NotificationsPolicy
@@ -44,6 +45,8 @@ from betimes.services.notifications_views import (
 )
 from betimes.services.verdicts import trace_of
 
+INTERVENTIONS = "interventions"
+"""The collection of keys under which waiting notifications are cancelled and released."""
 _WAKES_MAX = 64
 _NO_SUCH = "there is no notification {!r}; it was never sent, or its history was pruned"
 
@@ -190,6 +193,21 @@ class Notifications(Inboxes):
             return classify_request(dict(request), self.caller.tenant)
         except Invalid as error:
             raise await self._with_unknown_names(request, error) from None
+
+    # -- what waits
+
+    async def cancel(self, event_id: str, *, trace: bool = True, key: str | None = None) -> NotificationView:
+        """End one that waits undelivered; `Refused` as NOT_WAITING if it does not."""
+        return await self._intervene(event_id, CancelNotification(event_id), trace, key)
+
+    async def release(self, event_id: str, *, trace: bool = True, key: str | None = None) -> NotificationView:
+        """Send one that waits now, unless it has expired or the person is banned or opted out; else as `cancel`."""
+        return await self._intervene(event_id, ReleaseNotification(event_id), trace, key)
+
+    async def _intervene(self, event_id: str, command: Command, trace: bool, key: str | None) -> NotificationView:
+        stream = (await self._first(event_id)).stream
+        await self.submit(stream, command, key=key, collection=INTERVENTIONS if key else "")
+        return await self.notification(event_id, trace=trace)
 
     # -- what became of it
 

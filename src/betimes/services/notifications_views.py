@@ -25,7 +25,7 @@ DayName = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[DayName, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 TimeOfDay = Annotated[str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 EndOfQuiet = Annotated[str, msgspec.Meta(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$")]
-Status = Literal["waiting", "delivering", "delivered", "digested", "suppressed", "failed"]
+Status = Literal["waiting", "delivering", "delivered", "digested", "suppressed", "cancelled", "failed"]
 Outcome = Literal["NOW", "LATER", "NEVER"]
 
 

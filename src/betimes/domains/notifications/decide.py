@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import TypeAlias
 
 from betimes.core.deciders import Command, Decider, Decision, Reconsider, Refusal, Send, Settled, View, Wake
 from betimes.core.errors import Invalid
@@ -17,10 +18,12 @@ from betimes.core.streams import StreamId
 from betimes.domains.endings import TargetSettled
 from betimes.domains.notifications import incidents
 from betimes.domains.notifications.case import Case
+from betimes.domains.notifications.changed_preferences import rejudge_waiting
 from betimes.domains.notifications.delivering import settled
 from betimes.domains.notifications.drafting import Draft
 from betimes.domains.notifications.feed import FEED
 from betimes.domains.notifications.folding import alarm, fold, index
+from betimes.domains.notifications.interventions import CancelNotification, ReleaseNotification, intervene
 from betimes.domains.notifications.judging import judged
 from betimes.domains.notifications.model import (
     Answer,
@@ -52,12 +55,13 @@ from betimes.domains.notifications.rules import RULES
 from betimes.domains.notifications.texts import exact_hash, fingerprint, masked, normalised
 from betimes.domains.notifications.waiting import carry_out, wake
 
+Commands: TypeAlias = InboxCommands | CancelNotification | ReleaseNotification
 _REOPENING_SLACK = MINUTE
 """A fan-out says the same to many; the tenant's incident is not made longer for less."""
 
 
 def decide(
-    view: View[InboxState], command: InboxCommands | Wake | Settled | Reconsider, policy: Policy, now: Instant
+    view: View[InboxState], command: Commands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     inbox = view.state or InboxState()
     draft = Draft(view, policy, now)
@@ -71,7 +75,9 @@ def decide(
         case Settled():
             return settled(draft, inbox, command)
         case SetPreferences():
-            return _set_preferences(inbox, command, draft.policy, now)
+            return _set_preferences(draft, inbox, shared_incident(view), command)
+        case CancelNotification() | ReleaseNotification():
+            return intervene(draft, inbox, shared_incident(view), command)
         case BanPerson(reason):
             return (
                 Decision() if inbox.ban and inbox.ban.reason == reason else Decision((PersonBanned(Ban(now, reason)),))
@@ -214,15 +220,17 @@ def _incident(
 
 
 def _set_preferences(
-    inbox: InboxState, command: SetPreferences, policy: NotificationsPolicy, now: Instant
+    draft: Draft, inbox: InboxState, shared: Incident | None, command: SetPreferences
 ) -> Decision | Refusal:
     if command.if_version not in (None, inbox.preferences_version):
         return Refusal(
             "VERSION_MISMATCH", f"the preferences are at version {inbox.preferences_version}; read them again"
         )
-    if problems := preference_problems(command.preferences, policy):
+    if problems := preference_problems(command.preferences, draft.policy):
         raise Invalid("; ".join(f"{path}: {text}" for path, text in problems), problems)
-    return Decision((PreferencesSet(command.preferences, inbox.preferences_version + 1, now),))
+    draft.events.append(PreferencesSet(command.preferences, inbox.preferences_version + 1, draft.now))
+    rejudge_waiting(draft, inbox, shared, command.preferences)
+    return draft.decision()
 
 
 def needs(stream: StreamId, command: Command, policy: Policy) -> tuple[StreamId, ...]:
@@ -240,7 +248,7 @@ def _shared_by_all(tenant: str) -> tuple[StreamId, ...]:
 
 
 INBOX: Decider[InboxState] = Decider(
-    kind="inbox", state=InboxState, commands=InboxCommands, events=InboxEvents, decide=decide, fold=fold, alarm=alarm,
+    kind="inbox", state=InboxState, commands=Commands, events=InboxEvents, decide=decide, fold=fold, alarm=alarm,
     index=index, needs=needs, reads=reads, replies=Answer | IncidentAnswer, stops=(BanPerson,), tables=(RULES,),
     heeds=(NotificationsPolicy,), heeding=("incident", "waiting"),
 )  # fmt: skip

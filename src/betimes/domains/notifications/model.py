@@ -300,7 +300,7 @@ class Suppressed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 class Held(msgspec.Struct, frozen=True, tag=True):
     """These items wait for another instant than was said, which is no deferral: for the morning, when they were due in
-    the night because somebody was late; less long, when the policy has changed."""
+    the night because somebody was late; for as long as the policy or the person now says, when that has changed."""
 
     items: tuple[int, ...]
     until_at: Instant

@@ -10,6 +10,8 @@ _PLAIN = {
     "DEFER_EXHAUSTED": "It was put off as often as it may be.",
     "INBOX_FULL": "As many are waiting as may wait.",
     "DIGEST_RELEASED": "It went out in a digest.",
+    "CANCELLED": "Somebody cancelled it.",
+    "RELEASED": "Somebody released it.",
     "INVALID": "The policy in force does not know its type or one of its channels.",
 }
 

@@ -48,7 +48,7 @@ def carry_out(draft: Draft, inbox: InboxState, judgement: Judgement, *, is_new: 
     count = item.defer_count + (not fate.digest)
     reasons = (*item.reasons, fate.reason)
     put_off = replace(item, until_at=fate.until_at, defer_count=count, digest=fate.digest, reasons=reasons)
-    kept = _keep(draft, inbox, case, put_off)
+    kept = keep_item(draft, inbox, case, put_off)
     if kept is None:
         full = replace(verdict, answer="NEVER", reasons=(*reasons, "INBOX_FULL"), until=None, would_pass_at=None)
         return draft.decision(full, answer)
@@ -91,7 +91,7 @@ def _promised_at(case: Case, item: Item) -> Instant:
 # -- bounds
 
 
-def _keep(draft: Draft, inbox: InboxState, case: Case, item: Item) -> Item | None:
+def keep_item(draft: Draft, inbox: InboxState, case: Case, item: Item) -> Item | None:
     """Put an item among those that wait. If there is no room the lowest and oldest moves to the digest, or ends.
 
     `None` if that is the item itself.
@@ -156,7 +156,7 @@ def _release_digest(draft: Draft, inbox: InboxState, shared: Incident | None) ->
     kept: list[Case] = []
     for item in (one for one in inbox.waiting if one.digest):
         case = Case(draft.stream, inbox, shared, item, draft.policy, draft.now)
-        reason = _stopped_by(case)
+        reason = find_stop(case)
         if reason:
             draft.suppress(item, reason)
         else:
@@ -180,7 +180,8 @@ def _release_digest(draft: Draft, inbox: InboxState, shared: Incident | None) ->
     return draft.decision(Verdict("NOW", ("DIGEST_RELEASED",)))
 
 
-def _stopped_by(case: Case) -> str | None:
+def find_stop(case: Case) -> str | None:
+    """Return the reason why an item of a digest must not go out at all, or `None`."""
     rules = (rule for rule in RULES.rules if rule.name in _CHECKED_IN_DIGEST and rule.name not in case.policy.shadowed)
     return next((finding.hit.reason for rule in rules if (finding := rule.check(case)).hit), None)
 
