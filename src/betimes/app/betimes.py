@@ -18,11 +18,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from secrets import token_hex
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import msgspec
 
 from betimes.app.backtests import backtested
+from betimes.app.declared_definitions import put_declared
 from betimes.app.decorators import Declarations
 from betimes.app.passes import advance_fully, advance_some, one_pass
 from betimes.app.places import Clock, store_at, system_clock
@@ -70,6 +71,11 @@ DEVELOPMENT_CHANNELS = ChannelSettings(
 )
 
 
+DEFAULT_APP = "default"
+"""The application that declarations belong to without `app=`."""
+Undeclared: TypeAlias = Literal["pause", "delete", "keep"]
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a process is set up; what rules go by is the policy, which is in the database."""
 
@@ -83,6 +89,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sources: Mapping[str, SourceSettings] = {}
     """Sources of conditions over HTTP, by name; those declared in Python come before them."""
     engine: EngineSettings = EngineSettings()
+    undeclared: Undeclared = "pause"
+    """What becomes of schedules and sensors that the application's code declared once and declares no longer."""
 
 
 class Betimes:
@@ -93,6 +101,7 @@ class Betimes:
         url: str = "sqlite:///betimes.db",
         *,
         tenant: str = "default",
+        app: str | None = None,
         policy: Body | None = None,
         clock: Clock | None = None,
         workers: bool = True,
@@ -104,6 +113,7 @@ class Betimes:
         self.clock = clock
         self.name = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
         self._tenant = tenant
+        self._app = app
         self._policy = policy
         self._workers = workers
         self.tally = Tally()
@@ -199,10 +209,10 @@ class Betimes:
             state: TenantState | None = await own.runs.state(tenant_stream(self._tenant))
             overrides = merge(state.policy if state else {}, {"runs": {"registry": self.declared.registry}})
             await own.tenants.set_policy(PolicyRequest(overrides))
-        for schedule in self.declared.schedules:
-            await own.schedules.put(schedule.schedule_id or "", schedule)
-        for sensor in self.declared.sensors:
-            await own.sensors.put(sensor.sensor_id or "", sensor)
+        if self._app is not None or not self.declared.is_empty:
+            application = self._app or DEFAULT_APP
+            code = self.for_caller(Caller(self._tenant, "app", application=application))
+            await put_declared(code, self.declared, self.settings.undeclared, self._report)
 
     async def apply_policy(self, policy: Body, *, actor: str = "config") -> str:
         """Put the deployment's policy in force; one that cannot work is refused with every path. Its fingerprint."""

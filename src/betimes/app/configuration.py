@@ -22,7 +22,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from betimes.app.betimes import DEVELOPMENT_CHANNELS, Settings
+from betimes.app.betimes import DEVELOPMENT_CHANNELS, Settings, Undeclared
 from betimes.core.checking import list_problems, problems
 from betimes.core.errors import Invalid, MissingExtra, NotFound
 from betimes.core.policies import PolicyBook, merge
@@ -92,6 +92,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     secrets: dict[str, str] = {}
     """Values that other settings name; better kept in the environment (`BETIMES_SECRETS__NAME`) than in the file."""
     engine: EngineSettings = EngineSettings()
+    undeclared: Undeclared = "pause"
+    """What becomes of schedules and sensors that an application declares no longer: pause, delete or keep."""
     policy: dict[str, Any] | None = None
     """The deployment's policy; left out, what is in force stays."""
 
@@ -106,7 +108,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         webhooks = loopback_allowed(self.webhooks) if self.server.dev else self.webhooks
         return Settings(
             channels=self._channels, webhooks=webhooks, enrichment=self.enrichment, sweep=self.sweep,
-            intents=self.intents, sources=self._sources, engine=self.engine,
+            intents=self.intents, sources=self._sources, engine=self.engine, undeclared=self.undeclared,
         )  # fmt: skip
 
     @property

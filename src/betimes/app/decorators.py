@@ -7,9 +7,10 @@ schedules and sensors as definitions under the function's name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from betimes.core.checking import checked
 from betimes.core.errors import Invalid
 from betimes.domains.automation.sensor_model import HandlerEvaluator
 from betimes.domains.targets import HandlerTarget
@@ -42,6 +43,12 @@ class Declarations:
         self.sources: dict[str, Source] = {}
         self.scorer: Provider | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was declared: the process only uses what others serve."""
+        known = (self.handlers.functions, self.registry, self.schedules, self.sensors, self.sources)
+        return not any(known) and self.scorer is None
+
     def handler(self, name: str) -> Register:
         """The Python handler of this name, for targets, actions and runs."""
         return self.handlers.handler(name)
@@ -57,14 +64,24 @@ class Declarations:
 
         return register
 
-    def schedule(self, cron: str, *, tz: str = "UTC", **settings: Any) -> Register:
-        """Call the function at these times; the schedule's id is the function's name unless `schedule_id` is given."""
+    def schedule(self, cron: str | Sequence[str] | None = None, *, tz: str = "UTC", **settings: Any) -> Register:
+        """Call the function at these times; the schedule's id is the function's name unless `schedule_id` is given.
+
+        `every` is a duration such as `15m`, or as in a definition; the other settings are those of a definition.
+        """
+        unknown = settings.keys() - (set(ScheduleRequest.__struct_fields__) - {"target", "timezone", "cron"})
+        if unknown:
+            told = "; its target is the function it decorates" if "target" in unknown else ""
+            raise Invalid(f"@bt.schedule does not take {', '.join(sorted(unknown))}{told}")
+        if isinstance(settings.get("every"), str):
+            settings["every"] = {"seconds": _seconds(settings["every"])}
 
         def register(function: Function) -> Function:
             name = settings.pop("schedule_id", None) or function.__name__
+            said = {**settings, **({} if cron is None else {"cron": cron}), "schedule_id": name, "timezone": tz}
+            request = checked({**said, "target": {"kind": "handler", "name": f"schedule.{name}"}}, ScheduleRequest)
             self.handlers.handler(f"schedule.{name}")(function)
-            target = HandlerTarget(f"schedule.{name}")
-            self.schedules.append(ScheduleRequest(schedule_id=name, cron=cron, timezone=tz, target=target, **settings))
+            self.schedules.append(request)
             return function
 
         return register

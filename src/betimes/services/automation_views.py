@@ -45,11 +45,13 @@ from betimes.services.recurrence_views import (
 from betimes.services.remarks import Remark
 
 SCHEDULE_READ_ONLY = frozenset(
-    {"status", "next_tick_at", "last_scheduled_for", "changed_at", "last_error", "version", "created_at", "updated_at",
+    {"paused_reason", "declared_by",
+     "status", "next_tick_at", "last_scheduled_for", "changed_at", "last_error", "version", "created_at", "updated_at",
      "warnings", "segment_id"}
 )  # fmt: skip
 SENSOR_READ_ONLY = frozenset(
-    {"status", "state_version", "cursor", "next_evaluation_at", "last_evaluated_at", "consecutive_errors", "last_error",
+    {"paused_reason", "declared_by",
+     "status", "state_version", "cursor", "next_evaluation_at", "last_evaluated_at", "consecutive_errors", "last_error",
      "version", "created_at", "updated_at", "warnings", "segment_id", "secret", "push_url"}
 )  # fmt: skip
 
@@ -113,6 +115,8 @@ class ScheduleView(JsonView, frozen=True, kw_only=True):
     exclude: ExcludeView | None
     partition: Partition | None
     status: Literal["active", "paused", "ended", "error"]
+    paused_reason: Literal["NOT_DECLARED"] | None
+    declared_by: str | None
     next_tick_at: datetime | None
     last_scheduled_for: datetime | None
     changed_at: datetime
@@ -141,6 +145,8 @@ def schedule_fields(schedule_id: str, state: ScheduleState) -> dict[str, Any]:
         "dst": DstView(definition.dst.gap, definition.dst.overlap),
         "schedule_id": schedule_id,
         "status": state.status,
+        "paused_reason": state.paused_reason or None,
+        "declared_by": state.declared_by or None,
         "next_tick_at": moment(state.next.tick_at) if state.next else None,
         "last_scheduled_for": moment(state.last_scheduled_for),
         "changed_at": moment(state.changed_at),
@@ -287,6 +293,8 @@ class SensorView(JsonView, frozen=True, kw_only=True):
     max_run_requests: int
     max_errors: int
     status: Literal["active", "paused", "error"]
+    paused_reason: Literal["NOT_DECLARED"] | None
+    declared_by: str | None
     state_version: int
     cursor: Any
     next_evaluation_at: datetime | None
@@ -312,6 +320,8 @@ def sensor_fields(sensor_id: str, state: SensorState) -> dict[str, Any]:
     return fields | {
         "sensor_id": sensor_id,
         "status": state.status,
+        "paused_reason": state.paused_reason or None,
+        "declared_by": state.declared_by or None,
         "state_version": state.state_version,
         "cursor": state.cursor,
         "next_evaluation_at": moment(state.next_at),

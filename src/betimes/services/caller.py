@@ -25,6 +25,8 @@ class Caller(msgspec.Struct, frozen=True):
     """What their key may do; `None` is everything, for callers within the process."""
     request: str = ""
     """What they sent, as a fingerprint: what a repeat of their key must agree in. By default that is the command."""
+    application: str = ""
+    """Whose code declares what is defined; empty for everybody else."""
 
 
 class Service:

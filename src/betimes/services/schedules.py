@@ -121,6 +121,10 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     ) -> ScheduleWritten:
         return await self._changed(self.stream("schedule", schedule_id), DisableSchedule(if_match), key)
 
+    async def drop_declared(self, schedule_id: str) -> None:
+        """Pause what the application that made it declares no longer."""
+        await self.change(self.stream("schedule", schedule_id), DisableSchedule(reason="NOT_DECLARED"))
+
     async def _define(
         self, id: str, asked: ScheduleRequest, if_version: int | None, key: str | None, request: str
     ) -> ScheduleWritten:
@@ -130,7 +134,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         await self.demand_scope(stream, definition.target)
         self.demand_readable(definition.target)
         kind = DefineSchedule if definition.enabled else ShelveSchedule
-        return await self._changed(stream, kind(definition, if_version), key, request)
+        return await self._changed(stream, kind(definition, if_version, self.caller.application), key, request)
 
     async def _changed(self, stream: StreamId, command: Command, key: str | None, request: str = "") -> ScheduleWritten:
         return await self._shown(await self.change(stream, command, key=key, request=request))

@@ -120,6 +120,10 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def disable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorWritten:
         return await self._changed(self.stream("sensor", sensor_id), DisableSensor(if_match), key)
 
+    async def drop_declared(self, sensor_id: str) -> None:
+        """Pause what the application that made it declares no longer."""
+        await self.change(self.stream("sensor", sensor_id), DisableSensor(reason="NOT_DECLARED"))
+
     async def reset_cursor(
         self, sensor_id: str, cursor: Any = None, *, state_version: int, key: str | None = None
     ) -> SensorWritten:
@@ -157,7 +161,9 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         kept = kept_secret(definition.auth, secret) if secret else ""
         # the secret is another every time, so what a repeat must agree in is said without it
         agreed = request or self.caller.request or fingerprint((stream, definition))
-        recorded = await self.change(stream, kind(definition, if_version, kept), key=key, request=agreed)
+        recorded = await self.change(
+            stream, kind(definition, if_version, kept, self.caller.application), key=key, request=agreed
+        )
         view = await self._shown(recorded)
         if secret is None or recorded.replayed:
             return view

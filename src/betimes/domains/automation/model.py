@@ -32,6 +32,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
 Selection = Annotated[tuple[Name, ...], msgspec.Meta(max_length=SELECTION_MAX)]
 TickCause: TypeAlias = Literal["cron", "catchup", "manual", "backfill"]
 SkipReason: TypeAlias = Literal["MISSED_OUTSIDE_WINDOW", "OVER_CATCHUP_LIMIT", "PAUSED", "OVERLAP"]
+PausedReason: TypeAlias = Literal["", "NOT_DECLARED"]
 Outcome: TypeAlias = Literal["requested", "duplicate", "conflict"]
 
 
@@ -93,6 +94,8 @@ class DefineSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     definition: ScheduleDefinition
     if_version: int | None = None
     """Only if this is the current version; 0: only if there is none."""
+    declared_by: str = ""
+    """The application whose code says so; empty: keep whose it is."""
 
 
 class ShelveSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -100,6 +103,7 @@ class ShelveSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
     definition: ScheduleDefinition
     if_version: int | None = None
+    declared_by: str = ""
 
 
 class EnableSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -110,6 +114,7 @@ class EnableSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 class DisableSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     if_version: int | None = None
+    reason: PausedReason = ""
 
 
 class DeleteSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -143,9 +148,16 @@ class ScheduleEnabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True)
     next: Upcoming | None = None
 
 
-class ScheduleDisabled(msgspec.Struct, frozen=True, tag=True):
+class ScheduleDisabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     version: int
     at: Instant
+    reason: PausedReason = ""
+
+
+class ScheduleDeclared(msgspec.Struct, frozen=True, tag=True):
+    """It belongs to this application, which pauses or deletes it when its code declares it no longer."""
+
+    declared_by: str
 
 
 class ScheduleDeleted(msgspec.Struct, frozen=True, tag=True):
@@ -257,6 +269,8 @@ class ScheduleState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Runs that have not ended yet, when overlaps are to be skipped."""
     manual: ManualTick | None = None
     last_error: str = ""
+    declared_by: str = ""
+    paused_reason: PausedReason = ""
 
     @property
     def floor_at(self) -> Instant:
@@ -269,5 +283,5 @@ ScheduleCommands: TypeAlias = (
 )
 ScheduleEvents: TypeAlias = (
     ScheduleDefined | ScheduleEnabled | ScheduleDisabled | ScheduleDeleted | ScheduleAdvanced | SnapshotTaken
-    | TicksSkipped | ScheduleTicked | RunRequested | ScheduleFailed | ScheduledRunFinished
+    | TicksSkipped | ScheduleTicked | RunRequested | ScheduleFailed | ScheduledRunFinished | ScheduleDeclared
 )  # fmt: skip

@@ -28,6 +28,7 @@ from betimes.domains.automation.model import (
     RunRequested,
     ScheduleAdvanced,
     ScheduleCommands,
+    ScheduleDeclared,
     ScheduleDefined,
     ScheduleDefinition,
     ScheduleDeleted,
@@ -46,6 +47,7 @@ from betimes.domains.automation.model import (
     TriggerSchedule,
     run_key_of,
 )
+from betimes.domains.automation.ownership import changes_owner, take_over
 from betimes.domains.automation.requests import Requests, Wanted, ends_at_once
 from betimes.domains.endings import RunFinished
 
@@ -143,7 +145,7 @@ def _switch(
         case EnableSchedule():
             return _enable(view, state, now)
         case DisableSchedule():
-            disabled = ScheduleDisabled(state.version + 1, now)
+            disabled = ScheduleDisabled(state.version + 1, now, command.reason)
             return Decision((disabled,)) if state.definition.enabled else Decision()
         case DeleteSchedule():
             return Decision((*_paused(view.stream, state, now), ScheduleDeleted(now)))
@@ -173,13 +175,14 @@ def _define(view: View[ScheduleState], command: DefineSchedule | ShelveSchedule,
         return refusal
     if problems := schedule_problems(view.stream.id, definition):
         return Refusal("INVALID", sentence(problems))
+    declared = (ScheduleDeclared(command.declared_by),) if changes_owner(state, command.declared_by) else ()
     if state and state.definition == definition and state.status != "error":
-        return Decision()
+        return Decision(declared)
     owed = _owed(view, state, isinstance(command, ShelveSchedule), now) if state else Decision()
     version = (state.version if state else view.version) + 1
     upcoming = Timetable(view.stream, definition, version).upcoming(now) if definition.enabled else None
     defined = ScheduleDefined(definition, version, now, TZDATA_VERSION, upcoming)
-    return replace(owed, events=(*owed.events, defined))
+    return replace(owed, events=(*owed.events, defined, *declared))
 
 
 def _owed(view: View[ScheduleState], state: ScheduleState, stops: bool, now: Instant) -> Decision:
@@ -330,11 +333,14 @@ def fold(state: ScheduleState | None, event: ScheduleEvents) -> ScheduleState | 
         case ScheduleEnabled(version, at, _, upcoming):
             definition = replace(state.definition, enabled=True)
             status = "active" if upcoming else "ended"
-            return replace(state, definition=definition, version=version, status=status, next=upcoming,
+            return replace(take_over(state), definition=definition, version=version, status=status, next=upcoming,
                            changed_at=at, updated_at=at, last_error="")  # fmt: skip
-        case ScheduleDisabled(version, at):
+        case ScheduleDisabled(version, at, reason):
             definition = replace(state.definition, enabled=False)
-            return replace(state, definition=definition, version=version, status="paused", next=None, updated_at=at)
+            return replace(state, definition=definition, version=version, status="paused", next=None, updated_at=at,
+                           paused_reason=reason)  # fmt: skip
+        case ScheduleDeclared(declared_by):
+            return replace(state, declared_by=declared_by)
         case ScheduleDeleted():
             return None
         case ScheduleAdvanced(_, _, through_at, upcoming):
@@ -357,8 +363,8 @@ def _defined(state: ScheduleState | None, event: ScheduleDefined) -> ScheduleSta
     status = ("active" if event.next else "ended") if definition.enabled else "paused"
     if state is None:
         return ScheduleState(definition, event.version, at, at, at, status, next=event.next)  # type: ignore[arg-type]
-    return replace(state, definition=definition, version=event.version, updated_at=at, changed_at=at, status=status,
-                   next=event.next, last_error="")  # fmt: skip
+    return replace(take_over(state), definition=definition, version=event.version, updated_at=at, changed_at=at,
+                   status=status, next=event.next, last_error="")  # fmt: skip
 
 
 def _ticked(state: ScheduleState, event: ScheduleTicked) -> ScheduleState:

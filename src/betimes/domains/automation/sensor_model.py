@@ -13,7 +13,7 @@ import msgspec
 
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
-from betimes.domains.automation.model import RunRequested, Selection
+from betimes.domains.automation.model import PausedReason, RunRequested, Selection
 from betimes.domains.names import HandlerName, Id, Url
 from betimes.domains.targets import Target
 
@@ -113,6 +113,8 @@ class DefineSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     if_version: int | None = None
     secret: str = ""
     """For a sensor that needs one and has none yet: to verify signatures with, or the digest of its token."""
+    declared_by: str = ""
+    """The application whose code says so; empty: keep whose it is."""
 
 
 class ShelveSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -121,6 +123,7 @@ class ShelveSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     definition: SensorDefinition
     if_version: int | None = None
     secret: str = ""
+    declared_by: str = ""
 
 
 class EnableSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -129,6 +132,7 @@ class EnableSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 class DisableSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     if_version: int | None = None
+    reason: PausedReason = ""
 
 
 class DeleteSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -179,10 +183,17 @@ class SensorEnabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     next_at: Instant | None = None
 
 
-class SensorDisabled(msgspec.Struct, frozen=True, tag=True):
+class SensorDisabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     version: int
     at: Instant
     state_version: int
+    reason: PausedReason = ""
+
+
+class SensorDeclared(msgspec.Struct, frozen=True, tag=True):
+    """It belongs to this application, which pauses or deletes it when its code declares it no longer."""
+
+    declared_by: str
 
 
 class SensorDeleted(msgspec.Struct, frozen=True, tag=True):
@@ -285,6 +296,8 @@ class SensorState(msgspec.Struct, frozen=True, omit_defaults=True):
     consecutive_errors: int = 0
     last_error: str = ""
     secrets: tuple[Secret, ...] = ()
+    declared_by: str = ""
+    paused_reason: PausedReason = ""
 
 
 class EvaluationRef(msgspec.Struct, frozen=True):
@@ -299,5 +312,5 @@ SensorCommands: TypeAlias = (
 )  # fmt: skip
 SensorEvents: TypeAlias = (
     SensorDefined | SensorEnabled | SensorDisabled | SensorDeleted | SecretRotated | CursorReset | MessageReceived
-    | EvaluationStarted | SensorEvaluated | RunRequested | PollMoved
+    | EvaluationStarted | SensorEvaluated | RunRequested | PollMoved | SensorDeclared
 )  # fmt: skip

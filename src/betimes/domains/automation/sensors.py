@@ -25,6 +25,7 @@ from betimes.core.streams import EffectId, StreamId, parse_effect_handle
 from betimes.domains.automation.checks import sensor_problems, sentence
 from betimes.domains.automation.evaluations import RULES, Attempt, answered, pause_after, run_keys, settled
 from betimes.domains.automation.model import RunRequested
+from betimes.domains.automation.ownership import changes_owner, take_over
 from betimes.domains.automation.policy import AutomationPolicy
 from betimes.domains.automation.requests import runs_of
 from betimes.domains.automation.schedules import mismatch
@@ -51,6 +52,7 @@ from betimes.domains.automation.sensor_model import (
     Secret,
     SecretRotated,
     SensorCommands,
+    SensorDeclared,
     SensorDefined,
     SensorDefinition,
     SensorDeleted,
@@ -110,13 +112,15 @@ def _define(view: View[SensorState], command: DefineSensor | ShelveSensor, now: 
         return Refusal("INVALID", sentence(problems))
     if state and state.definition.sensor_type != definition.sensor_type:
         return Refusal("INVALID", "sensor_type: cannot be changed; delete the sensor and make another")
+    declared = (SensorDeclared(command.declared_by),) if changes_owner(state, command.declared_by) else ()
     if state and state.definition == definition and state.status != "error":
-        return Decision()
+        return Decision(declared)
     version = (state.version if state else view.version) + 1
     state_version = state.state_version + 1 if state else 1
     next_at = now if definition.enabled and definition.sensor_type == "poll" else None
     made = state.made if state else view.version + 1
-    return Decision((SensorDefined(definition, version, now, state_version, made, next_at, command.secret),))
+    defined = SensorDefined(definition, version, now, state_version, made, next_at, command.secret)
+    return Decision((defined, *declared))
 
 
 def _switch(state: SensorState, command: EnableSensor | DisableSensor | DeleteSensor, now: Instant) -> Decision:
@@ -130,7 +134,7 @@ def _switch(state: SensorState, command: EnableSensor | DisableSensor | DeleteSe
         case DisableSensor():
             if not state.definition.enabled:
                 return Decision()
-            return Decision((SensorDisabled(state.version + 1, now, state.state_version + 1),))
+            return Decision((SensorDisabled(state.version + 1, now, state.state_version + 1, command.reason),))
         case DeleteSensor():
             return Decision((SensorDeleted(now),))
 
@@ -269,13 +273,16 @@ def fold(state: SensorState | None, event: SensorEvents) -> SensorState | None:
     match event:
         case SensorEnabled(version, at, state_version, next_at):
             definition = replace(state.definition, enabled=True)
-            return replace(state, definition=definition, version=version, updated_at=at, status="active",
+            return replace(take_over(state), definition=definition, version=version, updated_at=at, status="active",
                            state_version=state_version, next_at=next_at, in_flight=None, consecutive_errors=0,
                            last_error="")  # fmt: skip
-        case SensorDisabled(version, at, state_version):
+        case SensorDisabled(version, at, state_version, reason):
             definition = replace(state.definition, enabled=False)
             return replace(state, definition=definition, version=version, updated_at=at, status="paused",
-                           state_version=state_version, next_at=None, in_flight=None)  # fmt: skip
+                           state_version=state_version, next_at=None, in_flight=None,
+                           paused_reason=reason)  # fmt: skip
+        case SensorDeclared(declared_by):
+            return replace(state, declared_by=declared_by)
         case SensorDeleted():
             return None
         case SecretRotated(secret, _, old_until_at):
@@ -301,7 +308,10 @@ def _defined(state: SensorState | None, event: SensorDefined) -> SensorState:
         "active" if definition.enabled else "paused", event.state_version, next_at=event.next_at,
         secrets=secrets if definition.auth != "key" else (),
     )  # fmt: skip
-    return replace(fresh, cursor=state.cursor, last_evaluated_at=state.last_evaluated_at) if state else fresh
+    if state is None:
+        return fresh
+    owner = take_over(state).declared_by
+    return replace(fresh, cursor=state.cursor, last_evaluated_at=state.last_evaluated_at, declared_by=owner)
 
 
 def _evaluated(state: SensorState, event: SensorEvaluated) -> SensorState:

@@ -1,0 +1,65 @@
+"""What an application declares is put in force when it opens, and what it declares no longer is paused.
+
+A schedule or sensor made by code belongs to the application of that name, in its tenant. A process that declares
+nothing at all is taken for a visitor and changes nothing, unless it was given its application's name.
+"""
+
+from __future__ import annotations
+
+from betimes.app.decorators import Declarations
+from betimes.core.errors import NotFound
+from betimes.engine.reports import Report, Reporter
+from betimes.services.schedules import Schedules
+from betimes.services.sensors import Sensors
+from betimes.services.tenancy import Tenancy
+
+PAGE = 200
+
+
+class NotDeclared(Exception):
+    """Says what became of a definition, and what to do if that was not meant."""
+
+
+async def put_declared(own: Tenancy, declared: Declarations, undeclared: str, report: Reporter) -> None:
+    """Define what is declared; pause or delete, as `undeclared` says, what `own`'s application declared before."""
+    for schedule in declared.schedules:
+        await own.schedules.put(schedule.schedule_id or "", schedule)
+    for sensor in declared.sensors:
+        await own.sensors.put(sensor.sensor_id or "", sensor)
+    if undeclared == "keep":
+        return
+    await _drop(own.schedules, {each.schedule_id for each in declared.schedules}, undeclared, report)
+    await _drop(own.sensors, {each.sensor_id for each in declared.sensors}, undeclared, report)
+
+
+async def _drop(service: Schedules | Sensors, declared: set[str | None], undeclared: str, report: Reporter) -> None:
+    for id in await _owned(service):
+        if id in declared:
+            continue
+        try:
+            await (service.delete(id) if undeclared == "delete" else service.drop_declared(id))
+        except NotFound:
+            continue  # somebody else deleted it meanwhile
+        done = "deleted" if undeclared == "delete" else "paused"
+        application = service.caller.application
+        message = (
+            f"NOT_DECLARED: the application {application!r} declares it no longer, so it was {done}; an application "
+            f"that declares other things needs another name: Betimes(app=…)"
+        )
+        report(Report(f"{service.kind}_{done}", id, NotDeclared(message)))
+
+
+async def _owned(service: Schedules | Sensors) -> list[str]:
+    """Return the ids of what the caller's application declared and what is not paused for that already."""
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = await service.list(limit=PAGE, cursor=cursor)
+        found += [
+            getattr(view, f"{service.kind}_id")
+            for view in page.items
+            if view.declared_by == service.caller.application and not view.paused_reason
+        ]
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
