@@ -33,7 +33,7 @@ async def put_declared(own: Tenancy, declared: Declarations, undeclared: str, re
 
 
 async def _drop(service: Schedules | Sensors, declared: set[str | None], undeclared: str, report: Reporter) -> None:
-    for id in await _owned(service):
+    for id in await _owned(service, also_paused=undeclared == "delete"):
         if id in declared:
             continue
         try:
@@ -49,8 +49,8 @@ async def _drop(service: Schedules | Sensors, declared: set[str | None], undecla
         report(Report(f"{service.kind}_{done}", id, NotDeclared(message)))
 
 
-async def _owned(service: Schedules | Sensors) -> list[str]:
-    """Return the ids of what the caller's application declared and what is not paused for that already."""
+async def _owned(service: Schedules | Sensors, *, also_paused: bool) -> list[str]:
+    """Return the ids of what the caller's application declared."""
     found: list[str] = []
     cursor: str | None = None
     while True:
@@ -58,7 +58,7 @@ async def _owned(service: Schedules | Sensors) -> list[str]:
         found += [
             getattr(view, f"{service.kind}_id")
             for view in page.items
-            if view.declared_by == service.caller.application and not view.paused_reason
+            if view.declared_by == service.caller.application and (also_paused or view.enabled)
         ]
         cursor = page.next_cursor
         if cursor is None:
