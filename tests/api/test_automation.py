@@ -16,16 +16,16 @@ SCHEDULE: dict[str, Any] = {"schedule_id": "brief", "cron": "0 7 * * *", "timezo
 SENSOR: dict[str, Any] = {"sensor_id": "orders", "sensor_type": "push", "target": HANDLER}
 POLL: dict[str, Any] = {**SENSOR, "sensor_type": "poll", "evaluator": {"kind": "handler", "name": "orders"}}
 SCHEDULE_VIEW = [
-    "schedule_id", "cron", "timezone", "target", "asset_selection", "partition_selection", "payload",
+    "schedule_id", "cron", "every", "timezone", "target", "asset_selection", "partition_selection", "payload",
     "max_catchup_ticks", "catchup_window_minutes", "catchup_keep", "jitter_seconds", "overlap", "dst", "enabled",
-    "starts_at", "ends_at", "status", "next_tick_at", "last_scheduled_for", "changed_at", "last_error", "version",
-    "created_at", "updated_at",
+    "starts_at", "ends_at", "exclude", "partition", "status", "paused_reason", "declared_by", "next_tick_at",
+    "last_scheduled_for", "changed_at", "last_error", "version", "created_at", "updated_at",
 ]  # fmt: skip
 SENSOR_VIEW = [
     "sensor_id", "sensor_type", "target", "payload", "asset_selection", "partition_selection", "enabled", "auth",
-    "evaluator", "interval_seconds", "timeout_seconds", "max_run_requests", "max_errors", "status", "state_version",
-    "cursor", "next_evaluation_at", "last_evaluated_at", "consecutive_errors", "last_error", "secret", "push_url",
-    "version", "created_at", "updated_at",
+    "evaluator", "interval_seconds", "timeout_seconds", "max_run_requests", "max_errors", "status", "paused_reason",
+    "declared_by", "state_version", "cursor", "next_evaluation_at", "last_evaluated_at", "consecutive_errors",
+    "last_error", "secret", "push_url", "version", "created_at", "updated_at",
 ]  # fmt: skip
 TICK = [
     "tick_id", "schedule_id", "status", "cause", "scheduled_for", "fired_at", "lag_ms", "run_key", "run_id",
