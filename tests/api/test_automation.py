@@ -106,7 +106,7 @@ async def test_a_replay_is_what_was_recorded_even_when_it_is_gone(
         await s.client("PATCH", one, {"payload": {"a": 2}})
         for _ in range(2):
             again = await s.client("POST", f"/v1/{collection}", bare, idempotency_key="k")
-            assert (again.status, again.headers["idempotency-replayed"], again.json) == (200, "true", new.json)
+            assert (again.status, again.headers["idempotency-replayed"], again.json) == (201, "true", new.json)
             patched_again = await s.client("PATCH", one, edit, idempotency_key="p")
             assert (patched_again.headers["idempotency-replayed"], patched_again.json) == ("true", patched.json)
             await s.client("DELETE", one)
@@ -241,7 +241,7 @@ async def test_a_backfill_is_started_paused_resumed_and_cancelled() -> None:
         assert (new.status, list(new.json)) == (201, [*BACKFILL, "segment_id"])
         assert (new.headers["location"], new.json["total"]) == (f"{path}/{new.json['backfill_id']}", 4)
         again = await s.client("POST", path, body, idempotency_key="b-1")
-        assert (again.status, again.headers["idempotency-replayed"], again.json) == (200, "true", new.json)
+        assert (again.status, again.headers["idempotency-replayed"], again.json) == (201, "true", new.json)
         one = new.headers["location"]
         for verb, status in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
             assert (await s.client("POST", f"{one}/{verb}")).json["status"] == status

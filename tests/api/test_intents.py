@@ -59,7 +59,7 @@ async def test_a_replay_is_what_was_recorded_even_when_it_is_gone() -> None:
         await s.client("PATCH", path, {"action_context": "Other."})
         for _ in range(2):
             again = await s.client("POST", "/v1/intents", {**bare, "idempotency_key": "k"})
-            assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
+            assert (again.status, again.headers["idempotency-replayed"]) == (201, "true")
             assert again.json == made.json
             await s.client("DELETE", path)
         other = await s.client("POST", "/v1/intents", {**bare, "enabled": True}, idempotency_key="k")

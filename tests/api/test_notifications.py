@@ -202,7 +202,7 @@ async def test_incidents_are_opened_listed_and_closed() -> None:
         assert (first.status, list(first.json)) == (201, INCIDENT)
         assert first.headers["location"] == f"/v1/incidents/{first.json['incident_id']}"
         replayed = await s.client("POST", "/v1/incidents", {"reason": "outage"}, idempotency_key="i-1")
-        assert (replayed.status, replayed.headers["idempotency-replayed"]) == (200, "true")
+        assert (replayed.status, replayed.headers["idempotency-replayed"]) == (201, "true")
         later = await s.client("POST", "/v1/incidents", {"ttl_seconds": 10_000})
         assert (later.status, later.json["incident_id"]) == (200, first.json["incident_id"])
         assert "location" not in later.headers

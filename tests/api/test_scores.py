@@ -56,7 +56,7 @@ async def test_the_bulk_import_answers_each_item_and_takes_a_key_for_each() -> N
         assert first[1]["problem"]["errors"][0]["path"] == "items[1].score"
         again = (await s.client("POST", "/v1/scores", {"items": items})).json["items"]
         assert [(item["status"], item["problem"] and item["problem"]["code"]) for item in again] == [
-            (200, None), (422, "INVALID"), (409, "ALREADY_EXISTS"),
+            (201, None), (422, "INVALID"), (409, "ALREADY_EXISTS"),
         ]  # fmt: skip
         assert again[0]["body"] == first[0]["body"]
         refused = await s.client("POST", "/v1/scores", {"items": items}, idempotency_key="k")

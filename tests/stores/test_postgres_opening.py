@@ -8,7 +8,7 @@ import sys
 import asyncpg
 import pytest
 
-from betimes.core.errors import NewerVersion, Unavailable, UnsafeDurability
+from betimes.core.errors import Invalid, NewerVersion, Unavailable, UnsafeDurability
 from betimes.engine.store import LedgerQuery
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.postgres.migrating import migrations
@@ -148,6 +148,13 @@ async def test_a_server_that_is_not_there_is_named_without_the_password(dsn: str
         await PostgresStore(dsn).open()
     assert told in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+async def test_a_parameter_of_the_url_that_postgresql_does_not_know_is_named() -> None:
+    dsn = server_dsn()
+    with pytest.raises(Invalid, match="parameter 'schema', which PostgreSQL does not know") as caught:
+        await PostgresStore(f"{dsn}{'&' if '?' in dsn else '?'}schema=mine").open()
+    assert [path for path, _ in caught.value.problems] == ["db"]
 
 
 async def test_a_database_that_is_not_there_is_named() -> None:

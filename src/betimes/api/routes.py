@@ -138,14 +138,16 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def answer_of(service: Service, body: Any, *, location: str | None = None, version: int | None = None) -> Answer:
-    """A write's answer: whether it is a replay, and where to find what was made and at which version."""
+    """A write's answer: whether it is a replay, and where to find what was made and at which version.
+
+    A replay has the status that was answered first.
+    """
     headers = {} if version is None else {"ETag": f'"{version}"'}
-    status = 204 if body is None else 200
     if service.is_replay:
-        return Answer(body, status, {**headers, "Idempotency-Replayed": "true"})
-    if location is None:
-        return Answer(body, status, headers)
-    return Answer(body, 201, {**headers, "Location": location})
+        headers["Idempotency-Replayed"] = "true"
+    if location is not None:
+        return Answer(body, 201, {**headers, "Location": location})
+    return Answer(body, 204 if body is None else 200, headers)
 
 
 class Empty(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -177,7 +177,7 @@ def without_secrets(configuration: Configuration) -> dict[str, Any]:
 
 def _host_of(url: str) -> str:
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}/…"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/…"
 
 
 def _log_warnings() -> None:

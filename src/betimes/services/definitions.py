@@ -67,7 +67,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
 
     async def _create(self, id: str, asked: Asked, key: str | None) -> Written:
         view = await self._define(id, asked, 0, key, "")
-        self.created = not self.is_replay
+        self.created = True
         return view
 
     def request(self, body: Asked | Mapping[str, Any]) -> Asked:

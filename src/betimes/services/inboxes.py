@@ -229,13 +229,15 @@ class Inboxes(Service):
         """The incident, and whether it is a new one; one that is open gets a later end."""
         request = asked(request, IncidentRequest)
         stream = self._inbox(request.user_id) if request.user_id else incident_stream(self.caller.tenant)
-        before = _incident_in(await self.state(stream))
+        found = _incident_in(await self.state(stream))
+        before = found.id if found else None
         command = OpenIncident(request.ttl_seconds, request.reason)
         recorded = await self.submit(stream, command, key=key, collection=INCIDENTS if key else "")
         assert isinstance(recorded.reply, IncidentAnswer)
         incident = recorded.reply.incident
         assert incident is not None
-        return _incident_view(incident), before is None or before.id != incident.id
+        is_new = _version_of(incident) == recorded.version if recorded.replayed else before != incident.id
+        return _incident_view(incident), is_new
 
     async def incidents(self, *, limit: int = 50, cursor: str | None = None) -> Page[IncidentView]:
         """Those that are open, the last opened first."""
@@ -294,6 +296,11 @@ def _place(place: Any) -> tuple[Instant, str] | None:
 
 def _incident_in(state: InboxState | IncidentState | None) -> Incident | None:
     return state.incident if state else None
+
+
+def _version_of(incident: Incident) -> int:
+    """Return the version of the segment that opened it, which its id is made of."""
+    return int(incident.id.split(":")[1])
 
 
 def _incident_view(incident: Incident) -> IncidentView:

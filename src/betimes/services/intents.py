@@ -88,8 +88,8 @@ class Intents(Service):
 
     @property
     def created(self) -> bool:
-        """Whether what was written last is a new intent."""
-        made = self.last.reply if self.last and not self.last.replayed else None
+        """Whether what was written last is a new intent, or was one when it was recorded."""
+        made = self.last.reply if self.last else None
         return isinstance(made, Defined) and made.created
 
     # -- definitions

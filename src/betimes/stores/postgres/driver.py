@@ -14,7 +14,7 @@ from functools import cache
 from types import ModuleType
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from betimes.core.errors import Conflict, Duplicate, Fenced, MissingExtra, StoreError, Unavailable, Unknown
+from betimes.core.errors import Conflict, Duplicate, Fenced, Invalid, MissingExtra, StoreError, Unavailable, Unknown
 
 _REFUSALS: dict[str, type[StoreError]] = {
     "BT001": Conflict,
@@ -45,6 +45,7 @@ _NEXT_STEPS: dict[str, str] = {
 
 # A connection that ends with one of these may have ended before or after a commit took effect.
 _LOST_CLASSES = ("08", "57")
+_UNDEFINED = "42704"
 
 
 def driver() -> ModuleType:
@@ -70,6 +71,13 @@ def refused(error: Exception, server: str, *, committing: bool = False) -> Excep
     state = str(getattr(error, "sqlstate", None) or "")
     if kind := _REFUSALS.get(state):
         return kind(str(error))
+    if state == _UNDEFINED and "configuration parameter" in str(error):
+        parameter = str(error).partition('"')[2].rpartition('"')[0] or "a parameter"
+        return Invalid(
+            f"{server}: the database URL has the parameter {parameter!r}, which PostgreSQL does not know. "
+            "Leave it out; the schema is `betimes` (PostgresStore(…, schema=…) names another)",
+            (("db", f"no such parameter: {parameter}"),),
+        )
     if committing and (not state or state.startswith(_LOST_CLASSES)):
         return Unknown(f"{server}: the connection was lost during a commit; ask again under the same key ({error})")
     return Unavailable(f"{server}: {_NEXT_STEPS.get(state) or _described(error)}")
