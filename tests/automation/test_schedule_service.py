@@ -68,6 +68,7 @@ async def test_runs_of_a_backfill_are_no_overlap_to_the_schedule(backend: Backen
         ("sensor", {"type": "Open"}, "target.command"),
         ("sensor", {}, "target.command"),
         ("sensor", {"type": "Wake"}, "target.command"),
+        ("sensor", {"type": "ResetCursor"}, "target.command"),
     ],
 )
 async def test_a_command_nobody_could_read_is_refused_when_it_is_saved(
@@ -80,7 +81,7 @@ async def test_a_command_nobody_could_read_is_refused_when_it_is_saved(
                 await refused
             assert [name for name, _ in found.value.problems] == [path]
         await world.schedule(
-            target=target | {"stream": {"kind": "sensor", "id": "x"}, "command": {"type": "ResetCursor"}}
+            target=target | {"stream": {"kind": "sensor", "id": "x"}, "command": {"type": "DisableSensor"}}
         )
 
 

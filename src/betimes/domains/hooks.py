@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.core.deciders import Effect
 from betimes.core.instants import Instant
@@ -35,6 +36,10 @@ class Hooks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] = "betimes"
 
 
+BY_POLICY = ("admin",)
+"""Whoever sets a policy is an administrator."""
+
+
 def hooked(
     policy: Policy,
     tenant: str,
@@ -51,12 +56,11 @@ def hooked(
     if not hooks.entries:
         return ()
     body = envelope(hooks.source, occasion, detail)
+    cause = Cause(
+        key=key, at=at, subject=subject, body=body, correlation=correlation, by_hook=True, authority=BY_POLICY
+    )
     return tuple(
-        caused(
-            tenant,
-            hook.target,
-            Cause(key=f"{key}:hook:{place}", at=at, subject=subject, body=body, correlation=correlation, by_hook=True),
-        )
+        caused(tenant, hook.target, replace(cause, key=f"{key}:hook:{place}"))
         for place, hook in enumerate(hooks.entries)
         if occasion in hook.on
     )

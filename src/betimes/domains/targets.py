@@ -25,6 +25,8 @@ from betimes.domains.notifications.model import NOTIFICATIONS, Notify, Priority,
 from betimes.domains.runs.model import TRIGGERS, RequestRun, account_stream, agreed_request
 
 RUN_KEY = "{run_key}"
+WITHIN_THE_PROCESS = ("admin",)
+"""The scopes of a definition whose author's are not recorded; the commands it may send are listed all the same."""
 
 
 class _Target(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True): ...
@@ -102,6 +104,8 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a hook asks; the run it leads to causes no hooks itself, so that none goes round in circles."""
     nominal: NominalTime | None = None
     """What a tick stands for; `at` is when it fires."""
+    authority: tuple[str, ...] | None = None
+    """The scopes of whoever defined it; `None`: somebody within the process, or from before they were recorded."""
 
     @property
     def scheduled_at(self) -> Instant:
@@ -118,14 +122,16 @@ def caused(tenant: str, target: Target, cause: Cause) -> Effect:
                 trigger_type, scheduled_at=cause.scheduled_at, payload=cause.payload, run_id=run_id,
                 by_hook=cause.by_hook, nominal=cause.nominal, correlation=cause.correlation,
             )  # fmt: skip
-            return Send(account, asked, cause.key, TRIGGERS, agreed_request(account.id, trigger_type))
+            request = agreed_request(account.id, trigger_type)
+            return Send(account, asked, cause.key, TRIGGERS, request, cause.authority)
         case NotificationTarget():
             inbox = inbox_stream(tenant, target.user_id or cause.subject)
-            return Send(inbox, _notify(target, cause), cause.key, NOTIFICATIONS, inbox.id)
+            return Send(inbox, _notify(target, cause), cause.key, NOTIFICATIONS, inbox.id, cause.authority)
         case SweepTarget():
             return Call("sweep", report_to=cause.report_to)
         case CommandTarget(stream, command):
-            return Send(StreamId(tenant, stream.kind, stream.id), command, cause.key)
+            authority = WITHIN_THE_PROCESS if cause.authority is None else cause.authority
+            return Send(StreamId(tenant, stream.kind, stream.id), command, cause.key, authority=authority)
         case HandlerTarget(name):
             return Call(f"handler:{name}", cause.body, report_to=cause.report_to)
         case WebhookTarget(url):
@@ -144,3 +150,30 @@ def _dedupe_key(target: NotificationTarget, cause: Cause) -> str | None:
     if target.dedupe_key is None:
         return cause.key if cause.is_run else None
     return target.dedupe_key.replace(RUN_KEY, cause.key)
+
+
+def permits(allowed: Target, chosen: Target) -> bool:
+    """Return whether a definition that allows one target lets an evaluator choose the other.
+
+    What an evaluator may choose of a trigger is its account, of a notification its person and its words. A person or an
+    account that the definition names is fixed; everything else is as the definition says.
+    """
+    match allowed, chosen:
+        case TriggerTarget(trigger_type, None), TriggerTarget():
+            return chosen.trigger_type == trigger_type
+        case NotificationTarget(), NotificationTarget():
+            return _with_words_of(allowed, chosen) == allowed
+        case _:
+            return allowed == chosen
+
+
+def _with_words_of(allowed: NotificationTarget, chosen: NotificationTarget) -> NotificationTarget:
+    return msgspec.structs.replace(
+        chosen,
+        title=allowed.title,
+        message=allowed.message,
+        expires_at=allowed.expires_at,
+        dedupe_key=allowed.dedupe_key,
+        metadata=allowed.metadata,
+        user_id=chosen.user_id if allowed.user_id else None,
+    )

@@ -60,12 +60,19 @@ class Kind:
 
     def check_authority(self, command: Command, authority: tuple[str, ...], *, written_down: bool) -> None:
         """Refuse a command that those scopes may not send here or, written down as it is, that is not a target."""
-        decider, name = self.decider, type(command).__name__
-        if written_down and command.__class__ not in decider.targets:
+        if written_down:
+            self.check_target(command)
+        scope = self.decider.scope
+        if not allows(authority, scope):
+            name = type(command).__name__
+            raise MissingScope(f"{name} needs the scope {scope}, which whoever defined this lacks")
+
+    def check_target(self, command: Command) -> None:
+        """Refuse a command that a definition or a policy may not send to this kind of stream."""
+        decider = self.decider
+        if command.__class__ not in decider.targets:
             listed = ", ".join(sorted(target.__name__ for target in decider.targets)) or "none"
-            raise Invalid(f"{name} is not a target; those of {decider.kind!r} are: {listed}")
-        if not allows(authority, decider.scope):
-            raise MissingScope(f"{name} needs the scope {decider.scope}, which whoever defined this lacks")
+            raise Invalid(f"{type(command).__name__} is not a target; those of {decider.kind!r} are: {listed}")
 
     def command(self, text: str, of: Named) -> Command:
         command: Command = decoded(self._commands, text, "the command of", of)
@@ -114,6 +121,11 @@ class Kinds:
         except KeyError:
             known = ", ".join(self.names) or "none"
             raise UnknownKind(f"no decider for the kind {stream.kind!r} of {stream}; known are {known}") from None
+
+    def scope(self, kind: str) -> str:
+        """Return the scope that writing to streams of a kind needs; of a kind nobody knows, an administrator's."""
+        known = self._kinds.get(kind)
+        return known.decider.scope if known else "admin"
 
     def are_alone(self, names: Iterable[str]) -> bool:
         """Whether decisions of these kinds see no stream but their own."""

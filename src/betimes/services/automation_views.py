@@ -20,6 +20,7 @@ from betimes.domains.automation.model import (
 )
 from betimes.domains.automation.recurrence import Crons, Dst, Exclude, Partition
 from betimes.domains.automation.sensor_model import (
+    ALLOWED_TARGETS_MAX,
     RUN_REQUESTS_MAX,
     Auth,
     EvaluationCause,
@@ -273,9 +274,12 @@ class SensorRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=300)] = 10
     max_run_requests: Annotated[int, msgspec.Meta(ge=1, le=RUN_REQUESTS_MAX)] = RUN_REQUESTS_MAX
     max_errors: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
+    allowed_targets: Annotated[tuple[Target, ...], msgspec.Meta(max_length=ALLOWED_TARGETS_MAX)] = ()
+    """What an evaluator may choose besides `target`; an account or a person left out is any."""
 
     def definition(self) -> SensorDefinition:
-        return SensorDefinition(**{name: getattr(self, name) for name in SensorDefinition.__struct_fields__})
+        fields = {name: getattr(self, name) for name in SensorDefinition.__struct_fields__}
+        return SensorDefinition(**{**fields, "allowed_targets": self.allowed_targets or UNSET})
 
 
 class SensorView(JsonView, frozen=True, kw_only=True):
@@ -292,6 +296,7 @@ class SensorView(JsonView, frozen=True, kw_only=True):
     timeout_seconds: int
     max_run_requests: int
     max_errors: int
+    allowed_targets: tuple[Target, ...]
     status: Literal["active", "paused", "error"]
     paused_reason: Literal["NOT_DECLARED"] | None
     declared_by: str | None
@@ -318,6 +323,7 @@ class SensorWritten(SensorView, frozen=True, kw_only=True):
 def sensor_fields(sensor_id: str, state: SensorState) -> dict[str, Any]:
     fields = {name: getattr(state.definition, name) for name in SensorDefinition.__struct_fields__}
     return fields | {
+        "allowed_targets": fields["allowed_targets"] or (),
         "sensor_id": sensor_id,
         "status": state.status,
         "paused_reason": state.paused_reason or None,

@@ -122,24 +122,28 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
                     raise
         raise VersionMismatch(f"the {self.kind} {id!r} was changed again and again meanwhile; try once more")
 
-    async def demand_scope(self, stream: StreamId, target: Target) -> None:
-        """Whoever saves a target must be allowed to do what it will do; one that stays as it is was saved before."""
-        wanted, scopes = scope_to_save(target), self.caller.scopes
-        if wanted is None or scopes is None or allows(scopes, wanted):
+    async def demand_scopes(self, stream: StreamId, targets: tuple[Target, ...]) -> None:
+        """Refuse targets that the caller could not bring about; those that stay as they are were saved before."""
+        scopes = self.caller.scopes
+        wanted = [scope for target in targets if (scope := scope_to_save(target, self.engine.kinds))]
+        missing = [scope for scope in wanted if scopes is not None and not allows(scopes, scope)]
+        if not missing:
             return
         before = await self.state(stream)
-        if before is None or before.definition.target != target:
-            raise MissingScope(f"The key lacks the scope {wanted}, which this target needs.")
+        if before is None or targets_of(before.definition) != targets:
+            raise MissingScope(f"The key lacks the scope {missing[0]}, which this target needs.")
 
     def demand_readable(self, target: Target) -> None:
-        """Refuse a command that its stream could never read: it would wait, or be a dead letter, at every tick."""
+        """Refuse a command that is not a target, or that its stream could never read: it would fail at every tick."""
         if not isinstance(target, CommandTarget):
             return
         path, to = "target.stream.kind", self.stream(target.stream.kind, target.stream.id)
         try:
             kind = self.engine.kinds.of(to)
             path = "target.command"
-            kind.check_command(kind.command(encode(target.command), path))
+            command = kind.command(encode(target.command), path)
+            kind.check_command(command)
+            kind.check_target(command)
         except (UnknownKind, Invalid, MalformedRow) as error:
             named(((path, str(error.__cause__ or error)),))
 
@@ -249,3 +253,8 @@ def named(problems: tuple[tuple[str, str], ...]) -> None:
     """Raise `Invalid` with every problem, if there is one."""
     if problems:
         raise refusal("field", problems)
+
+
+def targets_of(definition: Any) -> tuple[Target, ...]:
+    """Return everything a definition may cause: its target and what its evaluator may choose instead."""
+    return (definition.target, *(getattr(definition, "allowed_targets", None) or ()))

@@ -61,7 +61,7 @@ from betimes.services.automation_views import (
     schedule_fields,
     schedule_view,
 )
-from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of
+from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of, targets_of
 from betimes.services.moments import instant, moment
 from betimes.services.newest import cursor_after, page_of
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
@@ -131,10 +131,11 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         definition = asked.definition()
         named(schedule_problems(id, definition))
         stream = self.stream("schedule", id)
-        await self.demand_scope(stream, definition.target)
+        await self.demand_scopes(stream, targets_of(definition))
         self.demand_readable(definition.target)
         kind = DefineSchedule if definition.enabled else ShelveSchedule
-        return await self._changed(stream, kind(definition, if_version, self.caller.application), key, request)
+        command = kind(definition, if_version, self.caller.application, self.caller.scopes)
+        return await self._changed(stream, command, key, request)
 
     async def _changed(self, stream: StreamId, command: Command, key: str | None, request: str = "") -> ScheduleWritten:
         return await self._shown(await self.change(stream, command, key=key, request=request))

@@ -58,7 +58,7 @@ from betimes.services.automation_views import (
     sensor_view,
 )
 from betimes.services.caller import Caller
-from betimes.services.definitions import Definitions, generated_id, named, request_of
+from betimes.services.definitions import Definitions, generated_id, named, request_of, targets_of
 from betimes.services.evaluation_views import dry_view, rows_of, view_in
 from betimes.services.newest import cursor_after, page_of
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
@@ -152,8 +152,9 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         is_other = before is not None and before.definition.sensor_type != definition.sensor_type
         fixed = (("sensor_type", "cannot be changed; delete the sensor and make another"),) if is_other else ()
         named((*sensor_problems(id, definition), *(fixed if if_version != 0 else ())))
-        await self.demand_scope(stream, definition.target)
-        self.demand_readable(definition.target)
+        await self.demand_scopes(stream, targets_of(definition))
+        for target in targets_of(definition):
+            self.demand_readable(target)
         secret = None
         if definition.auth != "key" and (before is None or before.definition.auth != definition.auth):
             secret = fresh_secret(definition.auth)
@@ -161,9 +162,8 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         kept = kept_secret(definition.auth, secret) if secret else ""
         # the secret is another every time, so what a repeat must agree in is said without it
         agreed = request or self.caller.request or fingerprint((stream, definition))
-        recorded = await self.change(
-            stream, kind(definition, if_version, kept, self.caller.application), key=key, request=agreed
-        )
+        command = kind(definition, if_version, kept, self.caller.application, self.caller.scopes)
+        recorded = await self.change(stream, command, key=key, request=agreed)
         view = await self._shown(recorded)
         if secret is None or recorded.replayed:
             return view

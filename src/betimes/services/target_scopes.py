@@ -1,13 +1,13 @@
-"""Which scope saving a target needs: that of the domain it will act on."""
+"""Which scope saving a target needs: that of the kind of stream, or the work, it will reach."""
 
 from __future__ import annotations
 
-from betimes.domains.catalogue import DOMAIN_OF
 from betimes.domains.targets import CommandTarget, NotificationTarget, SweepTarget, Target, TriggerTarget
+from betimes.engine.kinds import Kinds
 
 
-def scope_to_save(target: Target) -> str | None:
-    """The scope besides `automation:write`, if there is one."""
+def scope_to_save(target: Target, kinds: Kinds) -> str | None:
+    """Return the scope besides `automation:write`, if there is one."""
     match target:
         case TriggerTarget():
             return "runs:write"
@@ -16,7 +16,6 @@ def scope_to_save(target: Target) -> str | None:
         case SweepTarget():
             return "sweep"
         case CommandTarget(stream):
-            domain = DOMAIN_OF.get(stream.kind)
-            return f"{domain}:write" if domain else "admin"
+            return kinds.scope(stream.kind)
         case _:
             return None

@@ -142,7 +142,7 @@ def _advance(view: View[BackfillState], state: BackfillState, instants: tuple[In
     if fresh and not left:
         ready_at = schedule.next.due_at if schedule.next else now
         return Decision((BackfillChecked(now, max(ready_at, now) + SECOND),))
-    requests = Requests(view.stream, view.others, now, tell=True)
+    requests = Requests(view.stream, view.others, now, tell=True, authority=schedule.authority)
     advanced, ticks = _looked_at(state, requests, left, now)
     if advanced is None:
         return Decision()
@@ -226,6 +226,15 @@ def index(state: BackfillState) -> Index:
 
 
 BACKFILL: Decider[BackfillState] = Decider(
-    kind="backfill", state=BackfillState, commands=BackfillCommands, events=BackfillEvents, decide=decide, fold=fold,
-    alarm=alarm, index=index, needs=needs, stops=(PauseBackfill, CancelBackfill),
-)  # fmt: skip
+    kind="backfill",
+    state=BackfillState,
+    scope="automation:write",
+    commands=BackfillCommands,
+    events=BackfillEvents,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
+    stops=(PauseBackfill, CancelBackfill),
+)

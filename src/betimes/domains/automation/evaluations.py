@@ -30,6 +30,7 @@ from betimes.domains.automation.sensor_model import (
     SensorEvaluated,
     SensorState,
 )
+from betimes.domains.targets import Target, permits
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,9 +98,16 @@ def answered(result: Any, definition: SensorDefinition) -> tuple[Evaluation | No
     if evaluation.cursor is not msgspec.UNSET and len(encode(evaluation.cursor)) > CURSOR_CHARS_MAX:
         return None, f"the cursor is over {CURSOR_CHARS_MAX:,} characters"
     for place, request in enumerate(evaluation.run_requests):
-        for path, message in target_problems("target", request.target) if request.target else ():
+        for path, message in _target_problems(request.target, definition) if request.target else ():
             return None, f"run_requests[{place}].{path}: {message}"
     return evaluation, ""
+
+
+def _target_problems(target: Target, definition: SensorDefinition) -> tuple[tuple[str, str], ...]:
+    """An evaluator chooses among what the definition allows: whoever operates it may have no key at all."""
+    if not any(permits(allowed, target) for allowed in (definition.target, *(definition.allowed_targets or ()))):
+        return (("target", "is neither the sensor's target nor one of its allowed_targets"),)
+    return target_problems("target", target)
 
 
 def run_keys(result: Any) -> tuple[str, ...]:
@@ -134,7 +142,7 @@ def settled(
     if attempt.expected is not None:
         event = _polled(event, state, evaluation, policy, now)
         event = event if attempt.is_open else msgspec.structs.replace(event, next_at=None)
-    requests = Requests(view.stream, view.others, now)
+    requests = Requests(view.stream, view.others, now, authority=state.authority)
     requested: tuple[RunRequested, ...] = ()
     if status == "triggered":
         requested = tuple(_requested(requests, request, state.definition) for request in evaluation.run_requests)

@@ -96,6 +96,8 @@ class DefineSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Only if this is the current version; 0: only if there is none."""
     declared_by: str = ""
     """The application whose code says so; empty: keep whose it is."""
+    authority: tuple[str, ...] | None = None
+    """The scopes of whoever defines it; `None` is everything, for callers within the process."""
 
 
 class ShelveSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -104,6 +106,7 @@ class ShelveSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     definition: ScheduleDefinition
     if_version: int | None = None
     declared_by: str = ""
+    authority: tuple[str, ...] | None = None
 
 
 class EnableSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -139,6 +142,7 @@ class ScheduleDefined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True)
     at: Instant
     tzdata_version: str
     next: Upcoming | None = None
+    authority: tuple[str, ...] | None = None
 
 
 class ScheduleEnabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -271,6 +275,8 @@ class ScheduleState(msgspec.Struct, frozen=True, omit_defaults=True):
     last_error: str = ""
     declared_by: str = ""
     paused_reason: PausedReason = ""
+    authority: tuple[str, ...] | None = None
+    """The scopes of whoever defined its target."""
 
     @property
     def floor_at(self) -> Instant:

@@ -59,7 +59,16 @@ class Answered(msgspec.Struct, frozen=True):
 class Requests:
     """The runs that one turn asks for, gathered one after the other."""
 
-    def __init__(self, asked_by: StreamId, others: Mapping[StreamId, Any], now: Instant, *, tell: bool = False) -> None:
+    def __init__(
+        self,
+        asked_by: StreamId,
+        others: Mapping[StreamId, Any],
+        now: Instant,
+        *,
+        tell: bool = False,
+        authority: tuple[str, ...] | None = None,
+    ) -> None:
+        self._authority = authority
         self._asked_by = asked_by
         self._others = others
         self._now = now
@@ -103,9 +112,15 @@ class Requests:
         self.also[stream] = (RunAsked(wanted.run_key, print_, kind, self._asked_by, self._now, tell),)
         body = wanted.body(stream.id)
         cause = Cause(
-            key=wanted.run_key, at=self._now, payload=wanted.payload, body=body, report_to=stream, is_run=True,
+            key=wanted.run_key,
+            at=self._now,
+            payload=wanted.payload,
+            body=body,
+            report_to=stream,
+            is_run=True,
             nominal=wanted.nominal,
-        )  # fmt: skip
+            authority=self._authority,
+        )
         self.effects.append(caused(stream.tenant, wanted.target, cause))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decider, Decision, Event, Index, Refusal, Settled, View, Wake
+from betimes.core.deciders import Decider, Decision, Event, Refusal, Settled, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
@@ -19,7 +19,6 @@ from betimes.core.zones import TZDATA_VERSION
 from betimes.domains.automation.catchup import Plan, Timetable, nominal_time
 from betimes.domains.automation.checks import schedule_problems, sentence
 from betimes.domains.automation.model import (
-    UNFINISHED_MAX,
     DefineSchedule,
     DeleteSchedule,
     DisableSchedule,
@@ -47,8 +46,9 @@ from betimes.domains.automation.model import (
     TriggerSchedule,
     run_key_of,
 )
-from betimes.domains.automation.ownership import changes_owner, take_over
+from betimes.domains.automation.ownership import changes_owner
 from betimes.domains.automation.requests import Requests, Wanted, ends_at_once
+from betimes.domains.automation.schedule_fold import alarm, fold, index
 from betimes.domains.endings import RunFinished
 
 
@@ -181,7 +181,8 @@ def _define(view: View[ScheduleState], command: DefineSchedule | ShelveSchedule,
     owed = _owed(view, state, isinstance(command, ShelveSchedule), now) if state else Decision()
     version = (state.version if state else view.version) + 1
     upcoming = Timetable(view.stream, definition, version).upcoming(now) if definition.enabled else None
-    defined = ScheduleDefined(definition, version, now, TZDATA_VERSION, upcoming)
+    authority = state.authority if state and state.definition.target == definition.target else command.authority
+    defined = ScheduleDefined(definition, version, now, TZDATA_VERSION, upcoming, authority)
     return replace(owed, events=(*owed.events, defined, *declared))
 
 
@@ -253,7 +254,7 @@ def _without_overlaps(state: ScheduleState, plan: Plan) -> Plan:
 def _fired(view: View[ScheduleState], state: ScheduleState, plan: Plan, now: Instant) -> Decision:
     """Everything a plan leads to, in one segment."""
     tell = state.definition.overlap == "skip" and not ends_at_once(state.definition.target)
-    requests = Requests(view.stream, view.others, now, tell=tell)
+    requests = Requests(view.stream, view.others, now, tell=tell, authority=state.authority)
     events: list[Event] = [ScheduleAdvanced(now, TZDATA_VERSION, plan.through_at, plan.next), *plan.skipped]
     if plan.fire:
         events.append(snapshot(state.definition, state.version))
@@ -311,7 +312,7 @@ def _trigger(
             return Decision(reply=TickRef(state.manual.segment))
         return Refusal("RUN_KEY_CONFLICT", f"{run_key} was asked for in this second with another payload")
     tell = state.definition.overlap == "skip" and not ends_at_once(state.definition.target)
-    requests = Requests(view.stream, view.others, now, tell=tell)
+    requests = Requests(view.stream, view.others, now, tell=tell, authority=state.authority)
     manual = ManualTick(scheduled_for, run.fingerprint(), view.version + 1)
     ticked, requested = _asked(requests, run, ScheduleTicked(scheduled_for, now, "manual", manual=manual))
     requested = replace(requested, payload=payload)
@@ -321,74 +322,21 @@ def _trigger(
     )  # fmt: skip
 
 
-# -- the state
-
-
-def fold(state: ScheduleState | None, event: ScheduleEvents) -> ScheduleState | None:
-    if isinstance(event, ScheduleDefined):
-        return _defined(state, event)
-    if state is None:
-        return None
-    match event:
-        case ScheduleEnabled(version, at, _, upcoming):
-            definition = replace(state.definition, enabled=True)
-            status = "active" if upcoming else "ended"
-            return replace(take_over(state), definition=definition, version=version, status=status, next=upcoming,
-                           changed_at=at, updated_at=at, last_error="")  # fmt: skip
-        case ScheduleDisabled(version, at, reason):
-            definition = replace(state.definition, enabled=False)
-            return replace(state, definition=definition, version=version, status="paused", next=None, updated_at=at,
-                           paused_reason=reason)  # fmt: skip
-        case ScheduleDeclared(declared_by):
-            return replace(state, declared_by=declared_by)
-        case ScheduleDeleted():
-            return None
-        case ScheduleAdvanced(_, _, through_at, upcoming):
-            status = state.status if upcoming else "ended"
-            return replace(state, through_at=_later(state.through_at, through_at), next=upcoming, status=status)
-        case TicksSkipped(last=last):
-            return replace(state, through_at=_later(state.through_at, last))
-        case ScheduleTicked():
-            return _ticked(state, event)
-        case ScheduleFailed(error):
-            return replace(state, status="error", next=None, last_error=error)
-        case ScheduledRunFinished(run_id):
-            return replace(state, unfinished=tuple(run for run in state.unfinished if run != run_id))
-        case SnapshotTaken() | RunRequested():
-            return state
-
-
-def _defined(state: ScheduleState | None, event: ScheduleDefined) -> ScheduleState:
-    definition, at = event.definition, event.at
-    status = ("active" if event.next else "ended") if definition.enabled else "paused"
-    if state is None:
-        return ScheduleState(definition, event.version, at, at, at, status, next=event.next)  # type: ignore[arg-type]
-    return replace(take_over(state), definition=definition, version=event.version, updated_at=at, changed_at=at,
-                   status=status, next=event.next, last_error="")  # fmt: skip
-
-
-def _ticked(state: ScheduleState, event: ScheduleTicked) -> ScheduleState:
-    unfinished = (*state.unfinished, event.run_id)[-UNFINISHED_MAX:] if event.tell else state.unfinished
-    if event.cause in ("cron", "catchup"):
-        at = event.scheduled_for
-        return replace(state, unfinished=unfinished, last_scheduled_for=at, through_at=_later(state.through_at, at))
-    return replace(state, unfinished=unfinished, manual=event.manual or state.manual)
-
-
-def _later(one: Instant | None, other: Instant | None) -> Instant | None:
-    return max((at for at in (one, other) if at is not None), default=None)
-
-
-def alarm(state: ScheduleState) -> Instant | None:
-    return state.next.due_at if state.next and state.status == "active" else None
-
-
-def index(state: ScheduleState) -> Index:
-    return Index(status=state.status)
-
-
 SCHEDULE: Decider[ScheduleState] = Decider(
-    kind="schedule", state=ScheduleState, commands=ScheduleCommands, events=ScheduleEvents, replies=TickRef | None,
-    decide=decide, fold=fold, alarm=alarm, index=index, stops=(ShelveSchedule, DisableSchedule, DeleteSchedule),
+    kind="schedule",
+    state=ScheduleState,
+    scope="automation:write",
+    targets=(
+        EnableSchedule,
+        DisableSchedule,
+    ),
+    commands=ScheduleCommands,
+    events=ScheduleEvents,
+    replies=TickRef | None,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    stops=(ShelveSchedule, DisableSchedule, DeleteSchedule),
     tables=(RULES,),
-)  # fmt: skip
+)

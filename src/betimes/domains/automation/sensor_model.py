@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
@@ -19,6 +20,7 @@ from betimes.domains.targets import Target
 
 HIDDEN_FIELDS = frozenset({"secret", "secrets"})
 RUN_REQUESTS_MAX = 1_000
+ALLOWED_TARGETS_MAX = 16
 MESSAGE_ID_CHARS_MAX = 256
 MESSAGE_CHARS_MAX = 128 * 1024
 """Encoded size of a message; it goes into the run it asks for."""
@@ -72,6 +74,8 @@ class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=300)] = 10
     max_run_requests: Annotated[int, msgspec.Meta(ge=1, le=RUN_REQUESTS_MAX)] = RUN_REQUESTS_MAX
     max_errors: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
+    allowed_targets: Annotated[tuple[Target, ...], msgspec.Meta(max_length=ALLOWED_TARGETS_MAX)] | UnsetType = UNSET
+    """What an evaluator may choose besides `target`; an account or a person left out is any."""
 
 
 class RunRequest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -115,6 +119,8 @@ class DefineSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """For a sensor that needs one and has none yet: to verify signatures with, or the digest of its token."""
     declared_by: str = ""
     """The application whose code says so; empty: keep whose it is."""
+    authority: tuple[str, ...] | None = None
+    """The scopes of whoever defines it; `None` is everything, for callers within the process."""
 
 
 class ShelveSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -124,6 +130,7 @@ class ShelveSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     if_version: int | None = None
     secret: str = ""
     declared_by: str = ""
+    authority: tuple[str, ...] | None = None
 
 
 class EnableSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -174,6 +181,7 @@ class SensorDefined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The version of the stream at which a sensor of this name was made last."""
     next_at: Instant | None = None
     secret: str = ""
+    authority: tuple[str, ...] | None = None
 
 
 class SensorEnabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -298,6 +306,8 @@ class SensorState(msgspec.Struct, frozen=True, omit_defaults=True):
     secrets: tuple[Secret, ...] = ()
     declared_by: str = ""
     paused_reason: PausedReason = ""
+    authority: tuple[str, ...] | None = None
+    """The scopes of whoever defined its targets."""
 
 
 class EvaluationRef(msgspec.Struct, frozen=True):

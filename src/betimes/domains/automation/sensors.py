@@ -119,8 +119,13 @@ def _define(view: View[SensorState], command: DefineSensor | ShelveSensor, now: 
     state_version = state.state_version + 1 if state else 1
     next_at = now if definition.enabled and definition.sensor_type == "poll" else None
     made = state.made if state else view.version + 1
-    defined = SensorDefined(definition, version, now, state_version, made, next_at, command.secret)
+    authority = state.authority if state and _same_targets(state.definition, definition) else command.authority
+    defined = SensorDefined(definition, version, now, state_version, made, next_at, command.secret, authority)
     return Decision((defined, *declared))
+
+
+def _same_targets(one: SensorDefinition, other: SensorDefinition) -> bool:
+    return (one.target, one.allowed_targets) == (other.target, other.allowed_targets)
 
 
 def _switch(state: SensorState, command: EnableSensor | DisableSensor | DeleteSensor, now: Instant) -> Decision:
@@ -306,7 +311,7 @@ def _defined(state: SensorState | None, event: SensorDefined) -> SensorState:
     fresh = SensorState(
         definition, event.version, state.created_at if state else at, at, event.made,
         "active" if definition.enabled else "paused", event.state_version, next_at=event.next_at,
-        secrets=secrets if definition.auth != "key" else (),
+        secrets=secrets if definition.auth != "key" else (), authority=event.authority,
     )  # fmt: skip
     if state is None:
         return fresh
@@ -357,7 +362,23 @@ def needs(stream: StreamId, command: SensorCommands | Wake | Settled, policy: Po
 
 
 SENSOR: Decider[SensorState] = Decider(
-    kind="sensor", state=SensorState, commands=SensorCommands, events=SensorEvents, replies=EvaluationRef | None,
-    decide=decide, fold=fold, alarm=alarm, index=index, needs=needs,
-    stops=(ShelveSensor, DisableSensor, DeleteSensor), heeds=(AutomationPolicy,), heeding=("active",), tables=(RULES,),
-)  # fmt: skip
+    kind="sensor",
+    state=SensorState,
+    scope="automation:write",
+    targets=(
+        EnableSensor,
+        DisableSensor,
+    ),
+    commands=SensorCommands,
+    events=SensorEvents,
+    replies=EvaluationRef | None,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
+    stops=(ShelveSensor, DisableSensor, DeleteSensor),
+    heeds=(AutomationPolicy,),
+    heeding=("active",),
+    tables=(RULES,),
+)

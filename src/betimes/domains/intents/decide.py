@@ -237,11 +237,26 @@ def needs(stream: StreamId, command: Any, policy: Policy) -> tuple[StreamId, ...
 
 
 INTENT: Decider[IntentState] = Decider(
-    kind="intent", state=IntentState, commands=IntentCommands, events=IntentEvents, replies=Replies, decide=decide,
-    fold=fold, alarm=alarm, index=index, needs=needs, stops=(DisableIntent, DeleteIntent),
-    heeds=(IntentsPolicy,), heeding=tuple(f"enabled.{name}" for name in TYPES),
+    kind="intent",
+    state=IntentState,
+    scope="intents:write",
+    targets=(
+        EnableIntent,
+        DisableIntent,
+    ),
+    commands=IntentCommands,
+    events=IntentEvents,
+    replies=Replies,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
+    stops=(DisableIntent, DeleteIntent),
+    heeds=(IntentsPolicy,),
+    heeding=tuple(f"enabled.{name}" for name in TYPES),
     tables=(CLAIM_RULES, FIRE_RULES),
-)  # fmt: skip
+)
 
 DECIDERS: tuple[Decider[Any], ...] = (INTENT, OWNER)
 SECTIONS: dict[str, type[msgspec.Struct]] = {

@@ -34,5 +34,11 @@ def fold(state: OwnerState | None, event: OwnerEvents) -> OwnerState:
 
 
 OWNER: Decider[OwnerState] = Decider(
-    kind="owner", state=OwnerState, commands=ForgetIntent, events=OwnerEvents, decide=decide, fold=fold
+    kind="owner",
+    state=OwnerState,
+    scope="intents:write",
+    commands=ForgetIntent,
+    events=OwnerEvents,
+    decide=decide,
+    fold=fold,
 )

@@ -248,9 +248,22 @@ def _shared_by_all(tenant: str) -> tuple[StreamId, ...]:
 
 
 INBOX: Decider[InboxState] = Decider(
-    kind="inbox", state=InboxState, commands=Commands, events=InboxEvents, decide=decide, fold=fold, alarm=alarm,
-    index=index, needs=needs, reads=reads, replies=Answer | IncidentAnswer, stops=(BanPerson,), tables=(RULES,),
-    heeds=(NotificationsPolicy,), heeding=("incident", "waiting"),
-)  # fmt: skip
+    kind="inbox",
+    state=InboxState,
+    scope="notifications:write",
+    commands=Commands,
+    events=InboxEvents,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
+    reads=reads,
+    replies=Answer | IncidentAnswer,
+    stops=(BanPerson,),
+    tables=(RULES,),
+    heeds=(NotificationsPolicy,),
+    heeding=("incident", "waiting"),
+)
 
 DECIDERS = (INBOX, FEED, incidents.INCIDENT)

@@ -53,6 +53,7 @@ def fold(state: FeedState | None, event: FeedEvents) -> FeedState:
 
 FEED: Decider[FeedState] = Decider(
     kind="feed",
+    scope="notifications:write",
     state=FeedState,
     commands=FeedCommands,
     events=FeedEvents,

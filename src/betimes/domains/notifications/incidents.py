@@ -70,8 +70,18 @@ def fold(state: IncidentState | None, event: IncidentEvents) -> IncidentState:
 
 
 INCIDENT: Decider[IncidentState] = Decider(
-    kind="incident", state=IncidentState, commands=IncidentCommands, events=IncidentEvents, decide=decide, fold=fold,
+    kind="incident",
+    state=IncidentState,
+    scope="notifications:write",
+    targets=(
+        OpenIncident,
+        CloseIncident,
+    ),
+    commands=IncidentCommands,
+    events=IncidentEvents,
+    decide=decide,
+    fold=fold,
     replies=IncidentAnswer,
     alarm=lambda state: state.incident.ends_at if state.incident else None,
     index=lambda state: Index(status="open" if state.incident else "closed"),
-)  # fmt: skip
+)

@@ -115,6 +115,7 @@ def _promised(quota: QuotaState, trigger_type: str, at: Instant) -> Window:
 
 QUOTA: Decider[QuotaState] = Decider(
     kind="quota",
+    scope="runs:write",
     state=QuotaState,
     commands=SlotTaken,
     events=QuotaEvents,

@@ -259,7 +259,20 @@ def _first_due(account: AccountState | None, registry: dict[str, Entry], now: In
 
 
 ACCOUNT: Decider[AccountState] = Decider(
-    kind="account", state=AccountState, commands=AccountCommands, events=AccountEvents, replies=Outcome,
-    decide=decide, fold=fold, alarm=alarm, index=index, needs=needs, repeated=repeated, tables=(ADMISSION, GATE),
-    heeds=(RunsPolicy,), heeding=("waiting",),
-)  # fmt: skip
+    kind="account",
+    scope="runs:write",
+    targets=(ReportActions,),
+    state=AccountState,
+    commands=AccountCommands,
+    events=AccountEvents,
+    replies=Outcome,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
+    repeated=repeated,
+    tables=(ADMISSION, GATE),
+    heeds=(RunsPolicy,),
+    heeding=("waiting",),
+)

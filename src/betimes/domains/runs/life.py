@@ -186,6 +186,16 @@ def index(run: RunState) -> Index:
 
 
 RUN: Decider[RunState] = Decider(
-    kind="run", state=RunState, commands=RunCommands, events=RunEvents, replies=RunState | None,
-    decide=decide, fold=fold, alarm=alarm, index=index, heeds=(RunsPolicy,), heeding=("allowed",),
-)  # fmt: skip
+    kind="run",
+    scope="runs:write",
+    state=RunState,
+    commands=RunCommands,
+    events=RunEvents,
+    replies=RunState | None,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    heeds=(RunsPolicy,),
+    heeding=("allowed",),
+)

@@ -360,6 +360,8 @@ def index(state: ScoreState) -> Index:
 
 SCORE: Decider[ScoreState] = Decider(
     kind=KIND,
+    scope="scores:write",
+    targets=(SetStatus, AdjustScore),
     state=ScoreState,
     commands=Commands,
     events=Events,
