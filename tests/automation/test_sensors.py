@@ -272,9 +272,10 @@ def test_a_run_key_is_the_tenants() -> None:
     assert len(other.decision.also[run_of("a")]) == 1
 
 
-def test_a_run_request_may_name_its_own_target() -> None:
+def test_a_run_request_may_name_a_target_that_the_sensor_allows() -> None:
     target = {"kind": "handler", "name": "other"}
-    scenario = answer(poll().wakes(), run_requests=[{"run_key": "a", "target": target, "payload": {"n": 1}}])
+    allowing = poll(allowed_targets=(HandlerTarget("other"),))
+    scenario = answer(allowing.wakes(), run_requests=[{"run_key": "a", "target": target, "payload": {"n": 1}}])
     [call] = scenario.decision.effects
     assert isinstance(call, Call)
     assert (call.executor, call.payload["payload"]) == ("handler:other", {"n": 1})

@@ -72,10 +72,10 @@ def test_calls_name_their_executor_and_report_their_end() -> None:
     assert called == Call("webhook", {"url": "https://example.org", "body": {"b": 2}}, report_to=RUN)
 
 
-def test_a_command_goes_to_any_stream_as_it_is_written() -> None:
+def test_a_command_goes_to_a_stream_as_it_is_written_with_the_authority_of_its_author() -> None:
     command = {"type": "ReportActions", "count": 1, "at": AT}
     send = caused("acme", CommandTarget(StreamName("account", "a"), command), CAUSE)
-    assert send == Send(StreamId("acme", "account", "a"), command, "sched:daily:1")
+    assert send == Send(StreamId("acme", "account", "a"), command, "sched:daily:1", authority=("admin",))
 
 
 @pytest.mark.parametrize(
