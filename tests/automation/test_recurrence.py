@@ -13,6 +13,7 @@ from betimes.core.canonical import encode
 from betimes.core.errors import Invalid
 from betimes.core.instants import HOUR, SECOND, parse, render
 from betimes.core.zones import zone
+from betimes.domains.automation.checks import schedule_problems
 from betimes.domains.automation.model import ScheduleDefinition
 from betimes.domains.automation.recurrence import Every, Exclude, Partition, Recurrence
 from betimes.services.schedules import schedule_request
@@ -148,8 +149,8 @@ def test_an_hour_of_utc_ends_in_z() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_occur_is_named(body: dict[str, Any], paths: list[str]) -> None:
-    recurrence = schedule_request({**body, "target": TARGET}).definition().recurrence
-    assert [path for path, _ in recurrence.problems()] == paths
+    definition = schedule_request({**body, "target": TARGET}).definition()
+    assert [path for path, _ in schedule_problems("s", definition)] == paths
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ async def test_what_cannot_be_stored_is_refused_by_name(
     async with people(backend, tmp_path) as p:
         with pytest.raises(Invalid) as error:
             await p.service.send(request(**{name: value}))
-        assert [path for path, _ in error.value.problems] == [name]
+        assert [path.partition(".")[0] for path, _ in error.value.problems] == [name]
 
 
 async def test_a_batch_answers_each_in_order(backend: Backend, tmp_path: Path) -> None:
@@ -244,7 +244,9 @@ async def test_preferences_start_as_defaults_and_have_versions(backend: Backend,
             await p.service.set_preferences(
                 "ann", {"timezone": "Mars/Base", "quiet_hours": [{"start": "7", "end": "8"}]}
             )
-        assert {path for path, _ in error.value.problems} == {"quiet_hours[0].start", "quiet_hours[0].end"}
+        assert {path for path, _ in error.value.problems} == {
+            "timezone", "quiet_hours[0].start", "quiet_hours[0].end",
+        }  # fmt: skip
         with pytest.raises(Invalid, match="Mars/Base"):
             await p.service.patch_preferences("ann", {"timezone": "Mars/Base"})
 

@@ -186,7 +186,7 @@ async def test_what_is_not_there_or_not_allowed_is_named(backend: Backend, tmp_p
         assert refused.value.reason == "ALREADY_EXISTS"
         with pytest.raises(Invalid) as unknown:
             await scores.create(NewScore(user_id="bob", chapter=9, game_status="asleep"))
-        assert [path for path, _ in unknown.value.problems] == ["game_status", "chapter"]
+        assert [path for path, _ in unknown.value.problems] == ["chapter", "game_status"]
         with pytest.raises(Invalid) as late:
             await scores.interact("ann", Interaction(type="text", timestamp=NOW + timedelta(seconds=1)))
         assert [path for path, _ in late.value.problems] == ["timestamp"]

@@ -204,14 +204,14 @@ async def evaluations(ask: Ask) -> Page[EvaluationView]:
 SCHEDULES = Definitions(
     noun="schedule", domain="automation", tag=TAG, service=lambda ask: ask.services.schedules, request=ScheduleRequest,
     body=ScheduleRequest, view=ScheduleView, page=Page[ScheduleView], written=ScheduleWritten, filters=ScheduleFilters,
-    read_only=SCHEDULE_READ_ONLY,
+    read_only=SCHEDULE_READ_ONLY, judges_body=True,
     example={"schedule_id": "brief", "cron": "0 7 * * *", "timezone": "Europe/Berlin",
              "target": {"kind": "handler", "name": "brief"}},
 )  # fmt: skip
 SENSORS = Definitions(
     noun="sensor", domain="automation", tag=TAG, service=lambda ask: ask.services.sensors, request=SensorRequest,
     body=SensorRequest, view=SensorView, page=Page[SensorView], written=SensorWritten, filters=SensorFilters,
-    read_only=SENSOR_READ_ONLY,
+    read_only=SENSOR_READ_ONLY, judges_body=True,
     example={"sensor_id": "orders", "sensor_type": "push", "auth": "signature",
              "target": {"kind": "trigger", "account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED"}},
 )  # fmt: skip
@@ -221,7 +221,8 @@ ROUTES = (
     Route(
         method="POST", path="/v1/schedules/preview", scope=READ, answer=preview, tag=TAG,
         summary="The next ticks of an expression", description="A dry run: nothing is changed or recorded.",
-        body=PreviewRequest, reply=Preview, example={"cron": "30 2 * * *", "timezone": "Europe/Berlin", "count": 3},
+        body=PreviewRequest, judges_body=True,
+        reply=Preview, example={"cron": "30 2 * * *", "timezone": "Europe/Berlin", "count": 3},
     ),
     Route(
         method="POST", path=f"{SCHEDULE}/trigger", scope=WRITE, answer=trigger, tag=TAG, summary="Tick now",

@@ -75,7 +75,7 @@ def body_of(route: Route, value: Any, *, tenant: str, key: str | None, path: str
     found, correlation = Findings(), None
     if isinstance(value, dict):
         value = {name: part for name, part in value.items() if name not in route.read_only}
-        fields = _fields(route.body)
+        fields = _fields(route.body_shape)
         if "tenant_id" in value and "tenant_id" not in fields and value.pop("tenant_id") != tenant:
             found.add(dotted(path, "tenant_id"), "not the key's tenant")
         if "correlation_id" in value:
@@ -94,7 +94,7 @@ def _examined(route: Route, value: Any, path: str, found: Findings) -> Any:
     """The body as its type, with what is wrong besides; as far as it is sound where the handler has rules for it."""
     if route.body is Any and not found.total:
         return value
-    examined: Examined[Any] = examine(value, route.body if route.body is not Any else route.body_shape, path)
+    examined: Examined[Any] = examine(value, route.body_shape if found.total else route.body, path)
     known = {place for place, _ in examined.found.first}
     examined.found.extend(problem for problem in found.first if problem[0] not in known)
     return examined if route.judges_body else examined.whole()

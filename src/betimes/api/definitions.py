@@ -45,6 +45,8 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
     written: Any
     filters: type[Listed]
     read_only: frozenset[str]
+    judges_body: bool = False
+    """Whether the service has rules for what is sound of a request whose shape is wrong."""
     example: Any = None
 
     @property
@@ -108,7 +110,8 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
             Route(
                 method="POST", path=self.path, scope=write, answer=self.create, tag=tag,
                 summary=f"Make {article} {noun}", description="Without an id it gets one.", body=self.body,
-                described_body=described, read_only=self.read_only, reply=self.written, status=201,
+                described_body=described, judges_body=self.judges_body, read_only=self.read_only, reply=self.written,
+                status=201,
                 codes=((409, "ALREADY_EXISTS"), (409, "IDEMPOTENCY_CONFLICT")), example=self.example,
             ),
             Route(
@@ -124,8 +127,8 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
                 summary=f"Make or replace {article} {noun}",
                 description="`If-Match`, or `version` in the body, makes it conditional; `If-None-Match: *` only "
                 "makes.",
-                body=self.body, described_body=described, read_only=self.read_only, reply=self.written, status=201,
-                codes=changed,
+                body=self.body, described_body=described, judges_body=self.judges_body, read_only=self.read_only,
+                reply=self.written, status=201, codes=changed,
             ),
             Route(
                 method="PATCH", path=one, scope=write, answer=self.patch, tag=tag, summary=f"Change {article} {noun}",

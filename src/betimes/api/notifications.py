@@ -193,7 +193,7 @@ ROUTES = (
     ),
     Route(
         method="PUT", path=f"{USER}/preferences", scope="notifications:write", answer=put_preferences, tag=TAG,
-        summary="Replace a person's preferences", description=_CONDITIONAL, body=PreferencesRequest,
+        summary="Replace a person's preferences", description=_CONDITIONAL, body=PreferencesRequest, judges_body=True,
         read_only=PREFERENCES_READ_ONLY, reply=PreferencesWritten, codes=((412, "VERSION_MISMATCH"),),
     ),
     Route(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from betimes.api.routes import Answer, Ask, ClaimLimit, Listed, Route, Traced, answer_of
+from betimes.services.asking import asked
 from betimes.services.pages import Page
+from betimes.services.registry import repeated_types
 from betimes.services.runs_views import (
     ActionsRequest,
     ActionsView,
@@ -25,9 +27,11 @@ from betimes.services.runs_views import (
     TriggerStatus,
     TriggerVerdict,
 )
-from betimes.services.triggers import trigger_request
+from betimes.services.triggers import examined_trigger
 
 TAG = "Runs"
+ENTRIES_MAX = 500
+"""Trigger types of one tenant."""
 
 
 class RunFilters(Listed, frozen=True, forbid_unknown_fields=True):
@@ -42,13 +46,12 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 class RegistryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    entries: list[RegistryEntry]
+    entries: Annotated[list[RegistryEntry], msgspec.Meta(max_length=ENTRIES_MAX)]
     version: int | None = None
 
 
 async def trigger(ask: Ask) -> TriggerVerdict:
-    request = trigger_request(ask.body, ask.caller.tenant)
-    return await ask.services.runs.trigger(request, trace=ask.wants_trace)
+    return await ask.services.runs.trigger(examined_trigger(ask.body), trace=ask.wants_trace)
 
 
 async def trigger_status(ask: Ask) -> TriggerStatus:
@@ -109,7 +112,7 @@ async def registry(ask: Ask) -> Answer:
 
 
 async def put_registry(ask: Ask) -> Answer:
-    body: RegistryRequest = ask.body
+    body = asked(ask.body, RegistryRequest, (repeated_types,))
     version = ask.if_match if ask.if_match is not None else body.version
     return _tagged(await ask.services.runs.put_registry(body.entries, version=version))
 
@@ -140,7 +143,8 @@ ROUTES = (
     Route(
         method="POST", path="/v1/gate/evaluate", scope="runs:read", answer=evaluate, tag=TAG,
         summary="What a trigger would be told", description="A dry run: nothing is changed or recorded.",
-        query=Traced, body=EvaluateRequest, reply=TriggerVerdict, codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
+        query=Traced, body=EvaluateRequest, judges_body=True,
+        reply=TriggerVerdict, codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
     Route(
         method="GET", path="/v1/accounts/{account_id}/run-state", scope="runs:read", answer=run_state, tag=TAG,
@@ -182,7 +186,7 @@ ROUTES = (
     ),
     Route(
         method="PUT", path="/v1/registry", scope="admin", answer=put_registry, tag=TAG,
-        summary="Replace the tenant's trigger types", body=RegistryRequest, reply=RegistryView,
+        summary="Replace the tenant's trigger types", body=RegistryRequest, judges_body=True, reply=RegistryView,
         codes=((412, "VERSION_MISMATCH"),),
     ),
 )  # fmt: skip

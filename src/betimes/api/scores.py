@@ -75,7 +75,8 @@ _EXAMPLE: dict[str, Any] = {"user_id": "u-3", "score": 50, "last_interaction_at"
 ROUTES = (
     Route(
         method="POST", path="/v1/scores", scope="scores:write", answer=create, tag=TAG, summary="Make a score",
-        description="A batch is the bulk import.", body=NewScore, reply=WrittenScore, status=201, batch=True,
+        description="A batch is the bulk import.", body=NewScore, judges_body=True,
+        reply=WrittenScore, status=201, batch=True,
         codes=((409, "ALREADY_EXISTS"), (409, "IDEMPOTENCY_CONFLICT")), example=_EXAMPLE,
     ),
     Route(
@@ -91,17 +92,19 @@ ROUTES = (
     Route(
         method="POST", path=f"{ONE}/interactions", scope="scores:write", answer=interact, tag=TAG,
         summary="Restart the grace", description="Makes the score if it is new. What was owed is settled first.",
-        body=Interaction, reply=InteractionAnswer, codes=((409, "IDEMPOTENCY_CONFLICT"),),
+        body=Interaction, judges_body=True, reply=InteractionAnswer, codes=((409, "IDEMPOTENCY_CONFLICT"),),
         example={"type": "text"},
     ),
     Route(
         method="POST", path=f"{ONE}/status", scope="scores:write", answer=set_status, tag=TAG,
-        summary="Change the status", body=StatusChange, reply=WrittenScore, codes=((409, "AT_FLOOR"),),
+        summary="Change the status", body=StatusChange, judges_body=True,
+        reply=WrittenScore, codes=((409, "AT_FLOOR"),),
         example={"game_status": "boss_fight", "timeout_seconds": 3600},
     ),
     Route(
         method="POST", path=f"{ONE}/adjust", scope="scores:write", answer=adjust, tag=TAG, summary="Adjust a score",
-        description="By `delta`, or to `score`; it is held within 0 and 100.", body=Adjustment, reply=AdjustAnswer,
+        description="By `delta`, or to `score`; it is held within 0 and 100.", body=Adjustment, judges_body=True,
+        reply=AdjustAnswer,
         codes=((409, "IDEMPOTENCY_CONFLICT"),), example={"delta": 12.5, "reason": "goodwill"},
     ),
     Route(

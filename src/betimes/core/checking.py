@@ -91,6 +91,7 @@ class Examined(Generic[T]):
         """Where something is wrong, a `Partial` in its place."""
         self.found = found
         self.path = path
+        self._misshapen = Findings(found.first)
 
     def whole(self, rules: Sequence[Rule[T]] = ()) -> T:
         """Return the value in which nothing is wrong; raise `Invalid` with all that is, by the rules too."""
@@ -103,7 +104,7 @@ class Examined(Generic[T]):
         """Add what the rules say; where the shape is known to be wrong they have nothing to add."""
         for path, message in broken_rules(self.value, rules):
             place = dotted(self.path, path)
-            if not self.found.touches(place):
+            if not self._misshapen.touches(place):
                 self.found.add(place, message)
 
 
@@ -226,7 +227,9 @@ def _build_parts(path: str, value: Any, kind: Any, found: Findings) -> Any:
     plain = _plain(kind, value)
     if isinstance(value, Mapping) and _is_struct(plain):
         return _build_struct(path, value, plain, found)
-    if isinstance(value, Mapping) and get_origin(plain) is dict and _fits(path, value, kind, found):
+    if isinstance(value, Mapping) and get_origin(plain) is dict and get_args(plain)[1] is not Any:
+        if not _fits(path, value, kind, found):
+            return BROKEN
         return {
             name: _build(dotted(path, str(name)[:NAME_CHARS_MAX]), item, get_args(plain)[1], found)
             for name, item in _some(value.items(), found)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
+from betimes.core.checking import Examined, Rule
 from betimes.core.deciders import Command
 from betimes.core.errors import KeyConflict
+from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import KeyId, StreamId, checked_stream
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import replay
+from betimes.services.asking import examined
+
+T = TypeVar("T")
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -65,6 +71,11 @@ class Service:
             raise KeyConflict(f"the key {key!r} was used for another request, recorded as {seen.segment.handle}")
         self.last = self.engine.kinds.of(seen.segment.stream).recorded(seen.segment)
         return self.last
+
+    async def asked(self, request: Any, kind: type[T], rules: Callable[[Policy], Sequence[Rule[T]]]) -> T:
+        """Return the request as its type; raise `Invalid` with all that is wrong, by the rules under the policy too."""
+        found: Examined[T] = examined(request, kind)
+        return found.whole(rules(await self.engine.policy_of(self.caller.tenant)) if found.found.total else ())
 
     async def state(self, stream: StreamId) -> Any:
         """The stream's state as of its last commit, or `None`."""

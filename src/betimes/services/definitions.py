@@ -11,15 +11,17 @@ from uuid import uuid4
 import msgspec
 
 from betimes.core.canonical import encode, fingerprint
-from betimes.core.checking import checked, refusal
+from betimes.core.checking import Examined, Rule, checked, refusal
 from betimes.core.deciders import Command
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NotFound, Refused, UnknownKind, VersionMismatch
 from betimes.core.scopes import allows
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
+from betimes.domains.automation.checks import id_problems
 from betimes.domains.runs.model import run_stream
 from betimes.domains.targets import CommandTarget, Target
 from betimes.engine.store import LedgerQuery
+from betimes.services.asking import asked
 from betimes.services.automation_views import RunBrief, run_brief
 from betimes.services.caller import Service
 from betimes.services.target_scopes import scope_to_save
@@ -51,6 +53,8 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
     kind: ClassVar[str]
     read_only: ClassVar[frozenset[str]]
     request_type: ClassVar[type[Any]]
+    rules: ClassVar[tuple[Rule[Any], ...]] = ()
+    """What they say of a request whose shape is wrong is said with it."""
     created = False
     """Whether what was written last is a new definition."""
 
@@ -70,16 +74,21 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         self.created = True
         return view
 
-    def request(self, body: Asked | Mapping[str, Any]) -> Asked:
+    def request(self, body: Asked | Mapping[str, Any] | Examined[Asked]) -> Asked:
         """Return what is asked for, of a mapping without what is read-only; raise `Invalid` with every wrong field."""
-        if not isinstance(body, Mapping):
-            return body
-        return cast(Asked, request_of(body, self.request_type, self.read_only))
+        sent = body
+        if isinstance(body, Mapping):
+            sent = {name: value for name, value in body.items() if name not in self.read_only}
+        return cast(Asked, asked(sent, self.request_type, (self._id_problems, *self.rules)))
+
+    def _id_problems(self, request: Any) -> tuple[tuple[str, str], ...]:
+        name = f"{self.kind}_id"
+        return id_problems(name, getattr(request, name) or "")
 
     async def put(
         self,
         id: str,
-        request: Asked | Mapping[str, Any],
+        request: Asked | Mapping[str, Any] | Examined[Asked],
         *,
         if_match: int | None = None,
         only_create: bool = False,
@@ -114,9 +123,9 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
             view = await self.get(id)
             if if_match not in (None, view.version):
                 raise VersionMismatch(f"the {self.kind} {id!r} is at version {view.version}; read it again")
-            asked = request_of(patched(view, laid, fields), self.request_type, self.read_only)
+            whole = self.request(patched(view, laid, fields))
             try:
-                return await self._define(id, asked, view.version, key, request if key else "")
+                return await self._define(id, whole, view.version, key, request if key else "")
             except VersionMismatch:
                 if if_match is not None:
                     raise

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from betimes.core.canonical import fingerprint
-from betimes.core.checking import checked
+from betimes.core.checking import Examined
 from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import merge
@@ -40,6 +40,7 @@ from betimes.domains.notifications.model import (
     incident_stream,
 )
 from betimes.domains.notifications.policy import DAY_S, NotificationsPolicy
+from betimes.domains.notifications.preferences import preference_rules
 from betimes.domains.notifications.quiet import QuietHours
 from betimes.engine.store import PAGE_MAX, StreamQuery
 from betimes.services.asking import asked
@@ -94,15 +95,18 @@ class Inboxes(Service):
         return _preferences_view(await self._inbox_state(user_id))
 
     async def set_preferences(
-        self, user_id: str, body: Mapping[str, Any] | PreferencesRequest, *, if_match: int | None = None,
-        key: str | None = None, request: str = "",
+        self, user_id: str, body: Mapping[str, Any] | PreferencesRequest | Examined[PreferencesRequest], *,
+        if_match: int | None = None, key: str | None = None, request: str = "",
     ) -> PreferencesWritten:  # fmt: skip
         """Replace them. Read-only fields sent back are ignored."""
-        if not isinstance(body, PreferencesRequest):
+        sent: Any = body
+        if isinstance(body, Mapping):
             sent = {name: value for name, value in body.items() if name not in PREFERENCES_READ_ONLY}
-            body = checked(sent, PreferencesRequest)
-        version = body.version if if_match is None else if_match
-        command = SetPreferences(_preferences_of(body), version)
+        chosen = await self.asked(
+            sent, PreferencesRequest, lambda policy: preference_rules(policy[NotificationsPolicy])
+        )
+        version = chosen.version if if_match is None else if_match
+        command = SetPreferences(_preferences_of(chosen), version)
         try:
             recorded = await self.submit(
                 self._inbox(user_id), command, key=key, collection=PREFERENCES if key else "", request=request

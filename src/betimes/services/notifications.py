@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from betimes.core.checking import Examined, readable
 from betimes.core.deciders import Command, Decision, View, Wake
 from betimes.core.errors import BetimesError, Invalid, NotFound
 from betimes.core.instants import Instant
@@ -25,6 +26,7 @@ from betimes.domains.notifications.policy import NotificationsPolicy
 from betimes.domains.notifications.sentences import sentence
 from betimes.engine.engine import Engine
 from betimes.engine.store import LedgerQuery
+from betimes.services.asking import examined
 from betimes.services.caller import Caller
 from betimes.services.inboxes import Inboxes
 from betimes.services.moments import instant, moment
@@ -39,12 +41,11 @@ from betimes.services.notifications_views import (
     NotificationVerdict,
     NotificationView,
     ShadowView,
-    are_texts,
-    classify_request,
-    notification_request,
+    notification_rules,
 )
 from betimes.services.verdicts import trace_of
 
+Request = TypeVar("Request", NotificationRequest, ClassifyRequest)
 INTERVENTIONS = "interventions"
 """The collection of keys under which waiting notifications are cancelled and released."""
 _WAKES_MAX = 64
@@ -105,23 +106,23 @@ class Notifications(Inboxes):
             return answer
         raise answer
 
-    async def _checked(self, request: Mapping[str, Any] | NotificationRequest) -> NotificationRequest | BetimesError:
+    async def _checked(self, request: Any) -> NotificationRequest | BetimesError:
         """The request, or everything that is wrong with it, by the types and by the policy."""
-        if isinstance(request, NotificationRequest):
-            return replace(request)
         try:
-            return notification_request(dict(request), self.caller.tenant)
-        except Invalid as error:
-            return await self._with_unknown_names(request, error)
+            return await self._asked(request, NotificationRequest)
+        except BetimesError as error:
+            return error
 
-    async def _with_unknown_names(self, body: Mapping[str, Any], error: Invalid) -> Invalid:
-        policy = (await self.engine.policy_of(self.caller.tenant))[NotificationsPolicy]
-        kind, channels = body.get("event_type"), body.get("channels")
-        found = name_problems(kind if isinstance(kind, str) else None, channels if are_texts(channels) else (), policy)
-        named = {path for path, _ in error.problems}
-        more = tuple(problem for problem in found if problem[0] not in named)
-        listed = "; ".join(f"{path}: {message}" for path, message in more)
-        return Invalid(f"{error}; {listed}" if more else str(error), (*error.problems, *more))
+    async def _asked(self, request: Any, kind: type[Request]) -> Request:
+        found: Examined[Request] = examined(request, kind)
+        found.judge(notification_rules(self.caller.tenant))
+        if found.found.total:
+            policy = (await self.engine.policy_of(self.caller.tenant))[NotificationsPolicy]
+            found.judge((
+                lambda one: name_problems(one.event_type, (), policy),
+                lambda one: name_problems(None, (name for _, name in readable(one.channels)), policy),
+            ))  # fmt: skip
+        return found.whole()
 
     async def _sent(self, request: NotificationRequest, command: Notify) -> Recorded:
         stream = self._inbox(request.user_id)
@@ -173,7 +174,7 @@ class Notifications(Inboxes):
         self, request: Mapping[str, Any] | ClassifyRequest, *, trace: bool = True
     ) -> NotificationVerdict:
         """What it would be told, now or as of another instant; nothing is recorded."""
-        asked = await self._classifiable(request)
+        asked = await self._asked(request, ClassifyRequest)
         [command] = await self._enriched([asked])
         policy = await self.engine.policy_of(self.caller.tenant)
         stream, shared = self._inbox(asked.user_id), incident_stream(self.caller.tenant)
@@ -185,14 +186,6 @@ class Notifications(Inboxes):
         assert isinstance(decision, Decision)
         recorded = Recorded(stream, view.version, now, policy.fingerprint, decision.verdict, decision.reply)
         return self._verdict_view(recorded, asked.event_id, trace=trace, dry=True)
-
-    async def _classifiable(self, request: Mapping[str, Any] | ClassifyRequest) -> ClassifyRequest:
-        if isinstance(request, ClassifyRequest):
-            return request
-        try:
-            return classify_request(dict(request), self.caller.tenant)
-        except Invalid as error:
-            raise await self._with_unknown_names(request, error) from None
 
     # -- what waits
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeGuard, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from betimes.core.checking import Problem, problems, refusal
+from betimes.core.checking import Problem, Rule, readable
 from betimes.domains.names import Id
 from betimes.domains.notifications.model import Priority
 from betimes.services.json_view import JsonView
@@ -29,8 +29,6 @@ Status = Literal["waiting", "delivering", "delivered", "digested", "suppressed",
 Outcome = Literal["NOW", "LATER", "NEVER"]
 
 
-_TEXTS = ("title", "message", "source", "dedupe_key")
-_MOMENTS = ("timestamp", "expires_at")
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000
 """Of instants that can be judged as of: there is a calendar on both sides of them."""
 
@@ -64,77 +62,25 @@ class ClassifyRequest(_Asked, frozen=True, kw_only=True):
             raise ValueError(f"at: from the year {_FIRST_YEAR} to {_LAST_YEAR - 1}")
 
 
-Request = TypeVar("Request", bound=_Asked)
+def notification_rules(tenant: str) -> tuple[Rule[Any], ...]:
+    """Return what types cannot say of a notification."""
+
+    def name_own_tenant(request: _Asked) -> Iterator[Problem]:
+        if request.tenant_id not in (None, tenant):
+            yield "tenant_id", "not your tenant"
+
+    return (_name_channels_once, _keep_metadata_small, name_own_tenant)
 
 
-def notification_request(body: Any, tenant: str) -> NotificationRequest:
-    """The notification a request body asks for, or `Invalid` naming every bad field."""
-    return _asked(body, NotificationRequest, tenant)
+def _name_channels_once(request: _Asked) -> Iterator[Problem]:
+    names = [name for _, name in readable(request.channels)]
+    if len(set(names)) < len(names):
+        yield "channels", "each channel once"
 
 
-def classify_request(body: Any, tenant: str) -> ClassifyRequest:
-    return _asked(body, ClassifyRequest, tenant)
-
-
-def _asked(body: Any, kind: type[Request], tenant: str) -> Request:
-    request, found = None, []
-    try:
-        request = msgspec.convert(body, kind)
-    except (msgspec.ValidationError, ValueError):
-        found = problems("", body, kind)
-    if isinstance(body, dict):
-        named = {path for path, _ in found}
-        found += [problem for problem in _further(body, tenant) if problem[0] not in named]
-    if request is None or found:
-        raise refusal("field", found)
-    return request
-
-
-def _further(body: dict[str, Any], tenant: str) -> list[Problem]:
-    """What types cannot say."""
-    found: list[Problem] = []
-    channels = body.get("channels")
-    if are_texts(channels) and len(set(channels)) < len(channels):
-        found.append(("channels", "each channel once"))
-    metadata = body.get("metadata")
-    if isinstance(metadata, dict) and (problem := _metadata_problem(metadata)):
-        found.append(("metadata", problem))
-    found += [(name, "not Unicode text") for name in _TEXTS if not _is_unicode(body.get(name))]
-    found += [(name, "not within the years 1 to 9999 in UTC") for name in _MOMENTS if _is_off_calendar(body.get(name))]
-    if body.get("tenant_id") not in (None, tenant):
-        found.append(("tenant_id", "not your tenant"))
-    return found
-
-
-def _metadata_problem(metadata: dict[str, Any]) -> str:
-    try:
-        size = len(msgspec.json.encode(metadata))
-    except (TypeError, ValueError) as error:
-        return f"not JSON: {error}"
-    return f"at most {METADATA_BYTES_MAX:,} bytes" if size > METADATA_BYTES_MAX else ""
-
-
-def _is_unicode(text: Any) -> bool:
-    """Whether it can be stored; Python's texts may hold halves of surrogate pairs."""
-    try:
-        return not isinstance(text, str) or text.encode() is not None
-    except UnicodeEncodeError:
-        return False
-
-
-def _is_off_calendar(value: Any) -> bool:
-    """Whether an instant is one only in its own offset."""
-    try:
-        msgspec.convert(value, Moment | None).astimezone(UTC) if value else None
-    except OverflowError:
-        return True
-    except msgspec.ValidationError:
-        return False
-    return False
-
-
-def are_texts(value: Any) -> TypeGuard[Sequence[str]]:
-    return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+def _keep_metadata_small(request: _Asked) -> Iterator[Problem]:
+    if len(msgspec.json.encode(request.metadata)) > METADATA_BYTES_MAX:
+        yield "metadata", f"at most {METADATA_BYTES_MAX:,} bytes"
 
 
 # -- verdicts

@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from betimes.core.instants import Instant
 from betimes.domains.automation.calendar import Gap, Overlap
 from betimes.domains.automation.recurrence import (
     CRONS_MAX,
@@ -32,6 +33,10 @@ class EveryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     seconds: EverySeconds
     anchor: Moment | None = None
+
+    @property
+    def anchor_at(self) -> Instant:
+        return instant(self.anchor) or 0
 
     def stored(self) -> Every:
         return Every(self.seconds, instant(self.anchor))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from betimes.core.checking import checked
+from betimes.core.checking import Problem, broken_rules, checked, readable, refusal
 from betimes.core.errors import Invalid, Refused, VersionMismatch
 from betimes.domains.runs.policy import Entry, RunsPolicy
 from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
@@ -34,16 +34,16 @@ class Registry(Service):
         entries = _entries(entries)
         names = [entry.trigger_type for entry in entries]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise Invalid(f"{', '.join(twice)} is there twice", tuple(("entries", f"{name} twice") for name in twice))
+            raise refusal("type", [("entries", f"{name} is there twice") for name in twice])
         for _ in range(TRIES_MAX):
             overrides, at = await self._overrides(entries)
             await self._demand_working(overrides, names)
             command = SetPolicy(overrides, expected_version=at if version is None else version)
             try:
                 await self.submit(tenant_stream(self.caller.tenant), command)
-            except Refused as refusal:
+            except Refused as refused:
                 if version is not None:
-                    raise VersionMismatch(str(refusal)) from None
+                    raise VersionMismatch(str(refused)) from None
             else:
                 return await self.registry()
         raise VersionMismatch("the policy is changed all the time; try again")
@@ -70,6 +70,16 @@ class Registry(Service):
 def _entries(entries: Sequence[RegistryEntry | Mapping[str, Any]]) -> list[RegistryEntry]:
     sent = [msgspec.to_builtins(entry) for entry in entries]
     return checked(sent, list[RegistryEntry], "entries")
+
+
+def repeated_types(request: Any) -> Iterator[Problem]:
+    """Yield the entries of a request whose type another has."""
+    seen: set[str] = set()
+    for place, entry in readable(request.entries):
+        for name in broken_rules(entry, [lambda one: (one.trigger_type,)]):
+            if name in seen:
+                yield f"entries[{place}].trigger_type", f"{name} is there twice"
+            seen.add(name)
 
 
 def _version(state: TenantState | None) -> int:

@@ -11,7 +11,7 @@ import msgspec
 from betimes.core.instants import Epoch
 from betimes.domains.names import Id
 from betimes.domains.runs.gate import Result
-from betimes.domains.runs.policy import Handler, Mode, TierName, TriggerType
+from betimes.domains.runs.policy import Entry, TierName, TriggerType
 from betimes.services.json_view import JsonView
 from betimes.services.moments import Moment
 from betimes.services.verdicts import TraceStep
@@ -208,17 +208,10 @@ class RunClaim(JsonView, frozen=True):
     run: RunView
 
 
-class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RegistryEntry(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An entry as the policy has it, with its name."""
+
     trigger_type: TriggerType
-    debounce_seconds: int
-    cooldown_seconds: int
-    max_per_account_per_hour: int | None = None
-    max_per_tenant_per_hour: int | None = None
-    debounce_mode: Literal["leading", "trailing"] = "leading"
-    debounce_keep: Literal["last", "all"] = "last"
-    debounce_max_wait_seconds: int | None = None
-    mode: Mode = "enforce"
-    handler: Handler | None = None
 
 
 class RegistryView(JsonView, frozen=True):

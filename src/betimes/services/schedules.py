@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
+from betimes.core.checking import Examined, broken_rules
 from betimes.core.deciders import Command
 from betimes.core.errors import Invalid, NotFound, VersionMismatch
 from betimes.core.instants import Instant
@@ -27,7 +28,7 @@ from betimes.domains.automation.backfill_model import (
     backfill_stream,
 )
 from betimes.domains.automation.backfills import occurrences
-from betimes.domains.automation.checks import schedule_problems
+from betimes.domains.automation.checks import SCHEDULE_RULES, schedule_problems
 from betimes.domains.automation.cron import restricts_both_days
 from betimes.domains.automation.model import (
     DefineSchedule,
@@ -45,6 +46,7 @@ from betimes.domains.automation.model import (
     TriggerSchedule,
     tick_id_of,
 )
+from betimes.domains.automation.recurrence import RECURRENCE_RULES
 from betimes.engine.store import StreamQuery
 from betimes.services.asking import asked
 from betimes.services.automation_views import (
@@ -84,10 +86,13 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     kind = "schedule"
     read_only = SCHEDULE_READ_ONLY
     request_type = ScheduleRequest
+    rules = SCHEDULE_RULES
 
     # -- definitions
 
-    async def create(self, request: ScheduleRequest | Mapping[str, Any], *, key: str | None = None) -> ScheduleWritten:
+    async def create(
+        self, request: ScheduleRequest | Mapping[str, Any] | Examined[ScheduleRequest], *, key: str | None = None
+    ) -> ScheduleWritten:
         request = self.request(request)
         return await self._create(request.schedule_id or generated_id("sch", key), request, key)
 
@@ -151,12 +156,12 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
 
     async def preview(self, request: PreviewRequest | Mapping[str, Any]) -> Preview:
         """The next ticks of an expression, without saving it."""
-        request = asked(request, PreviewRequest)
+        request = asked(request, PreviewRequest, RECURRENCE_RULES)
         start = instant(request.from_) if request.from_ else await self.engine.store.now()
         if start > _FROM_MAX:
             named((("from", "is too far away"),))
+        named(tuple(broken_rules(request, RECURRENCE_RULES)))
         recurrence = request.recurrence()
-        named(recurrence.problems())
         zoned = zone(request.timezone)
         ticks = islice(recurrence.occurrences().after(start - 1), request.count)
         return Preview([PreviewTick(moment(at), moment(at).astimezone(zoned).isoformat()) for at in ticks])

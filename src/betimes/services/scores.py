@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
 from betimes.core.canonical import fingerprint
+from betimes.core.checking import Problem, Rule, broken_rules, refusal
 from betimes.core.deciders import Command
-from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
+from betimes.core.errors import BetimesError, NotFound, Refused
 from betimes.core.instants import Instant, render
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded, Segment
@@ -124,36 +127,35 @@ class Known(msgspec.Struct, frozen=True):
     now: Instant
 
     @contextmanager
-    def names_what_is_wrong(
-        self, moments: Mapping[str, Instant | None], *, status: str | None = None, chapter: StageName | None = None,
-        interaction: str | None = None, timed: bool = False,
-    ) -> Iterator[None]:  # fmt: skip
+    def names_what_is_wrong(self, request: msgspec.Struct) -> Iterator[None]:
         """Turn a refusal into the paths of what is in the future and of names the policy does not know, if any."""
         try:
             yield
         except (Refused, NotFound):
-            self._check(moments, status, chapter, interaction)
-            if timed and status not in self.policy[ScoresPolicy].paused:
-                raise _invalid("timeout_seconds", "only a pause can time out") from None
+            if wrong := [*broken_rules(request, self.rules(type(request)))]:
+                raise refusal("field", wrong) from None
             raise
 
-    def _check(
-        self, moments: Mapping[str, Instant | None], status: str | None, chapter: StageName | None,
-        interaction: str | None,
-    ) -> None:  # fmt: skip
-        policy = self.policy[ScoresPolicy]
-        wrong = [(name, f"{render(at)} is in the future") for name, at in moments.items() if at and at > self.now]
-        wrong += [
-            (path, f"no such {what}: {name}; known are {', '.join(map(str, names))}")
-            for path, what, name, names in (
-                ("game_status", "status", status, (*policy.active_statuses, *policy.paused_statuses)),
-                ("chapter", "stage", chapter, tuple(policy.terms)),
-                ("type", "interaction", interaction, (*policy.interactions, *policy.uncounted_interactions)),
-            )
-            if name is not None and name not in names
-        ]
-        if wrong:
-            raise Invalid("; ".join(f"{path}: {message}" for path, message in wrong), tuple(wrong))
+    def rules(self, kind: type[Any]) -> list[Rule[Any]]:
+        """Return what is asked of each field that the policy or the clock has a say in."""
+        return [partial(self._judge, name) for name in kind.__struct_fields__]
+
+    def _judge(self, name: str, request: Any) -> Iterator[Problem]:
+        value, policy = getattr(request, name), self.policy[ScoresPolicy]
+        if value is None:
+            return
+        known: dict[str, tuple[str, tuple[Any, ...]]] = {
+            "game_status": ("status", (*policy.active_statuses, *policy.paused_statuses)),
+            "chapter": ("stage", tuple(policy.terms)),
+            "type": ("interaction", (*policy.interactions, *policy.uncounted_interactions)),
+        }
+        if isinstance(value, datetime) and instant(value) > self.now:
+            yield name, f"{render(instant(value))} is in the future"
+        elif name in known and value not in known[name][1]:
+            what, names = known[name]
+            yield name, f"no such {what}: {value}; known are {', '.join(map(str, names))}"
+        elif name == "timeout_seconds" and request.game_status not in policy.paused:
+            yield name, "only a pause can time out"
 
 
 class Scores(Sweeps):
@@ -162,8 +164,8 @@ class Scores(Sweeps):
     # -- writing
 
     async def create(self, request: NewScore | Mapping[str, Any], *, key: str | None = None) -> WrittenScore:
-        request = asked(request, NewScore)
-        return await self._create(request, key, await self._known())
+        known = await self._known()
+        return await self._create(asked(request, NewScore, known.rules(NewScore)), key, known)
 
     async def _create(self, request: NewScore, key: str | None, known: Known) -> WrittenScore:
         moments = {
@@ -172,7 +174,7 @@ class Scores(Sweeps):
         }  # fmt: skip
         score = _points("score", request.score, 0, 100)
         command = CreateScore(score, request.chapter, request.game_status, *moments.values())
-        with known.names_what_is_wrong(moments, status=request.game_status, chapter=request.chapter):
+        with known.names_what_is_wrong(request):
             recorded = await self._write(request.user_id, "create", command, request, key)
         return await self._written(recorded, known)
 
@@ -193,16 +195,17 @@ class Scores(Sweeps):
         self, request: NewScore | Mapping[str, Any], key: str | None, known: Known
     ) -> WrittenScore | BetimesError:
         try:
-            return await self._create(asked(request, NewScore), key, known)
+            return await self._create(asked(request, NewScore, known.rules(NewScore)), key, known)
         except BetimesError as error:
             return error
 
     async def interact(
         self, user_id: str, request: Interaction | Mapping[str, Any], *, key: str | None = None
     ) -> InteractionAnswer:
-        request = asked(request, Interaction)
-        known, at = await self._known(), instant(request.timestamp)
-        with known.names_what_is_wrong({"timestamp": at}, interaction=request.type):
+        known = await self._known()
+        request = asked(request, Interaction, known.rules(Interaction))
+        at = instant(request.timestamp)
+        with known.names_what_is_wrong(request):
             recorded = await self._write(user_id, "interact", Interact(request.type, at), request, key)
         reply = _reply(recorded)
         decay = decay_result(user_id, reply.decay, recorded.at, recorded.segment_id) if reply.decay else None
@@ -211,11 +214,10 @@ class Scores(Sweeps):
     async def set_status(
         self, user_id: str, request: StatusChange | Mapping[str, Any], *, key: str | None = None
     ) -> WrittenScore:
-        request = asked(request, StatusChange)
         known = await self._known()
+        request = asked(request, StatusChange, known.rules(StatusChange))
         command = SetStatus(request.game_status, request.reason or "", request.chapter, request.timeout_seconds)
-        timed = request.timeout_seconds is not None
-        with known.names_what_is_wrong({}, status=request.game_status, chapter=request.chapter, timed=timed):
+        with known.names_what_is_wrong(request):
             recorded = await self._write(user_id, "status", command, request, key)
         return await self._written(recorded, known)
 
@@ -348,7 +350,3 @@ def _reply(recorded: Recorded) -> Reply:
     reply = recorded.reply
     assert isinstance(reply, Reply), f"{recorded.segment_id} has no score in its reply"
     return reply
-
-
-def _invalid(path: str, message: str) -> Invalid:
-    return Invalid(f"{path}: {message}", ((path, message),))

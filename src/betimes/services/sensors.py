@@ -19,11 +19,12 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
+from betimes.core.checking import Examined
 from betimes.core.deciders import Command
 from betimes.core.errors import BetimesError, Invalid, MissingExtra, NotFound, Refused
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
-from betimes.domains.automation.checks import sensor_problems
+from betimes.domains.automation.checks import SENSOR_RULES, sensor_problems
 from betimes.domains.automation.evaluations import answered
 from betimes.domains.automation.messages import parsed, parsed_batch
 from betimes.domains.automation.sensor_model import (
@@ -81,6 +82,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     kind = "sensor"
     read_only = SENSOR_READ_ONLY
     request_type = SensorRequest
+    rules = SENSOR_RULES
 
     def __init__(self, engine: Engine, caller: Caller, *, evaluate: Evaluate | None = None) -> None:
         super().__init__(engine, caller)
@@ -88,7 +90,9 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
 
     # -- definitions
 
-    async def create(self, request: SensorRequest | Mapping[str, Any], *, key: str | None = None) -> SensorWritten:
+    async def create(
+        self, request: SensorRequest | Mapping[str, Any] | Examined[SensorRequest], *, key: str | None = None
+    ) -> SensorWritten:
         request = self.request(request)
         return await self._create(request.sensor_id or generated_id("sen", key), request, key)
 

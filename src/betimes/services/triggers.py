@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from betimes.core import windows
 from betimes.core.canonical import fingerprint
-from betimes.core.checking import checked
+from betimes.core.checking import Examined, Problem, Rule, examine, refusal
 from betimes.core.deciders import Refusal, View
 from betimes.core.errors import Invalid, Refused
 from betimes.core.instants import DAY, SECOND, Instant, epoch_down, epoch_up
@@ -20,7 +20,7 @@ from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
-from betimes.domains.runs.admission import ACCOUNT
+from betimes.domains.runs.admission import ACCOUNT, tier_problem
 from betimes.domains.runs.asking import saturation_of
 from betimes.domains.runs.counters import quota_stream
 from betimes.domains.runs.gate import RESULTS
@@ -54,6 +54,7 @@ from betimes.services.runs_views import (
 )
 from betimes.services.verdicts import trace_of
 
+Request = TypeVar("Request", TriggerRequest, EvaluateRequest)
 KEY_BUCKET_MIN_S = 60
 _NO_KEY = "-"
 """Stands for the key of a dry run, which has none; no id starts with a dash."""
@@ -61,15 +62,19 @@ _NO_KEY = "-"
 
 def trigger_request(body: Any, tenant: str) -> TriggerRequest:
     """The trigger a request body asks for: our own form, or the envelope of a RUN_DECISION event."""
+    examined = examined_trigger(body)
+    examined.judge((tenant_rule(tenant),))
+    return examined.whole()
+
+
+def examined_trigger(body: Any) -> Examined[TriggerRequest]:
+    """Return the same, as far as it is sound."""
     if isinstance(body, dict) and "detail-type" in body:
+        examined = examine(body.get("detail"), TriggerRequest, "detail")
         if body["detail-type"] != "RUN_DECISION":
-            raise Invalid("detail-type must be RUN_DECISION", (("detail-type", "must be RUN_DECISION"),))
-        request = checked(body.get("detail"), TriggerRequest, "detail")
-        _check_tenant(request.tenant_id, tenant, "detail.tenant_id")
-    else:
-        request = checked(body, TriggerRequest)
-        _check_tenant(request.tenant_id, tenant)
-    return request
+            examined.found.add("detail-type", "must be RUN_DECISION")
+        return examined
+    return examine(body, TriggerRequest)
 
 
 @contextmanager
@@ -83,9 +88,30 @@ def _names_the_tiers() -> Iterator[None]:
         raise Invalid(f"tenant_tier: {refused}", (("tenant_tier", str(refused)),)) from None
 
 
-def _check_tenant(named: str | None, tenant: str, path: str = "tenant_id") -> None:
-    if named is not None and named != tenant:
-        raise Invalid(f"{path} is not the caller's tenant", ((path, "not your tenant"),))
+def tenant_rule(tenant: str) -> Rule[Any]:
+    """Return the rule that a request names its caller's tenant, or none."""
+
+    def judge(request: Any) -> Iterator[Problem]:
+        if request.tenant_id not in (None, tenant):
+            yield "tenant_id", "not your tenant"
+
+    return judge
+
+
+def _type_rule(policy: Policy) -> Rule[Any]:
+    def judge(request: Any) -> Iterator[Problem]:
+        if request.trigger_type not in policy[RunsPolicy].registry:
+            yield "trigger_type", f"{request.trigger_type!r} is not in the registry; register it first"
+
+    return judge
+
+
+def _tier_rule(policy: Policy) -> Rule[Any]:
+    def judge(request: Any) -> Iterator[Problem]:
+        if message := tier_problem(request.tenant_tier, policy[RunsPolicy]):
+            yield "tenant_tier", message
+
+    return judge
 
 
 ACTIONS = "actions"
@@ -97,10 +123,11 @@ class Triggers(Service):
 
     # -- triggers
 
-    async def trigger(self, request: TriggerRequest | Mapping[str, Any], *, trace: bool = True) -> TriggerVerdict:
+    async def trigger(
+        self, request: TriggerRequest | Mapping[str, Any] | Examined[TriggerRequest], *, trace: bool = True
+    ) -> TriggerVerdict:
         """Ask for a run; the verdict is durable. A type that is not registered is refused."""
-        request = asked(request, TriggerRequest)
-        _check_tenant(request.tenant_id, self.caller.tenant)
+        request = await self._asked(request, TriggerRequest)
         correlation = request.correlation_id or self.caller.correlation
         command = RequestRun(
             request.trigger_type,
@@ -121,6 +148,14 @@ class Triggers(Service):
                 request=agreed_request(request.account_id, request.trigger_type),
             )
         return self.verdict_view(recorded, request.trigger_type, request.idempotency_key, trace=trace)
+
+    async def _asked(self, request: Any, kind: type[Request]) -> Request:
+        """Return what is asked for; raise `Invalid` with all that is wrong, the tenant it names included."""
+        tenant = tenant_rule(self.caller.tenant)
+        whole = await self.asked(request, kind, lambda policy: (tenant, _type_rule(policy), _tier_rule(policy)))
+        for path, message in tenant(whole):
+            raise refusal("field", [(path, message)])
+        return whole
 
     def verdict_view(
         self, recorded: Recorded, trigger_type: str, key: str | None, *, trace: bool, dry: bool = False
@@ -158,8 +193,7 @@ class Triggers(Service):
 
     async def evaluate(self, request: EvaluateRequest | Mapping[str, Any], *, trace: bool = True) -> TriggerVerdict:
         """What a fresh trigger would be told, now or as of another instant; nothing is recorded."""
-        request = asked(request, EvaluateRequest)
-        _check_tenant(request.tenant_id, self.caller.tenant)
+        request = await self._asked(request, EvaluateRequest)
         stream = account_stream(self.caller.tenant, request.account_id)
         account, quota, policy = await self._account_and_policy(stream)
         now = instant(request.at) if request.at else await self.engine.store.now()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from betimes.core.canonical import encode
+from betimes.core.checking import Rule, broken_rules
 from betimes.domains.automation.model import DEFINITION_CHARS_MAX, PAYLOAD_BYTES_MAX, ScheduleDefinition
+from betimes.domains.automation.recurrence import RECURRENCE_RULES
 from betimes.domains.automation.sensor_model import SensorDefinition
 from betimes.domains.targets import NotificationTarget, Target, TriggerTarget
 
@@ -11,11 +15,15 @@ Problem = tuple[str, str]
 
 
 def schedule_problems(schedule_id: str, definition: ScheduleDefinition) -> tuple[Problem, ...]:
-    found = [*id_problems("schedule_id", schedule_id), *definition.recurrence.problems()]
+    found = (*id_problems("schedule_id", schedule_id), *broken_rules(definition, SCHEDULE_RULES))
+    return (*found, *size_problems(definition))
+
+
+def end_problems(definition: Any) -> tuple[Problem, ...]:
     starts_at, ends_at = definition.starts_at, definition.ends_at
     if starts_at is not None and ends_at is not None and ends_at <= starts_at:
-        found.append(("ends_at", "must be later than starts_at"))
-    return (*found, *target_problems("target", definition.target), *size_problems(definition))
+        return (("ends_at", "must be later than starts_at"),)
+    return ()
 
 
 def id_problems(path: str, id: str) -> tuple[Problem, ...]:
@@ -48,9 +56,26 @@ def sentence(problems: tuple[Problem, ...]) -> str:
 
 
 def sensor_problems(sensor_id: str, definition: SensorDefinition) -> tuple[Problem, ...]:
-    found = [*id_problems("sensor_id", sensor_id), *target_problems("target", definition.target)]
-    if definition.sensor_type == "poll" and definition.evaluator is None:
-        found.append(("evaluator", "is required for a poll sensor"))
-    if definition.sensor_type == "poll" and definition.auth != "key":
-        found.append(("auth", "is for push sensors"))
+    found = (*id_problems("sensor_id", sensor_id), *broken_rules(definition, SENSOR_RULES))
     return (*found, *size_problems(definition))
+
+
+def evaluator_problems(definition: Any) -> tuple[Problem, ...]:
+    if definition.sensor_type == "poll" and definition.evaluator is None:
+        return (("evaluator", "is required for a poll sensor"),)
+    return ()
+
+
+def auth_problems(definition: Any) -> tuple[Problem, ...]:
+    if definition.sensor_type == "poll" and definition.auth != "key":
+        return (("auth", "is for push sensors"),)
+    return ()
+
+
+def _target_problems(definition: Any) -> tuple[Problem, ...]:
+    return target_problems("target", definition.target)
+
+
+SCHEDULE_RULES: tuple[Rule[Any], ...] = (*RECURRENCE_RULES, end_problems, _target_problems)
+"""Of a definition, or of what is sound of the request for one."""
+SENSOR_RULES: tuple[Rule[Any], ...] = (_target_problems, evaluator_problems, auth_problems)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from betimes.core import zones
+from betimes.core.checking import Problem, Rule
 from betimes.core.instants import SECOND, Instant
 from betimes.domains.automation.calendar import Gap, Overlap, calendar_of
 from betimes.domains.automation.cron import check_cron
@@ -43,6 +43,10 @@ class Every(msgspec.Struct, frozen=True, omit_defaults=True):
     anchor: Instant | None = None
     """Where the first one is; by default 1970-01-01T00:00:00Z, so that round intervals are at round times."""
 
+    @property
+    def anchor_at(self) -> Instant:
+        return self.anchor or 0
+
 
 class Exclude(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Local days on which nothing occurs."""
@@ -62,9 +66,7 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def crons(self) -> tuple[str, ...]:
-        if isinstance(self.cron, str):
-            return (self.cron,)
-        return self.cron or ()
+        return _crons(self.cron)
 
     def occurrences(self) -> Occurrences:
         """Return when it occurs; raise `ValueError` if an expression or the zone is not known (any more)."""
@@ -78,24 +80,9 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
     def _included(self) -> Occurrences:
         if self.every:
             zones.zone(self.timezone)
-            return Interval(self.every.seconds, self.every.anchor or 0)
+            return Interval(self.every.seconds, self.every.anchor_at)
         parts = tuple(calendar_of(cron, self.timezone, self.dst.gap, self.dst.overlap) for cron in self.crons)
         return parts[0] if len(parts) == 1 else Several(parts)
-
-    def problems(self) -> tuple[tuple[str, str], ...]:
-        """Return what is wrong with it beyond its types, each with its path."""
-        found: list[tuple[str, str]] = []
-        if bool(self.crons) == bool(self.every):
-            found.append(("cron", "say either cron or every, and one of them"))
-        for place, cron in enumerate(self.crons):
-            path = "cron" if isinstance(self.cron, str) else f"cron[{place}]"
-            found += _problem(path, partial(check_cron, cron))
-        found += _problem("timezone", partial(zones.zone, self.timezone))
-        if self.every and (self.every.anchor or 0) % SECOND:
-            found.append(("every.anchor", "must be a whole second"))
-        if self.exclude and len(set(self.exclude.weekdays)) == len(_WEEKDAYS):
-            found.append(("exclude.weekdays", "leaves no day of the week"))
-        return tuple(found)
 
     def partition_key(self, partition: Partition, at: Instant) -> str:
         """Return the name of the hour, day, ISO week or month, in the zone, that an instant lies in."""
@@ -120,9 +107,52 @@ def _offset_text(offset_s: int) -> str:
     return f"{'-' if offset_s < 0 else '+'}{minutes // 60:02}{minutes % 60:02}"
 
 
-def _problem(path: str, check: Callable[[], object]) -> list[tuple[str, str]]:
+# -- rules, each of one field: what is wrong with one never hides another. They judge anything that says when it
+# occurs: what is stored, and what is sound of a request for it.
+
+
+def _crons(cron: Crons | UnsetType | None) -> tuple[str, ...]:
+    if isinstance(cron, str):
+        return (cron,)
+    return cron or ()
+
+
+def choice_problems(timed: Any) -> Iterator[Problem]:
+    if bool(_crons(timed.cron)) == bool(timed.every):
+        yield "cron", "say either cron or every, and one of them"
+
+
+def cron_problems(timed: Any) -> Iterator[Problem]:
+    for place, cron in enumerate(_crons(timed.cron)):
+        path = "cron" if isinstance(timed.cron, str) else f"cron[{place}]"
+        yield from _refusal(path, check_cron, cron)
+
+
+def zone_problems(timed: Any) -> Iterator[Problem]:
+    yield from _refusal("timezone", zones.zone, timed.timezone)
+
+
+def anchor_problems(timed: Any) -> Iterator[Problem]:
+    if timed.every and timed.every.anchor_at % SECOND:
+        yield "every.anchor", "must be a whole second"
+
+
+def exclude_problems(timed: Any) -> Iterator[Problem]:
+    if timed.exclude and len(set(timed.exclude.weekdays)) == len(_WEEKDAYS):
+        yield "exclude.weekdays", "leaves no day of the week"
+
+
+def _refusal(path: str, check: Callable[[str], object], value: str) -> Iterator[Problem]:
     try:
-        check()
+        check(value)
     except ValueError as error:
-        return [(path, str(error))]
-    return []
+        yield path, str(error)
+
+
+RECURRENCE_RULES: tuple[Rule[Any], ...] = (
+    choice_problems,
+    cron_problems,
+    zone_problems,
+    anchor_problems,
+    exclude_problems,
+)

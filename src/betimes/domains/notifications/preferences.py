@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from betimes.core.checking import Problem, Rule, broken_rules, readable
 from betimes.core.zones import is_zone
 from betimes.domains.notifications import digests, quiet
 from betimes.domains.notifications.model import Preferences
@@ -13,36 +18,56 @@ ADDRESS_CHARS_MAX = 256
 
 
 def preference_problems(chosen: Preferences, policy: NotificationsPolicy) -> tuple[tuple[str, str], ...]:
-    found = []
-    if not is_zone(chosen.timezone):
-        found.append(("timezone", f"no such zone: {chosen.timezone[:64]}"))
-    found += quiet.problems_of(chosen.quiet_hours)
+    zoned, *others = preference_rules(policy)
+    found = [*broken_rules(chosen, [zoned]), *quiet.problems_of(chosen.quiet_hours)]
     if len(chosen.quiet_hours) > QUIET_HOURS_MAX:
         found.append(("quiet_hours", f"at most {QUIET_HOURS_MAX}"))
+    return (*found, *broken_rules(chosen, others))
+
+
+def preference_rules(policy: NotificationsPolicy) -> tuple[Rule[Any], ...]:
+    """Return what holds of preferences, and of what is sound of a request for them, besides its quiet hours."""
+    rules = (_types, _channels, _digest_channel, _addresses)
+    return (_zone, _windows, *(partial(rule, policy) for rule in rules))
+
+
+def _zone(chosen: Preferences) -> Iterator[Problem]:
+    if not is_zone(chosen.timezone):
+        yield "timezone", f"no such zone: {chosen.timezone[:64]}"
+
+
+def _windows(chosen: Preferences) -> Iterator[Problem]:
     windows = chosen.digest_windows or ()
-    found += [(f"digest_windows[{place}]", problem)
-              for place, cron in enumerate(windows) if (problem := digests.problem_of(cron))]  # fmt: skip
+    for place, cron in readable(windows):
+        if problem := digests.problem_of(cron):
+            yield f"digest_windows[{place}]", problem
     if len(windows) > WINDOWS_MAX:
-        found.append(("digest_windows", f"at most {WINDOWS_MAX}"))
-    return (*found, *_unknown(chosen, policy), *_addresses(chosen, policy))
+        yield "digest_windows", f"at most {WINDOWS_MAX}"
 
 
-def _unknown(chosen: Preferences, policy: NotificationsPolicy) -> list[tuple[str, str]]:
-    out = chosen.opt_out
-    found = [(f"opt_out.event_types[{place}]", f"no such type: {name!r}")
-             for place, name in enumerate(out.event_types) if name not in policy.event_types]  # fmt: skip
-    found += [(f"opt_out.channels[{place}]", f"no such channel: {name!r}")
-              for place, name in enumerate(out.channels) if name not in policy.channels]  # fmt: skip
+def _types(policy: NotificationsPolicy, chosen: Preferences) -> Iterator[Problem]:
+    for place, name in readable(chosen.opt_out.event_types):
+        if name not in policy.event_types:
+            yield f"opt_out.event_types[{place}]", f"no such type: {name!r}"
+
+
+def _channels(policy: NotificationsPolicy, chosen: Preferences) -> Iterator[Problem]:
+    for place, name in readable(chosen.opt_out.channels):
+        if name not in policy.channels:
+            yield f"opt_out.channels[{place}]", f"no such channel: {name!r}"
+
+
+def _digest_channel(policy: NotificationsPolicy, chosen: Preferences) -> Iterator[Problem]:
     if chosen.digest_channel is not None and chosen.digest_channel not in policy.channels:
-        found.append(("digest_channel", f"no such channel: {chosen.digest_channel!r}"))
-    return found
+        yield "digest_channel", f"no such channel: {chosen.digest_channel!r}"
 
 
-def _addresses(chosen: Preferences, policy: NotificationsPolicy) -> list[tuple[str, str]]:
+def _addresses(policy: NotificationsPolicy, chosen: Preferences) -> list[Problem]:
     found = []
+    known = [address for _, address in readable(chosen.addresses.values())]
     for name, address in chosen.addresses.items():
         if name not in policy.channels:
             found.append((f"addresses.{name}", f"no such channel: {name!r}"))
-        elif not 1 <= len(address) <= ADDRESS_CHARS_MAX:
+        elif address in known and not 1 <= len(address) <= ADDRESS_CHARS_MAX:
             found.append((f"addresses.{name}", f"1 to {ADDRESS_CHARS_MAX} characters"))
     return found

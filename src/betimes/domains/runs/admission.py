@@ -104,9 +104,8 @@ def _bare(verdict: Verdict | None) -> Verdict | None:
 def _request(view: View[AccountState], command: RequestRun, policy: Policy, now: Instant) -> Decision | Refusal:
     if view.key is None:
         return Refusal("KEY_REQUIRED", f"a trigger of {view.stream} needs an idempotency key")
-    tier, runs = command.tenant_tier, policy[RunsPolicy]
-    if tier is not None and tier not in runs.tiers:
-        return Refusal("UNKNOWN_TIER", f"no such tier: {tier}; known are {', '.join(sorted(runs.tiers)) or 'none'}")
+    if no_tier := tier_problem(command.tenant_tier, policy[RunsPolicy]):
+        return Refusal("UNKNOWN_TIER", no_tier)
     due = _arrived(view, view.key, command, now)
     entry = policy[RunsPolicy].registry.get(command.trigger_type)
     if entry is None:
@@ -120,6 +119,13 @@ def _request(view: View[AccountState], command: RequestRun, policy: Policy, now:
         waiting = next((other for other in asking.account.waiting if _is_shared(other, asking)), None)
         return _join(asking, waiting) if waiting else _hold(asking)
     return judged(asking)
+
+
+def tier_problem(tier: str | None, runs: RunsPolicy) -> str:
+    """Return what is wrong with the tier a trigger names, or nothing."""
+    if tier is None or tier in runs.tiers:
+        return ""
+    return f"no such tier: {tier}; known are {', '.join(sorted(runs.tiers)) or 'none'}"
 
 
 def _is_shared(waiting: Due, asking: Asking) -> bool:
