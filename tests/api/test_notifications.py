@@ -103,7 +103,7 @@ async def test_what_became_of_a_notification() -> None:
     async with site() as s:
         await sent(s)
         got = await s.client("GET", "/v1/notifications/evt-51")
-        assert list(got.json) == [*VERDICT, "notification", "status", "judgements", "deliveries"]
+        assert list(got.json) == [*VERDICT, "notification", "requested", "status", "judgements", "deliveries"]
         assert got.json["status"] == "delivered"
         assert list(got.json["judgements"][0]) == ["evaluated_at", "outcome", "reasons", "defer_until", "segment_id"]
         assert list(got.json["deliveries"][0]) == [
