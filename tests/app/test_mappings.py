@@ -45,7 +45,7 @@ async def test_everything_that_is_wrong_with_a_mapping_is_named() -> None:
 SERVICES: tuple[type[Service], ...] = (
     Runs, Notifications, Intents, Schedules, Sensors, Scores, Tenants, Effects, Ledger,
 )  # fmt: skip
-NO_REQUEST = {"command", "is_wanted", "recorded", "rows_of", "segment", "target"}
+NO_REQUEST = {"command", "is_wanted", "kind", "recorded", "rows_of", "segment", "target", "targets"}
 """Parameters that are the code's own, never what somebody asks for."""
 
 

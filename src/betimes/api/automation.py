@@ -6,7 +6,7 @@ there are.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -27,13 +27,17 @@ from betimes.services.automation_views import (
     EvaluationView,
     EvaluationViewStatus,
     ScheduleRequest,
+    ScheduleStatus,
     ScheduleView,
     ScheduleWritten,
     SecretView,
     SensorRequest,
+    SensorStatus,
+    SensorType,
     SensorView,
     SensorWritten,
     Tick,
+    TickStatus,
 )
 from betimes.services.caller import Caller
 from betimes.services.pages import Page
@@ -49,16 +53,16 @@ EVALUATE_LIMIT_S = 330.0
 
 
 class ScheduleFilters(Listed, frozen=True, forbid_unknown_fields=True):
-    status: Literal["active", "paused", "ended", "error"] | None = None
+    status: ScheduleStatus | None = None
 
 
 class SensorFilters(Listed, frozen=True, forbid_unknown_fields=True):
-    status: Literal["active", "paused", "error"] | None = None
-    sensor_type: Literal["push", "poll"] | None = None
+    status: SensorStatus | None = None
+    sensor_type: SensorType | None = None
 
 
 class TickFilters(Listed, frozen=True, forbid_unknown_fields=True):
-    status: Literal["fired", "skipped", "failed"] | None = None
+    status: TickStatus | None = None
 
 
 class EvaluationFilters(Listed, frozen=True, forbid_unknown_fields=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -21,7 +21,9 @@ from betimes.services.runs_views import (
     RegistryView,
     RenewRequest,
     RunClaim,
+    RunHandler,
     RunStateView,
+    RunStatus,
     RunView,
     TriggerRequest,
     TriggerStatus,
@@ -36,9 +38,9 @@ ENTRIES_MAX = 500
 
 class RunFilters(Listed, frozen=True, forbid_unknown_fields=True):
     account_id: str | None = None
-    status: Literal["allowed", "started", "succeeded", "failed", "abandoned"] | None = None
+    status: RunStatus | None = None
     trigger_type: str | None = None
-    handler: Literal["python", "webhook", "claim"] | None = None
+    handler: RunHandler | None = None
 
 
 class Claims(msgspec.Struct, frozen=True):

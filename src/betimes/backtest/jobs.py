@@ -34,7 +34,7 @@ from betimes.engine.kinds import checkpoint_of
 from betimes.engine.store import Store
 from betimes.services.caller import Service
 from betimes.services.moments import Moment, instant, moment
-from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
 
 COLLECTION = "backtests"
 
@@ -108,6 +108,7 @@ class Backtests(Service):
         recorded = await self.submit(self._stream, command, key=key, collection=COLLECTION)
         return _view(await self._found(recorded.reply))
 
+    @check_filters
     async def backtests(self, *, limit: int = 50, cursor: str | None = None) -> Page[BacktestView]:
         """The last ones, newest first."""
         checked_limit(limit)

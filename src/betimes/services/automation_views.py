@@ -95,6 +95,12 @@ class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return ScheduleDefinition(**fields)
 
 
+ScheduleStatus: TypeAlias = Literal["active", "paused", "ended", "error"]
+TickStatus: TypeAlias = Literal["fired", "skipped", "failed"]
+SensorStatus: TypeAlias = Literal["active", "paused", "error"]
+SensorType: TypeAlias = Literal["push", "poll"]
+
+
 class ScheduleView(JsonView, frozen=True, kw_only=True):
     schedule_id: str
     cron: Crons | None
@@ -115,7 +121,7 @@ class ScheduleView(JsonView, frozen=True, kw_only=True):
     ends_at: datetime | None
     exclude: ExcludeView | None
     partition: Partition | None
-    status: Literal["active", "paused", "ended", "error"]
+    status: ScheduleStatus
     paused_reason: Literal["NOT_DECLARED"] | None
     declared_by: str | None
     next_tick_at: datetime | None
@@ -194,7 +200,7 @@ class Tick(JsonView, frozen=True, kw_only=True):
 
     tick_id: str | None
     schedule_id: str
-    status: Literal["fired", "skipped", "failed"]
+    status: TickStatus
     cause: TickCause
     scheduled_for: datetime
     fired_at: datetime | None = None
@@ -297,7 +303,7 @@ class SensorView(JsonView, frozen=True, kw_only=True):
     max_run_requests: int
     max_errors: int
     allowed_targets: tuple[Target, ...]
-    status: Literal["active", "paused", "error"]
+    status: SensorStatus
     paused_reason: Literal["NOT_DECLARED"] | None
     declared_by: str | None
     state_version: int

@@ -23,7 +23,7 @@ from betimes.services.json_view import JsonView
 from betimes.services.moments import moment
 from betimes.services.newest import INSTANT_MAX
 from betimes.services.notification_texts import texts_of
-from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.pending_delivery import load_delivery
 from betimes.services.showing import shown
 
@@ -91,6 +91,7 @@ class Effects(Service):
         super().__init__(engine, caller)
         self._domains = domains
 
+    @check_filters
     async def effects(
         self, filters: EffectFilters | Mapping[str, Any], *, limit: int = 50, cursor: str | None = None
     ) -> Page[EffectView]:

@@ -69,7 +69,7 @@ from betimes.services.notifications_views import (
     ReadResult,
     WaitingView,
 )
-from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
 
 PREFERENCES_READ_ONLY = frozenset({"created_at", "updated_at", "warnings", "segment_id"})
 _PATCH_TRIES = 5
@@ -153,6 +153,7 @@ class Inboxes(Service):
 
     # -- in-app messages
 
+    @check_filters
     async def inbox(
         self, user_id: str, *, unread: bool | None = None, limit: int = 50, cursor: str | None = None
     ) -> InboxPage:
@@ -243,6 +244,7 @@ class Inboxes(Service):
         is_new = _version_of(incident) == recorded.version if recorded.replayed else before != incident.id
         return _incident_view(incident), is_new
 
+    @check_filters
     async def incidents(self, *, limit: int = 50, cursor: str | None = None) -> Page[IncidentView]:
         """Those that are open, the last opened first."""
         filters, size = ("incidents", self.caller.tenant), checked_limit(limit)

@@ -26,7 +26,6 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.domains.intents.decide import decide, state_at
 from betimes.domains.intents.drafts import definition_of, draft_from, sent_fields
-from betimes.domains.intents.folding import TYPES
 from betimes.domains.intents.model import (
     INTENTS,
     ChangeIntent,
@@ -44,6 +43,7 @@ from betimes.domains.intents.model import (
     Problem,
     ReleaseClaim,
     RenewClaim,
+    TriggerType,
     owner_stream,
 )
 from betimes.domains.intents.timing import next_checks
@@ -72,7 +72,7 @@ from betimes.services.intents_views import (
 )
 from betimes.services.moments import moment
 from betimes.services.newest import cursor_after, page_of
-from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.remarks import Remark
 
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -132,12 +132,12 @@ class Intents(Service):
         state, now = await self._state(stream), await self.engine.store.now()
         return intent_view(intent_id, state_at(stream, state, await self._policy(), now), now)
 
+    @check_filters
     async def list(
-        self, *, user_id: str | None = None, trigger_type: str | None = None, enabled: bool | None = None,
+        self, *, user_id: str | None = None, trigger_type: TriggerType | None = None, enabled: bool | None = None,
         limit: int = 50, cursor: str | None = None,
     ) -> Page[IntentView]:  # fmt: skip
         """The last created first."""
-        _check_type(trigger_type)
         filters = ("intents", self.caller.tenant, user_id, trigger_type, enabled)
         query = StreamQuery(
             tenant=self.caller.tenant, kind="intent", owner=user_id, limit=checked_limit(limit) + 1
@@ -170,6 +170,7 @@ class Intents(Service):
 
     # -- what is to be done
 
+    @check_filters
     async def pending(
         self, *, user_id: str | None = None, in_cooldown: bool | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[IntentView]:
@@ -211,7 +212,6 @@ class Intents(Service):
     ) -> ClaimsView:
         """Claim up to so many due intents that are not cooling, the longest due first."""
         asked, limit = _checked(request, ClaimManyRequest), checked_limit(limit)
-        _check_type(asked.trigger_type)
         command = ClaimIntent(self._worker(asked.worker), asked.lease_s, among_many=True)
         taken = await claim_due(self, command, limit, user_id=asked.user_id, trigger_type=asked.trigger_type)
         granted = {recorded.stream: recorded.reply for recorded in taken if isinstance(recorded.reply, Claimed)}
@@ -247,6 +247,7 @@ class Intents(Service):
                       view.cooldown_remaining_hours)  # fmt: skip
         return view
 
+    @check_filters
     async def history(self, intent_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[ExecutionView]:
         """Executions, newest first; also of an intent that was deleted."""
         stream, limit = self._stream(intent_id), checked_limit(limit)
@@ -344,12 +345,6 @@ def _expected(fields: dict[str, Any], if_match: int | None) -> int | None:
 
 def _checked(request: Any, kind: type[Request]) -> Request:
     return checked(msgspec.to_builtins(request), kind)
-
-
-def _check_type(trigger_type: str | None) -> None:
-    if trigger_type is not None and trigger_type not in TYPES:
-        message = f"no such type; known are {', '.join(TYPES)}"
-        raise Invalid(message, (("trigger_type", message),))
 
 
 def _shown(problems: Any) -> list[Remark]:

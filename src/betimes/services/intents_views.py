@@ -21,6 +21,7 @@ from betimes.domains.intents.model import (
     IntentEvents,
     IntentFired,
     IntentState,
+    TriggerType,
 )
 from betimes.domains.intents.timing import check_minutes
 from betimes.domains.names import Id
@@ -47,7 +48,7 @@ class ClaimManyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     worker: Worker | None = None
     lease_s: Lease | None = None
     user_id: Id | None = None
-    trigger_type: str | None = None
+    trigger_type: TriggerType | None = None
 
 
 class RenewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

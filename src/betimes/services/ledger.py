@@ -24,7 +24,7 @@ from betimes.services.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.services.json_view import JsonView
 from betimes.services.moments import instant, moment
 from betimes.services.outcomes import Outcome, judged, spelt
-from betimes.services.pages import checked_limit, cursor_of, place_of
+from betimes.services.pages import check_filters, checked_limit, cursor_of, place_of
 from betimes.services.showing import shown
 from betimes.services.verdicts import TraceStep, trace_of
 
@@ -90,6 +90,7 @@ class Ledger(Service):
 
     # -- lists
 
+    @check_filters
     async def segments(
         self,
         filters: LedgerFilters | Mapping[str, Any],

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import cache, wraps
+from inspect import signature
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
 
 import msgspec
 
+from betimes.core.checking import Findings, problems
 from betimes.core.errors import Invalid
 from betimes.services.json_view import JsonView
 
 Item = TypeVar("Item")
+P = ParamSpec("P")
+T = TypeVar("T")
 LIMIT_MAX = 200
 
 
@@ -42,3 +48,20 @@ def checked_limit(limit: int) -> int:
     if not 1 <= limit <= LIMIT_MAX:
         raise Invalid(f"a page has 1 to {LIMIT_MAX} items", (("query.limit", f"1 to {LIMIT_MAX}"),))
     return limit
+
+
+def check_filters(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Hold what a list is asked for by name against its types, as the HTTP API does; raise `Invalid` with all of it."""
+    named = {name for name, one in signature(method).parameters.items() if one.kind is one.KEYWORD_ONLY}
+    kinds = cache(lambda: get_type_hints(method, include_extras=True))
+
+    @wraps(method)
+    async def list_checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        found = Findings()
+        for name in sorted(kwargs.keys() & named):
+            found.extend(problems(f"query.{name}", kwargs[name], kinds()[name]))
+        if found.total:
+            raise found.refusal("parameter")
+        return await method(*args, **kwargs)
+
+    return list_checked

@@ -32,7 +32,7 @@ from betimes.domains.runs.model import (
 from betimes.engine.store import PAGE_MAX, EffectQuery, LedgerQuery, StreamQuery
 from betimes.services.asking import asked
 from betimes.services.moments import moment
-from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.payloads import payloads_of
 from betimes.services.registry import Registry
 from betimes.services.runs_views import (
@@ -41,6 +41,8 @@ from betimes.services.runs_views import (
     CompleteRequest,
     RenewRequest,
     RunClaim,
+    RunHandler,
+    RunStatus,
     RunView,
     TriggerState,
     TriggerStatus,
@@ -150,13 +152,14 @@ class Runs(Triggers, Registry):
             raise NotFound(f"there is no run {run_id!r}")
         return await self._view(stream, state, row.version)
 
+    @check_filters
     async def runs(
         self,
         *,
         account_id: str | None = None,
-        status: str | None = None,
+        status: RunStatus | None = None,
         trigger_type: str | None = None,
-        handler: str | None = None,
+        handler: RunHandler | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[RunView]:

@@ -181,6 +181,10 @@ class ActionsView(JsonView, frozen=True):
     period_ends_at: datetime
 
 
+RunStatus: TypeAlias = Literal["allowed", "started", "succeeded", "failed", "abandoned"]
+RunHandler: TypeAlias = Literal["python", "webhook", "claim"]
+
+
 class RunView(JsonView, frozen=True, kw_only=True):
     run_id: str
     account_id: str

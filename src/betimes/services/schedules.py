@@ -55,9 +55,11 @@ from betimes.services.automation_views import (
     BackfillView,
     BackfillWritten,
     ScheduleRequest,
+    ScheduleStatus,
     ScheduleView,
     ScheduleWritten,
     Tick,
+    TickStatus,
     backfill_fields,
     backfill_view,
     schedule_fields,
@@ -66,7 +68,7 @@ from betimes.services.automation_views import (
 from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of, targets_of
 from betimes.services.moments import instant, moment
 from betimes.services.newest import cursor_after, page_of
-from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.recurrence_views import Preview, PreviewRequest, PreviewTick
 from betimes.services.remarks import Remark
 
@@ -99,8 +101,9 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     async def get(self, id: str) -> ScheduleView:
         return schedule_view(id, await self.found(self.stream("schedule", id)))
 
+    @check_filters
     async def list(
-        self, *, status: str | None = None, limit: int = 50, cursor: str | None = None
+        self, *, status: ScheduleStatus | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[ScheduleView]:
         """The last created first."""
         filters = ["schedules", self.caller.tenant, status]
@@ -176,8 +179,9 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
             raise NotFound(f"the tick {recorded.segment_id} was pruned")
         return (await self._with_runs(ticks))[0]
 
+    @check_filters
     async def ticks(
-        self, schedule_id: str, *, status: str | None = None, limit: int = 50, cursor: str | None = None
+        self, schedule_id: str, *, status: TickStatus | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[Tick]:
         """What was fired, skipped or failed, newest first."""
         stream = self.stream("schedule", schedule_id)
@@ -221,6 +225,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
             return await self._backfill_written(recorded)
         raise VersionMismatch(f"the schedule {schedule_id!r} was changed again and again meanwhile; try once more")
 
+    @check_filters
     async def backfills(self, schedule_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[BackfillView]:
         """The last started first."""
         filters = ["backfills", self.caller.tenant, schedule_id]

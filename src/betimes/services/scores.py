@@ -42,7 +42,7 @@ from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
 from betimes.services.asking import asked
 from betimes.services.moments import Moment, instant, moment
 from betimes.services.newest import after_row, cursor_after, page_of
-from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.scores_views import (
     AdjustAnswer,
     HistoryEntry,
@@ -277,6 +277,7 @@ class Scores(Sweeps):
         policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
         return score_of(user_id, state, policy, await self.engine.store.now(), row.at)
 
+    @check_filters
     async def list(
         self, *, game_status: str | None = None, chapter: str | int | None = None, overdue: bool | None = None,
         limit: int = 50, cursor: str | None = None,
@@ -307,6 +308,7 @@ class Scores(Sweeps):
         state: ScoreState = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
         return score_of(row.stream.id, as_of(state, policy, now), policy, now, row.at)
 
+    @check_filters
     async def history(
         self, user_id: str, *, event_type: HistoryType | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[HistoryEntry]:

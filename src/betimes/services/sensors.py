@@ -51,8 +51,11 @@ from betimes.engine.store import EffectQuery, StreamQuery
 from betimes.services.automation_views import (
     SENSOR_READ_ONLY,
     EvaluationView,
+    EvaluationViewStatus,
     SecretView,
     SensorRequest,
+    SensorStatus,
+    SensorType,
     SensorView,
     SensorWritten,
     sensor_fields,
@@ -62,7 +65,7 @@ from betimes.services.caller import Caller
 from betimes.services.definitions import Definitions, generated_id, named, request_of, targets_of
 from betimes.services.evaluation_views import dry_view, rows_of, view_in
 from betimes.services.newest import cursor_after, page_of
-from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.secrets import fresh_secret, kept_secret
 
 Evaluate: TypeAlias = Callable[[str, Evaluator, Mapping[str, Any], int], Awaitable[Any]]
@@ -99,8 +102,14 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def get(self, id: str) -> SensorView:
         return sensor_view(id, await self.found(self.stream("sensor", id)))
 
+    @check_filters
     async def list(
-        self, *, status: str | None = None, sensor_type: str | None = None, limit: int = 50, cursor: str | None = None
+        self,
+        *,
+        status: SensorStatus | None = None,
+        sensor_type: SensorType | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> Page[SensorView]:
         """The last created first."""
         filters = ["sensors", self.caller.tenant, status, sensor_type]
@@ -294,8 +303,9 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             return None, repr(error)[:2_000]
         return answered(result, state.definition)
 
+    @check_filters
     async def evaluations(
-        self, sensor_id: str, *, status: str | None = None, limit: int = 50, cursor: str | None = None
+        self, sensor_id: str, *, status: EvaluationViewStatus | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[EvaluationView]:
         """Newest first. A message is there once: pending until it is evaluated, and then with its outcome."""
         stream = self.stream("sensor", sensor_id)
