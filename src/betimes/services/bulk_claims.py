@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from betimes.core.errors import Refused
+from betimes.core.errors import BetimesError, Refused
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.domains.intents.model import Claimed, ClaimIntent, Definition
 from betimes.services.caller import Service
 from betimes.services.due_intents import DueIntents
+from betimes.services.intents_lists import statuses
 
 ROUNDS_MAX = 3
 """How often those that somebody else took meanwhile are made up for by another look."""
@@ -19,24 +20,31 @@ ROUNDS_MAX = 3
 async def claim_due(
     service: Service, command: ClaimIntent, limit: int, *, user_id: str | None, trigger_type: str | None
 ) -> list[Recorded]:
-    """Claim up to `limit` due intents, of one user or type if given."""
+    """Claim up to `limit` due intents, of one user or type if given.
 
-    def fits(stream: StreamId, definition: Definition) -> bool:
-        return definition.worker != "builtin" and trigger_type in (None, definition.trigger_type)
-
+    What was claimed is returned although others failed; the first failure is raised if nothing was.
+    """
     taken: list[Recorded] = []
     if user_id is None and trigger_type is None:
         taken, is_all = await _claim_first(service, command, limit)
         if is_all:
             return taken
-    due = DueIntents(service.engine, service.caller.tenant, fits, owner=user_id)
+    among = statuses(trigger_type, True) if trigger_type else (None,)
+    due = DueIntents(service.engine, service.caller.tenant, _is_for_outside, owner=user_id, statuses=among)
     for _ in range(ROUNDS_MAX):
         wanted = limit - len(taken)
         streams = await due.find(wanted)
-        taken += await _claim_each(service, streams, command)
-        if len(taken) >= limit or len(streams) < wanted:
+        granted, failed = await _claim_each(service, streams, command)
+        taken += granted
+        if failed and not taken:
+            raise failed[0]
+        if failed or len(taken) >= limit or len(streams) < wanted:
             break
     return taken
+
+
+def _is_for_outside(stream: StreamId, definition: Definition) -> bool:
+    return definition.worker != "builtin"
 
 
 async def _claim_first(service: Service, command: ClaimIntent, limit: int) -> tuple[list[Recorded], bool]:
@@ -49,12 +57,17 @@ async def _claim_first(service: Service, command: ClaimIntent, limit: int) -> tu
     return granted, len(granted) == len(taken)
 
 
-async def _claim_each(service: Service, streams: Sequence[StreamId], command: ClaimIntent) -> list[Recorded]:
-    """Claim these, without those that somebody else has taken."""
+async def _claim_each(
+    service: Service, streams: Sequence[StreamId], command: ClaimIntent
+) -> tuple[list[Recorded], list[BetimesError]]:
+    """Claim these, without those that somebody else has taken; what was granted, and what went wrong."""
     granted: list[Recorded] = []
+    failed: list[BetimesError] = []
     for answer in await asyncio.gather(*(service.submit(one, command) for one in streams), return_exceptions=True):
         if isinstance(answer, Recorded):
             granted += [answer] if isinstance(answer.reply, Claimed) else []
-        elif not isinstance(answer, Refused):
+        elif not isinstance(answer, BetimesError):
             raise answer
-    return granted
+        elif not isinstance(answer, Refused):
+            failed.append(answer)
+    return granted, failed

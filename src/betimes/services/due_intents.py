@@ -2,15 +2,18 @@
 
 What is not for a worker stays due until somebody else takes it, so it would stand at the head of the queue for ever. A
 walk remembers how far from the head nothing was for it, and looks there again only after `LOOK_AGAIN_S`: a definition
-may have changed meanwhile.
+may have changed meanwhile. An intent that this process cannot read is left to others too: it must stop nobody else's.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from heapq import merge
+from itertools import islice
 from typing import TypeAlias
 from zlib import crc32
 
+from betimes.core.errors import BetimesError
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.domains.intents.model import Definition, IntentState
@@ -19,20 +22,22 @@ from betimes.engine.store import PAGE_MAX, StreamQuery, StreamRow
 
 LOOK_AGAIN_S = 60
 AT_LEAST = 64
-"""Rows that are looked at in one page, however few are wanted."""
+"""Rows that are looked at in the first page, however few are wanted; the next ones are longer."""
 _FAR_AT = 2**62
 Fits: TypeAlias = Callable[[StreamId, Definition], bool]
 Place: TypeAlias = tuple[Instant, StreamId]
 
 
 class DueIntents:
-    """What is due of one tenant or owner, or of all, and fits."""
+    """What is due of one tenant or owner, or of all, and fits; of any of these statuses, where `None` is all."""
 
     def __init__(
-        self, engine: Engine, tenant: str | None, fits: Fits, *, owner: str | None = None, name: str = ""
-    ) -> None:
+        self, engine: Engine, tenant: str | None, fits: Fits, *, owner: str | None = None,
+        statuses: Sequence[str | None] = (None,), name: str = "",
+    ) -> None:  # fmt: skip
         self._engine = engine
         self._owner = owner
+        self._statuses = statuses
         self._tenant = tenant
         self._fits = fits
         self._name = name
@@ -44,7 +49,7 @@ class DueIntents:
         """Return up to `limit` that fit, the longest due first; where others are at work too, not all begin there."""
         found: list[StreamId] = []
         wanted = max(limit, AT_LEAST) if crowded else limit
-        async for row, fits in self._walk(await self._begin(), max(limit, AT_LEAST)):
+        async for row, fits in self._walk(await self._begin(), min(max(limit, AT_LEAST), PAGE_MAX)):
             if fits:
                 found.append(row.stream)
             if len(found) >= wanted:
@@ -60,7 +65,7 @@ class DueIntents:
             if fits:
                 return row.due_at
             last = (row.due_at or 0, row.stream)
-        [*later] = await self._engine.store.streams(self._query(_FAR_AT, last, 1))
+        later = await self._page(_FAR_AT, last, 1)
         return later[0].due_at if later else None
 
     async def _begin(self) -> Instant:
@@ -71,24 +76,35 @@ class DueIntents:
 
     async def _walk(self, now: Instant, page: int) -> AsyncIterator[tuple[StreamRow, bool]]:
         place, only_unfit = self._passed, True
-        while rows := await self._engine.store.streams(self._query(now, place, min(page, PAGE_MAX))):
+        while rows := await self._page(now, place, page):
             for row in rows:
                 place = (row.due_at or 0, row.stream)
-                fits = self._fits(row.stream, self._state(row).definition)
+                fits = self._is_fit(row)
                 only_unfit = only_unfit and not fits
                 if only_unfit:
                     self._passed = place
                 yield row, fits
-            if len(rows) < min(page, PAGE_MAX):
+            if len(rows) < page:
                 return
+            page = PAGE_MAX
 
-    def _state(self, row: StreamRow) -> IntentState:
-        state: IntentState = self._engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
-        return state
+    def _is_fit(self, row: StreamRow) -> bool:
+        try:
+            state: IntentState = self._engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+            return self._fits(row.stream, state.definition)
+        except BetimesError:
+            return False
 
-    def _query(self, before_at: Instant, after: Place | None, limit: int) -> StreamQuery:
+    async def _page(self, before_at: Instant, after: Place | None, limit: int) -> list[StreamRow]:
+        """Return rows of all the statuses, the longest due first."""
+        pages = [
+            await self._engine.store.streams(self._query(status, before_at, after, limit)) for status in self._statuses
+        ]
+        return list(islice(merge(*pages, key=lambda row: (row.due_at or 0, row.stream)), limit))
+
+    def _query(self, status: str | None, before_at: Instant, after: Place | None, limit: int) -> StreamQuery:
         after_at, after_stream = after or (None, None)
         return StreamQuery(
-            tenant=self._tenant, kind="intent", owner=self._owner, due_before=before_at, after=after_stream,
-            after_due_at=after_at, limit=limit,
+            tenant=self._tenant, kind="intent", owner=self._owner, status=status, due_before=before_at,
+            after=after_stream, after_due_at=after_at, limit=limit,
         )  # fmt: skip

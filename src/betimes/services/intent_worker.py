@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from betimes.core.errors import BetimesError, Refused
+from betimes.core.errors import BetimesError, Refused, StoreError
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.domains.intents.conditions import askable
@@ -178,9 +178,7 @@ class IntentWorker:
         streams = await self._due.find(min(limit, CLAIMS_MAX), crowded=self._crowded)
         asked_s = asyncio.get_running_loop().time()
         answers = await asyncio.gather(*(self._submit(stream, command) for stream in streams), return_exceptions=True)
-        for answer in answers:
-            if isinstance(answer, BaseException) and not isinstance(answer, Refused):
-                raise answer
+        self._report_failed(streams, answers)
         recorded = [answer for answer in answers if not isinstance(answer, BaseException)]
         granted = {entry.stream: entry.reply for entry in recorded if isinstance(entry.reply, Claimed)}
         self._crowded = len(granted) < len(streams)
@@ -192,6 +190,20 @@ class IntentWorker:
             if state is not None and state.claim is not None and state.claim.token == reply.claim_token:
                 claimed.append(_Held(stream, state, reply, asked_s))
         return claimed
+
+    def _report_failed(self, streams: list[StreamId], answers: list[Any]) -> None:
+        """Report claims that failed: those that were granted beside them are worked on all the same.
+
+        Raise what the store said, if it said so to all of them.
+        """
+        failed = [(stream, answer) for stream, answer in zip(streams, answers, strict=True)
+                  if isinstance(answer, BaseException) and not isinstance(answer, Refused)]  # fmt: skip
+        if failed and all(isinstance(answer, StoreError) for answer in answers):
+            raise failed[0][1]
+        for stream, error in failed:
+            if not isinstance(error, BetimesError):
+                raise error
+            self._report(Report("intent_not_claimed", str(stream), error))
 
     async def _work(self, held: _Held) -> str:
         """One claimed intent, to its report; how it ended."""
