@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,7 +25,16 @@ from betimes.services.pages import cursor_of
 from betimes.services.runs import Runs
 from betimes.services.runs_views import TriggerRequest
 from betimes.services.schedules import Schedules
-from betimes.services.verdict_feed import FeedFilters, Pulse, VerdictEvent, VerdictFeed, VerdictTail, position_of
+from betimes.services.verdict_feed import (
+    BEHIND_MAX,
+    TAIL_MAX,
+    FeedFilters,
+    Pulse,
+    VerdictEvent,
+    VerdictFeed,
+    VerdictTail,
+    position_of,
+)
 from betimes.testing.clock import VirtualClock
 from tests.stores.backends import BACKENDS, Backend
 
@@ -130,6 +140,30 @@ async def test_readers_of_a_process_share_what_is_read(backend: Backend, tmp_pat
         before = tail.reads
         assert [[event.id for _, event in await verdicts_in(feed)] for feed in feeds] == [["a", "b"]] * 20
         assert tail.reads == before + 1
+
+
+async def test_a_reader_that_is_alone_and_slow_gets_sums_and_a_tail_left_alone_begins_anew(tmp_path: Path) -> None:
+    async with world(BACKENDS[0], tmp_path) as (engine, _):
+        tail, idle = VerdictTail(engine, fresh_s=0), VerdictTail(engine, fresh_s=0)
+        feed = await VerdictFeed.from_now(tail, "acme", EVERYTHING, FeedFilters())
+        early = await VerdictFeed.from_now(idle, "acme", EVERYTHING, FeedFilters())
+        runs = 0
+        while runs * 2 <= TAIL_MAX:
+            await asyncio.gather(*(_allowed(engine, f"a{number}") for number in range(runs, runs + 500)))
+            runs += 500
+        told: list[int] = []
+        while not told or feed.is_behind:
+            for _, event in await feed.read():
+                told.append(event.count if isinstance(event, Pulse) else 1)
+        assert sum(told) == runs
+        assert told[0] > BEHIND_MAX
+        reads = idle.reads
+        await VerdictFeed.from_now(idle, "acme", EVERYTHING, FeedFilters())
+        assert idle.reads == reads + 1
+        missed: list[int] = []
+        while not missed or early.is_behind:
+            missed += [event.count for _, event in await early.read() if isinstance(event, Pulse)]
+        assert sum(missed) == runs
 
 
 @pytest.mark.parametrize("text", ["é" * 300, "'; --", "%_", "\n", "\ufffd"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -12,10 +13,15 @@ from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import WaitingSend
 from betimes.stores.memory import MemoryStore
 from betimes.testing.clock import VirtualClock
 from betimes.testing.sample import GATE, QUOTA, SAMPLE, SECTIONS, Knock
 from tests.engine.test_store_failures import StumblingStore
+
+HANGS_S = 20
+"""Only so that a test whose subject hangs ends at all; nothing is measured by it."""
 
 
 async def test_a_send_that_met_an_unavailable_store_is_applied_by_the_next_tick() -> None:
@@ -29,6 +35,37 @@ async def test_a_send_that_met_an_unavailable_store_is_applied_by_the_next_tick(
         store.stumbles = True
         assert (await two.tick()).sends == 0
         assert (await two.tick()).sends == 1
+
+
+class LateStore(MemoryStore):
+    """Says which sends wait when it is told to."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def waiting_sends(self, *args: Any, **kwargs: Any) -> list[WaitingSend]:
+        found = await super().waiting_sends(*args, **kwargs)
+        self.asked.set()
+        await self.go_on.wait()
+        return found
+
+
+async def test_a_tick_that_finds_sends_after_its_engine_has_closed_ends() -> None:
+    store = LateStore(clock := VirtualClock())
+    policy = {"gates": {"tally": True}}
+    others = MemoryStore(clock, store.database)
+    settings = EngineSettings(drain_s=0.0)
+    two = Engine(store, SAMPLE, name="two", sections=SECTIONS, policy=policy, settings=settings)
+    async with Engine(others, (GATE, QUOTA), name="one", sections=SECTIONS, policy=policy) as one:
+        await one.submit(Submission(stream=StreamId("acme", "gate", "front"), command=Knock("ann")))
+    await two.open()
+    tick = asyncio.create_task(two.tick())
+    await store.asked.wait()
+    await two.close()
+    store.go_on.set()
+    async with asyncio.timeout(HANGS_S):
+        assert (await tick).sends == 0
 
 
 class Pass(msgspec.Struct, frozen=True, tag=True):

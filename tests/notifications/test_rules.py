@@ -362,3 +362,16 @@ def test_types_and_channels_can_be_added() -> None:
 
 def test_every_rule_has_its_place_in_the_pipeline() -> None:
     assert list(STAGES) == [rule.name for rule in RULES.rules]
+
+
+@pytest.mark.parametrize(
+    ("asked", "policy", "because"),
+    [
+        (note(requested=True), {}, "the person asked for it"),
+        (note("DIGEST", None), {"digest_windows": []}, "there is no digest to gather it"),
+    ],
+)
+def test_what_is_not_scored_says_why(asked: Any, policy: dict[str, Any], because: str) -> None:
+    verdict = inbox(**policy).when(asked).decision.verdict
+    assert verdict
+    assert RULES.explain(verdict)[-1].sentence == f"it is not scored: {because}"

@@ -309,9 +309,10 @@ class Engine:
         answers: list[asyncio.Future[Recorded]] = []
         for send in waiting:
             if job := self._lane.send_job(send.id, send.to, send.command):
-                job = self._lane.put_send(send.id, job)
-                job.answer = job.answer or loop.create_future()
-                answers.append(job.answer)
+                job.answer = loop.create_future()  # before it is queued: a lane that has stopped answers at once
+                under_way = self._lane.put_send(send.id, job)
+                under_way.answer = under_way.answer or job.answer
+                answers.append(under_way.answer)
         results = await asyncio.gather(*map(asyncio.shield, answers), return_exceptions=True)
         return sum(isinstance(result, Recorded) for result in results)
 

@@ -9,7 +9,7 @@ that is behind what the tail holds reads the ledger by itself until it is there.
 
 **Slow readers get sums.** A reader that finds more than `BEHIND_MAX` events waiting gets one `Pulse` in their place:
 how many there were by outcome and reason, and between which instants. It goes on after them. A reader that keeps up
-gets every event.
+gets every event, whether or not others read beside it.
 """
 
 from __future__ import annotations
@@ -126,6 +126,8 @@ class VerdictTail:
         self.engine = engine
         self.start = self.end = Position(-1, ALL)
         """Everything after the one and up to the other is here."""
+        self.is_at_end = True
+        """Whether the last read found no more than it took."""
         self.reads = 0
         """Pages read from the ledger, for whoever wants to know."""
         self._fresh_s = engine.settings.poll_s / 2 if fresh_s is None else fresh_s
@@ -134,31 +136,43 @@ class VerdictTail:
         self._read_s = 0.0
 
     async def now(self) -> Position:
-        """Return the end of the ledger; what is committed from now on comes after it."""
+        """Return the end of the ledger; what is committed from now on comes after it.
+
+        A tail that is far behind, because nobody read it for long, begins anew there.
+        """
         async with self._lock:
-            while await self._read_on():
-                continue
+            newest = await self._page(LedgerQuery(backwards=True, limit=1))
+            seq = newest[0].seq if newest else 0
+            if self.end.seq < 0 or seq > self.end.seq + TAIL_MAX:
+                self.start = self.end = Position(seq, ALL)
+                self._segments, self.is_at_end = [], True
+            else:
+                await self._read_on()
         return self.end
 
     async def after(self, position: Position) -> list[DecodedSegment]:
-        """Return segments after a position that is not before `start`, reading on if there are none yet."""
-        if position >= self.end and asyncio.get_running_loop().time() - self._read_s >= self._fresh_s:
+        """Return segments after a position, reading on if there are none yet; none if it is before `start`."""
+        if position >= self.end and self._may_have_more():
             async with self._lock:
                 if position >= self.end:  # nobody else has read on meanwhile
                     await self._read_on()
+        if position < self.start:
+            return []  # the tail began anew meanwhile
         first = bisect_right(self._segments, position.seq - 1, key=lambda one: one.segment.seq)
         return self._segments[first:]
 
-    async def _read_on(self) -> bool:
-        """Read the next page, or find the end to begin with; return whether there may be more."""
+    def _may_have_more(self) -> bool:
+        return not self.is_at_end or asyncio.get_running_loop().time() - self._read_s >= self._fresh_s
+
+    async def _read_on(self) -> None:
+        """Read up to the end of the ledger, or as much as the tail is sure to hold."""
         self._read_s = asyncio.get_running_loop().time()
-        if self.end.seq < 0:
-            newest = await self._page(LedgerQuery(backwards=True, limit=1))
-            self.start = self.end = Position(newest[0].seq if newest else 0, ALL)
-            return False
-        page = await self._page(LedgerQuery(after=self.end.seq, limit=PAGE_MAX))
-        self._add(page)
-        return len(page) == PAGE_MAX
+        for _ in range(TAIL_MAX // PAGE_MAX):
+            page = await self._page(LedgerQuery(after=self.end.seq, limit=PAGE_MAX))
+            self._add(page)
+            self.is_at_end = len(page) < PAGE_MAX
+            if self.is_at_end:
+                return
 
     async def _page(self, query: LedgerQuery) -> list[Segment]:
         self.reads += 1
@@ -202,7 +216,7 @@ class VerdictFeed:
             found = await self._catch_up()
         else:
             found = self._take(await self._tail.after(self._seen))
-        self.is_behind = self._seen < self._tail.end
+        self.is_behind = self._seen < self._tail.end or not self._tail.is_at_end
         if len(found) <= BEHIND_MAX:
             return [(str(position), event) for position, event in found]
         return [(str(found[-1][0]), pulse_of([event for _, event in found]))]
@@ -210,14 +224,14 @@ class VerdictFeed:
     async def _catch_up(self) -> list[Placed]:
         """Read the ledger itself, up to where the tail begins."""
         found: list[Placed] = []
-        engine = self._tail.engine
+        engine, start = self._tail.engine, self._tail.start
         for _ in range(PAGES_MAX):
             after = max(self._seen.seq - 1, 0)
             page = await engine.store.ledger(LedgerQuery(after=after, tenant=self._tenant, limit=PAGE_MAX))
             found += self._take([DecodedSegment(engine, segment) for segment in page])
             if len(page) < PAGE_MAX:
-                self._seen = max(self._seen, self._tail.start)
-            if self._seen >= self._tail.start:
+                self._seen = max(self._seen, start)
+            if self._seen >= start:
                 break
         return found
 

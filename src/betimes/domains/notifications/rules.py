@@ -14,7 +14,6 @@ from betimes.domains.notifications.local import next_day, next_hour, shown
 
 NOTHING = Finding((None,))
 """There was nothing to look at."""
-NOT_SCORED = Finding((None, None, None))
 
 
 def _expiry(case: Case) -> Finding:
@@ -135,11 +134,16 @@ def _digest(case: Case) -> Finding:
     return Finding((case.item.event_type,), Hit("LATER", "DIGEST_ELIGIBLE", until) if until is not None else None)
 
 
+def _unscored(because: str) -> Finding:
+    return Finding((None, None, None, because))
+
+
 def _score(case: Case) -> Finding:
     if case.item.requested:
-        return NOT_SCORED  # the score weighs what nobody asked for
+        return _unscored("the person asked for it")
     if case.digest_type and not case.digest_crons:
-        return NOT_SCORED  # without a window, what a digest would gather is delivered singly, HIGH no less than LOW
+        # without a window, what a digest would gather is delivered singly, HIGH no less than LOW
+        return _unscored("there is no digest to gather it")
     score, limits = case.scored, case.policy.thresholds_for(case.item.event_type)
     seen = (score.shown(), *limits.shown)
     if not score.reaches(limits.never):
@@ -244,10 +248,10 @@ RULES: RuleTable[Case] = RuleTable(
         Rule(
             "score",
             _score,
-            ("score", "never_below", "now_from"),
+            ("score", "never_below", "now_from", "because"),
             "it scores {score}; below {never_below} is never, from {now_from} on is now",
             "it scores {score}; from {now_from} on is now",
-            "it is not scored: there is no digest to gather it",
+            "it is not scored: {because}",
         ),
     ),
     otherwise=Hit("NOW", "DEFAULT_PASS"),
