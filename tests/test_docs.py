@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import LIMIT_S, environment
+from tests.cli.running import environment
+from tests.patience import HANGS_S
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
@@ -78,7 +79,7 @@ def run_line(words: list[str], folder: Path) -> None:
 
 def run(command: list[str], folder: Path) -> None:
     ended = subprocess.run(
-        command, cwd=folder, env=environment(**VARIABLES), capture_output=True, text=True, timeout=LIMIT_S, check=False
+        command, cwd=folder, env=environment(**VARIABLES), capture_output=True, text=True, timeout=HANGS_S, check=False
     )
     assert ended.returncode == 0, ended.stderr
 
@@ -90,6 +91,6 @@ def start_and_stop(command: list[str], folder: Path) -> None:
         assert process.stdout is not None
         said = process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=LIMIT_S)
+        _, errors = process.communicate(timeout=HANGS_S)
     assert said, errors
     assert process.returncode in (0, 128 + signal.SIGINT), errors

@@ -13,12 +13,14 @@ from uuid import uuid4
 
 import pytest
 
+from tests.patience import HANGS_S
+
 ROOT = Path(__file__).parent.parent
 
 
 def printed_by(example: str) -> str:
     command = [sys.executable, str(ROOT / "examples" / example)]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANGS_S).stdout
 
 
 def test_the_kernel_example_prints_what_the_readme_shows() -> None:

@@ -21,13 +21,14 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.patience import HANGS_S
+
 CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-port=0",
     "--window-size=1200,900",
 )  # fmt: skip
-LIMIT_S = 60
 needs_browser = pytest.mark.skipif(
     CHROMIUM is None, reason="there is no Chromium; as root, `make browser` installs Debian's, or: apt install chromium"
 )
@@ -48,7 +49,7 @@ class Page:
         """One command of the protocol; events that come before its answer are heeded."""
         number = next(self._numbers)
         await self._socket.send_json({"id": number, "method": method, "params": params})
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANGS_S):
             while True:
                 message = json.loads((await self._socket.receive()).data)
                 if message.get("id") == number:
@@ -77,7 +78,7 @@ class Page:
         return await self.evaluate(
             "new Promise((done, fail) => { const from = performance.now(); const look = () => {"
             f" const value = ({expression}); if (value) done(value);"
-            f" else if (performance.now() - from > {LIMIT_S * 1000}) fail(new Error('it never held'));"
+            f" else if (performance.now() - from > {HANGS_S * 1000}) fail(new Error('it never held'));"
             " else requestAnimationFrame(look); }; look(); })"
         )
 
@@ -120,7 +121,7 @@ async def _address(process: asyncio.subprocess.Process) -> str:
     """Where it listens, as it says once it does."""
     assert process.stderr is not None
     said: list[str] = []
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(HANGS_S):
         async for line in process.stderr:
             said.append(line.decode())
             if "DevTools listening on ws://" in said[-1]:

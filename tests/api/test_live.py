@@ -21,6 +21,7 @@ from betimes.services.runs_views import TriggerRequest
 from betimes.services.scores import NewScore
 from betimes.services.tenants import NewKey
 from tests.api.served import Site, site
+from tests.patience import HANGS_S
 
 FAST = Settings(engine=EngineSettings(poll_s=0.01))
 PATH = "/v1/verdicts/stream"
@@ -57,7 +58,7 @@ class Live(msgspec.Struct):
 
     async def settled(self, count: int) -> None:
         """Wait until so many streams are open."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             while self.open_count != count:  # noqa: ASYNC110 — nothing tells when a reader is gone
                 await asyncio.sleep(0.005)
 
@@ -69,7 +70,7 @@ class Reader:
     async def block(self) -> dict[str, str]:
         """The next event or comment, as its fields; nothing when the stream ended."""
         fields: dict[str, str] = {}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             while line := (await self.reply.content.readline()).decode():
                 if line == "\n":
                     return fields
@@ -209,7 +210,7 @@ async def test_a_stream_ends_when_its_key_is_revoked(is_busy: bool) -> None:
             served.reading(authorization=f"Bearer {lost.secret}") as goes,
         ):
             await tenants.revoke_key(lost.key_id)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANGS_S):
                 number = 0
                 while await goes.block():
                     number += 1

@@ -20,6 +20,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from betimes.api.catalogue import ROUTES
 from betimes.api.openapi import openapi
 from tests.cli.running import serving
+from tests.patience import HANGS_S
 
 API: Any = msgspec.json.decode(msgspec.json.encode(openapi(ROUTES, "1")))
 STREAMING = "/v1/verdicts/stream"
@@ -33,7 +34,7 @@ def test_requests_that_build_on_each_other_never_make_a_server_fail(tmp_path: Pa
     """Each walk has its own seed: what a real server answers depends on the walks before, so none can be replayed."""
     with serving("serve", "--dev", "--port", "0", "--db", "sqlite:///fuzz.db", folder=tmp_path) as server:
         schema = schemathesis.openapi.from_dict(_without_streams())
-        schema.config.update(base_url=server.url)
+        schema.config.update(base_url=server.url, request_timeout=HANGS_S)
         seen: list[int] = []
         wrong: list[Any] = []
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import msgspec
 
-LIMIT_S = 60
+from tests.patience import HANGS_S
 
 
 class Done:
@@ -44,7 +44,7 @@ def betimes(*words: str, folder: Path, stdin: str | None = None, **more: str) ->
     """Run `betimes` in a folder, to its end."""
     command = [sys.executable, "-m", "betimes", *words]
     ended = subprocess.run(
-        command, cwd=folder, env=environment(**more), input=stdin, capture_output=True, text=True, timeout=LIMIT_S,
+        command, cwd=folder, env=environment(**more), input=stdin, capture_output=True, text=True, timeout=HANGS_S,
         check=False,
     )  # fmt: skip
     return Done(ended)
@@ -79,7 +79,7 @@ class Server:
         data = None if body is None else msgspec.json.encode(body)
         request = urllib.request.Request(self.url + path, data=data, headers=sent, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
+            with urllib.request.urlopen(request, timeout=HANGS_S) as answer:
                 return Answer(answer.status, answer.read())
         except urllib.error.HTTPError as refused:
             return Answer(refused.code, refused.read())
@@ -91,7 +91,7 @@ class Server:
         """Ask it to stop; its exit code."""
         if self.process.poll() is None:
             self.signal(signal.SIGTERM)
-        return self.process.wait(LIMIT_S)
+        return self.process.wait(HANGS_S)
 
     def errors_until(self, found: Callable[[str], bool]) -> str:
         """Read its log until a line is there."""
@@ -119,6 +119,6 @@ def serving(*words: str, folder: Path, **more: str) -> Iterator[Server]:
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(LIMIT_S)
+        process.wait(HANGS_S)
         process.stdout.close()
         process.stderr.close()

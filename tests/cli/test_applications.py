@@ -15,6 +15,7 @@ from betimes.cli.wiring import Target
 from betimes.core.errors import STATUS, Invalid
 from betimes.effects.channels import LogChannel, WebhookChannel
 from tests.cli.running_inside import command
+from tests.patience import HANGS_S
 
 FILE = """
 [channels.pager]
@@ -84,5 +85,7 @@ def test_a_command_that_logs_nothing_does_not_load_the_logger() -> None:
         "import sys\nfrom betimes.app.wiring import Wired\nfrom betimes.cli.main import main\n"
         "main(Wired(), ('policy', 'show', '--db', 'memory://'))\nassert 'structlog' not in sys.modules\n"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=HANGS_S
+    )
     assert ended.returncode == 0, ended.stderr

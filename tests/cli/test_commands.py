@@ -14,6 +14,7 @@ import pytest
 from betimes.core.errors import STATUS
 from tests.cli.running import environment
 from tests.cli.running_inside import command as betimes
+from tests.patience import HANGS_S
 
 SCHEDULE = {"cron": "0 8 * * *", "timezone": "Europe/Berlin", "target": {"kind": "handler", "name": "brief"}}
 
@@ -222,7 +223,7 @@ def test_a_missing_extra_is_named_with_its_command(tmp_path: Path, missing: str,
     program = f"import sys; sys.modules[{missing!r}] = None; from betimes.__main__ import main; main()"
     ended = subprocess.run(
         [sys.executable, "-c", program, *words], cwd=tmp_path, env=environment(), capture_output=True, text=True,
-        timeout=60, check=False,
+        timeout=HANGS_S, check=False,
     )  # fmt: skip
     assert ended.returncode == STATUS["EXTRA_NOT_INSTALLED"][1]
     assert missing in ended.stderr

@@ -19,6 +19,7 @@ from betimes.app.configuration import Configuration, configured, file_body
 from betimes.cli.main import COMMANDS, application
 from betimes.testing import fixtures
 from tests.cli.running import environment, serving
+from tests.patience import HANGS_S
 
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text()
@@ -68,7 +69,9 @@ def test_the_readmes_commands_work_as_they_are_written(tmp_path: Path) -> None:
 
 def _shell(script: str, folder: Path) -> str:
     command = ["/bin/sh", "-e", "-c", script]
-    ended = subprocess.run(command, cwd=folder, env=in_path(), capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(
+        command, cwd=folder, env=in_path(), capture_output=True, text=True, timeout=HANGS_S, check=False
+    )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
@@ -80,7 +83,7 @@ def test_the_readmes_programs_run(tmp_path: Path, containing: str, says: str) ->
     (program,) = [block for block in blocks(README, "python") if containing in block]
     command = [sys.executable, "-c", program]
     ended = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=HANGS_S, check=False
     )
     assert ended.returncode == 0, ended.stderr
     assert says in ended.stdout
@@ -94,7 +97,7 @@ def test_the_page_on_testing_is_tested(tmp_path: Path) -> None:
     (tmp_path / "test_night.py").write_text(night)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_night.py"]
     ended = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120, check=False
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=HANGS_S, check=False
     )
     assert ended.returncode == 0, ended.stdout
     assert "1 passed" in ended.stdout
@@ -139,5 +142,5 @@ def test_what_is_public_is_named_twice_alike() -> None:
 
 def test_importing_the_package_loads_nothing_else() -> None:
     command = [sys.executable, "-c", "import sys, betimes; print([n for n in sys.modules if n.startswith('betimes.')])"]
-    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=HANGS_S, check=True)
     assert ended.stdout.strip() == "[]"

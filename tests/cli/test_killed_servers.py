@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.running import Server, betimes, serving
+from tests.patience import HANGS_S
 
 pytestmark = pytest.mark.crash
 
@@ -63,7 +64,7 @@ def test_a_server_killed_under_load_keeps_its_word(tmp_path: Path) -> None:
         callers = [Caller(server, number, enough) for number in range(CALLERS)]
         for caller in callers:
             caller.start()
-        assert enough.wait(60)
+        assert enough.wait(HANGS_S)
         server.process.send_signal(SIGKILL)
         for caller in callers:
             caller.join()

@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.running import Server, serving
 from tests.cli.running_inside import command
+from tests.patience import HANGS_S
 
 TRIGGER = {"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-1", "payload": {}}
 
@@ -52,7 +53,7 @@ def test_a_request_under_way_is_answered_before_the_process_ends(tmp_path: Path)
     """The body arrives only after the signal: what was begun is finished, what is new is not accepted."""
     body = msgspec.json.encode(TRIGGER)
     with serving("serve", "--dev", "--port", "0", folder=tmp_path) as server:
-        under_way = http.client.HTTPConnection("127.0.0.1", server.told["port"], timeout=30)
+        under_way = http.client.HTTPConnection("127.0.0.1", server.told["port"], timeout=HANGS_S)
         under_way.putrequest("POST", "/v1/triggers")
         under_way.putheader("content-type", "application/json")
         under_way.putheader("content-length", str(len(body)))
@@ -64,7 +65,7 @@ def test_a_request_under_way_is_answered_before_the_process_ends(tmp_path: Path)
         answer = under_way.getresponse()
         assert (answer.status, msgspec.json.decode(answer.read())["result"]) == (200, "ALLOW")
         under_way.close()
-        assert server.process.wait(30) == 0
+        assert server.process.wait(HANGS_S) == 0
     why = command("explain", "account:acct-7:1", "--json", folder=tmp_path).json
     assert (why["verdict"]["outcome"], why["verdict"]["reasons"]) == ("ALLOW", ["WITHIN_LIMITS"])
 
@@ -73,7 +74,7 @@ def _wait_until_refused(server: Server) -> None:
     """Until nobody listens any more."""
     while True:
         try:
-            socket.create_connection(("127.0.0.1", server.told["port"]), timeout=30).close()
+            socket.create_connection(("127.0.0.1", server.told["port"]), timeout=HANGS_S).close()
         except OSError:
             return
 
@@ -82,14 +83,14 @@ def _wait_until_refused(server: Server) -> None:
 def test_either_signal_ends_it_well(tmp_path: Path, number: signal.Signals) -> None:
     with serving("serve", "--dev", "--port", "0", "--db", "memory://", folder=tmp_path) as server:
         server.signal(number)
-        assert server.process.wait(30) == 0
+        assert server.process.wait(HANGS_S) == 0
 
 
 def test_an_open_stream_of_verdicts_does_not_keep_it_from_ending(tmp_path: Path) -> None:
     """It would be waited for an hour otherwise."""
     words = ("serve", "--dev", "--port", "0", "--db", "memory://")
     with serving(*words, folder=tmp_path, BETIMES_ENGINE__DRAIN_S="3600") as server:
-        reader = http.client.HTTPConnection("127.0.0.1", server.told["port"], timeout=30)
+        reader = http.client.HTTPConnection("127.0.0.1", server.told["port"], timeout=HANGS_S)
         reader.request("GET", "/v1/verdicts/stream")
         assert reader.getresponse().status == 200
         assert server.stop() == 0

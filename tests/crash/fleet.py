@@ -22,9 +22,9 @@ from msgspec.structs import replace
 
 from tests.crash.scene import Place
 from tests.crash.worker import Orders
+from tests.patience import HANGS_S
 
 ROOT = Path(__file__).parent.parent.parent
-PATIENCE_S = 60.0
 
 
 class Child:
@@ -44,7 +44,7 @@ class Child:
                 self.said[line.decode().strip()] += 1
                 self._news.notify_all()
 
-    async def says(self, word: str, times: int = 1, *, within_s: float = PATIENCE_S) -> None:
+    async def says(self, word: str, times: int = 1, *, within_s: float = HANGS_S) -> None:
         """Wait until it has said a word so often, counted from its start."""
 
         def said() -> bool:
@@ -58,7 +58,7 @@ class Child:
         except TimeoutError:
             raise AssertionError(f"{self.name} did not say {word!r} in {within_s} s: {dict(self.said)}") from None
 
-    async def says_more(self, word: str, times: int = 1, *, within_s: float = PATIENCE_S) -> None:
+    async def says_more(self, word: str, times: int = 1, *, within_s: float = HANGS_S) -> None:
         """Wait until it has said a word so often from now on."""
         await self.says(word, self.said[word] + times, within_s=within_s)
 
@@ -82,7 +82,7 @@ class Child:
         """Wait until every thread of it stands still."""
         await asyncio.to_thread(os.waitid, os.P_PID, self._process.pid, os.WSTOPPED)
 
-    async def ended(self, *, within_s: float = PATIENCE_S) -> int:
+    async def ended(self, *, within_s: float = HANGS_S) -> int:
         """Wait for its end; the exit code, or the signal's number below zero."""
         async with asyncio.timeout(within_s):
             await self._listening
@@ -96,7 +96,7 @@ class Child:
         self.kill()
         await self.ended()
 
-    async def drained(self, *, within_s: float = PATIENCE_S) -> None:
+    async def drained(self, *, within_s: float = HANGS_S) -> None:
         """Ask it to end, and expect that it does so in good order."""
         self.send(signal.SIGTERM)
         code = await self.ended(within_s=within_s)
@@ -143,7 +143,7 @@ class Fleet:
     def total(self, word: str) -> int:
         return sum(child.said[word] for child in self.children)
 
-    async def says_more(self, word: str, times: int, *, within_s: float = PATIENCE_S) -> None:
+    async def says_more(self, word: str, times: int, *, within_s: float = HANGS_S) -> None:
         """Wait until all processes together have said a word so often from now on."""
         enough = self.total(word) + times
         try:

@@ -16,6 +16,7 @@ from tests.crash.reconcile import reconcile
 from tests.crash.scene import Place, Rules
 from tests.crash.servers import Disk, mounted, private_server
 from tests.crash.workload import Workload
+from tests.patience import HANGS_S
 from tests.postgres import kill
 
 pytestmark = pytest.mark.crash
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.crash
 BUSY = Workload(seed=13, at_once=4, gates=100, pause_s=0.005)
 PROCESSES = 3
 OUTAGES = 2
-IMPATIENT = EngineSettings(unknown_resolve_s=1.0)
+IMPATIENT = EngineSettings(unknown_resolve_s=1.0, drain_s=HANGS_S)
 """A commit that was under way when the server died is looked into for as long as this before its caller is told."""
 
 

@@ -30,17 +30,18 @@ def commits(segments: list[Segment], names: list[str]) -> Counter[str]:
     return Counter(actor for actor, at in {(segment.actor, segment.at) for segment in ours} if start <= at <= end)
 
 
-async def saturate(place: Place, folder: Path, processes: int, run_s: float) -> Counter[str]:
+async def saturate(place: Place, folder: Path, processes: int, answers: int) -> Counter[str]:
+    """Let processes work until the slowest has so many answers; return how often each committed meanwhile."""
     async with Fleet(place, folder) as fleet:
         children = await fleet.start_ready(processes, rules=RULES, load=SATURATED)
-        await asyncio.sleep(run_s)  # time is what they share
+        await asyncio.gather(*(child.says("answered", answers) for child in children))
         await fleet.drain()
     outcome = await reconcile(place, folder, RULES)
     return commits(outcome.segments, [child.name for child in children])
 
 
 async def test_two_saturated_processes_on_one_file_get_a_fair_share_each(sqlite_place: Place, tmp_path: Path) -> None:
-    counts = await saturate(sqlite_place, tmp_path, 2, run_s=3.0)
+    counts = await saturate(sqlite_place, tmp_path, 2, answers=4_000)
     least = min(counts.values()) / counts.total()
     print(f"commits: {dict(counts)}, least share {least:.0%}")
     assert least >= SHARE_MIN
@@ -48,7 +49,7 @@ async def test_two_saturated_processes_on_one_file_get_a_fair_share_each(sqlite_
 
 @pytest.mark.postgres
 async def test_three_processes_on_one_server_all_commit(postgres: Place, tmp_path: Path) -> None:
-    counts = await saturate(postgres, tmp_path, 3, run_s=1.0)
+    counts = await saturate(postgres, tmp_path, 3, answers=1_000)
     print(f"commits: {dict(counts)}")
     assert len(counts) == 3
     assert min(counts.values()) >= 0.1 * counts.total()

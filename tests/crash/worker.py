@@ -33,6 +33,7 @@ from tests.crash.journal import Answered, Asked, Called, Failed, Journal
 from tests.crash.perils import Peril, Perils, perilous
 from tests.crash.scene import Place, Rules, engine_on
 from tests.crash.workload import Workload, submission
+from tests.patience import HANGS_S
 
 RETRY_S = 0.05
 
@@ -51,7 +52,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """How long a call takes."""
     works: bool = True
     """Whether it rings alarms and carries out effects."""
-    settings: EngineSettings = EngineSettings()
+    settings: EngineSettings = EngineSettings(drain_s=HANGS_S)
 
 
 def say(word: str) -> None:

@@ -17,6 +17,7 @@ from betimes.core.instants import Instant
 from betimes.core.streams import EffectId
 from betimes.effects.settings import WebhookSettings
 from betimes.effects.webhooks import Webhooks
+from tests.patience import HANGS_S
 
 SECRETS = {"acme": ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"], "other": ["whsec_c2VjcmV0LW9mLXRoZS1vdGhlci10ZW5hbnQ="]}
 CERTIFICATE = Path(__file__).parent / "receiver.pem"
@@ -121,7 +122,7 @@ async def speaking(text: bytes, *, more: bytes = b"") -> AsyncIterator[Receiver]
         yield here
     finally:
         server.close()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANGS_S):
             await asyncio.gather(*conversations)
 
 

@@ -12,6 +12,7 @@ import msgspec
 from betimes.effects.channels import ChannelSettings
 from betimes.effects.enrichment import EnrichmentSettings
 from betimes.effects.settings import WebhookSettings
+from tests.patience import HANGS_S
 
 PAGE = (Path(__file__).parents[2] / "docs" / "effects.md").read_text()
 
@@ -24,7 +25,7 @@ def test_the_examples_run() -> None:
     verify, handler = blocks("python")
     for example, printed in ((verify, """b'{"thanks for": "r1"}'\n"""), (handler, "")):
         run = [sys.executable, "-c", example]
-        done = subprocess.run(run, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(run, capture_output=True, text=True, timeout=HANGS_S, check=False)
         assert (done.stdout, done.stderr) == (printed, "")
         assert printed.strip() in PAGE
 

@@ -19,6 +19,7 @@ from standardwebhooks.webhooks import Webhook
 from betimes.effects.enrichment import Enrichment, EnrichmentSettings, HttpProvider, Notification, Provider, read
 from betimes.testing.simulator.loop import SeededLoop
 from tests.effects.receivers import SECRETS, receiver, speaking, webhooks
+from tests.patience import HANGS_S
 
 NOTIFICATION = {"event_id": "e1", "event_type": "MESSAGE", "title": "Hello"}
 PATIENT = EnrichmentSettings(budget_s=10.0)
@@ -169,7 +170,7 @@ async def test_a_blocking_provider_is_left_in_its_thread_and_takes_a_bounded_pla
     release = threading.Event()
 
     def blocking(_: Notification) -> float:
-        release.wait(60)
+        release.wait(HANGS_S)
         return 1.0
 
     async with enrichment(blocking, EnrichmentSettings(budget_s=0.001, under_way_max=1)) as asking:
@@ -304,7 +305,7 @@ async def test_places_that_are_lost_are_not_waited_for() -> None:
     release = threading.Event()
 
     def blocking(_: Notification) -> float:
-        release.wait(60)
+        release.wait(HANGS_S)
         return 1.0
 
     settings = EnrichmentSettings(budget_s=0.001, under_way_max=1, wait_s=10.0)

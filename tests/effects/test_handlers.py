@@ -15,6 +15,7 @@ from betimes.core.errors import Invalid
 from betimes.effects.handlers import HandlerContext, Handlers
 from betimes.engine.calls import GiveUp
 from tests.effects.receivers import call
+from tests.patience import HANGS_S
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ async def test_an_async_handler_cannot_end_the_process(handlers: Handlers) -> No
 
 
 async def test_blocking_handlers_leave_the_loop_free_and_the_pool_is_bounded(handlers: Handlers) -> None:
-    both_in = threading.Barrier(2, timeout=60)
+    both_in = threading.Barrier(2, timeout=HANGS_S)
     at_work: list[str] = []
 
     @handlers.handler("block")

@@ -18,6 +18,7 @@ from betimes.testing.sample import GATE as SAMPLE_GATE
 from betimes.testing.sample import SAMPLE
 from betimes.testing.sample.model import Admitted, Greeted
 from tests.engine.worlds import GATE, TALLY, World, until, world
+from tests.patience import HANGS_S
 from tests.stores.backends import Backend
 
 
@@ -241,7 +242,7 @@ async def test_a_running_engine_reports_calls_that_nobody_can_carry_out(backend:
         await w.knock("ann")
         w.clock.advance(61)
         w.engine.start_workers()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANGS_S):
             while not orphans(w):  # noqa: ASYNC110 — a report is a plain call
                 await asyncio.sleep(0)
 

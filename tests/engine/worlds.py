@@ -21,6 +21,7 @@ from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store
 from betimes.testing.clock import VirtualClock
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
+from tests.patience import HANGS_S
 from tests.stores.backends import Backend
 
 GATE = StreamId("acme", "gate", "front")
@@ -57,7 +58,7 @@ class World:
 
 async def until(world: World, holds: Callable[[Any], bool]) -> None:
     """Wait for a running engine to bring the gate to a state."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANGS_S):
         while not holds(await world.state()):  # noqa: ASYNC110 — the state is in a database, which signals nobody
             await asyncio.sleep(0)
 

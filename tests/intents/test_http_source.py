@@ -11,7 +11,7 @@ from aiohttp import web
 
 from betimes.core.errors import Invalid
 from betimes.effects.http_source import HttpSource, SourceAnswer
-from tests.intents.working import HANGS_S
+from tests.patience import HANGS_S
 
 
 @asynccontextmanager

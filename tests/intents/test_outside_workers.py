@@ -16,9 +16,7 @@ from betimes.core.errors import Invalid
 from betimes.testing.clock import VirtualClock
 from tests.cli.running import serving
 from tests.intents.stories import body
-
-WAIT_S = 120
-"""Only so that a test whose subject hangs ends at all; nothing is measured by it."""
+from tests.patience import HANGS_S
 
 
 @pytest.mark.crash
@@ -28,7 +26,7 @@ def test_a_worker_outside_claims_ten_price_intents_of_a_default_server(tmp_path:
             made = server.ask("POST", "/v1/intents", body(intent_id=f"p{number}"))
             assert made.status == 201
         server.ask("POST", "/v1/intents", body("silence", intent_id="silence"))
-        ends_s = time.monotonic() + WAIT_S
+        ends_s = time.monotonic() + HANGS_S
         while not server.ask("GET", "/v1/intents/silence/history").json["items"]:  # the built-in worker was here
             assert time.monotonic() < ends_s
         claimed = server.ask("POST", "/v1/intents/claim?limit=20", {"worker": "ours"}).json["items"]

@@ -19,8 +19,9 @@ from betimes.engine.reports import Report
 from betimes.services.intent_acting import Action, action_id_of
 from betimes.services.moments import instant
 from tests.intents.stories import HOUR, MINUTE, NINE, body
-from tests.intents.working import HANGS_S, MEMORY, inbox, worker, working
+from tests.intents.working import MEMORY, inbox, worker, working
 from tests.intents.worlds import IntentWorld
+from tests.patience import HANGS_S
 from tests.stores.backends import Backend
 
 

@@ -20,11 +20,10 @@ from betimes.domains.runs.model import RequestRun
 from betimes.domains.scores.decide import DECIDERS as SCORES
 from betimes.services.intent_worker import IntentWorker
 from tests.intents.worlds import IntentWorld, intent_world
+from tests.patience import HANGS_S
 from tests.stores.backends import BACKENDS, Backend
 
 MEMORY = BACKENDS[0]
-HANGS_S = 120
-"""Only so that a test whose subject hangs ends at all; nothing is measured by it."""
 
 
 class Notified(msgspec.Struct, frozen=True, tag=True):

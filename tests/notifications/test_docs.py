@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from betimes.domains.notifications.rules import RULES, STAGES
+from tests.patience import HANGS_S
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "notifications.md"
@@ -28,6 +29,6 @@ def test_the_table_of_rules_is_the_codes() -> None:
 
 def test_the_example_prints_what_its_page_shows() -> None:
     command = [sys.executable, str(ROOT / "examples" / "notifications.py")]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANGS_S).stdout
     block = DOCS.read_text().split("It prints:\n\n")[1].split("\n\n")[0]
     assert [line.removeprefix("    ") for line in block.splitlines()] == printed.splitlines()

@@ -20,6 +20,7 @@ from tests.crash.conftest import place as place
 from tests.crash.fleet import ROOT, Child
 from tests.crash.scene import Place
 from tests.notifications.process import COUNT, engine_on
+from tests.patience import HANGS_S
 
 pytestmark = pytest.mark.crash
 
@@ -57,7 +58,7 @@ async def test_killed_senders_lose_nothing_and_decide_nothing_twice(place: Place
 
 async def _settled(engine: Engine) -> None:
     """Until no call is open; one that was under way when its process was killed is free again when its lease ends."""
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(HANGS_S):
         while (await engine.backlog()).effects_pending:
             await engine.tick()
 

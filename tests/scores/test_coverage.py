@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.crash.fleet import ROOT
+from tests.patience import HANGS_S
 
 SCENARIOS = [f"tests/scores/test_{name}.py" for name in ("decay", "policy", "rules", "pauses")]
 PERCENT_MIN = 80
@@ -17,8 +18,8 @@ def test_the_scenarios_reach_at_least_80_percent_of_the_domain(tmp_path: Path) -
     data = f"--data-file={tmp_path / 'coverage'}"
     run = [sys.executable, "-m", "coverage", "run", data, "--source=betimes.domains.scores", "-m", "pytest", "-q",
            "-p", "no:xdist", "-p", "no:cacheprovider", *SCENARIOS]  # fmt: skip
-    subprocess.run(run, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    subprocess.run(run, cwd=ROOT, check=True, capture_output=True, timeout=HANGS_S)
     report = [sys.executable, "-m", "coverage", "report", data]
-    shown = subprocess.run(report, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
+    shown = subprocess.run(report, cwd=ROOT, check=True, capture_output=True, text=True, timeout=HANGS_S).stdout
     print(shown)
     assert int(shown.split()[-1].rstrip("%")) >= PERCENT_MIN

@@ -27,6 +27,7 @@ from betimes.services.intent_worker import IntentWorker
 from betimes.services.scores import NewScore, Scores
 from betimes.testing.clock import VirtualClock
 from tests.engine.worlds import World
+from tests.patience import HANGS_S
 from tests.scores.worlds import scores_world
 from tests.stores.backends import Backend
 
@@ -162,7 +163,7 @@ def running(clock: VirtualClock, settings: SweepSettings = HOURLY) -> Betimes:
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANGS_S):
         while not await holds():  # noqa: ASYNC110 — a worker of another task is waited for, which signals nobody
             await asyncio.sleep(0)
 

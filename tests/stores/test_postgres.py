@@ -111,7 +111,7 @@ async def test_a_cancelled_wait_leaves_the_only_connection_clean(caplog: pytest.
 
 
 async def test_waiting_for_a_connection_of_the_pool_ends_in_unavailable() -> None:
-    async with opened_stores(server_dsn(), pool_max=1, connect_timeout_s=0.1) as (store,):
+    async with opened_stores(server_dsn(), pool_max=1, connect_timeout_s=2) as (store,):
         async with store.begin(locking(A)):
             with pytest.raises(Unavailable, match="connections are busy"):
                 await store.now()

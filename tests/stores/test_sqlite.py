@@ -19,6 +19,7 @@ from betimes.stores.sqlite import SqliteStore, connection
 from betimes.stores.sqlite.migrations import known_migrations
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import KIND, A, B, locking, moved, stream, together
+from tests.patience import HANGS_S
 from tests.stores.sqlite_files import move_a, opened, version_of_a
 
 PROCESSES = 6
@@ -73,7 +74,7 @@ def test_processes_that_start_together_on_a_new_file_all_work(path: Path) -> Non
         assert worker.stdin
         worker.stdin.write("go\n")
         worker.stdin.flush()
-    failures = [errors for worker in workers if (errors := worker.communicate(timeout=60)[1])]
+    failures = [errors for worker in workers if (errors := worker.communicate(timeout=HANGS_S)[1])]
     assert failures == []
     with sqlite3.connect(path) as shell:
         assert shell.execute("SELECT version FROM stream").fetchall() == [(TURNS,)]
