@@ -169,8 +169,10 @@ def test_virtual_time_stands_still_and_is_moved_over_http(tmp_path: Path) -> Non
         assert verdict["evaluated_at"] == "2026-01-01T00:00:00Z"
         later = server.ask("POST", "/v1/triggers", {**TRIGGER, "idempotency_key": "sig-2"}).json
         assert later["reason"] == "DEBOUNCED"
-        moved = server.ask("POST", "/v1/clock", {"advance_s": 30 * 86_400})
-        assert moved.json["now"] == "2026-01-31T00:00:00Z"
+        target = {"advance_to": "2026-01-31T00:00:00Z"}
+        while not (moved := server.ask("POST", "/v1/clock", target).json)["complete"]:
+            pass
+        assert moved["now"] == "2026-01-31T00:00:00Z"
         again = server.ask("POST", "/v1/triggers", {**TRIGGER, "idempotency_key": "sig-3"}).json
         assert (again["result"], again["evaluated_at"]) == ("ALLOW", "2026-01-31T00:00:00Z")
     assert list(tmp_path.iterdir()) == []
