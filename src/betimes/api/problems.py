@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import msgspec
 
-from betimes.core.errors import BetimesError, Invalid, Refused
+from betimes.core.errors import BetimesError, Invalid, Refused, StoreError
 
 _log = logging.getLogger("betimes.api")
 
@@ -45,6 +45,10 @@ REFUSALS = {
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 CODES = {"TOO_LARGE": "BODY_TOO_LARGE", "VERSION_CONFLICT": "STORE_UNAVAILABLE", "DUPLICATE_KEY": "STORE_UNAVAILABLE"}
 RETRY_AFTER_S = 1
+STORE_DETAILS = {
+    "STORE_UNAVAILABLE": "The store cannot be reached; nothing was written. Try again.",
+    "OUTCOME_UNKNOWN": "It is not known whether this was written; ask again under the same key.",
+}
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -91,10 +95,21 @@ def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
     if isinstance(error, BetimesError) and error.http_status != 500:
         status = 503 if error.code in ("VERSION_CONFLICT", "DUPLICATE_KEY") else error.http_status
         headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}
-        return _problem(status, CODES.get(error.code, error.code), str(error)), headers
+        code = CODES.get(error.code, error.code)
+        if isinstance(error, StoreError) and status == 503:
+            return _store_problem(status, code, error), headers
+        return _problem(status, code, str(error)), headers
     error_id = uuid4().hex
     _log.error("%s: an unexpected error", error_id, exc_info=error)
     return _problem(500, "INTERNAL", "An unexpected error; its id is in the log.", (), error_id), {}
+
+
+def _store_problem(status: int, code: str, error: StoreError) -> Problem:
+    """Say what to do and leave the rest to the log: a store's own message names where the database is."""
+    detail = STORE_DETAILS.get(code, "The store did not take this; try again.")
+    told = _problem(status, code, detail)
+    _log.warning("%s: %s", told.error_id, error)
+    return told
 
 
 def _refusal_headers(status: int, error: Refused) -> dict[str, str]:

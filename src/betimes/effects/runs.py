@@ -13,10 +13,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from betimes.core.deciders import EffectCall
-from betimes.core.errors import Invalid, Refused
+from betimes.core.errors import Invalid, Overloaded, Refused, Unavailable
 from betimes.core.streams import StreamId
 from betimes.domains.runs.model import StartRun
-from betimes.engine.calls import Executor, GiveUp
+from betimes.engine.calls import Executor, GiveUp, NotStarted
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.services.payloads import run_input_of
@@ -45,11 +45,19 @@ class RunStarter:
             raise Invalid("a RunStarter needs its engine: set `starter.engine` once the engine is made")
         command = StartRun(call.id.handle, self._worker)
         try:
-            started = await self.engine.submit(Submission(stream=run, command=command, actor=self._worker))
+            brought = await self._input(self.engine, run)
+            await self.engine.submit(Submission(stream=run, command=command, actor=self._worker))
         except Refused as refusal:
             raise GiveUp(str(refusal)) from refusal
-        brought = await run_input_of(self.engine.store, run.tenant, started.reply)
+        except (Unavailable, Overloaded) as error:
+            raise NotStarted(f"{error.code}: the run was not started") from error
         return replace(call, payload=_with_input(call.payload, brought))
+
+    async def _input(self, engine: Engine, run: StreamId) -> dict[str, Any]:
+        """Read what the run is called with before it is started: one that is started is called."""
+        row = (await engine.store.load([run])).get(run)
+        state = row and engine.kinds.of(run).state(run, row.schema, row.state)
+        return await run_input_of(engine.store, run.tenant, state) if state else {"payloads": []}
 
 
 def _with_input(payload: Any, brought: dict[str, Any]) -> Any:

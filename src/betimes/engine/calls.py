@@ -16,6 +16,7 @@ import asyncio
 import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -38,6 +39,14 @@ ERROR_CHARS_MAX = 2_000
 
 class GiveUp(Exception):
     """Raised by an executor to say that trying again is no use: the call is a dead letter at once."""
+
+
+class NotStarted(Exception):
+    """Raised by an executor that has not begun: the call is given back and made later, also one for at most once."""
+
+
+is_carrying_out: ContextVar[bool] = ContextVar("is_carrying_out", default=False)
+"""Whether the code that runs now is a call's: what it submits is accepted until the engine has drained its calls."""
 
 
 class RetryAfter(Exception):
@@ -143,12 +152,14 @@ class Calls:
             result = await self._called(call)
         except Fenced:
             return "fenced"
+        except NotStarted as error:
+            return await self._settle(call, "retrying", begun_s, error=str(error))
         except GiveUp as error:
             return await self._settle(call, "failed" if call.at_most_once else "dead", begun_s, error=str(error))
         except RetryAfter as error:
             return await self._settle(call, self._failure(call), begun_s, error=str(error), pauses_s=error.pauses_s)
         except Exception as error:  # noqa: BLE001 — whatever a user's executor raises is recorded, not ours to handle
-            return await self._settle(call, self._failure(call), begun_s, error=repr(error))
+            return await self._settle(call, self._failure(call), begun_s, error=_description(error))
         return await self._settle(call, "done", begun_s, result=result)
 
     async def _called(self, call: EffectCall) -> Any:
@@ -233,8 +244,14 @@ def retry_pause(pauses_s: Sequence[float], names: Iterable[str | int], attempt: 
 
 
 async def _executed(executor: Executor, call: EffectCall) -> Any:
+    is_carrying_out.set(True)  # the task's own: nobody else sees it
     result: Any = executor(call)
     return await result if inspect.isawaitable(result) else result
+
+
+def _description(error: Exception) -> str:
+    """Say what was raised; of our own store only the code, because its message names where the database is."""
+    return f"{error.code}: the store failed, see the log" if isinstance(error, StoreError) else repr(error)
 
 
 def _recordable(result: Any, chars_max: int) -> Any:

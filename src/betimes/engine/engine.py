@@ -29,7 +29,7 @@ from betimes.domains.tenant.decide import tenant_decider
 from betimes.domains.tenant.model import DEPLOYMENT, RECONSIDER, SetPolicy, tenant_stream
 from betimes.engine.alarms import Alarms
 from betimes.engine.attempts import Attempts, Due, Position
-from betimes.engine.calls import Calls, Executor
+from betimes.engine.calls import Calls, Executor, is_carrying_out
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.kinds import Kinds
 from betimes.engine.lane import Lane
@@ -97,6 +97,8 @@ class Engine:
         self._orphans = OrphanWatch(store, settings, report)
         self._tasks: list[asyncio.Task[None]] = []
         self._ticks: set[asyncio.Future[None]] = set()
+        self._draining = False
+        """Closing, while the calls under way come to their end."""
         self._closing = False
 
     # -- life
@@ -138,7 +140,9 @@ class Engine:
             return
         lane, *workers = self._tasks
         await _stop(workers)
+        self._draining = True
         await self._calls.drain()
+        self._draining = False
         if self._ticks:
             await asyncio.wait(self._ticks, timeout=self.settings.drain_s)
         try:
@@ -210,7 +214,7 @@ class Engine:
         ]  # fmt: skip
 
     def _check_open(self) -> None:
-        if not self.is_open:
+        if not self.is_open and not (self._draining and is_carrying_out.get()):
             raise Overloaded("the engine is not open; nothing was accepted. Open it, or send this to another process")
 
     def _check_room(self, tenant: str | None) -> None:
