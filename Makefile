@@ -30,6 +30,7 @@ lint: $(READY) ## style, format and types
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
+	$(BIN)/mypy src/betimes/app/blocking.py # its stub hides it from the line above
 
 fast-tests: $(READY) ## everything that takes no patience
 	$(BIN)/pytest -n 2 -m "not ($(SLOW))" $(ARGS)

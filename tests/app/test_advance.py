@@ -61,6 +61,22 @@ async def test_over_http_a_clock_says_how_far_it_came_and_goes_on_when_asked_aga
     assert (answers[0]["now"], answers[-1]["now"], ticks) == ("2026-01-05T10:00:00Z", "2026-01-05T11:30:00Z", 2)
 
 
+@pytest.mark.parametrize("worker", ["any", "outside"])
+async def test_an_intent_that_waits_for_an_outside_worker_does_not_stop_the_clock(worker: str) -> None:
+    clock = VirtualClock(START)
+    bt = Betimes("memory://", clock=clock)
+    ran: list[Any] = []
+    hourly(ran.append)(bt)
+    async with bt:
+        await bt.intents.create({
+            "intent_id": "nvda", "user_id": "ann", "trigger_type": "price", "action_type": "notify",
+            "condition": {"expression": "NVDA < 130"}, "action_context": "NVDA is under 130.", "worker": worker,
+        })  # fmt: skip
+        done = await bt.advance(by_s=5 * 3_600)
+        assert [intent.intent_id for intent in (await bt.intents.pending()).items] == ["nvda"]
+    assert (render(clock()), done.complete, len(ran)) == ("2026-01-05T14:00:00Z", True, 5)
+
+
 async def test_a_clock_that_cannot_go_on_says_so() -> None:
     clock = VirtualClock(START)
     due_at = clock() + HOUR

@@ -57,6 +57,14 @@ async def test_answers_are_plain_json() -> None:
         assert page["items"][0]["score"] == 48.4
 
 
+async def test_a_pass_can_be_given_on() -> None:
+    clock = VirtualClock("2026-01-05T09:00:00Z")
+    async with site() as s, Betimes("memory://", clock=clock) as bt:
+        over_http = (await s.client("POST", "/v1/clock", {"advance_s": 3_600})).json
+        for told in ((await bt.advance(by_s=3_600)).to_dict(), (await bt.tick()).to_dict()):
+            assert json.loads(json.dumps(told)) == over_http | {"fired": told["fired"]}
+
+
 async def test_it_is_what_goes_over_http() -> None:
     async with site() as s, Betimes("memory://", clock=VirtualClock("2026-01-05T09:00:00Z")) as bt:
         over_http = (await s.client("POST", "/v1/triggers", TRIGGER)).json

@@ -106,9 +106,7 @@ def _known(ask: Ask, kinds: tuple[str, ...] | None) -> tuple[str, ...] | None:
 
 
 def _pass(done: TickResult) -> PassView:
-    ends = done.effects
-    lost = sum(ends.get(end, 0) for end in ("dead", "failed", "abandoned"))
-    counts = EffectCounts(ends.get("done", 0), ends.get("retrying", 0), lost)
+    counts = EffectCounts(**done.effect_counts)
     return PassView(moment(done.now), done.fired, counts, done.complete, moment(done.next_due_at))
 
 

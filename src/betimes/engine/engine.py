@@ -21,7 +21,7 @@ import msgspec
 
 from betimes.core.deciders import Command, Decider
 from betimes.core.errors import BetimesError, Invalid, Overloaded
-from betimes.core.instants import Instant, seconds
+from betimes.core.instants import Instant, render, seconds
 from betimes.core.policies import Body, Policy, PolicyBook
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
@@ -53,6 +53,20 @@ class TickResult(msgspec.Struct, frozen=True):
     sends: int
     complete: bool
     next_due_at: Instant | None
+
+    @property
+    def effect_counts(self) -> dict[str, int]:
+        """How effects ended; those that are not tried again count as dead."""
+        lost = sum(self.effects.get(end, 0) for end in ("dead", "failed", "abandoned"))
+        return {"done": self.effects.get("done", 0), "retrying": self.effects.get("retrying", 0), "dead": lost}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON values: what the HTTP API sends."""
+        next_due_at = None if self.next_due_at is None else render(self.next_due_at)
+        return {
+            "now": render(self.now), "fired": self.fired, "effects": self.effect_counts, "complete": self.complete,
+            "next_due_at": next_due_at,
+        }  # fmt: skip
 
 
 class Engine:
