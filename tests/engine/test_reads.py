@@ -13,8 +13,11 @@ from betimes.core.deciders import Decider, Decision, View
 from betimes.core.errors import Fault
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
+from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import Ask
+from betimes.testing.clock import VirtualClock
+from tests.engine.test_store_failures import BusyStore
 from tests.engine.worlds import World, world
 from tests.stores.backends import Backend
 
@@ -111,6 +114,18 @@ async def test_an_earlier_command_that_is_held_is_waited_for_by_whoever_looks_at
             await asked[0]
         await asyncio.gather(*asked)
         assert [(await w.state(stream)).text for stream in (other, READER)] == ["zero", "one"]
+
+
+async def test_after_a_conflict_it_is_waited_for_too() -> None:
+    store = BusyStore(VirtualClock())
+    store.held = WRITER
+    async with Engine(store, deciders(), name="one") as engine:
+        await engine.submit(Submission(stream=BOARD, command=Write("zero")))
+        store.stumbles, store.looks_left = True, 2
+        commands = ((WRITER, Write("one")), (READER, Look()))
+        await asyncio.gather(*(engine.submit(Submission(stream=to, command=each)) for to, each in commands))
+        row = store.database.rows[READER]
+        assert engine.kinds.of(READER).state(READER, row.schema, row.state).text == "one"
 
 
 async def test_a_decider_that_cannot_say_what_it_looks_at_fails_its_own_commands_only(

@@ -50,14 +50,15 @@ class StumblingStore(MemoryStore):
 
 
 class BusyStore(StumblingStore):
-    """After a conflict, somebody else holds the front gate for the length of one look."""
+    """After a conflict, somebody else holds a stream for the length of one look."""
 
     looks_left = -1
+    held = StreamId("acme", "gate", "front")
 
     @asynccontextmanager
     async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
         if self.looks_left == 1:
-            self.database.holders[StreamId("acme", "gate", "front")] = self
+            self.database.holders[self.held] = self
         elif self.looks_left == 0:
             self.database.release(self)
         self.looks_left -= 1

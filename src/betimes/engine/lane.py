@@ -46,6 +46,7 @@ from betimes.engine.attempts import Attempts, Due, Result
 from betimes.engine.fair_queue import FairQueue
 from betimes.engine.jobs import Job
 from betimes.engine.kinds import Kinds
+from betimes.engine.needing import reads_of
 from betimes.engine.plainly import undisturbed
 from betimes.engine.reports import Observer, Report, Reporter
 from betimes.engine.settings import EngineSettings
@@ -196,15 +197,29 @@ class Lane:
         await self._conclude(jobs, results)
 
     async def _turn_by_turn(self, jobs: list[Job]) -> list[Result]:
-        """One transaction each; whatever comes behind a job that is held waits with it, so that streams keep order."""
+        """One transaction each; as in a batch, whoever comes behind a job that is held waits with it.
+
+        That is every later job of its stream, and those that look at one it may still write.
+        """
         held: set[StreamId | None] = set()
+        unsettled: set[StreamId] = set()
         results: list[Result] = []
         for job in jobs:
-            result = None if job.stream in held else await self._alone(job)
+            waits = job.stream in held or self._looks_at(job, unsettled)
+            result = None if waits else await self._alone(job)
             if result is None:
                 held.add(job.stream)
+                unsettled.update(job.streams)
             results.append(result)
         return results
+
+    def _looks_at(self, job: Job, streams: set[StreamId]) -> bool:
+        if job.stream is None or not streams:
+            return False
+        try:
+            return not streams.isdisjoint(reads_of(self._kinds, job.stream))
+        except BetimesError:
+            return False  # its caller is told when the job is taken
 
     async def _alone(self, job: Job) -> Result:
         last: BetimesError = Conflict(f"{job.name} met a conflict")
