@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from betimes.app import Betimes
+from betimes.core.errors import Invalid
 from betimes.domains.intents.model import ChangeIntent, Defined, DefineIntent
 from betimes.domains.intents.policy import IntentsPolicy
 from betimes.domains.intents.timing import check_after_failure
@@ -68,3 +71,13 @@ def test_pauses_grow_to_their_bound_and_never_shrink(failures: int) -> None:
     pause = check_after_failure(failures, policy, NINE) - NINE
     assert 15 * MINUTE <= pause <= 360 * MINUTE
     assert pause <= check_after_failure(failures + 1, policy, NINE) - NINE
+
+
+@pytest.mark.parametrize("sent", [[5], None, 5, body(action_type="\ud800"), body(metadata={"a": object()})])
+async def test_what_python_sends_that_is_no_json_object_is_refused_as_over_http(sent: Any) -> None:
+    async with Betimes("memory://") as bt:
+        with pytest.raises(Invalid):
+            await bt.intents.create(sent)
+        with pytest.raises(Invalid):
+            await bt.intents.put("i", sent)
+        assert (await bt.intents.list()).items == []

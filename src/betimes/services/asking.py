@@ -25,10 +25,10 @@ def examined(request: T | Mapping[str, Any] | Examined[T], kind: type[T]) -> Exa
     """Return the request as far as it is sound, and what is wrong with its shape."""
     if isinstance(request, Examined):
         return request
-    return examine(dict(request) if isinstance(request, Mapping) else _builtins(request), kind)
+    return examine(dict(request) if isinstance(request, Mapping) else json_of(request), kind)
 
 
-def _builtins(request: Any) -> Any:
+def json_of(request: Any) -> Any:
     """Return a struct as it would come over a wire: Python does not hold anybody to its types."""
     try:
         return msgspec.to_builtins(request)

@@ -49,6 +49,7 @@ from betimes.domains.intents.model import (
 from betimes.domains.intents.timing import next_checks
 from betimes.domains.names import Id
 from betimes.engine.store import StreamQuery
+from betimes.services.asking import json_of
 from betimes.services.bulk_claims import claim_due
 from betimes.services.caller import Service
 from betimes.services.intents_lists import executions, listed, pending, state_of, statuses
@@ -328,9 +329,8 @@ class Intents(Service):
 
 
 def _fields(body: Body) -> dict[str, Any]:
-    """What was sent, as JSON would have it."""
-    fields: dict[str, Any] = msgspec.to_builtins(body)
-    return fields
+    """Return what was sent, as JSON would have it; raise `Invalid` if it is no JSON object."""
+    return checked(json_of(body), dict[str, Any])
 
 
 def _expected(fields: dict[str, Any], if_match: int | None) -> int | None:
@@ -344,7 +344,7 @@ def _expected(fields: dict[str, Any], if_match: int | None) -> int | None:
 
 
 def _checked(request: Any, kind: type[Request]) -> Request:
-    return checked(msgspec.to_builtins(request), kind)
+    return checked(json_of(request), kind)
 
 
 def _shown(problems: Any) -> list[Remark]:
