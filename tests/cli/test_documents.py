@@ -91,7 +91,7 @@ def test_the_readmes_programs_run(tmp_path: Path, containing: str, says: str) ->
 
 def test_the_page_on_testing_is_tested(tmp_path: Path) -> None:
     """Its program as it is, its fixtures as a user's pytest finds them."""
-    month, conftest, night = blocks((ROOT / "docs" / "testing.md").read_text(), "python")
+    month, conftest, night, *_ = blocks((ROOT / "docs" / "testing.md").read_text(), "python")
     exec(month, {})
     (tmp_path / "conftest.py").write_text(conftest)
     (tmp_path / "test_night.py").write_text(night)

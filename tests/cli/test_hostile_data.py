@@ -22,12 +22,19 @@ TEXT = "[bold red]:smile:[/] [link=x]\x1b[31m"
 TEXT_SHOWN = "[bold red]:smile:[/] [link=x]\\x1b[31m"
 TARGET = {"kind": "trigger", "trigger_type": "SIGNAL_ARRIVED", "account_id": ID}
 INTENT = {"user_id": ID, "trigger_type": "cron", "schedule": {"cron": "0 8 * * *"}, "action_type": "notify"}
+NOTICE = {
+    "event_type": "MESSAGE",
+    "priority_hint": "HIGH",
+    "message": "Hello",
+    "source": "chat",
+    "channels": ["push"],
+}
 SEES_ID = (
     "schedule show brief", "schedule disable brief", "schedule enable brief",
     "schedule put brief schedule.json",
     "sensor show shop", "sensor disable shop", "sensor enable shop", "sensor put shop sensor.json",
     f"intent show {ID}", f"intent put {ID} intent.json", f"intent disable {ID}", f"intent enable {ID}",
-    "intent list", f"explain account:{ID}:1", "effects list",
+    "intent list", f"explain account:{ID}:1", "effects list", f"trigger show {ID}", f"notification show {ID}",
 )  # fmt: skip
 SEES_TEXT = (f"intent show {ID}", "key list", "intent list --json")
 NO_DATA = {
@@ -36,11 +43,13 @@ NO_DATA = {
     "policy check": "paths and values in JSON", "policy apply": "a fingerprint", "backtest": "see tests/backtest",
     "key create": "a new key's name, as in key list", "key rotate": "as key list", "key revoke": "as key list",
     "schedule list": "names that cannot hold markup", "schedule ticks": "names that cannot hold markup",
-    "schedule preview": "instants", "schedule delete": "the word typed", "schedule trigger": "as schedule ticks",
+    "schedule preview": "instants", "schedule trigger": "as schedule ticks", "intent history": "a table like any",
+    "schedule delete": "the word typed", "trigger cancel": "as trigger show",
+    "notification cancel": "as notification show", "notification release": "as notification show",
     "sensor list": "names that cannot hold markup", "sensor evaluate": "as sensor evaluations",
     "sensor evaluations": "a table like any", "sensor rotate-secret": "a secret", "sensor cursor": "as sensor show",
     "sensor delete": "the word typed",
-    "intent pending": "as intent list", "intent check": "instants", "intent history": "a table like any",
+    "intent pending": "as intent list", "intent check": "instants", 
     "intent delete": "the word that was typed", "effects retry": "as effects list",
     "effects discard": "as effects list",
 }  # fmt: skip
@@ -70,6 +79,7 @@ async def _filled(url: str, bodies: dict[str, Any]) -> None:
         await bt.mine.schedules.put("brief", bodies["schedule"])
         await bt.mine.sensors.put("shop", bodies["sensor"])
         await bt.intents.put(ID, bodies["intent"])
+        await bt.notifications.send({**NOTICE, "event_id": ID, "user_id": ID, "title": TEXT[:40]})
         await bt.mine.tenants.create_key({"name": TEXT, "scopes": ["admin"]})
 
 
