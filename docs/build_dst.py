@@ -9,9 +9,9 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
+from betimes.core.calendar import calendar_of
 from betimes.core.instants import SECOND
 from betimes.core.zones import TZDATA_VERSION, offset_at, transitions, zone_names
-from betimes.domains.automation.calendar import calendar_of
 
 YEAR = 2026
 HEAD = f"""# Daylight saving time, {YEAR}

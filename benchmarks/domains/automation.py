@@ -23,12 +23,12 @@ import asyncpg
 import msgspec
 
 from benchmarks.places import PLACES, TENANT, Place
+from betimes.core.calendar import calendar_of
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import DAY, SECOND, Instant, parse
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.domains.automation import decide as automation
-from betimes.domains.automation.calendar import calendar_of
 from betimes.domains.automation.model import DefineSchedule, ScheduleDefinition
 from betimes.domains.automation.policy import AutomationPolicy
 from betimes.domains.hooks import Hooks

@@ -12,10 +12,10 @@ from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 
+from betimes.core.calendar import Gap, Overlap, calendar_of, forget_walks
+from betimes.core.cron import is_fixed
 from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, parse, render
 from betimes.core.zones import zone, zone_names
-from betimes.domains.automation.calendar import Gap, Overlap, calendar_of, forget_walks
-from betimes.domains.automation.cron import is_fixed
 from docs.build_dst import changes, middle, page
 
 NINE = parse("2026-01-05T09:00:00Z")

@@ -7,9 +7,9 @@ from itertools import islice, pairwise
 
 import pytest
 
+from betimes.core.calendar import Gap, Overlap, calendar_of
+from betimes.core.cron import check_cron, is_fixed
 from betimes.core.instants import DAY, SECOND, parse, render
-from betimes.domains.automation.calendar import Gap, Overlap, calendar_of
-from betimes.domains.automation.cron import check_cron, is_fixed
 from docs.build_dst import changes, middle
 from tests.automation.cron_cases import DAYS, DEBIAN, LAST_REPETITION, REAL_TIME, REFUSED, RIGA, TIMES
 from tests.automation.cron_oracle import occurrences

@@ -166,6 +166,22 @@ def test_a_broken_rule_is_named_by_its_path_and_only_once(trigger_type: str, fie
     assert list(refused(trigger_type, **fields)) == [path]
 
 
+@pytest.mark.parametrize(
+    ("cron", "first"),
+    [
+        ("@daily", 15), ("@hourly", 1), ("0 10 ? * *", 1), ("0 10 * * ?", 1), ("0 22-2 * * *", 13), ("0 10 5W 1 *", 1),
+        ("0 10 * * MON-SUN", 1),
+    ],
+)  # fmt: skip
+def test_a_cron_is_read_as_a_schedule_reads_it(cron: str, first: int) -> None:
+    assert state(made("cron", schedule={"cron": cron})).next_check_at == NINE + first * HOUR
+
+
+@pytest.mark.parametrize("cron", ["@reboot", "0 8 32W * *", "*/10 22-21 * * *", "* 22-2 * * *", "? 8 * * *"])
+def test_a_cron_that_a_schedule_knows_is_still_held_to_the_bounds(cron: str) -> None:
+    assert list(refused("cron", schedule={"cron": cron})) == ["schedule.cron"]
+
+
 def test_a_cron_of_ninety_six_fires_a_day_a_minute_apart_is_allowed() -> None:
     made("cron", schedule={"cron": "*/15 * * * *"})
     made("cron", schedule={"cron": "0 0-59 8 * * *"})

@@ -8,8 +8,8 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from betimes.core.calendar import Gap, Overlap
 from betimes.core.instants import Instant
-from betimes.domains.automation.calendar import Gap, Overlap
 from betimes.domains.automation.recurrence import (
     CRONS_MAX,
     Dst,

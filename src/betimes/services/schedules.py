@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
 from betimes.core.checking import Examined, broken_rules
+from betimes.core.cron import restricts_both_days
 from betimes.core.deciders import Command
 from betimes.core.errors import Invalid, NotFound, VersionMismatch
 from betimes.core.instants import Instant
@@ -29,7 +30,6 @@ from betimes.domains.automation.backfill_model import (
 )
 from betimes.domains.automation.backfills import occurrences
 from betimes.domains.automation.checks import SCHEDULE_RULES, schedule_problems
-from betimes.domains.automation.cron import restricts_both_days
 from betimes.domains.automation.model import (
     DefineSchedule,
     DeleteSchedule,

@@ -14,9 +14,9 @@ import msgspec
 
 from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.jitter import spread
+from betimes.core.occurrences import Occurrences
 from betimes.core.streams import StreamId
 from betimes.domains.automation.model import COUNT_MAX, ScheduleDefinition, SkipReason, TicksSkipped, Upcoming
-from betimes.domains.automation.occurrences import Occurrences
 from betimes.domains.nominal_time import NominalTime
 
 

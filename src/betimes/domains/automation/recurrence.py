@@ -10,11 +10,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from betimes.core import zones
+from betimes.core.calendar import Gap, Overlap, calendar_of
 from betimes.core.checking import Problem, Rule
+from betimes.core.cron import check_cron
 from betimes.core.instants import SECOND, Instant
-from betimes.domains.automation.calendar import Gap, Overlap, calendar_of
-from betimes.domains.automation.cron import check_cron
-from betimes.domains.automation.occurrences import Excluding, Interval, Occurrences, Several
+from betimes.core.occurrences import Excluding, Interval, Occurrences, Several
 
 CRONS_MAX = 16
 EVERY_S_MAX = 366 * 86_400

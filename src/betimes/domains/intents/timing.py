@@ -5,21 +5,19 @@ All calendar arithmetic of the domain is here. It is done when something is deci
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
-from cronsim import CronSim, CronSimError
 from whenever import PlainDateTime
 
+from betimes.core.calendar import calendar_of
+from betimes.core.cron import times_of_day
 from betimes.core.errors import Invalid
 from betimes.core.instants import MINUTE, Instant, parse
-from betimes.core.zones import from_local, zone
+from betimes.core.zones import from_local
 from betimes.domains.intents.model import Definition
 from betimes.domains.intents.policy import IntentsPolicy
 
 CHECK_MINUTES = 5
 CHECK_MINUTES_PORTFOLIO = 15
 DAY_S = 86_400
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_AT = parse("9000-01-01T00:00:00Z")
 
 
@@ -37,24 +35,18 @@ def read_instant(text: str, zone_name: str) -> Instant:
 
 
 def cron_times(cron: str) -> tuple[int, int]:
-    """Fires on a day on which it fires, and the least seconds between two; `Invalid` if it is no cron."""
-    try:
-        fields = CronSim(cron, _EPOCH)
-    except CronSimError as error:
-        raise Invalid(str(error)) from error
-    times = sorted(h * 3_600 + m * 60 + s for h in fields.hours for m in fields.minutes for s in fields.seconds)
+    """Fires on a day on which it fires, and the least seconds between two; `ValueError` if it is no cron."""
+    times = times_of_day(cron)
     around = [*times[1:], times[0] + DAY_S]
     return len(times), min(later - earlier for earlier, later in zip(times, around, strict=True))
 
 
 def next_cron(cron: str, zone_name: str, after: Instant) -> Instant | None:
     """The first fire strictly after an instant, if there ever is one."""
-    local = (_EPOCH + timedelta(microseconds=after)).astimezone(zone(zone_name))
     try:
-        fire = next(CronSim(cron, local))
-    except (StopIteration, CronSimError, OverflowError):
+        return next(calendar_of(cron, zone_name).after(after), None)
+    except ValueError:  # the zone is not known any more
         return None
-    return (fire - _EPOCH) // timedelta(microseconds=1)
 
 
 def usual_check_minutes(trigger_type: str) -> int:

@@ -123,8 +123,8 @@ def _cron(case: Case) -> Iterator[Problem]:
         return
     try:
         fires, gap_s = cron_times(cron)
-    except Invalid as error:
-        yield Problem("schedule.cron", f"not a cron expression: {error}")
+    except ValueError as error:
+        yield Problem("schedule.cron", str(error))
         return
     gap_s_min, fires_max = case.policy.cron_gap_s_min, case.policy.cron_fires_per_day_max
     if gap_s < gap_s_min:

@@ -57,6 +57,12 @@ def restricts_both_days(cron: str) -> bool:
     return not fields[_DAY].startswith("*") and not fields[_WEEKDAY].startswith("*")
 
 
+def times_of_day(cron: str) -> list[int]:
+    """Return the seconds of a day that the expression matches, ascending; raise `ValueError` if it is none."""
+    fields = _parse(cron)
+    return sorted(h * 3_600 + m * 60 + s for h in fields.hours for m in fields.minutes for s in fields.seconds)
+
+
 class Wall:
     """A clock on the wall and an expression's matches on it, in seconds of local time."""
 

@@ -19,9 +19,9 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from betimes.core import zones
+from betimes.core.cron import NEVER, Wall, check_cron, is_fixed
 from betimes.core.instants import SECOND, Instant
-from betimes.domains.automation.cron import NEVER, Wall, check_cron, is_fixed
-from betimes.domains.automation.occurrences import Occurrences
+from betimes.core.occurrences import Occurrences
 
 Gap: TypeAlias = Literal["run_after", "skip"]
 Overlap: TypeAlias = Literal["first", "last", "both"]
