@@ -34,6 +34,21 @@ def test_a_schedule_is_put_shown_ticked_and_deleted(tmp_path: Path) -> None:
     assert (gone.code, gone.problem["code"]) == (STATUS["NOT_FOUND"][1], "NOT_FOUND")
 
 
+def test_a_preview_takes_all_that_a_schedule_takes(tmp_path: Path) -> None:
+    def local_times(*arguments: str) -> list[str]:
+        shown = betimes("schedule", "preview", *arguments, "--start", "2026-12-23T12:00:00Z", "--json", folder=tmp_path)
+        return [item["local"][5:16] for item in shown.json["items"]]
+
+    crons = local_times("0 8 * * *", "@weekly", "--exclude", "2026-12-25", "--exclude", "sat", "--count", "3")
+    assert crons == ["12-24T08:00", "12-27T00:00", "12-27T08:00"]
+    assert local_times("--every", "12h", "--timezone", "Asia/Tokyo", "--count", "1") == ["12-23T21:00"]
+    assert local_times("--every", "1d", "--anchor", "2026-12-01T05:00:00Z", "--count", "1") == ["12-24T05:00"]
+    wrong = {"duration": ("--every", "soon"), "exclude.weekdays": ("x", "--exclude", "someday"), "cron": ()}
+    for named, arguments in wrong.items():
+        refused = betimes("schedule", "preview", *arguments, "--json", folder=tmp_path)
+        assert (refused.code, named in str(refused.problem)) == (STATUS["INVALID"][1], True)
+
+
 def test_an_invalid_definition_names_every_field(tmp_path: Path) -> None:
     body = '{"cron": "0 8 * * *", "timezone": "Mars/Base", "colour": 1}'
     refused = betimes("schedule", "put", "brief", "-", "--json", folder=tmp_path, stdin=body)

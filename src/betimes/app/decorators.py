@@ -6,12 +6,12 @@ schedules and sensors as definitions under the function's name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from betimes.core.checking import checked
 from betimes.core.errors import Invalid
+from betimes.core.instants import parse_seconds
 from betimes.domains.automation.sensor_model import HandlerEvaluator
 from betimes.domains.targets import HandlerTarget
 from betimes.effects.enrichment import Provider
@@ -21,8 +21,6 @@ from betimes.services.automation_views import ScheduleRequest, SensorRequest
 from betimes.services.intent_sources import Source, check_source_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_DURATION = re.compile(r"(\d+)\s*(s|m|h)")
-_UNIT_S = {"s": 1, "m": 60, "h": 3_600}
 
 
 class Register(Protocol):
@@ -74,7 +72,7 @@ class Declarations:
             told = "; its target is the function it decorates" if "target" in unknown else ""
             raise Invalid(f"@bt.schedule does not take {', '.join(sorted(unknown))}{told}")
         if isinstance(settings.get("every"), str):
-            settings["every"] = {"seconds": _seconds(settings["every"])}
+            settings["every"] = {"seconds": parse_seconds(settings["every"])}
 
         def register(function: Function) -> Function:
             name = settings.pop("schedule_id", None) or function.__name__
@@ -94,7 +92,7 @@ class Declarations:
             self.evaluators.evaluator(name)(function)
             self.sensors.append(
                 SensorRequest(
-                    sensor_id=name, sensor_type="poll", target=target, interval_seconds=_seconds(every),
+                    sensor_id=name, sensor_type="poll", target=target, interval_seconds=parse_seconds(every),
                     evaluator=HandlerEvaluator(name), **settings,
                 )
             )  # fmt: skip
@@ -129,10 +127,3 @@ class Declarations:
         """Scores notifications between 0 and 1."""
         self.scorer = function
         return function
-
-
-def _seconds(every: str) -> int:
-    found = _DURATION.fullmatch(every.strip())
-    if not found:
-        raise Invalid(f"{every!r} is not a duration such as 30s, 5m or 1h")
-    return int(found[1]) * _UNIT_S[found[2]]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from betimes.cli.definitions import add_definition_commands
 from betimes.cli.documents import File, document
 from betimes.cli.options import Tenant, for_tenant
 from betimes.cli.printing import show
 from betimes.core.checking import checked
+from betimes.core.instants import parse_seconds
 from betimes.services.recurrence_views import PreviewRequest
 from betimes.services.schedules import schedule_request
 
@@ -89,15 +90,23 @@ def ticks(
 
 @app.command
 def preview(
-    cron: str, /, *, timezone: str = "UTC", start: str | None = None, count: int = 5,
+    *cron: str, every: str | None = None, anchor: str | None = None,
+    exclude: Annotated[list[str], Parameter(negative=())] = [],  # noqa: B006 — never changed
+    timezone: str = "UTC", start: str | None = None, count: int = 5,
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:  # fmt: skip
-    """When an expression ticks next, in UTC and local time, without saving anything.
+    """When expressions or an interval tick next, in UTC and local time, without saving anything.
 
     Parameters
     ----------
     cron
-        Five fields, or six with seconds first.
+        Five fields, or six with seconds first; several may be given.
+    every
+        Instead of an expression: an interval of real time, such as 15m.
+    anchor
+        The instant the interval is counted from; 1970-01-01T00:00:00Z by default.
+    exclude
+        A local day on which nothing ticks, such as 2026-12-25 or SAT; may be repeated.
     timezone
         The zone its times are in.
     start
@@ -105,7 +114,20 @@ def preview(
     count
         How many ticks to show, up to 100.
     """
-    body: dict[str, Any] = {"cron": cron, "timezone": timezone, "count": count}
-    request = checked(body | ({"from": start} if start else {}), PreviewRequest)
+    body = {
+        "cron": cron or None,
+        "every": {"seconds": parse_seconds(every), "anchor": anchor} if every else None,
+        "exclude": _excluded(exclude) if exclude else None,
+        "from": start,
+        "timezone": timezone,
+        "count": count,
+    }
+    request = checked(body, PreviewRequest)
     preview = for_tenant(at, lambda bt: bt.schedules.preview(request))
     show(preview, json=at.json, columns=("scheduled_for", "local"), empty="It never ticks.")
+
+
+def _excluded(days: list[str]) -> dict[str, list[str]]:
+    """Return dates, which begin with a digit, and names of weekdays apart."""
+    dates = [day for day in days if day[:1].isdigit()]
+    return {"dates": dates, "weekdays": [day.upper() for day in days if day not in dates]}

@@ -7,6 +7,7 @@ Nothing here knows what time it is.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -31,6 +32,8 @@ Epoch = Annotated[int, msgspec.Meta(ge=0, le=LAST // SECOND)]
 """Whole epoch seconds, as callers may send them."""
 _CALENDAR_FIRST = -62_135_596_800_000_000
 """0001-01-01T00:00:00Z: nothing before it has a name."""
+_DURATION = re.compile(r"([0-9]{1,9})\s*([smhd])")
+_UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def seconds(count: float) -> int:
@@ -47,6 +50,14 @@ def parse(text: str) -> Instant:
             f"{text[:40]!r} is not an ISO 8601 instant with an offset, such as 2026-01-05T09:00:00Z"
         ) from error
     return checked_instant(moment.timestamp(unit="microsecond"))
+
+
+def parse_seconds(text: str) -> int:
+    """Return the seconds of a duration such as `30s`, `5m`, `1h` or `1d`; raise `Invalid` if it is none."""
+    found = _DURATION.fullmatch(text.strip())
+    if not found:
+        raise Invalid(f"{text[:40]!r} is not a duration such as 30s, 5m, 1h or 1d")
+    return int(found[1]) * _UNIT_S[found[2]]
 
 
 def checked_instant(at: Instant) -> Instant:
