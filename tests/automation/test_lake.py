@@ -297,6 +297,23 @@ async def test_states_have_a_column_for_what_people_ask_of_them(tmp_path: Path) 
         assert lake.execute(gone).fetchall() == [(None, None, None)]
 
 
+async def test_the_lake_shows_when_any_schedule_occurs(tmp_path: Path) -> None:
+    async with automation_world(SQLITE, tmp_path) as world:
+        await world.schedule("one", "@daily")
+        await world.schedules.put("several", {"cron": ["0 8 * * *", "0 20 * * *"], "target": HANDLER})
+        await world.schedules.put("interval", {"every": {"seconds": 900}, "target": HANDLER})
+        await world.go(3_600)
+        await exported(world, tmp_path / "lake")
+        lake = open_lake(str(tmp_path / "lake"))
+        rows = lake.execute("SELECT id, cron, every, next_tick_at FROM schedule_state ORDER BY id").fetchall()
+        next_at = {view.schedule_id: view.next_tick_at for view in (await world.schedules.list()).items}
+        assert rows == [
+            ("interval", None, '{"seconds":900}', next_at["interval"]),
+            ("one", '"@daily"', None, next_at["one"]),
+            ("several", '["0 8 * * *","0 20 * * *"]', None, next_at["several"]),
+        ]
+
+
 def columns_of_views(path: Path) -> dict[str, list[Any]]:
     lake = open_lake(str(path))
     described = "SELECT column_name, column_type FROM (DESCRIBE {})"

@@ -194,7 +194,8 @@ _DEFINITION = {
     "last_error": Part("VARCHAR", "$.last_error"),
 }  # fmt: skip
 _SCHEDULE = {
-    **_DEFINITION, "cron": Part(JSON, "$.definition.cron"), "timezone": Part("VARCHAR", "$.definition.timezone"),
+    **_DEFINITION, "cron": Part(JSON, "$.definition.cron"), "every": Part(JSON, "$.definition.every"),
+    "timezone": Part("VARCHAR", "$.definition.timezone"),
     "changed_at": Part(INSTANT, "$.changed_at"), "last_scheduled_for": Part(INSTANT, "$.last_scheduled_for"),
     "next_tick_at": Part(INSTANT, "$.next[0]"),
 }  # fmt: skip
