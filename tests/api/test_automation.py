@@ -23,9 +23,9 @@ SCHEDULE_VIEW = [
 ]  # fmt: skip
 SENSOR_VIEW = [
     "sensor_id", "sensor_type", "target", "payload", "asset_selection", "partition_selection", "enabled", "auth",
-    "evaluator", "interval_seconds", "timeout_seconds", "max_run_requests", "max_errors", "status", "paused_reason",
-    "declared_by", "state_version", "cursor", "next_evaluation_at", "last_evaluated_at", "consecutive_errors",
-    "last_error", "secret", "push_url", "version", "created_at", "updated_at",
+    "evaluator", "interval_seconds", "timeout_seconds", "max_run_requests", "max_errors", "allowed_targets",
+    "status", "paused_reason", "declared_by", "state_version", "cursor", "next_evaluation_at", "last_evaluated_at",
+    "consecutive_errors", "last_error", "secret", "push_url", "version", "created_at", "updated_at",
 ]  # fmt: skip
 TICK = [
     "tick_id", "schedule_id", "status", "cause", "scheduled_for", "fired_at", "lag_ms", "run_key", "run_id",
