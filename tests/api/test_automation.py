@@ -162,10 +162,8 @@ async def test_a_sensor_does_not_change_its_type() -> None:
         ({"kind": "notification", "user_id": "u", "event_type": "ALERT", "title": "t", "message": "m", "source": "s",
           "channels": ["push"]}, "notifications:write"),
         ({"kind": "sweep"}, "sweep"),
-        ({"kind": "command", "stream": {"kind": "score", "id": "u"}, "command": {"type": "SweepScore"}},
-         "scores:write"),
-        ({"kind": "command", "stream": {"kind": "tenant", "id": "acme"},
-          "command": {"type": "SetPolicy", "policy": {}}}, "admin"),
+        ({"kind": "command", "stream": {"kind": "score", "id": "u"},
+          "command": {"type": "SetStatus", "status": "active"}}, "scores:write"),
     ],
 )  # fmt: skip
 async def test_saving_a_target_needs_the_scope_of_what_it_acts_on(target: dict[str, Any], scope: str) -> None:
