@@ -49,7 +49,7 @@ NO_DATA = {
     "sensor list": "names that cannot hold markup", "sensor evaluate": "as sensor evaluations",
     "sensor evaluations": "a table like any", "sensor rotate-secret": "a secret", "sensor cursor": "as sensor show",
     "sensor delete": "the word typed",
-    "intent pending": "as intent list", "intent check": "instants", 
+    "intent pending": "as intent list", "intent check": "instants",
     "intent delete": "the word that was typed", "effects retry": "as effects list",
     "effects discard": "as effects list",
 }  # fmt: skip
