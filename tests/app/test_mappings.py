@@ -42,6 +42,14 @@ async def test_everything_that_is_wrong_with_a_mapping_is_named() -> None:
         assert {"account_id", "trigger_type", "trigger_typ", "idempotency_key"} <= paths
 
 
+@pytest.mark.parametrize("sent", [{"event_id": "e"}, 5, "e"])
+async def test_one_thing_where_many_are_expected_is_refused(sent: Any) -> None:
+    async with Betimes("memory://", clock=VirtualClock()) as bt:
+        for ask in (bt.notifications.send_many, bt.notifications.statuses, bt.scores.create_many):
+            with pytest.raises(Invalid, match="a list is expected"):
+                await ask(sent)
+
+
 SERVICES: tuple[type[Service], ...] = (
     Runs, Notifications, Intents, Schedules, Sensors, Scores, Tenants, Effects, Ledger,
 )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from betimes import Betimes
-from betimes.core.errors import Invalid, Unavailable
+from betimes.core.errors import Invalid, PolicyInvalid, Unavailable
 
 
 async def test_what_could_not_be_opened_is_closed_and_opens_later(
@@ -27,3 +27,10 @@ async def test_what_could_not_be_opened_is_closed_and_opens_later(
     del bt
     gc.collect()
     assert "Unclosed" not in caplog.text
+
+
+async def test_a_policy_that_cannot_work_is_refused_on_opening_with_every_path() -> None:
+    bt = Betimes("memory://", policy={"runz": {}, "runs": {"nope": 1}}, workers=False)
+    with pytest.raises(PolicyInvalid) as refused:
+        await bt.open()
+    assert [path for path, _ in refused.value.problems] == ["runz", "runs.nope"]

@@ -122,7 +122,7 @@ class Betimes:
         self._handlers = Handlers()
         self._webhooks = self._make_webhooks(self.settings.webhooks)
         self._evaluators = Evaluators(self._webhooks)
-        self.declared = declared = Declarations(self._handlers, self._evaluators)
+        self.declared = declared = Declarations(self._handlers, self._evaluators, lambda: self.is_open)
         self.handler, self.run, self.schedule = declared.handler, declared.run, declared.schedule
         self.sensor, self.on_message = declared.sensor, declared.on_message
         self.source, self.enrichment = declared.source, declared.enrichment
@@ -139,7 +139,7 @@ class Betimes:
         self, *, policy: Body | None = None, workers: bool | None = None, settings: Settings | None = None
     ) -> None:
         """Say before it is opened what the process that opens it knows better."""
-        if self._engine is not None:
+        if self.is_open:
             raise Invalid("betimes is open already; configure it before")
         self._policy = self._policy if policy is None else policy
         self._workers = self._workers if workers is None else workers
@@ -147,9 +147,13 @@ class Betimes:
             self.settings = settings
             self._webhooks.configure(settings.webhooks)
 
+    @property
+    def is_open(self) -> bool:
+        return self._engine is not None
+
     async def open(self) -> None:
         """Open the store, put in force what is configured and declared, and start working; or leave nothing open."""
-        if self._engine is not None:
+        if self.is_open:
             return
         try:
             await self._open()

@@ -32,7 +32,8 @@ class Register(Protocol):
 class Declarations:
     """Functions by what they are for."""
 
-    def __init__(self, handlers: Handlers, evaluators: Evaluators) -> None:
+    def __init__(self, handlers: Handlers, evaluators: Evaluators, is_open: Callable[[], bool] = lambda: False) -> None:
+        self._is_open = is_open
         self.handlers = handlers
         self.evaluators = evaluators
         self.registry: dict[str, dict[str, Any]] = {}
@@ -47,12 +48,20 @@ class Declarations:
         known = (self.handlers.functions, self.registry, self.schedules, self.sensors, self.sources)
         return not any(known) and self.scorer is None
 
+    def _demand_closed(self, what: str) -> None:
+        """Raise `Invalid` if what is declared now would never be put in force."""
+        if self._is_open():
+            message = f"betimes is open already, so this {what} would never be called"
+            raise Invalid(f"{message}; declare it first, and open betimes afterwards")
+
     def handler(self, name: str) -> Register:
         """The Python handler of this name, for targets, actions and runs."""
+        self._demand_closed("handler")
         return self.handlers.handler(name)
 
     def run(self, trigger_type: str, **entry: Any) -> Register:
         """The handler of a trigger type's runs; `entry` overrides its registry entry."""
+        self._demand_closed("run")
 
         def register(function: Function) -> Function:
             name = f"run.{trigger_type}"
@@ -62,21 +71,26 @@ class Declarations:
 
         return register
 
-    def schedule(self, cron: str | Sequence[str] | None = None, *, tz: str = "UTC", **settings: Any) -> Register:
+    def schedule(self, cron: str | Sequence[str] | None = None, *, tz: str | None = None, **settings: Any) -> Register:
         """Call the function at these times; the schedule's id is the function's name unless `schedule_id` is given.
 
-        `every` is a duration such as `15m`, or as in a definition; the other settings are those of a definition.
+        `tz` is short for `timezone`. `every` is a duration such as `15m`, or as in a definition; the other settings
+        are those of a definition.
         """
-        unknown = settings.keys() - (set(ScheduleRequest.__struct_fields__) - {"target", "timezone", "cron"})
+        self._demand_closed("schedule")
+        unknown = settings.keys() - (set(ScheduleRequest.__struct_fields__) - {"target", "cron"})
         if unknown:
             told = "; its target is the function it decorates" if "target" in unknown else ""
             raise Invalid(f"@bt.schedule does not take {', '.join(sorted(unknown))}{told}")
+        if tz is not None and "timezone" in settings:
+            raise Invalid("tz and timezone are the same thing; give @bt.schedule one of them")
+        settings.setdefault("timezone", tz or "UTC")
         if isinstance(settings.get("every"), str):
             settings["every"] = {"seconds": parse_seconds(settings["every"])}
 
         def register(function: Function) -> Function:
-            name = settings.pop("schedule_id", None) or function.__name__
-            said = {**settings, **({} if cron is None else {"cron": cron}), "schedule_id": name, "timezone": tz}
+            name = settings.pop("schedule_id", None) or _name_of(function, "schedule_id")
+            said = {**settings, **({} if cron is None else {"cron": cron}), "schedule_id": name}
             request = checked({**said, "target": {"kind": "handler", "name": f"schedule.{name}"}}, ScheduleRequest)
             self.handlers.handler(f"schedule.{name}")(function)
             self.schedules.append(request)
@@ -86,9 +100,10 @@ class Declarations:
 
     def sensor(self, every: str = "30s", *, target: Any, **settings: Any) -> Register:
         """Poll with the function; it is given the cursor and returns an `Evaluation`."""
+        self._demand_closed("sensor")
 
         def register(function: Function) -> Function:
-            name = settings.pop("sensor_id", None) or function.__name__
+            name = settings.pop("sensor_id", None) or _name_of(function, "sensor_id")
             self.evaluators.evaluator(name)(function)
             self.sensors.append(
                 SensorRequest(
@@ -102,6 +117,7 @@ class Declarations:
 
     def on_message(self, sensor_id: str, **settings: Any) -> Register:
         """Call the function with every message pushed to this sensor."""
+        self._demand_closed("sensor")
 
         def register(function: Function) -> Function:
             self.handlers.handler(f"message.{sensor_id}")(function)
@@ -113,6 +129,7 @@ class Declarations:
 
     def source(self, name: str) -> Register:
         """What conditions of intents are evaluated against: `price`, `portfolio`, `last_interaction`."""
+        self._demand_closed("source")
         check_source_name(name)
 
         def register(function: Function) -> Function:
@@ -125,5 +142,14 @@ class Declarations:
 
     def enrichment(self, function: Function) -> Function:
         """Scores notifications between 0 and 1."""
+        self._demand_closed("enrichment")
         self.scorer = function
         return function
+
+
+def _name_of(function: Callable[..., Any], field: str) -> str:
+    """Return the function's own name; raise `Invalid` for a lambda and the like, which have none."""
+    name = str(getattr(function, "__name__", ""))
+    if not name.isidentifier():
+        raise Invalid(f"{name or function!r} is no name to go by; say {field}=…, or decorate a function with a name")
+    return name

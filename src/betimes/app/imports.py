@@ -21,8 +21,8 @@ def import_object(place: str, what: str, example: str) -> Any:
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # the module is there, and imports another that is not
         raise NotFound(f"there is no module {module!r} to take {name!r} from") from None
     if not hasattr(found, name):
         raise NotFound(f"the module {module!r} has no {name!r}")

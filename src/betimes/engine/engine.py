@@ -132,6 +132,7 @@ class Engine:
         if self._policy is None:
             return
         try:
+            self.book.effective(self._policy)  # what is refused here names every path; a refused command cannot
             await self.submit(Submission(stream=DEPLOYMENT, command=SetPolicy(dict(self._policy)), actor="config"))
         except BaseException:
             await self.close()

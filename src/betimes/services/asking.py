@@ -28,6 +28,14 @@ def examined(request: T | Mapping[str, Any] | Examined[T], kind: type[T]) -> Exa
     return examine(dict(request) if isinstance(request, Mapping) else json_of(request), kind)
 
 
+def require_list(items: Sequence[T], name: str) -> Sequence[T]:
+    """Return the items of a request for many; raise `Invalid` if they are one thing instead of a list."""
+    if isinstance(items, Sequence) and not isinstance(items, str | bytes):
+        return items
+    told = f"a list is expected, not {type(items).__name__}; put one in brackets: [...]"
+    raise Invalid(f"{name}: {told}", ((name, told),))
+
+
 def json_of(request: Any) -> Any:
     """Return a struct as it would come over a wire: Python does not hold anybody to its types."""
     try:

@@ -26,7 +26,7 @@ from betimes.domains.notifications.policy import NotificationsPolicy
 from betimes.domains.notifications.sentences import sentence
 from betimes.engine.engine import Engine
 from betimes.engine.store import LedgerQuery
-from betimes.services.asking import examined
+from betimes.services.asking import examined, require_list
 from betimes.services.caller import Caller
 from betimes.services.inboxes import Inboxes
 from betimes.services.moments import instant, moment
@@ -89,7 +89,7 @@ class Notifications(Inboxes):
         self, requests: Sequence[Mapping[str, Any] | NotificationRequest], *, trace: bool = False
     ) -> list[NotificationVerdict | BetimesError]:
         """Each as if it came alone, those to one person in their order; an error stands where an answer would."""
-        _check_size("items", len(requests), BATCH_MAX)
+        _check_size("items", requests, BATCH_MAX)
         asked = [await self._checked(request) for request in requests]
         fine = [request for request in asked if isinstance(request, NotificationRequest)]
         commands = await self._enriched(fine)
@@ -224,7 +224,7 @@ class Notifications(Inboxes):
 
     async def statuses(self, event_ids: Sequence[str]) -> list[NotificationStatus | BetimesError]:
         """The status of each, in order; an error stands where an answer would."""
-        _check_size("event_ids", len(event_ids), STATUS_BATCH_MAX)
+        _check_size("event_ids", event_ids, STATUS_BATCH_MAX)
         return [await self._status(event_id) for event_id in event_ids]
 
     async def _status(self, event_id: str) -> NotificationStatus | BetimesError:
@@ -288,7 +288,8 @@ def _wants_score(command: Notify, view: View[InboxState], policy: NotificationsP
     return may_be_scored(Case(view.stream, view.state or InboxState(), shared_incident(view), item, policy, now))
 
 
-def _check_size(name: str, count: int, most: int) -> None:
+def _check_size(name: str, items: Sequence[Any], most: int) -> None:
+    count = len(require_list(items, name))
     if not 1 <= count <= most:
         raise Invalid(f"{name}: 1 to {most}, not {count:,}", ((name, f"1 to {most}"),))
 

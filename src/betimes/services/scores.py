@@ -39,7 +39,7 @@ from betimes.domains.scores.model import (
 from betimes.domains.scores.policy import PauseSeconds, ScoresPolicy, StageName, Word
 from betimes.engine.kinds import checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
-from betimes.services.asking import asked
+from betimes.services.asking import asked, require_list
 from betimes.services.moments import Moment, instant, moment
 from betimes.services.newest import after_row, cursor_after, page_of
 from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
@@ -182,7 +182,7 @@ class Scores(Sweeps):
         self, requests: Sequence[NewScore | Mapping[str, Any]], *, keys: Sequence[str | None] = ()
     ) -> _Imported:
         """The bulk import: each stands alone, in order; what went wrong with one is in its place."""
-        given = [*keys, *[None] * (len(requests) - len(keys))]
+        given = [*keys, *[None] * (len(require_list(requests, "items")) - len(keys))]
         window = self.engine.settings.batch_max
         answers: _Imported = []
         for start in range(0, len(requests), window):

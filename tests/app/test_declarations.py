@@ -1,0 +1,56 @@
+"""What is declared in Python acts, or is refused with the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from betimes import Betimes, BlockingBetimes, Invalid, VirtualClock
+
+DECLARED_LATE: dict[str, Callable[[Any], Any]] = {
+    "handler": lambda bt: bt.handler("x")(print),
+    "run": lambda bt: bt.run("SIGNAL_ARRIVED")(print),
+    "schedule": lambda bt: bt.schedule("0 8 * * *")(print),
+    "sensor": lambda bt: bt.sensor(target={"kind": "sweep"})(print),
+    "on_message": lambda bt: bt.on_message("orders")(print),
+    "source": lambda bt: bt.source("price")(print),
+    "enrichment": lambda bt: bt.enrichment(print),
+}
+
+
+@pytest.mark.parametrize("name", DECLARED_LATE)
+async def test_declaring_on_an_open_instance_is_refused(name: str) -> None:
+    bt = Betimes("memory://", clock=VirtualClock())
+    async with bt:
+        with pytest.raises(Invalid, match="declare it first, and open betimes afterwards"):
+            DECLARED_LATE[name](bt)
+    DECLARED_LATE[name](bt)
+
+
+def test_declaring_on_an_open_blocking_instance_is_refused() -> None:
+    with BlockingBetimes("memory://", clock=VirtualClock()) as bt, pytest.raises(Invalid, match="open already"):
+        bt.schedule("0 8 * * *", tz="UTC")(print)
+
+
+async def test_a_decorated_schedule_takes_timezone_or_tz() -> None:
+    bt = Betimes("memory://", clock=VirtualClock())
+    bt.schedule("0 8 * * *", timezone="Europe/Berlin", schedule_id="long")(lambda body: None)
+    bt.schedule("0 8 * * *", tz="Europe/Berlin", schedule_id="short")(lambda body: None)
+    with pytest.raises(Invalid, match="tz and timezone"):
+        bt.schedule("0 8 * * *", tz="UTC", timezone="UTC")
+    async with bt:
+        page = await bt.schedules.list()
+    assert {view.schedule_id: view.timezone for view in page.items} == {
+        "long": "Europe/Berlin",
+        "short": "Europe/Berlin",
+    }
+
+
+def test_a_function_without_a_name_needs_an_id() -> None:
+    bt = Betimes("memory://")
+    with pytest.raises(Invalid, match="say schedule_id="):
+        bt.schedule("0 8 * * *")(lambda body: None)
+    with pytest.raises(Invalid, match="say sensor_id="):
+        bt.sensor(target={"kind": "sweep"})(lambda cursor: None)
