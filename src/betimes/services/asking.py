@@ -28,7 +28,7 @@ def examined(request: T | Mapping[str, Any] | Examined[T], kind: type[T]) -> Exa
     return examine(dict(request) if isinstance(request, Mapping) else json_of(request), kind)
 
 
-def require_list(items: Sequence[T], name: str) -> Sequence[T]:
+def require_list(items: Any, name: str) -> Sequence[Any]:
     """Return the items of a request for many; raise `Invalid` if they are one thing instead of a list."""
     if isinstance(items, Sequence) and not isinstance(items, str | bytes):
         return items

@@ -24,6 +24,7 @@ from betimes.engine.store import LedgerQuery
 from betimes.services.asking import asked
 from betimes.services.automation_views import RunBrief, run_brief
 from betimes.services.caller import Service
+from betimes.services.target_names import unknown_names
 from betimes.services.target_scopes import scope_to_save
 
 
@@ -141,6 +142,13 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         before = await self.state(stream)
         if before is None or targets_of(before.definition) != targets:
             raise MissingScope(f"The key lacks the scope {missing[0]}, which this target needs.")
+
+    async def demand_known(self, stream: StreamId, targets: tuple[Target, ...]) -> None:
+        """Refuse names that the policy in force does not know; targets that stay as they are were saved before."""
+        found = tuple(unknown_names(targets, await self.engine.policy_of(stream.tenant)))
+        before = await self.state(stream) if found else None
+        if before is None or targets_of(before.definition) != targets:
+            named(found)
 
     def demand_readable(self, target: Target) -> None:
         """Refuse a command that is not a target, or that its stream could never read: it would fail at every tick."""

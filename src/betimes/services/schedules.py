@@ -71,6 +71,7 @@ from betimes.services.newest import cursor_after, page_of
 from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.recurrence_views import Preview, PreviewRequest, PreviewTick
 from betimes.services.remarks import Remark
+from betimes.services.target_names import unserved_names
 
 Ticks: TypeAlias = list[Tick]
 _events = msgspec.json.Decoder(list[ScheduleEvents])
@@ -140,6 +141,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         named(schedule_problems(id, definition))
         stream = self.stream("schedule", id)
         await self.demand_scopes(stream, targets_of(definition))
+        await self.demand_known(stream, targets_of(definition))
         self.demand_readable(definition.target)
         kind = DefineSchedule if definition.enabled else ShelveSchedule
         command = kind(definition, if_version, self.caller.application, self.caller.scopes)
@@ -153,7 +155,8 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         if state is None:
             raise NotFound(f"there is no schedule {recorded.stream.id!r}")
         fields = schedule_fields(recorded.stream.id, state)
-        return ScheduleWritten(**fields, warnings=_warnings(state), segment_id=recorded.segment_id)
+        warnings = [*_warnings(state), *unserved_names(state.definition, self.engine.executors)]
+        return ScheduleWritten(**fields, warnings=warnings, segment_id=recorded.segment_id)
 
     # -- time
 

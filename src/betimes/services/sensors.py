@@ -67,6 +67,7 @@ from betimes.services.evaluation_views import dry_view, rows_of, view_in
 from betimes.services.newest import cursor_after, page_of
 from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.secrets import fresh_secret, kept_secret
+from betimes.services.target_names import unserved_names
 
 Evaluate: TypeAlias = Callable[[str, Evaluator, Mapping[str, Any], int], Awaitable[Any]]
 """Calls an evaluator for a tenant with a body, within so many seconds."""
@@ -166,6 +167,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         fixed = (("sensor_type", "cannot be changed; delete the sensor and make another"),) if is_other else ()
         named((*sensor_problems(id, definition), *(fixed if if_version != 0 else ())))
         await self.demand_scopes(stream, targets_of(definition))
+        await self.demand_known(stream, targets_of(definition))
         for target in targets_of(definition):
             self.demand_readable(target)
         secret = None
@@ -190,7 +192,8 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         if state is None:
             raise NotFound(f"there is no sensor {recorded.stream.id!r}")
         fields = sensor_fields(recorded.stream.id, state)
-        return SensorWritten(**fields, warnings=[], segment_id=recorded.segment_id)
+        warnings = unserved_names(state.definition, self.engine.executors)
+        return SensorWritten(**fields, warnings=warnings, segment_id=recorded.segment_id)
 
     def _push_url(self, sensor_id: str, definition: SensorDefinition, secret: str) -> str:
         """Where to push to, below the address of the service."""

@@ -1,0 +1,47 @@
+"""The names in a definition: those of the policy must be known to it, those of Python to some process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from betimes.core.checking import Problem
+from betimes.core.policies import Policy
+from betimes.domains.automation.sensor_model import HandlerEvaluator
+from betimes.domains.notifications.decide import name_problems
+from betimes.domains.notifications.policy import NotificationsPolicy
+from betimes.domains.runs.policy import RunsPolicy
+from betimes.domains.targets import HandlerTarget, NotificationTarget, Target, TriggerTarget
+from betimes.services.remarks import Remark
+
+
+def unknown_names(targets: tuple[Target, ...], policy: Policy) -> Iterator[Problem]:
+    """Yield what the policy in force does not know of a definition's targets, of which the first is `target`."""
+    for place, target in enumerate(targets):
+        path = f"allowed_targets[{place - 1}]" if place else "target"
+        for name, message in _unknown_in(target, policy):
+            yield f"{path}.{name}", message
+
+
+def _unknown_in(target: Target, policy: Policy) -> tuple[Problem, ...]:
+    match target:
+        case NotificationTarget():
+            return name_problems(target.event_type, target.channels, policy[NotificationsPolicy])
+        case TriggerTarget(trigger_type) if trigger_type not in policy[RunsPolicy].registry:
+            known = ", ".join(sorted(policy[RunsPolicy].registry))
+            return (("trigger_type", f"no such type: {trigger_type!r}; known are {known}"),)
+        case _:
+            return ()
+
+
+def unserved_names(definition: Any, executors: Collection[str]) -> list[Remark]:
+    """Return a warning for a handler and an evaluator that this process does not have: another may have them."""
+    wanted = {
+        "target.name": ("handler", definition.target if isinstance(definition.target, HandlerTarget) else None),
+        "evaluator.name": ("evaluator", getattr(definition, "evaluator", None)),
+    }
+    return [
+        Remark(path, f"this process has no {kind} {named.name!r}; nothing happens until a process that has it runs")
+        for path, (kind, named) in wanted.items()
+        if isinstance(named, HandlerTarget | HandlerEvaluator) and f"{kind}:{named.name}" not in executors
+    ]
