@@ -57,6 +57,21 @@ def test_the_first_snippet_of_a_page_runs_as_printed(page: str, tmp_path: Path) 
             run_line(shlex.split(line, comments=True), tmp_path)
 
 
+def test_the_programs_of_all_pages_run_one_after_the_other_in_one_folder(tmp_path: Path) -> None:
+    for page in PAGES:
+        for text in re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), flags=re.M | re.S):
+            if '.db"' in text and re.match("import|from", text) and "asynccontextmanager" not in text:
+                (tmp_path / "snippet.py").write_text(text)
+                run([sys.executable, "snippet.py"], tmp_path)
+
+
+def test_the_policy_of_the_page_about_runs_is_valid(tmp_path: Path) -> None:
+    found = re.search(r"^```toml\n(\[runs\].*?)^```$", (ROOT / "docs/runs.md").read_text(), flags=re.M | re.S)
+    assert found
+    (tmp_path / "p.toml").write_text(found[1])
+    run([*BETIMES, "policy", "check", "p.toml"], tmp_path)
+
+
 def test_pages_without_a_program_are_known() -> None:
     assert set(NOTHING_TO_RUN) <= set(PAGES)
     programs = {page for page in NOTHING_TO_RUN if (found := first_snippet(page)) and found[0] != "toml"}

@@ -146,6 +146,14 @@ def test_a_file_that_is_named_must_be_there(folder: Path) -> None:
         read(Path("missing.toml"), {})
 
 
+def test_a_section_of_the_policy_at_the_top_is_told_where_it_belongs() -> None:
+    with pytest.raises(Invalid) as refused:
+        configured({"runs": {"action_cap": 20}, "colour": 1})
+    told = dict(refused.value.problems)
+    assert "[policy.runs]" in told["runs"]
+    assert "policy" not in told["colour"]
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "example.com", "::"])
 def test_dev_is_refused_elsewhere_than_on_loopback(host: str) -> None:
     with pytest.raises(Invalid, match="loopback only"):

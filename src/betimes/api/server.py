@@ -44,7 +44,7 @@ from betimes.services.identities import KEY_PREFIX, Identities
 
 DEPLOYMENT_TENANT = "*"
 CORRELATION_CHARS_MAX = 128
-NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive."
+NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
 
 
 class Guard:

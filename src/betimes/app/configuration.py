@@ -228,11 +228,20 @@ def value_of(text: str) -> Any:
 
 def configured(body: Mapping[str, Any], wrong: list[Problem] | None = None) -> Configuration:
     """The body as a configuration, or `Invalid` with everything that is wrong with it."""
-    found = [*(wrong or ()), *problems("", body, Configuration), *_policy_problems(body.get("policy")),
+    found = [*(wrong or ()), *_setting_problems(body), *_policy_problems(body.get("policy")),
              *_source_problems(body)]  # fmt: skip
     if found:
         raise Invalid(f"the configuration is refused: {list_problems(found)}", tuple(found))
     return msgspec.convert(body, Configuration)
+
+
+def _setting_problems(body: Mapping[str, Any]) -> list[Problem]:
+    """Return what is wrong with the settings; a section of the policy at the top is told where it belongs."""
+    misplaced = (SECTIONS.keys() & body.keys()) - set(Configuration.__struct_fields__)
+    return [
+        (path, f"{message}; it is a section of the policy: [policy.{path}]") if path in misplaced else (path, message)
+        for path, message in problems("", body, Configuration)
+    ]
 
 
 def _source_problems(body: Mapping[str, Any]) -> list[Problem]:
