@@ -37,12 +37,17 @@ EMPTY = """
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'betimes'"
 
 
-def _run_patiently(*words: Any, **options: Any) -> str:
-    """Run a program of PostgreSQL; its own library gives a start up after ten seconds."""
-    return pgexec(*words, **options | {"timeout": HANGS_S})
+def _run_program(name: str, words: tuple[str, ...], *others: Any, **options: Any) -> str:
+    """Run a program of PostgreSQL as long as it takes: its library gives a start up after ten seconds.
+
+    A server that stops writes nothing back, since nobody will read it; it would outlive a test process that is given
+    only so long to end.
+    """
+    mode = ("-m", "immediate") if "stop" in words else ()
+    return pgexec(name, (*words, *mode), *others, **options | {"timeout": HANGS_S})
 
 
-setattr(postgres_server, "pgexec", _run_patiently)  # noqa: B010 — the library exports it to nobody
+setattr(postgres_server, "pgexec", _run_program)  # noqa: B010 — the library exports it to nobody
 
 
 @cache
