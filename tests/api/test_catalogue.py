@@ -89,3 +89,11 @@ async def test_an_id_that_nothing_can_have_is_named_by_its_place_in_the_path() -
             reply = await s.client(route.method, re.sub(r"{\w+}", "a b", route.path), {})
             assert reply.status == 422
             assert [error["path"] for error in reply.json["errors"]] == [f"path.{part}" for part in names]
+
+
+def test_every_operation_that_takes_a_key_says_what_another_request_under_it_is_told() -> None:
+    for path, methods in openapi(ROUTES, "1")["paths"].items():
+        for method, operation in methods.items():
+            if "Idempotency-Key" in {parameter["name"] for parameter in operation["parameters"]}:
+                conflict = operation["responses"].get("409", {"description": f"{method} {path} has none"})
+                assert "IDEMPOTENCY_CONFLICT" in conflict["description"]

@@ -172,7 +172,7 @@ def _sendable(schema: dict[str, Any], field: msgspec.structs.FieldInfo) -> dict[
 
 def _header_parameters(route: Route) -> list[dict[str, Any]]:
     headers = [_CORRELATION] if route.scope != PUBLIC else []
-    if route.method in ("POST", "PATCH") and route.scope != PUBLIC:
+    if _takes_key(route):
         headers.append(_IDEMPOTENCY)
     if any(status == 412 for status, _ in route.codes):
         headers.append(_IF_MATCH)
@@ -183,6 +183,11 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
          "schema": {"type": "string", "minLength": 1, "maxLength": chars, **({"pattern": pattern} if pattern else {})}}
         for name, says, chars, pattern in headers
     ]  # fmt: skip
+
+
+def _takes_key(route: Route) -> bool:
+    """Return whether an `Idempotency-Key` is honoured."""
+    return route.method in ("POST", "PATCH") and route.scope != PUBLIC
 
 
 def _request_body(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
@@ -230,6 +235,7 @@ def _problems(route: Route) -> dict[int, list[str]]:
         *(((404, "NOT_FOUND"),) if "{" in route.path else ()),
         *ALWAYS,
         *route.codes,
+        *(((409, "IDEMPOTENCY_CONFLICT"),) if _takes_key(route) else ()),
     ]
     for status, code in codes:
         if code not in problems.setdefault(status, []):
