@@ -13,6 +13,7 @@ from betimes import BlockingBetimes, NotFound, VirtualClock
 from betimes.app import Betimes
 from betimes.core.errors import Invalid
 from betimes.services.caller import Caller
+from betimes.services.ledger import Ledger
 from betimes.services.runs_views import TriggerRequest
 
 
@@ -97,3 +98,22 @@ def _every_minute(handler: str) -> Any:
     return schedule_request(
         {"schedule_id": "s", "cron": "* * * * *", "target": {"kind": "handler", "name": handler}}
     )  # fmt: skip
+
+
+def test_what_it_has_is_listed_for_whoever_explores_it() -> None:
+    with BlockingBetimes("memory://", workers=False) as bt:
+        assert {"notifications", "advance"} <= set(dir(bt))
+        assert {"send", "send_many"} <= set(dir(bt.notifications))
+
+
+def test_the_error_before_it_is_open_names_the_blocking_form() -> None:
+    with pytest.raises(Invalid, match="`with BlockingBetimes"):
+        _ = BlockingBetimes("memory://").runs
+
+
+async def test_what_is_not_found_says_where_to_look() -> None:
+    async with Betimes("memory://", workers=False) as bt:
+        with pytest.raises(NotFound, match=r"/v1/triggers/\{run_key\}"):
+            await bt.runs.run("nope")
+        with pytest.raises(NotFound, match="kind:id:version"):
+            await Ledger(bt.engine, Caller(), frozenset()).explain("nope")

@@ -42,6 +42,16 @@ async def test_everything_that_is_wrong_with_a_mapping_is_named() -> None:
         assert {"account_id", "trigger_type", "trigger_typ", "idempotency_key"} <= paths
 
 
+async def test_a_misspelt_field_is_told_the_one_that_is_meant() -> None:
+    async with Betimes("memory://", clock=VirtualClock()) as bt:
+        with pytest.raises(Invalid) as wrong:
+            await bt.runs.trigger({"account_id": "a", "trigger_typ": "SIGNAL_ARRIVED", "colour": 1})
+    told = dict(wrong.value.problems)
+    assert told["trigger_typ"] == "no such field; did you mean trigger_type?"
+    assert "known are" in told["colour"]
+    assert "idempotency_key" in told["colour"]
+
+
 @pytest.mark.parametrize("sent", [{"event_id": "e"}, 5, "e"])
 async def test_one_thing_where_many_are_expected_is_refused(sent: Any) -> None:
     async with Betimes("memory://", clock=VirtualClock()) as bt:

@@ -11,6 +11,7 @@ import apsw
 import msgspec
 import pytest
 
+from betimes import BlockingBetimes
 from betimes.core.errors import STATUS
 from tests.cli.running import environment
 from tests.cli.running_inside import command as betimes
@@ -69,6 +70,13 @@ def test_a_trigger_that_waits_is_shown_and_cancelled(tmp_path: Path) -> None:
     assert betimes("trigger", "cancel", keys[1], "--json", folder=tmp_path).json["status"] == "skipped"
     again = betimes("trigger", "cancel", keys[1], "--json", folder=tmp_path)
     assert (again.code, again.problem["code"]) == (STATUS["REFUSED"][1], "NOT_WAITING")
+
+
+def test_a_notification_is_shown_with_its_trace_as_json(tmp_path: Path) -> None:
+    note = {"event_id": "e", "user_id": "ana", "event_type": "REMINDER", "title": "t", "message": "m", "source": "s"}
+    with BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", workers=False) as bt:
+        bt.notifications.send({**note, "channels": ["push"]})
+    assert betimes("notification", "show", "e", "--json", folder=tmp_path).json["trace"]
 
 
 def test_tenants_do_not_see_each_other(tmp_path: Path) -> None:

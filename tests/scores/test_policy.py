@@ -67,7 +67,7 @@ def test_stages_and_statuses_may_have_other_names() -> None:
         ({"stages": [{**STAGE, "grace_hours": 100_000}]}, "scores.stages[0]", "grace_hours must be"),
         ({"stages": [{**STAGE, "daily_cap": 101}]}, "scores.stages[0]", "daily_cap must be"),
         ({"stages": [{**STAGE, "rate": "0.1234567"}]}, "scores.stages[0]", "more than 6 decimals"),
-        ({"stages": [{**STAGE, "speed": 1}]}, "scores.stages[0].speed", "no such setting"),
+        ({"stages": [{**STAGE, "speed": 1}]}, "scores.stages[0].speed", "no such field"),
         ({"stages": [STAGE, STAGE]}, "scores", "stages must be distinct"),
         ({"stages": [{**STAGE, "name": 1}, {**STAGE, "name": "1"}]}, "scores", "stages must be distinct"),
         ({"max_decay_per_cycle": 0.5}, "scores", "max_decay_per_cycle is less than stages[0].rate"),
@@ -80,7 +80,7 @@ def test_stages_and_statuses_may_have_other_names() -> None:
         ({"paused_statuses": ["won"]}, "scores", "game_over_status 'game_over' must be one of"),
         ({"interactions": ["text", "portal"]}, "scores", "must be distinct"),
         ({"sweep_interval_s": 0}, "scores.sweep_interval_s", ">= 1"),
-        ({"grace": 1}, "scores.grace", "no such setting"),
+        ({"grace": 1}, "scores.grace", "no such field"),
     ],
 )
 def test_what_cannot_work_is_refused_with_its_path(section: dict[str, Any], path: str, message: str) -> None:

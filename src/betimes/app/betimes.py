@@ -73,6 +73,7 @@ DEVELOPMENT_CHANNELS = ChannelSettings(
 
 DEFAULT_APP = "default"
 """The application that declarations belong to without `app=`."""
+NOT_OPEN = "betimes is not open; use `async with Betimes(…) as bt`, or `with BlockingBetimes(…) as bt`"
 Undeclared: TypeAlias = Literal["pause", "delete", "keep"]
 
 
@@ -286,14 +287,14 @@ class Betimes:
     @property
     def engine(self) -> Engine:
         if self._engine is None:
-            raise Invalid("betimes is not open; use `async with Betimes(…) as bt`")
+            raise Invalid(NOT_OPEN)
         return self._engine
 
     @property
     def mine(self) -> Tenancy:
         """The services of this application's own tenant."""
         if self._own is None:
-            raise Invalid("betimes is not open; use `async with Betimes(…) as bt`")
+            raise Invalid(NOT_OPEN)
         return self._own
 
     def for_caller(self, caller: Caller) -> Tenancy:

@@ -66,6 +66,9 @@ class Blocking:
     def __getattr__(self, name: str) -> Any:
         return _seen(getattr(self._inner, name), self._wait_for)
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._inner)})
+
     def __repr__(self) -> str:
         return f"Blocking({self._inner!r})"
 
@@ -98,6 +101,9 @@ class BlockingBetimes:
 
     def __getattr__(self, name: str) -> Any:
         return _seen(getattr(self._bt, name), self._wait_for)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._bt)})
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:

@@ -239,7 +239,7 @@ def _setting_problems(body: Mapping[str, Any]) -> list[Problem]:
     """Return what is wrong with the settings; a section of the policy at the top is told where it belongs."""
     misplaced = (SECTIONS.keys() & body.keys()) - set(Configuration.__struct_fields__)
     return [
-        (path, f"{message}; it is a section of the policy: [policy.{path}]") if path in misplaced else (path, message)
+        (path, f"is a section of the policy; write it as [policy.{path}]") if path in misplaced else (path, message)
         for path, message in problems("", body, Configuration)
     ]
 

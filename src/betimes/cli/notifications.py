@@ -22,7 +22,7 @@ def show_(event_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 â€”
     event_id
         The id it was sent under.
     """
-    show(for_tenant(at, lambda bt: bt.notifications.notification(event_id, trace=False)), json=at.json)
+    show(for_tenant(at, lambda bt: bt.notifications.notification(event_id, trace=at.json)), json=at.json)
 
 
 @app.command
@@ -34,7 +34,7 @@ def cancel(event_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 â€
     event_id
         The id it was sent under.
     """
-    show(for_tenant(at, lambda bt: bt.notifications.cancel(event_id, trace=False)), json=at.json)
+    show(for_tenant(at, lambda bt: bt.notifications.cancel(event_id, trace=at.json)), json=at.json)
 
 
 @app.command
@@ -46,4 +46,4 @@ def release(event_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 â
     event_id
         The id it was sent under.
     """
-    show(for_tenant(at, lambda bt: bt.notifications.release(event_id, trace=False)), json=at.json)
+    show(for_tenant(at, lambda bt: bt.notifications.release(event_id, trace=at.json)), json=at.json)

@@ -15,6 +15,7 @@ import inspect
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cached_property
 from types import FunctionType
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -273,8 +274,15 @@ def _build_struct(path: str, value: Mapping[Any, Any], kind: type[msgspec.Struct
     if kind.__struct_config__.forbid_unknown_fields:
         known = {field.encode_name for field in fields} | {kind.__struct_config__.tag_field}
         for name in sorted(str(name)[:NAME_CHARS_MAX] for name in value.keys() - known):
-            found.add(dotted(path, name), "no such setting")
+            found.add(dotted(path, name), _unknown_field(name, known))
     return _obeying(path, Partial(kind, parts), found)
+
+
+def _unknown_field(name: str, known: Iterable[str | None]) -> str:
+    """Return what is said about a field that is not there: the one that may be meant, or all there are."""
+    names = sorted(filter(None, known))
+    near = get_close_matches(name, names, n=1)
+    return f"no such field; did you mean {near[0]}?" if near else f"no such field; known are {', '.join(names)}"
 
 
 def _obeying(path: str, part: Partial, found: Findings) -> Any:

@@ -190,7 +190,7 @@ class Ledger(Service):
 
     async def explain(self, segment_id: str) -> ExplanationView:
         """A segment with every rule that was looked at, its cause and its consequences; or `NotFound`."""
-        unknown = NotFound(f"there is no segment {segment_id[:80]!r}")
+        unknown = NotFound(f"there is no segment {segment_id[:80]!r}; a segment id looks like kind:id:version")
         try:
             stream, version = parse_segment_handle(self.caller.tenant, segment_id)
             self.engine.kinds.of(stream)

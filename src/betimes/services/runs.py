@@ -149,7 +149,8 @@ class Runs(Triggers, Registry):
         row = (await self.engine.store.load([stream])).get(stream)
         state = row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
         if row is None or not isinstance(state, RunState) or state.allowed_at is None:
-            raise NotFound(f"there is no run {run_id!r}")
+            told = "a trigger that was skipped or waits has none; /v1/triggers/{run_key} says why"
+            raise NotFound(f"there is no run {run_id!r}: {told}")
         return await self._view(stream, state, row.version)
 
     @check_filters
