@@ -3,6 +3,7 @@
 python -m tests.soak --minutes 60 --first 100000
 python -m tests.soak --minutes 60 --crashes         real processes, killed at random, instead
 python -m tests.soak --minutes 60 --storm           a million messages at one sensor, three in ten again, on SQLite
+python -m tests.soak --extremes                     100,000 requests with extreme values, then every list
 python -m tests.soak --suspended                    a controller suspended for a minute
 """
 
@@ -16,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import count
 
 from betimes.testing.simulator.running import Outcome, simulate
+from tests.api.extremes import soak_extremes
 from tests.automation.storm import soak_storm
 from tests.automation.suspending import soak_suspended
 from tests.crash.soak import soak_crashes
@@ -46,7 +48,11 @@ def main() -> int:
     parser.add_argument("--storm", action="store_true", help="a storm of messages instead, for at most so long")
     parser.add_argument("--messages", type=int, default=1_000_000, help="of the storm")
     parser.add_argument("--suspended", action="store_true", help="suspend a controller for a minute instead")
+    parser.add_argument("--extremes", action="store_true", help="send extreme values to every route instead")
+    parser.add_argument("--requests", type=int, default=100_000, help="with extreme values")
     options = parser.parse_args()
+    if options.extremes:
+        return min(soak_extremes(options.requests, options.first), 1)
     if options.storm:
         return min(soak_storm(options.messages, options.minutes), 1)
     if options.suspended:
