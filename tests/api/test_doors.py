@@ -49,6 +49,17 @@ async def test_the_last_instant_of_all_can_be_asked_about_and_shown() -> None:
         assert (await s.client("GET", "/v1/triggers/k")).json["scheduled_at"] == "9999-12-31T23:59:59.999999Z"
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "America/Los_Angeles"])
+@pytest.mark.parametrize("last", ["9999-12-31T23:59:59.999999Z", "9999-12-31T09:00:00Z"])
+async def test_an_intent_may_name_every_instant_there_is(zone: str, last: str) -> None:
+    async with site() as s:
+        once = {**INTENT, "trigger_type": "once", "schedule": {"trigger_at": last, "timezone": zone}}
+        assert (await s.client("POST", "/v1/intents/check", once)).json["errors"] == []
+        assert (await s.client("POST", "/v1/intents", once)).status == 201
+        for path in ("/v1/intents", "/v1/intents/pending", "/v1/ledger"):
+            assert (await s.client("GET", path)).status == 200
+
+
 async def test_a_text_with_nul_is_refused_by_its_path() -> None:
     async with site() as s:
         assert "user_id" in paths(await s.client("POST", "/v1/intents", {**INTENT, "user_id": "u\0"}))

@@ -10,7 +10,7 @@ from whenever import PlainDateTime
 from betimes.core.calendar import calendar_of
 from betimes.core.cron import times_of_day
 from betimes.core.errors import Invalid
-from betimes.core.instants import MINUTE, Instant, parse
+from betimes.core.instants import FIRST, FIRST_TEXT, LAST, LAST_TEXT, MINUTE, Instant, parse
 from betimes.core.zones import from_local
 from betimes.domains.intents.model import Definition
 from betimes.domains.intents.policy import IntentsPolicy
@@ -18,7 +18,6 @@ from betimes.domains.intents.policy import IntentsPolicy
 CHECK_MINUTES = 5
 CHECK_MINUTES_PORTFOLIO = 15
 DAY_S = 86_400
-_LATEST_AT = parse("9000-01-01T00:00:00Z")
 
 
 def read_instant(text: str, zone_name: str) -> Instant:
@@ -29,8 +28,8 @@ def read_instant(text: str, zone_name: str) -> Instant:
         at = parse(text)
     else:
         at = from_local(zone_name, local.to_stdlib())
-    if not 0 <= at <= _LATEST_AT:
-        raise Invalid(f"{text!r} is too long ago or too far away")
+    if not FIRST <= at <= LAST:
+        raise Invalid(f"{text!r} must be from {FIRST_TEXT} to {LAST_TEXT} in UTC")
     return at
 
 
