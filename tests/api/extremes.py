@@ -126,7 +126,7 @@ class Extremes:
         if shape is None:
             return b""
         if self._chance(40):
-            return self._pick(RAW)
+            return bytes(self._pick(RAW))
         value = self._whole(route, shape)
         if route.batch and self._chance(4):
             value = {"items": [value, self._whole(route, shape)]}
