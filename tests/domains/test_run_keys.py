@@ -70,4 +70,4 @@ async def test_the_run_key_can_be_a_part_of_the_dedupe_key() -> None:
         assert await outcomes_of(bt, hourly, "2026-04-01T02:30:00Z") == {("NOW", "DEFAULT_PASS"): 2}
         [newest, *_] = (await bt.schedules.ticks("brief")).items
         found = await bt.notifications.notification(newest.run_key or "")
-        assert found.notification["dedupe_key"] == f"brief of {newest.run_key}"
+        assert found.notification.dedupe_key == f"brief of {newest.run_key}"

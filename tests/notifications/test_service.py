@@ -39,7 +39,7 @@ async def test_one_is_judged_and_delivered(backend: Backend, tmp_path: Path) -> 
         assert (sent.channel, sent.address, sent.title) == ("push", "device-1", "Ana replied")
         assert sent.metadata == {"thread": 7, "event_id": "e1", "event_type": "MESSAGE"}
         found = await p.service.notification("e1")
-        assert (found.status, found.outcome, found.notification["metadata"]) == ("delivered", "NOW", {"thread": 7})
+        assert (found.status, found.outcome, found.notification.metadata) == ("delivered", "NOW", {"thread": 7})
         assert [(d.channel, d.status, d.attempts) for d in found.deliveries] == [("push", "done", 1)]
         assert found.deliveries[0].effect_id == sent.id
 

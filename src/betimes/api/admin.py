@@ -9,13 +9,13 @@ import msgspec
 from betimes.api.routes import ANY_KEY, Answer, Ask, Listed, Route
 from betimes.core.errors import Invalid, PolicyInvalid
 from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.remarks import Remark
 from betimes.services.tenants import (
     KeyView,
     NewKey,
     PolicyCheck,
     PolicyRequest,
     PolicyView,
-    Problem,
     Rotation,
     SecretKeyView,
     WebhookSecret,
@@ -58,7 +58,7 @@ async def put_policy(ask: Ask) -> Answer:
 
 async def check_policy(ask: Ask) -> PolicyCheck:
     told = await ask.services.tenants.check_policy(ask.body)
-    errors = [Problem(_placed(problem.path), problem.message) for problem in told.errors]
+    errors = [Remark(_placed(problem.path), problem.message) for problem in told.errors]
     return msgspec.structs.replace(told, errors=errors)
 
 
@@ -134,13 +134,13 @@ ROUTES = (
     Route(
         method="POST", path="/v1/policy/check", scope="admin", answer=check_policy, tag=TAG,
         summary="What these overrides would change", description="A dry run: nothing is changed or recorded.",
-        body=PolicyRequest, reply=PolicyCheck, read_only=_POLICY_READ_ONLY, example=_OVERRIDES,
+        body=PolicyRequest, reply=PolicyCheck, read_only=_POLICY_READ_ONLY, example=_OVERRIDES, dry_run=True,
     ),
     Route(
         method="POST", path="/v1/keys", scope="admin", answer=create_key, tag=TAG, summary="Make a key",
         description="For the caller's own tenant. Its secret is in this answer and nowhere else; a replay has `null`.",
         body=NewKey, reply=SecretKeyView, status=201,
-        codes=((409, "IDEMPOTENCY_CONFLICT"), (409, "TOO_MANY_KEYS")),
+        codes=((409, "TOO_MANY_KEYS"),),
         example={"name": "crm", "scopes": ["runs:write", "runs:read"]},
     ),
     Route(
@@ -151,7 +151,7 @@ ROUTES = (
     Route(
         method="POST", path="/v1/keys/{key_id}/rotate", scope="admin", answer=rotate_key, tag=TAG,
         summary="Give a key a new secret", description="Both live until `previous_expires_at`.", body=Rotation,
-        body_optional=True, reply=SecretKeyView, codes=((409, "ROTATION_IN_PROGRESS"), (409, "IDEMPOTENCY_CONFLICT")),
+        body_optional=True, reply=SecretKeyView, codes=((409, "ROTATION_IN_PROGRESS"),),
         example={"overlap_s": 86400},
     ),
     Route(
@@ -161,7 +161,7 @@ ROUTES = (
     Route(
         method="POST", path="/v1/webhook-secret/rotate", scope="admin", answer=rotate_webhook_secret, tag=TAG,
         summary="Sign outbound calls with a new secret", description="Shown once; both sign for `overlap_s`.",
-        body=Rotation, body_optional=True, reply=WebhookSecret, codes=((409, "IDEMPOTENCY_CONFLICT"),),
+        body=Rotation, body_optional=True, reply=WebhookSecret,
         example={"overlap_s": 86400},
     ),
     Route(

@@ -69,7 +69,7 @@ class EvaluationFilters(Listed, frozen=True, forbid_unknown_fields=True):
     status: EvaluationViewStatus | None = None
 
 
-class TriggerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TickNowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     payload: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class TriggerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"payload: at most {PAYLOAD_BYTES_MAX:,} bytes")
 
 
-class EvaluateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PollRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
@@ -230,7 +230,7 @@ ROUTES = (
     ),
     Route(
         method="POST", path=f"{SCHEDULE}/trigger", scope=WRITE, answer=trigger, tag=TAG, summary="Tick now",
-        description="In any status. Again in the same second it is the same tick.", body=TriggerRequest,
+        description="In any status. Again in the same second it is the same tick.", body=TickNowRequest,
         body_optional=True, reply=Tick, codes=((409, "RUN_KEY_CONFLICT"),),
     ),
     Route(
@@ -268,7 +268,7 @@ ROUTES = (
     ),
     Route(
         method="POST", path=f"{SENSOR}/evaluate", scope=WRITE, answer=evaluate, tag=TAG, summary="Poll now",
-        description="In any status. A dry run records nothing.", body=EvaluateRequest, body_optional=True,
+        description="In any status. A dry run records nothing.", body=PollRequest, body_optional=True,
         reply=EvaluationView, time_limit_s=EVALUATE_LIMIT_S,
         codes=((409, "NOT_A_POLL_SENSOR"), (409, "EVALUATOR_NOT_HERE")),
     ),

@@ -54,7 +54,7 @@ ROUTES = (
         "A worker makes it, at most once; ask for it by its id. One is under way at a time, the last 20 are kept. A "
         "policy that cannot work is refused here, with every path.",
         body=BacktestRequest, reply=BacktestView, status=202,
-        codes=((409, "BACKTEST_UNDER_WAY"), (409, "IDEMPOTENCY_CONFLICT")),
+        codes=((409, "BACKTEST_UNDER_WAY"),),
         example={"policies": {"calmer": {"notifications": {"fatigue": {"hour": {"cap": 6, "span_s": 3600}}}}},
                  "since": "2026-03-01T00:00:00Z", "until": "2026-04-01T00:00:00Z", "domain": "notifications"},
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
@@ -11,21 +11,30 @@ from betimes.api.problems import Problem, problem_of
 from betimes.api.routes import Answer
 from betimes.core.errors import Invalid
 
+BATCH_MAX = 500
+Body = TypeVar("Body")
 
-class BatchItem(msgspec.Struct, frozen=True):
+
+class Items(msgspec.Struct, Generic[Body], frozen=True, forbid_unknown_fields=True):
+    """Several requests in place of one."""
+
+    items: Annotated[list[Body], msgspec.Meta(min_length=1, max_length=BATCH_MAX)]
+
+
+class BatchItem(msgspec.Struct, Generic[Body], frozen=True):
     """As the single call would have answered; exactly one of `body` and `problem` is set."""
 
     index: int
     status: int
-    body: Any
+    body: Body | None
     problem: Problem | None
 
 
-class Batch(msgspec.Struct, frozen=True):
-    items: list[BatchItem]
+class Batch(msgspec.Struct, Generic[Body], frozen=True):
+    items: list[BatchItem[Body]]
 
 
-def batch_item(place: int, answer: Any, name: str = "items") -> BatchItem:
+def batch_item(place: int, answer: Any, name: str = "items") -> BatchItem[Any]:
     """The entry for an answer, a bare body, or an error; bad fields are named by where they are in the batch."""
     if isinstance(answer, BaseException):
         problem, _ = problem_of(_placed(answer, f"{name}[{place}]"))
@@ -34,7 +43,7 @@ def batch_item(place: int, answer: Any, name: str = "items") -> BatchItem:
     return BatchItem(place, told.status, told.body, None)
 
 
-def batch(answers: Sequence[Any], name: str = "items") -> Batch:
+def batch(answers: Sequence[Any], name: str = "items") -> Batch[Any]:
     return Batch([batch_item(place, answer, name) for place, answer in enumerate(answers)])
 
 

@@ -14,7 +14,6 @@ from betimes.core.checking import DEPTH_MAX, Examined, Findings, examine, proble
 from betimes.domains.names import Id
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
-BATCH_MAX = 500
 Correlation = Annotated[str, msgspec.Meta(max_length=128)] | None
 KEY_FIELD = "idempotency_key"
 HANDLES = frozenset({"segment_id", "effect_id", "incident_id", "key_id"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Optional, Protocol
 
 import msgspec
 
@@ -26,6 +26,13 @@ class Defines(Protocol):
     async def delete(self, id: str, /, *, if_match: int | None = ...) -> None: ...
     async def enable(self, id: str, /, *, key: str | None = ...) -> Any: ...
     async def disable(self, id: str, /, *, key: str | None = ...) -> Any: ...
+
+
+def merge_patch(name: str, kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Return the type of a JSON Merge Patch of a struct, as it is described."""
+    fields = [(field.name, Optional[field.type], None) for field in msgspec.structs.fields(kind)]  # noqa: UP045
+    said = {"__doc__": "What changes: a field left out stays, `null` empties it or restores its default."}
+    return msgspec.defstruct(name, fields, namespace=said, frozen=True, forbid_unknown_fields=True)
 
 
 class Definitions(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +119,7 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
                 summary=f"Make {article} {noun}", description="Without an id it gets one.", body=self.body,
                 described_body=described, judges_body=self.judges_body, read_only=self.read_only, reply=self.written,
                 status=201,
-                codes=((409, "ALREADY_EXISTS"), (409, "IDEMPOTENCY_CONFLICT")), example=self.example,
+                codes=((409, "ALREADY_EXISTS"),), example=self.example,
             ),
             Route(
                 method="GET", path=self.path, scope=read, answer=self.list, tag=tag,
@@ -133,7 +140,8 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
             Route(
                 method="PATCH", path=one, scope=write, answer=self.patch, tag=tag, summary=f"Change {article} {noun}",
                 description="JSON Merge Patch: `null` empties a field or restores its default.",
-                body=dict[str, Any], reply=self.written, codes=(*changed, (409, "IDEMPOTENCY_CONFLICT")),
+                body=dict[str, Any], described_body=merge_patch(f"{noun.capitalize()}Patch", self.request),
+                reply=self.written, codes=changed,
             ),
             Route(
                 method="DELETE", path=one, scope=write, answer=self.delete, tag=tag,

@@ -5,33 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
-
-
-def structs_in(kinds: Iterable[Any]) -> dict[str, type[msgspec.Struct]]:
-    """Every struct that these types are made of, by name."""
-    found: dict[str, type[msgspec.Struct]] = {}
-    waiting = list(kinds)
-    while waiting:
-        kind = waiting.pop()
-        origin = get_origin(kind)
-        if origin is not None or isinstance(kind, types.UnionType):
-            waiting += [part for part in get_args(kind) if part is not kind]
-        if origin not in (None, Annotated, Union):
-            waiting.append(origin)
-        if _is_struct(kind) and kind.__name__ not in found:
-            found[kind.__name__] = kind
-            waiting += [field.type for field in msgspec.structs.fields(kind)]
-    return found
-
-
-def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 def fields_of(kind: type[msgspec.Struct]) -> dict[str, str]:

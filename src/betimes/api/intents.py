@@ -11,17 +11,17 @@ from betimes.api.routes import Answer, Ask, ClaimLimit, Listed, Route, answer_of
 from betimes.domains.intents.model import Draft, TriggerType
 from betimes.services.intents_views import (
     CheckView,
-    ClaimManyRequest,
-    ClaimRequest,
     ClaimsView,
     ClaimView,
     ExecutionView,
     FireRequest,
     FireView,
+    IntentClaimRequest,
+    IntentClaimsRequest,
+    IntentRenewRequest,
     IntentView,
     IntentWritten,
     ReleaseRequest,
-    RenewRequest,
 )
 from betimes.services.pages import Page
 
@@ -104,16 +104,16 @@ ROUTES = (
         method="POST", path="/v1/intents/claim", scope="intents:write", answer=claim_many, tag=TAG,
         keeps_answer="intents",
         summary="Claim intents that are due", description="The longest due first; none that is cooling.",
-        query=ClaimLimit, body=ClaimManyRequest, body_optional=True, reply=ClaimsView,
+        query=ClaimLimit, body=IntentClaimsRequest, body_optional=True, reply=ClaimsView,
     ),
     Route(
         method="POST", path=f"{ONE}/claim", scope="intents:write", answer=claim, tag=TAG, summary="Claim an intent",
-        description="ALREADY_CLAIMED comes with `Retry-After`.", body=ClaimRequest, body_optional=True,
+        description="ALREADY_CLAIMED comes with `Retry-After`.", body=IntentClaimRequest, body_optional=True,
         reply=ClaimView, codes=((409, "ALREADY_CLAIMED"), (409, "NOT_DUE"), (409, "DISABLED")),
     ),
     Route(
         method="POST", path=f"{ONE}/renew", scope="intents:write", answer=renew, tag=TAG, summary="Keep a claim",
-        body=RenewRequest, reply=ClaimView, codes=((409, "CLAIM_LOST"),),
+        body=IntentRenewRequest, reply=ClaimView, codes=((409, "CLAIM_LOST"),),
     ),
     Route(
         method="POST", path=f"{ONE}/release", scope="intents:write", answer=release, tag=TAG,

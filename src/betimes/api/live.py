@@ -131,7 +131,8 @@ ROUTES = (
         "ends within that time when its key is revoked or expires. A reader "
         f"over {BEHIND_MAX:,} events behind gets `event: pulse` in their place: their number by outcome and reason, "
         "and between which instants they were; its id is where it goes on.",
-        query=StreamQuery, reply=VerdictEvent, media_type="text/event-stream", time_limit_s=None,
+        query=StreamQuery, reply=str, events={"verdict": VerdictEvent, "pulse": Pulse}, media_type="text/event-stream",
+        time_limit_s=None,
         codes=((429, "TOO_MANY_STREAMS"),),
     ),
 )  # fmt: skip

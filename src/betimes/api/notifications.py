@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from betimes.api.batches import Batch, batch
+from betimes.api.definitions import merge_patch
 from betimes.api.routes import Answer, Ask, Listed, Route, Traced, answer_of
 from betimes.services.inboxes import PREFERENCES_READ_ONLY
 from betimes.services.notifications_views import (
@@ -20,6 +21,7 @@ from betimes.services.notifications_views import (
     IncidentView,
     NotificationRequest,
     NotificationState,
+    NotificationStatus,
     NotificationVerdict,
     NotificationView,
     PreferencesRequest,
@@ -79,7 +81,7 @@ async def release(ask: Ask) -> Answer:
     return answer_of(service, view)
 
 
-async def statuses(ask: Ask) -> Batch:
+async def statuses(ask: Ask) -> Batch[NotificationStatus]:
     return batch(await ask.services.notifications.statuses(ask.body.event_ids), "event_ids")
 
 
@@ -156,7 +158,7 @@ ROUTES = (
         summary="Judge and deliver", description="NOW, LATER with the instant it is judged again, or NEVER; durable "
         "before it is answered. The repeat of an event id is the first decision as recorded.",
         query=Traced, body=dict[str, Any], described_body=NotificationRequest, reply=NotificationVerdict, batch=True,
-        answer_many=send_many, key_field="event_id", codes=((409, "IDEMPOTENCY_CONFLICT"),), example=_EXAMPLE,
+        answer_many=send_many, key_field="event_id", example=_EXAMPLE,
     ),
     Route(
         method="POST", path="/v1/notifications/classify", scope="notifications:read", answer=classify, tag=TAG,
@@ -180,7 +182,8 @@ ROUTES = (
     ),
     Route(
         method="POST", path="/v1/notifications/batch-status", scope="notifications:read", answer=statuses, tag=TAG,
-        summary="What became of many", body=StatusRequest, reply=Batch, example={"event_ids": ["evt-51", "evt-52"]},
+        summary="What became of many", body=StatusRequest, reply=Batch[NotificationStatus],
+        example={"event_ids": ["evt-51", "evt-52"]},
     ),
     Route(
         method="GET", path=f"{USER}/notification-state", scope="notifications:read", answer=state, tag=TAG,
@@ -200,8 +203,8 @@ ROUTES = (
         method="PATCH", path=f"{USER}/preferences", scope="notifications:write", answer=patch_preferences, tag=TAG,
         summary="Change a person's preferences",
         description=f"JSON Merge Patch: `null` restores a default. {_CONDITIONAL}", body=dict[str, Any],
-        described_body=PreferencesRequest, reply=PreferencesWritten,
-        codes=((409, "IDEMPOTENCY_CONFLICT"), (412, "VERSION_MISMATCH")),
+        described_body=merge_patch("PreferencesPatch", PreferencesRequest), reply=PreferencesWritten,
+        codes=((412, "VERSION_MISMATCH"),),
     ),
     Route(
         method="GET", path=f"{USER}/inbox", scope="notifications:read", answer=inbox, tag=TAG,

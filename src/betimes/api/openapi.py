@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from betimes.api.documented import fields_of, structs_in
+from betimes.api.batches import Batch, Items
+from betimes.api.documented import fields_of
 from betimes.api.problems import TITLES, Problem
 from betimes.api.routes import ANY_KEY, PUBLIC, Route
+from betimes.api.schemas import Schemas
 
 _NAMES = re.compile(r"{(\w+)}")
-REF = "#/components/schemas/{name}"
 KEYED = ((401, "UNAUTHENTICATED"), (403, "MISSING_SCOPE"))
-ALWAYS = ((422, "INVALID"), (500, "INTERNAL"), (503, "OVERLOADED"), (504, "TIMEOUT"))
+OF_TENANT = ((403, "TENANT_REQUIRED"),)
+ALWAYS = ((422, "INVALID"), (500, "INTERNAL"), (503, "OVERLOADED"), (503, "STORE_UNAVAILABLE"), (504, "TIMEOUT"))
+WITH_KEY = ((409, "IDEMPOTENCY_CONFLICT"),)
+RECORDED = ((503, "OUTCOME_UNKNOWN"),)
 WITH_BODY = ((400, "MALFORMED_JSON"), (413, "BODY_TOO_LARGE"), (415, "UNSUPPORTED_MEDIA_TYPE"))
 TAGS = {
     "Runs": "May this account's expensive decision run: ALLOW, DEFER or SKIP?",
@@ -55,65 +59,48 @@ _LAST_EVENT = ("Last-Event-ID", "The id of the last event seen; without it, from
 def openapi(routes: Iterable[Route], version: str) -> dict[str, Any]:
     """The description of the API."""
     listed = [*routes]
-    types = [
-        kind
-        for route in listed
-        for kind in (route.body_shape, route.reply, *(route.batch_body or ())[1:])
-        if kind not in (None, Any)
-    ]
-    schemas, components = msgspec.json.schema_components([*types, Problem], ref_template=REF)
-    by_type = dict(zip(map(repr, [*types, Problem]), schemas, strict=True))
+    schemas = Schemas(kind for route in listed for kind in _sent_types(route))
     paths: dict[str, Any] = {}
     for route in listed:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_type)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     tags = dict.fromkeys(route.tag for route in listed)
-    described: dict[str, Any] = _ecma(
-        {
-            "openapi": "3.1.0",
-            "info": {
-                "title": "betimes",
-                "version": version,
-                "summary": "May this happen now, later or never, and why?",
-                "description": DESCRIPTION,
-            },
-            "servers": [{"url": "/"}],
-            "tags": [{"name": tag, "description": TAGS.get(tag, tag)} for tag in tags],
-            "paths": dict(sorted(paths.items())),
-            "components": {
-                "schemas": dict(sorted(_documented(components, types).items())),
-                "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "bt_<id>_<secret>"}},
-            },
-        }
-    )
-    return described
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "betimes",
+            "version": version,
+            "summary": "May this happen now, later or never, and why?",
+            "description": DESCRIPTION,
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": tag, "description": TAGS.get(tag, tag)} for tag in tags],
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": dict(sorted(schemas.components.items())),
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "bt_<id>_<secret>"}},
+        },
+    }
 
 
-def _documented(components: dict[str, Any], types: list[Any]) -> dict[str, Any]:
-    """The schemas, with what the source says of their fields."""
-    structs = structs_in(types)
-    for schema in components.values():
-        kind = structs.get(schema.get("title", "").partition("[")[0])
-        if kind is None:
-            continue
-        said = {field.encode_name: fields_of(kind).get(field.name) for field in msgspec.structs.fields(kind)}
-        for name, part in schema.get("properties", {}).items():
-            if said.get(name):
-                part.setdefault("description", said[name])
-    return components
+def _sent_types(route: Route) -> Iterator[Any]:
+    if route.body_shape is not None:
+        yield route.body_shape
+    if route.batch_body is not None:
+        yield route.batch_body[1]
 
 
-def _operation(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
+def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": operation_id(route),
         "tags": [route.tag],
         "summary": route.summary,
         "description": _described(route),
-        "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
-        "responses": _responses(route, by_type),
+        "parameters": [*_path_parameters(route), *_query_parameters(route, schemas), *_header_parameters(route)],
+        "responses": _responses(route, schemas),
         "security": [] if route.scope == PUBLIC else [{"key": []}],
     }
-    if route.body is not None or route.raw_body:
-        operation["requestBody"] = _request_body(route, by_type)
+    if route.takes_body:
+        operation["requestBody"] = _request_body(route, schemas)
     return operation
 
 
@@ -143,7 +130,7 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
     ]
 
 
-def _query_parameters(route: Route) -> list[dict[str, Any]]:
+def _query_parameters(route: Route, schemas: Schemas) -> list[dict[str, Any]]:
     said = fields_of(route.query)
     return [
         {
@@ -151,7 +138,7 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
             "in": "query",
             "required": field.required,
             **({"description": said[field.name]} if field.name in said else {}),
-            "schema": _sendable(msgspec.json.schema(field.type), field),
+            "schema": _sendable(schemas.describe(field.type), field),
         }
         for field in msgspec.structs.fields(route.query)
     ]
@@ -163,8 +150,6 @@ def _sendable(schema: dict[str, Any], field: msgspec.structs.FieldInfo) -> dict[
     plain = {**schema, **options[0]} if len(options) == 1 else schema
     if plain is not schema:
         plain.pop("anyOf", None)
-    if "enum" in plain:
-        plain = {**plain, "enum": [value for value in plain["enum"] if value is not None]}
     if field.default not in (msgspec.NODEFAULT, None):
         plain = {**plain, "default": field.default}
     return plain
@@ -172,11 +157,11 @@ def _sendable(schema: dict[str, Any], field: msgspec.structs.FieldInfo) -> dict[
 
 def _header_parameters(route: Route) -> list[dict[str, Any]]:
     headers = [_CORRELATION] if route.scope != PUBLIC else []
-    if _takes_key(route):
+    if route.takes_key:
         headers.append(_IDEMPOTENCY)
     if any(status == 412 for status, _ in route.codes):
         headers.append(_IF_MATCH)
-    if route.media_type == "text/event-stream":
+    if route.events:
         headers.append(_LAST_EVENT)
     return [
         {"name": name, "in": "header", "required": False, "description": says,
@@ -185,42 +170,39 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _takes_key(route: Route) -> bool:
-    """Return whether an `Idempotency-Key` is honoured."""
-    return route.method in ("POST", "PATCH") and route.scope != PUBLIC
-
-
-def _request_body(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
-    schema = by_type.get(repr(route.body_shape), {})
+def _request_body(route: Route, schemas: Schemas) -> dict[str, Any]:
+    schema = schemas.describe(route.body_shape)
     if route.batch:
-        items = {"type": "array", "items": schema, "minItems": 1, "maxItems": 500}
-        batch = {"type": "object", "required": ["items"], "properties": {"items": items}, "additionalProperties": False}
-        schema = {"anyOf": [schema, batch]}
+        schema = {"anyOf": [schema, schemas.describe(_several(Items, route.body_shape))]}
     content: dict[str, Any] = {"schema": schema}
     if route.example is not None:
         content["example"] = route.example
     described = {"application/json": content}
     if route.batch_body is not None:
         media_type, kind = route.batch_body
-        described[media_type] = {"schema": by_type[repr(kind)]}
+        described[media_type] = {"schema": schemas.describe(kind)}
     return {"required": not route.body_optional, "content": described}
+
+
+def _several(generic: Any, kind: Any) -> Any:
+    return generic[kind]
 
 
 # -- what comes back
 
 
-def _responses(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
+def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
     if route.reply is None:
         responses: dict[str, Any] = {"204": {"description": "Done"}}
     else:
-        schema = by_type.get(repr(route.reply), {})
+        schema = schemas.describe(route.reply)
         if route.batch or route.batch_body:
-            schema = {"anyOf": [schema, _batch_answer(schema, by_type)]}
-        content = {route.media_type: {"schema": schema}}
+            schema = {"anyOf": [schema, schemas.describe(_several(Batch, route.reply))]}
+        content = {route.media_type: {"schema": schema, **_events(route, schemas)}}
         responses = {str(route.status): {"description": route.summary, "content": content}}
         for status in (*((200,) if route.status == 201 else ()), *route.also):
             responses[str(status)] = responses[str(route.status)]
-    problem = {"application/problem+json": {"schema": by_type[repr(Problem)]}}
+    problem = {"application/problem+json": {"schema": schemas.describe(Problem)}}
     for status, codes in sorted(_problems(route).items()):
         description = f"{TITLES[status]}: {', '.join(codes)}"
         responses.setdefault(str(status), {"description": description, "content": problem})
@@ -231,11 +213,13 @@ def _problems(route: Route) -> dict[int, list[str]]:
     problems: dict[int, list[str]] = {}
     codes = [
         *(KEYED if route.scope != PUBLIC else ()),
-        *(WITH_BODY if route.body is not None or route.raw_body else ()),
+        *(OF_TENANT if route.scope not in (PUBLIC, ANY_KEY) and not route.deployment else ()),
+        *(WITH_BODY if route.takes_body else ()),
         *(((404, "NOT_FOUND"),) if "{" in route.path else ()),
+        *(WITH_KEY if route.takes_key and route.is_recorded else ()),
         *ALWAYS,
+        *(RECORDED if route.is_recorded else ()),
         *route.codes,
-        *(((409, "IDEMPOTENCY_CONFLICT"),) if _takes_key(route) else ()),
     ]
     for status, code in codes:
         if code not in problems.setdefault(status, []):
@@ -243,26 +227,6 @@ def _problems(route: Route) -> dict[int, list[str]]:
     return problems
 
 
-def _batch_answer(schema: dict[str, Any], by_type: dict[str, Any]) -> dict[str, Any]:
-    problem = {"anyOf": [by_type[repr(Problem)], {"type": "null"}]}
-    item = {
-        "type": "object",
-        "required": ["index", "status", "body", "problem"],
-        "properties": {
-            "index": {"type": "integer"},
-            "status": {"type": "integer"},
-            "body": {"anyOf": [schema, {"type": "null"}]},
-            "problem": problem,
-        },
-    }
-    return {"type": "object", "required": ["items"], "properties": {"items": {"type": "array", "items": item}}}
-
-
-def _ecma(value: Any) -> Any:
-    r"""Patterns as JSON Schema reads them: Python's `\Z` is `$` there."""
-    if isinstance(value, dict):
-        return {
-            name: part.replace(r"\Z", "$") if name == "pattern" and isinstance(part, str) else _ecma(part)
-            for name, part in value.items()
-        }
-    return [_ecma(part) for part in value] if isinstance(value, list) else value
+def _events(route: Route, schemas: Schemas) -> dict[str, Any]:
+    """Return what the data of each server-sent event is; OpenAPI 3.1 has no word for it."""
+    return {"x-events": {name: schemas.describe(kind) for name, kind in route.events.items()}} if route.events else {}

@@ -201,12 +201,16 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Further statuses with the same answer."""
     media_type: str = "application/json"
     """Of the answer."""
+    events: Mapping[str, Any] = {}
+    """The types of what a stream of server-sent events carries, by the name of the event."""
     batch_body: tuple[str, Any] | None = None
     """A media type whose body holds several, and the type of that body; the answer is a batch's."""
     batch: bool = False
     """Takes `{"items": […]}` too."""
     answer_many: ManyHandler | None = None
     """Answers the items of a batch together, with an error where an answer would be; by default each alone."""
+    dry_run: bool = False
+    """Whether it changes nothing though its scope would let it."""
     key_field: str = ""
     """The field of the body that is the idempotency key, so that the header may stand for it."""
     keeps_answer: str = ""
@@ -221,6 +225,20 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a request without a key is let in, with no tenant and no scopes, to prove itself to the handler."""
     time_limit_s: float | None = 30.0
     example: Any = None
+
+    @property
+    def takes_body(self) -> bool:
+        return self.body is not None or self.raw_body
+
+    @property
+    def takes_key(self) -> bool:
+        """Whether `Idempotency-Key` is honoured."""
+        return self.method in ("POST", "PATCH") and self.scope != PUBLIC
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it may change something; scopes to read and dry runs do not."""
+        return self.method != "GET" and not self.scope.endswith(":read") and not self.dry_run
 
     @property
     def body_shape(self) -> Any:

@@ -131,7 +131,7 @@ ROUTES = (
         "repeat of a key is SKIP DUPLICATE_IDEMPOTENCY_KEY. Also takes the envelope of a RUN_DECISION event.",
         query=Traced, body=Any, described_body=TriggerRequest, reply=TriggerVerdict, batch=True,
         key_field="idempotency_key", example=_EXAMPLE,
-        codes=((409, "IDEMPOTENCY_CONFLICT"), (422, "UNKNOWN_TRIGGER_TYPE")),
+        codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
     Route(
         method="GET", path="/v1/triggers/{idempotency_key}", scope="runs:read", answer=trigger_status, tag=TAG,

@@ -77,7 +77,7 @@ ROUTES = (
         method="POST", path="/v1/scores", scope="scores:write", answer=create, tag=TAG, summary="Make a score",
         description="A batch is the bulk import.", body=NewScore, judges_body=True,
         reply=WrittenScore, status=201, batch=True,
-        codes=((409, "ALREADY_EXISTS"), (409, "IDEMPOTENCY_CONFLICT")), example=_EXAMPLE,
+        codes=((409, "ALREADY_EXISTS"),), example=_EXAMPLE,
     ),
     Route(
         method="GET", path="/v1/scores", scope="scores:read", answer=scores, tag=TAG,
@@ -92,7 +92,7 @@ ROUTES = (
     Route(
         method="POST", path=f"{ONE}/interactions", scope="scores:write", answer=interact, tag=TAG,
         summary="Restart the grace", description="Makes the score if it is new. What was owed is settled first.",
-        body=Interaction, judges_body=True, reply=InteractionAnswer, codes=((409, "IDEMPOTENCY_CONFLICT"),),
+        body=Interaction, judges_body=True, reply=InteractionAnswer,
         example={"type": "text"},
     ),
     Route(
@@ -105,7 +105,7 @@ ROUTES = (
         method="POST", path=f"{ONE}/adjust", scope="scores:write", answer=adjust, tag=TAG, summary="Adjust a score",
         description="By `delta`, or to `score`; it is held within 0 and 100.", body=Adjustment, judges_body=True,
         reply=AdjustAnswer,
-        codes=((409, "IDEMPOTENCY_CONFLICT"),), example={"delta": 12.5, "reason": "goodwill"},
+        example={"delta": 12.5, "reason": "goodwill"},
     ),
     Route(
         method="GET", path=f"{ONE}/history", scope="scores:read", answer=history, tag=TAG,

@@ -19,9 +19,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as Served
 
-from betimes.api.batches import Batch, batch_item
+from betimes.api.batches import BATCH_MAX, Batch, batch_item
 from betimes.api.decoding import (
-    BATCH_MAX,
     BODY_BYTES_MAX,
     KEY_FIELD,
     body_of,

@@ -15,7 +15,7 @@ from betimes.backtest.control import DIFFERENCES_MAX, Control
 from betimes.backtest.lockstep import ENRICHMENT, PartResult
 from betimes.backtest.plan import Plan
 from betimes.backtest.tally import NIGHT, SEPARATOR, Answer, Sample, Tally, place_of
-from betimes.core.instants import DAY, Instant, render
+from betimes.core.instants import DAY, Instant, InstantText, render
 from betimes.engine.kinds import Kinds
 from betimes.services.verdicts import TraceStep, trace_of
 
@@ -87,14 +87,14 @@ class Side(msgspec.Struct, frozen=True):
 
     outcome: str
     reasons: tuple[str, ...]
-    until: str | None
+    until: InstantText | None
     trace: list[TraceStep]
 
 
 class Flip(msgspec.Struct, frozen=True):
     """A question that was answered differently, with both traces."""
 
-    at: str
+    at: InstantText
     tenant: str
     kind: str
     id: str
@@ -140,8 +140,8 @@ class ControlReport(msgspec.Struct, frozen=True):
 class BacktestReport(msgspec.Struct, frozen=True):
     """The whole answer."""
 
-    since: str | None
-    until: str | None
+    since: InstantText | None
+    until: InstantText | None
     tenant: str | None
     domain: str | None
     segments: int

@@ -13,7 +13,8 @@ from betimes.cli.options import EVERYBODY, At, Tenant, for_tenant, on
 from betimes.cli.printing import as_json, say, show
 from betimes.cli.wiring import Application, wired
 from betimes.core.errors import STATUS, Invalid, PolicyInvalid
-from betimes.services.tenants import PolicyCheck, PolicyRequest, Problem, changes
+from betimes.services.remarks import Remark
+from betimes.services.tenants import PolicyCheck, PolicyRequest, changes
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
     from betimes.services.tenancy import Tenancy
@@ -79,7 +80,7 @@ async def _checked(application: Application, body: dict[str, Any]) -> PolicyChec
     try:
         policy = engine.book.effective(body)
     except PolicyInvalid as error:
-        return PolicyCheck(False, [Problem(*problem) for problem in error.problems], [], None, [])
+        return PolicyCheck(False, [Remark(*problem) for problem in error.problems], [], None, [])
     return PolicyCheck(True, [], [], policy.fingerprint, list(changes("", before, msgspec.json.decode(policy.body))))
 
 

@@ -30,6 +30,8 @@ LAST: Instant = 253_402_300_799_999_999
 FIRST_TEXT, LAST_TEXT = "1970-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
 Epoch = Annotated[int, msgspec.Meta(ge=0, le=LAST // SECOND)]
 """Whole epoch seconds, as callers may send them."""
+InstantText = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+"""An instant that is kept as it is shown."""
 _CALENDAR_FIRST = -62_135_596_800_000_000
 """0001-01-01T00:00:00Z: nothing before it has a name."""
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhd])")

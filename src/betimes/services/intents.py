@@ -55,17 +55,17 @@ from betimes.services.caller import Service
 from betimes.services.intents_lists import executions, listed, pending, state_of, statuses
 from betimes.services.intents_views import (
     CheckView,
-    ClaimManyRequest,
-    ClaimRequest,
     ClaimsView,
     ClaimView,
     ExecutionView,
     FireRequest,
     FireView,
+    IntentClaimRequest,
+    IntentClaimsRequest,
+    IntentRenewRequest,
     IntentView,
     IntentWritten,
     ReleaseRequest,
-    RenewRequest,
     claim_view,
     fire_view,
     intent_fields,
@@ -80,7 +80,7 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 Body = Mapping[str, Any] | Draft
 OWNER_TRIES_MAX = 5
 CHECKS_SHOWN = 5
-_NO_CLAIM, _NO_CLAIMS = ClaimRequest(), ClaimManyRequest()
+_NO_CLAIM, _NO_CLAIMS = IntentClaimRequest(), IntentClaimsRequest()
 _log = logging.getLogger("betimes.intents")
 
 
@@ -190,10 +190,10 @@ class Intents(Service):
         return Page(found, None if more is None else cursor_of(filters, more))
 
     async def claim(
-        self, intent_id: str, request: ClaimRequest | Mapping[str, Any] = _NO_CLAIM, *, key: str | None = None
+        self, intent_id: str, request: IntentClaimRequest | Mapping[str, Any] = _NO_CLAIM, *, key: str | None = None
     ) -> ClaimView:
         """Reserve a due intent; `Refused` as ALREADY_CLAIMED, NOT_DUE or DISABLED."""
-        asked, stream = _checked(request, ClaimRequest), self._stream(intent_id)
+        asked, stream = _checked(request, IntentClaimRequest), self._stream(intent_id)
         try:
             recorded = await self._submit(stream, ClaimIntent(self._worker(asked.worker), asked.lease_s), key=key)
         except Refused as refused:
@@ -209,10 +209,10 @@ class Intents(Service):
         return Refused(refused.reason, str(refused), retry_after_s=-((now - claim.expires_at) // SECOND))
 
     async def claim_many(
-        self, request: ClaimManyRequest | Mapping[str, Any] = _NO_CLAIMS, *, limit: int = 10
+        self, request: IntentClaimsRequest | Mapping[str, Any] = _NO_CLAIMS, *, limit: int = 10
     ) -> ClaimsView:
         """Claim up to so many due intents that are not cooling, the longest due first."""
-        asked, limit = _checked(request, ClaimManyRequest), checked_limit(limit)
+        asked, limit = _checked(request, IntentClaimsRequest), checked_limit(limit)
         command = ClaimIntent(self._worker(asked.worker), asked.lease_s, among_many=True)
         taken = await claim_due(self, command, limit, user_id=asked.user_id, trigger_type=asked.trigger_type)
         granted = {recorded.stream: recorded.reply for recorded in taken if isinstance(recorded.reply, Claimed)}
@@ -223,9 +223,9 @@ class Intents(Service):
                            for stream, reply in granted.items() if states.get(stream)])  # fmt: skip
 
     async def renew(
-        self, intent_id: str, request: RenewRequest | Mapping[str, Any], *, key: str | None = None
+        self, intent_id: str, request: IntentRenewRequest | Mapping[str, Any], *, key: str | None = None
     ) -> ClaimView:
-        asked, stream = _checked(request, RenewRequest), self._stream(intent_id)
+        asked, stream = _checked(request, IntentRenewRequest), self._stream(intent_id)
         recorded = await self._submit(stream, RenewClaim(asked.claim_token, asked.lease_s), key=key)
         return claim_view(intent_id, await self.state_after(recorded), recorded.reply)
 

@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from betimes.core.canonical import encode
 from betimes.core.instants import HOUR, Instant, render
 from betimes.core.segments import Recorded, Segment
+from betimes.domains.intents.definitions import (
+    ActionPriority,
+    ActionType,
+    FireMode,
+    Metric,
+    Operator,
+    TriggerType,
+    WorkerChoice,
+)
 from betimes.domains.intents.model import (
     Claimed,
     Condition,
+    DisabledReason,
     Fired,
     FireIntent,
     FireStatus,
@@ -39,19 +49,19 @@ Token = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 # -- requests
 
 
-class ClaimRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class IntentClaimRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     worker: Worker | None = None
     lease_s: Lease | None = None
 
 
-class ClaimManyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class IntentClaimsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     worker: Worker | None = None
     lease_s: Lease | None = None
     user_id: Id | None = None
     trigger_type: TriggerType | None = None
 
 
-class RenewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class IntentRenewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     claim_token: Token
     lease_s: Lease | None = None
 
@@ -81,7 +91,7 @@ class FireRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 # -- answers
 
 
-class ScheduleView(JsonView, frozen=True):
+class IntentScheduleView(JsonView, frozen=True):
     cron: str | None
     interval_minutes: int | None
     trigger_at: datetime | None
@@ -92,12 +102,12 @@ class ScheduleView(JsonView, frozen=True):
 class ConditionView(JsonView, frozen=True):
     expression: str | None
     ticker: str | None
-    metric: str | None
-    operator: str | None
+    metric: Metric | None
+    operator: Operator | None
     value: Decimal | None
     threshold_hours: Decimal | None
     cooldown_hours: int
-    fire_mode: str
+    fire_mode: FireMode
 
 
 class GateView(JsonView, frozen=True):
@@ -123,31 +133,31 @@ class IntentView(JsonView, frozen=True, kw_only=True):
 
     intent_id: str
     user_id: str
-    trigger_type: str
+    trigger_type: TriggerType
     enabled: bool
     expires_at: datetime | None
     max_executions: int | None
     metadata: dict[str, Any]
-    schedule: ScheduleView
+    schedule: IntentScheduleView
     condition: ConditionView | None
-    action_type: str
+    action_type: ActionType
     action_context: str
-    action_priority: str
+    action_priority: ActionPriority
     action_channels: list[str] | None
     gate: GateView | None
-    worker: str
+    worker: WorkerChoice
     next_check: datetime | None
     last_checked: datetime | None
     last_executed: datetime | None
     execution_count: int
-    last_status: str | None
+    last_status: FireStatus | None
     last_error: str | None
     last_condition_fire: datetime | None
     in_cooldown: bool
     cooldown_remaining_hours: float | None
     claimed_at: datetime | None
     claim: ClaimHolder | None
-    was_disabled_reason: str | None
+    was_disabled_reason: DisabledReason | None
     waiting_for_source: SourceWaitView | None
     version: int
     created_at: datetime
@@ -174,7 +184,7 @@ class ClaimsView(JsonView, frozen=True):
 
 class FireView(JsonView, frozen=True, kw_only=True):
     intent_id: str
-    status: str
+    status: FireStatus | Literal["cooldown_active"]
     cooldown_active: bool
     cooldown_remaining_hours: float | None
     last_condition_fire: datetime | None
@@ -182,7 +192,7 @@ class FireView(JsonView, frozen=True, kw_only=True):
     next_check: datetime | None
     execution_count: int
     enabled: bool
-    was_disabled_reason: str | None
+    was_disabled_reason: DisabledReason | None
     explanation: str
     segment_id: str
 
@@ -193,7 +203,7 @@ class ExecutionView(JsonView, frozen=True, kw_only=True):
     worker: str | None
     next_check: datetime | None
     segment_id: str
-    status: str
+    status: FireStatus
     claim_token: int | None
     trigger_data: dict[str, Any] | None
     gate_result: dict[str, Any] | None
@@ -228,7 +238,7 @@ def intent_fields(intent_id: str, state: IntentState, now: Instant) -> dict[str,
         "expires_at": moment(definition.expires_at),
         "max_executions": definition.max_executions,
         "metadata": definition.metadata,
-        "schedule": ScheduleView(
+        "schedule": IntentScheduleView(
             schedule.cron, schedule.interval_minutes, moment(schedule.trigger_at), check_minutes(definition),
             schedule.timezone,
         ),

@@ -40,6 +40,7 @@ from betimes.services.notifications_views import (
     NotificationStatus,
     NotificationVerdict,
     NotificationView,
+    SentNotification,
     ShadowView,
     notification_rules,
 )
@@ -325,11 +326,10 @@ def _as_sent(request: NotificationRequest | ClassifyRequest) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name not in ("at", "tenant_id", "correlation_id")}
 
 
-def _notification(note: Notify, event_id: str, user_id: str) -> dict[str, Any]:
-    """As it was sent."""
-    return {
-        "event_id": event_id, "user_id": user_id, "event_type": note.event_type, "title": note.title,
-        "message": note.message, "source": note.source, "channels": list(note.channels),
-        "priority_hint": note.priority_hint, "timestamp": moment(note.happened_at),
-        "expires_at": moment(note.expires_at), "dedupe_key": note.dedupe_key, "metadata": note.metadata,
-    }  # fmt: skip
+def _notification(note: Notify, event_id: str, user_id: str) -> SentNotification:
+    return SentNotification(
+        event_id=event_id, user_id=user_id, event_type=note.event_type, title=note.title,
+        message=note.message, source=note.source, channels=list(note.channels),
+        priority_hint=note.priority_hint, timestamp=moment(note.happened_at),
+        expires_at=moment(note.expires_at), dedupe_key=note.dedupe_key, metadata=note.metadata,
+    )  # fmt: skip

@@ -135,10 +135,27 @@ class DeliveryView(JsonView, frozen=True, kw_only=True):
     delivered_at: datetime | None = None
 
 
+class SentNotification(JsonView, frozen=True, kw_only=True):
+    """A notification as it was sent."""
+
+    event_id: str
+    user_id: str
+    event_type: str
+    title: str
+    message: str
+    source: str
+    channels: list[str]
+    priority_hint: Priority | None
+    timestamp: datetime | None
+    expires_at: datetime | None
+    dedupe_key: str | None
+    metadata: dict[str, Any]
+
+
 class NotificationView(NotificationVerdict, frozen=True, kw_only=True):
     """The latest verdict on a notification, and everything that became of it."""
 
-    notification: dict[str, Any]
+    notification: SentNotification
     requested: bool
     """Whether the person asked for it, by an intent."""
     status: Status

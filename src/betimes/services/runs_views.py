@@ -11,6 +11,7 @@ import msgspec
 from betimes.core.instants import Epoch
 from betimes.domains.names import Id
 from betimes.domains.runs.gate import Result
+from betimes.domains.runs.model import RunStatus as RecordedStatus
 from betimes.domains.runs.policy import Entry, TierName, TriggerType
 from betimes.services.json_view import JsonView
 from betimes.services.moments import Moment
@@ -191,8 +192,8 @@ class RunView(JsonView, frozen=True, kw_only=True):
     trigger_type: str
     idempotency_key: str
     run_key: str | None
-    status: str
-    handler: str
+    status: RecordedStatus
+    handler: RunHandler
     payloads: list[Any]
     allowed_at: datetime | None
     started_at: datetime | None

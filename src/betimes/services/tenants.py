@@ -29,6 +29,7 @@ from betimes.services.caller import Service
 from betimes.services.identities import KEY_PREFIX, digest_of
 from betimes.services.json_view import JsonView
 from betimes.services.moments import Moment, instant, moment
+from betimes.services.remarks import Remark
 
 OverlapSeconds = Annotated[int, msgspec.Meta(ge=0, le=604_800)]
 
@@ -78,12 +79,7 @@ class PolicyView(JsonView, frozen=True):
     updated_at: datetime | None
 
 
-class Problem(JsonView, frozen=True):
-    path: str
-    message: str
-
-
-class Change(JsonView, frozen=True, rename={"before": "from", "after": "to"}):
+class PolicyChange(JsonView, frozen=True, rename={"before": "from", "after": "to"}):
     path: str
     before: Any
     after: Any
@@ -91,10 +87,10 @@ class Change(JsonView, frozen=True, rename={"before": "from", "after": "to"}):
 
 class PolicyCheck(JsonView, frozen=True):
     valid: bool
-    errors: list[Problem]
-    warnings: list[Problem]
+    errors: list[Remark]
+    warnings: list[Remark]
     fingerprint: str | None
-    changes: list[Change]
+    changes: list[PolicyChange]
 
 
 def fresh_webhook_secret() -> str:
@@ -191,7 +187,7 @@ class Tenants(Service):
         try:
             policy = await self._effective(request.overrides)
         except PolicyInvalid as error:
-            return PolicyCheck(False, [Problem(*problem) for problem in error.problems], [], None, [])
+            return PolicyCheck(False, [Remark(*problem) for problem in error.problems], [], None, [])
         after = msgspec.json.decode(policy.body)
         return PolicyCheck(True, [], [], policy.fingerprint, list(changes("", before, after)))
 
@@ -228,4 +224,4 @@ def changes(path: str, before: Any, after: Any) -> Any:
         for name in sorted(before.keys() | after.keys()):
             yield from changes(f"{path}.{name}" if path else name, before.get(name), after.get(name))
     elif before != after:
-        yield Change(path, before, after)
+        yield PolicyChange(path, before, after)

@@ -19,8 +19,12 @@ TriggerType: TypeAlias = Literal["cron", "interval", "once", "price", "silence",
 ActionType: TypeAlias = Literal["notify", "check_in", "briefing", "analysis", "reminder"]
 ActionPriority: TypeAlias = Literal["low", "normal", "high", "critical"]
 Operator: TypeAlias = Literal["<", "<=", ">", ">=", "=="]
+Metric: TypeAlias = Literal["any_holding_change", "total_value"]
+FireMode: TypeAlias = Literal["recurring", "once"]
 WorkerChoice: TypeAlias = Literal["any", "builtin", "outside"]
 Minutes = Annotated[int, msgspec.Meta(ge=5, le=525_600)]
+LocalInstant = Annotated[str, msgspec.Meta(max_length=64, extra_json_schema={"format": "date-time"})]
+"""ISO 8601; without an offset it is read in the intent's zone."""
 ChannelName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 ActionChannels = Annotated[tuple[ChannelName, ...], msgspec.Meta(min_length=1, max_length=8)]
 
@@ -30,12 +34,12 @@ class Condition(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
     expression: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = None
     ticker: Annotated[str, msgspec.Meta(min_length=1, max_length=20)] | None = None
-    metric: Literal["any_holding_change", "total_value"] | None = None
+    metric: Metric | None = None
     operator: Operator | None = None
     value: Decimal | None = None
     threshold_hours: Decimal | None = None
     cooldown_hours: Annotated[int, msgspec.Meta(ge=1, le=168)] = 24
-    fire_mode: Literal["recurring", "once"] = "recurring"
+    fire_mode: FireMode = "recurring"
 
 
 class Gate(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -49,7 +53,7 @@ class Gate(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 class DraftSchedule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     cron: Annotated[str, msgspec.Meta(min_length=1, max_length=120)] | None = None
     interval_minutes: Minutes | None = None
-    trigger_at: Annotated[str, msgspec.Meta(max_length=64)] | None = None
+    trigger_at: LocalInstant | None = None
     check_interval_minutes: Minutes | None = None
     timezone: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] = "UTC"
 
@@ -61,7 +65,7 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     user_id: Id
     trigger_type: TriggerType
     enabled: bool = True
-    expires_at: Annotated[str, msgspec.Meta(max_length=64)] | None = None
+    expires_at: LocalInstant | None = None
     max_executions: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
     metadata: dict[str, Any] = {}
     schedule: DraftSchedule = DraftSchedule()
