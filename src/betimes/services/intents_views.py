@@ -31,7 +31,6 @@ from betimes.domains.intents.model import (
     IntentEvents,
     IntentFired,
     IntentState,
-    TriggerType,
 )
 from betimes.domains.intents.timing import check_minutes
 from betimes.domains.names import Id
