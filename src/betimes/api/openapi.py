@@ -157,7 +157,7 @@ def _sendable(schema: dict[str, Any], field: msgspec.structs.FieldInfo) -> dict[
 
 def _header_parameters(route: Route) -> list[dict[str, Any]]:
     headers = [_CORRELATION] if route.scope != PUBLIC else []
-    if route.takes_key:
+    if route.takes_key and route.is_recorded:
         headers.append(_IDEMPOTENCY)
     if any(status == 412 for status, _ in route.codes):
         headers.append(_IF_MATCH)
