@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from betimes.core.errors import Fault, Invalid, MalformedRow, NewerVersion, Refused, Unavailable
+from betimes.core.errors import Fault, Invalid, MalformedRow, NewerVersion, PolicyInvalid, Unavailable
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
@@ -109,7 +109,7 @@ async def test_text_that_no_store_could_keep_is_refused_by_name(field: str, text
 
 async def test_an_engine_with_a_policy_that_cannot_work_does_not_open() -> None:
     engine = engine_on(MemoryStore(VirtualClock()), [], policy={"gates": {"cooldown_s": "soon"}})
-    with pytest.raises(Refused, match=r"gates\.cooldown_s"):
+    with pytest.raises(PolicyInvalid, match=r"gates\.cooldown_s"):
         await engine.open()
     await engine.close()
 
