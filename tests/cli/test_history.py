@@ -55,7 +55,7 @@ def test_an_explanation_has_the_fields_of_the_api(tmp_path: Path) -> None:
     assert datetime.fromisoformat(why["events"][0]["at"]) == datetime.fromisoformat(why["at"])
 
 
-def test_an_explanation_for_people_speaks_of_runs_as_the_answer_did_and_says_where_there_is_nothing(tmp_path: Path) -> None:
+def test_an_explanation_for_people_speaks_of_runs_as_the_answer_did_and_of_nothing_as_nothing(tmp_path: Path) -> None:
     _triggered(tmp_path)
     told = betimes("explain", "account:acct-7:1", folder=tmp_path).out
     assert told.startswith("ALLOW because of WITHIN_LIMITS, at ")
