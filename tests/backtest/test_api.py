@@ -27,7 +27,7 @@ from betimes.services.tenants import PolicyRequest
 from tests.api.served import Client
 from tests.api.test_auth import made
 from tests.backtest.recordings import Live, notifications, recorded, runs
-from tests.cli.running import serving
+from tests.cli.running import Server, serving
 
 STRICT = {"runs": {"daily_run_budget": 1}}
 ASKED = {"policy": STRICT}
@@ -305,16 +305,23 @@ async def test_one_that_is_deleted_while_it_is_made_is_stopped() -> None:
         assert (outcome["code"], len(stopped)) == ("DROPPED", 1)
 
 
-def test_a_real_server_makes_a_backtest_in_the_background(tmp_path: Path) -> None:
-    with serving("serve", "--dev", "--port", "0", folder=tmp_path) as server:
+def test_a_backtest_under_way_when_its_server_is_told_to_stop_is_made_by_the_next_one(tmp_path: Path) -> None:
+    def told_of(server: Server, where: str, *statuses: str) -> Any:
+        while (told := server.ask("GET", where).json)["status"] in statuses:
+            pass
+        return told
+
+    words, impatient = ("serve", "--dev", "--port", "0"), {"BETIMES_ENGINE__DRAIN_S": "0"}
+    with serving(*words, folder=tmp_path, **impatient) as server:
         for number in range(5):
             body = {"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": f"k{number}"}
             assert server.ask("POST", "/v1/triggers", body).status == 200
         asked = server.ask("POST", "/v1/backtests", ASKED)
         assert asked.status == 202
         where = f"/v1/backtests/{asked.json['backtest_id']}"
-        told = asked.json
-        while told["status"] in ("queued", "running"):
-            told = server.ask("GET", where).json
+        assert told_of(server, where, "queued")["status"] == "running"
+        assert server.stop() == 0
+    with serving(*words, folder=tmp_path) as server:
+        told = told_of(server, where, "queued", "running")
         assert (told["status"], told["result"]["commands"] >= 5) == ("done", True)
         assert server.ask("GET", f"{where}/report").body.startswith(b"<!doctype html>")

@@ -10,9 +10,11 @@ import pytest
 
 from betimes.core.deciders import EffectCall
 from betimes.core.streams import StreamId
+from betimes.engine.calls import NotStarted
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report
+from betimes.engine.settings import EngineSettings
 from betimes.engine.store import EffectQuery, Lease
 from betimes.stores.memory import MemoryStore
 from betimes.testing.clock import VirtualClock
@@ -93,3 +95,57 @@ async def test_a_tick_under_way_when_the_engine_closes_is_finished() -> None:
     await closing
     assert (await ticking).effects == {"done": 1}
     assert [call.attempt for call in calls] == [1]
+
+
+@pytest.mark.parametrize("at_most_once", [True, False])
+async def test_a_call_that_may_be_made_again_is_given_back_when_the_engine_closes(at_most_once: bool) -> None:
+    store, made = MemoryStore(VirtualClock()), list[int]()
+    started = asyncio.Event()
+
+    async def work(call: EffectCall) -> None:
+        made.append(call.attempt)
+        if call.attempt > 1:
+            return
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if call.at_most_once:
+                raise NotStarted("it left no trace", (0.0,)) from None
+            raise
+
+    executor = "handler:greet" if at_most_once else "handler:announce"
+    policy = {"gates": {"greet" if at_most_once else "announce": True}}
+    settings = EngineSettings(drain_s=0.0)
+
+    def engine(name: str) -> Engine:
+        return Engine(
+            store, SAMPLE, name=name, sections=SECTIONS, policy=policy, executors={executor: work}, settings=settings
+        )
+
+    async with engine("one") as first:
+        first.start_workers()
+        await first.submit(Submission(stream=FRONT, command=Knock("ann")))
+        await started.wait()
+    assert [effect.status for effect in await store.effects(EffectQuery(executor=executor))] == ["pending"]
+    async with engine("two") as second:
+        assert (await second.tick()).effects == {"done": 1}
+    assert made == [1, 2]
+
+
+async def test_a_call_at_most_once_that_was_begun_when_the_engine_closes_is_not_made_again() -> None:
+    store, started = MemoryStore(VirtualClock()), asyncio.Event()
+
+    async def greet(call: EffectCall) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    engine = Engine(
+        store, SAMPLE, name="one", sections=SECTIONS, policy={"gates": {"greet": True}},
+        executors={"handler:greet": greet}, settings=EngineSettings(drain_s=0.0),
+    )  # fmt: skip
+    async with engine:
+        engine.start_workers()
+        await engine.submit(Submission(stream=FRONT, command=Knock("ann")))
+        await started.wait()
+    assert [effect.status for effect in await store.effects(EffectQuery())] == ["leased"]

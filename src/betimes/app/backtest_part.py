@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import sys
 import time
 
@@ -25,6 +26,9 @@ COLLECT_EVERY = 100_000
 
 
 def main() -> None:
+    # A terminal or a service manager signals all processes at once; the one that started this one decides when it ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     gc.set_threshold(COLLECT_EVERY)
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
     _say(asyncio.run(_rehearsed(task)))

@@ -1,7 +1,8 @@
 """The executor of backtests: makes one that was asked for, tells how far it is, and stops when nobody waits for it.
 
 A process makes one at a time; others that it has taken wait, and are queued for as long. What comes of it is the
-answer of the call, a refusal too, so that it is recorded in the commit that ends the call.
+answer of the call, a refusal too, so that it is recorded in the commit that ends the call. A process that is told to
+stop gives back what it has not finished, and another begins it again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from betimes.core.canonical import encode
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import BetimesError, NotFound, Refused, TooLarge
 from betimes.domains.backtests.model import AskBacktest, Outcome, ReportProgress
-from betimes.engine.calls import Executor
+from betimes.engine.calls import Executor, NotStarted
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 
@@ -49,8 +50,12 @@ def backtester(engine: Callable[[], Engine], rehearse: Rehearse, *, tell_s: floa
 
     async def carry_out(call: EffectCall) -> Any:
         job = Job(engine(), call, tell_s)
-        async with turn:
-            return msgspec.to_builtins(await job.done(rehearse))
+        try:
+            async with turn:
+                return msgspec.to_builtins(await job.done(rehearse))
+        except asyncio.CancelledError:
+            # It changes nothing, so it may be begun again, which is up to whoever takes it next.
+            raise NotStarted("the process that made it stopped; it begins again", (0.0,)) from None
 
     return carry_out
 

@@ -35,6 +35,8 @@ from betimes.engine.store import LEASE_RAN_OUT, Lease, Store
 Executor: TypeAlias = Callable[[EffectCall], Awaitable[Any]]
 End: TypeAlias = Literal["done", "retrying", "failed", "dead", "abandoned", "fenced"]
 ERROR_CHARS_MAX = 2_000
+GIVE_BACK_S = 5.0
+"""How long closing waits for calls that were cancelled to be given back."""
 
 
 class GiveUp(Exception):
@@ -42,7 +44,15 @@ class GiveUp(Exception):
 
 
 class NotStarted(Exception):
-    """Raised by an executor that has not begun: the call is given back and made later, also one for at most once."""
+    """Raised by an executor that has not begun: the call is given back and made later, also one for at most once.
+
+    So may one whose work left no trace, when it is cancelled because its engine closes. `pauses_s` is its own retry
+    policy.
+    """
+
+    def __init__(self, message: str, pauses_s: Sequence[float] = ()) -> None:
+        super().__init__(message)
+        self.pauses_s = pauses_s
 
 
 is_carrying_out: ContextVar[bool] = ContextVar("is_carrying_out", default=False)
@@ -93,15 +103,20 @@ class Calls:
         return ends
 
     async def drain(self) -> None:
-        """Wait for the calls under way and for those being taken, which nobody else can make while they are leased."""
+        """Wait for the calls under way and for those being taken, which nobody else can make while they are leased.
+
+        Those that take too long are cancelled and given back, so that another process need not wait for their leases
+        to run out. One for at most once is given back only if its executor says that it may be made again.
+        """
         if self._starting:
             await asyncio.wait({self._starting}, timeout=self._settings.drain_s)
         if self._running:
             await asyncio.wait(self._running, timeout=self._settings.drain_s)
-        unfinished = list(self._running)
-        for task in unfinished:
-            task.cancel()
-        await asyncio.gather(*unfinished, return_exceptions=True)
+        for patience_s in (GIVE_BACK_S, None):
+            for task in self._running:
+                task.cancel()
+            if self._running:
+                await asyncio.wait(list(self._running), timeout=patience_s)
 
     async def _leases(self, limit: int, tenant: str | None = None) -> list[tuple[Lease, float]]:
         """Calls to make, each with the loop's time before which its lease cannot end."""
@@ -153,7 +168,7 @@ class Calls:
         except Fenced:
             return "fenced"
         except NotStarted as error:
-            return await self._settle(call, "retrying", begun_s, error=str(error))
+            return await self._settle(call, "retrying", begun_s, error=str(error), pauses_s=error.pauses_s)
         except GiveUp as error:
             return await self._settle(call, "failed" if call.at_most_once else "dead", begun_s, error=str(error))
         except RetryAfter as error:
@@ -172,9 +187,21 @@ class Calls:
             if work.cancelled():
                 raise RuntimeError("the executor was cancelled from within")
             return await work
+        except asyncio.CancelledError:
+            return await self._interrupted(call, work)
         finally:
             work.cancel()
             renewing.cancel()
+
+    async def _interrupted(self, call: EffectCall, work: asyncio.Future[Any]) -> Any:
+        """Stop work because the engine closes; a call that may be made again is to be given back at once."""
+        work.cancel()
+        await asyncio.wait({work})
+        if not work.cancelled():
+            return work.result()
+        if call.at_most_once:
+            raise asyncio.CancelledError  # its lease runs out
+        raise RetryAfter(RuntimeError("the process that made the call stopped"), (0.0,))
 
     async def _renew(self, call: EffectCall) -> None:
         while True:
