@@ -21,7 +21,6 @@ from betimes.services.automation_views import ScheduleRequest
 from betimes.services.caller import Caller
 from betimes.services.effects import EffectFilters, Effects
 from betimes.services.ledger import Ledger, LedgerFilters
-from betimes.services.pages import cursor_of
 from betimes.services.runs import Runs
 from betimes.services.runs_views import TriggerRequest
 from betimes.services.schedules import Schedules
@@ -36,6 +35,7 @@ from betimes.services.verdict_feed import (
     position_of,
 )
 from betimes.testing.clock import VirtualClock
+from tests.api.test_cursors import spell
 from tests.stores.backends import BACKENDS, Backend
 
 ME = Caller("acme", "test")
@@ -189,7 +189,7 @@ async def test_ids_and_cursors_that_nobody_was_given_are_not_found_or_refused(ba
             with pytest.raises(NotFound):
                 await effects.effect(f"account:a:{version}:{most}")
         named = ["effects", "acme", EffectFilters()]
-        assert (await effects.effects(EffectFilters(), cursor=cursor_of(named, [9, "z:z:9:9"]))).items == []
+        assert (await effects.effects(EffectFilters(), cursor=spell([named, [9, "z:z:9:9"]]))).items == []
         for place in (
             [1, "z:\0:1:1"],
             [1, f"z:z:{10**30}:1"],
@@ -200,8 +200,8 @@ async def test_ids_and_cursors_that_nobody_was_given_are_not_found_or_refused(ba
             [1, 2],
         ):
             with pytest.raises(Invalid):
-                await effects.effects(EffectFilters(), cursor=cursor_of(named, place))
+                await effects.effects(EffectFilters(), cursor=spell([named, place]))
         named = ["ledger", "acme", LedgerFilters(), "asc"]
         for places in ([10**30, 0], [-1, 0], ["a", 0], [1], 1):
             with pytest.raises(Invalid):
-                await ledger.segments(LedgerFilters(), cursor=cursor_of(named, places))
+                await ledger.segments(LedgerFilters(), cursor=spell([named, places]))

@@ -8,7 +8,7 @@ import msgspec
 
 from betimes.api.routes import ANY_KEY, Answer, Ask, Listed, Route
 from betimes.core.errors import Invalid, PolicyInvalid
-from betimes.services.pages import Page, checked_limit, cursor_of, place_of
+from betimes.services.pages import NumberPlace, Page, checked_limit, cursor_of, place_of
 from betimes.services.remarks import Remark
 from betimes.services.tenants import (
     KeyView,
@@ -85,12 +85,11 @@ async def create_key(ask: Ask) -> Answer:
 async def keys(ask: Ask) -> Page[KeyView]:
     limit = checked_limit(ask.query.limit)
     named = ["keys", ask.caller.tenant]
-    start = place_of(ask.query.cursor, named) or 0
-    if not isinstance(start, int) or start < 0:
-        raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))
+    place = place_of(ask.query.cursor, named, NumberPlace)
+    start = place.number if place else 0
     views = await ask.services.tenants.keys()
     is_more = len(views) > start + limit
-    return Page(views[start : start + limit], cursor_of(named, start + limit) if is_more else None)
+    return Page(views[start : start + limit], cursor_of(named, NumberPlace(start + limit)) if is_more else None)
 
 
 async def key(ask: Ask) -> KeyView:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any
 
 import msgspec
@@ -38,7 +39,7 @@ def json_of(raw: bytes, content_type: str | None) -> Any:
 
 def query_of(route: Route, sent: Mapping[str, str]) -> Any:
     """The query's parameters as the route's type; texts become numbers and truths."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(route.query)}
+    fields = _fields(route.query)
     found = Findings()
     for name, value in sent.items():
         if problem := _parameter_problem(fields.get(name), value):
@@ -113,9 +114,11 @@ def check_path(parameters: Mapping[str, str]) -> None:
         raise refusal("parameter", found)
 
 
-def _fields(kind: Any) -> set[str]:
+@cache
+def _fields(kind: Any) -> Mapping[str, msgspec.structs.FieldInfo]:
+    """Return the fields of a struct by their names on the wire; of anything else none."""
     is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-    return {field.encode_name for field in msgspec.structs.fields(kind)} if is_struct else set()
+    return {field.encode_name: field for field in msgspec.structs.fields(kind)} if is_struct else {}
 
 
 def _with_key(value: dict[str, Any], field: str, key: str | None, path: str, found: Findings) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from betimes.engine.store import LedgerQuery
 from betimes.services.asking import asked
 from betimes.services.automation_views import RunBrief, run_brief
 from betimes.services.caller import Service
+from betimes.services.pages import NumberPlace
 from betimes.services.target_names import unknown_names
 from betimes.services.target_scopes import scope_to_save
 
@@ -193,19 +194,19 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
     async def rows_back(
         self,
         stream: StreamId,
-        place: tuple[int, int] | None,
+        place: NumberPlace | None,
         limit: int,
         rows_of: Callable[[Segment], Iterable[tuple[int, Row]]],
         is_wanted: Callable[[Row], bool],
-    ) -> tuple[list[Row], tuple[int, int] | None]:
+    ) -> tuple[list[Row], NumberPlace | None]:
         """Up to `limit` rows that a stream's segments hold, newest first, and where the next page starts.
 
         A place is a segment and one of its rows, counted from 1: the next page starts before it.
         """
-        resumed, row_before = place or (0, 0)
+        resumed, row_before = (place.number, place.row) if place else (0, 0)
         before = resumed + 1 if place else 0
         found: list[Row] = []
-        last = (0, 0)
+        last = NumberPlace(0)
         for _ in range(PAGES_MAX):
             segments = await self._segments_back(stream, before, limit + 1)
             for segment in segments:
@@ -215,11 +216,11 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
                     if len(found) == limit:
                         return found, last
                     found.append(row)
-                    last = (segment.seq, number)
+                    last = NumberPlace(segment.seq, number)
             if len(segments) <= limit:
                 return found, None
             before = segments[-1].seq
-        return found, (before, 0)
+        return found, NumberPlace(before)
 
     async def _segments_back(self, stream: StreamId, before: int, limit: int) -> list[Segment]:
         query = LedgerQuery(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -11,7 +10,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from betimes.core.errors import Invalid, NotFound, Refused
-from betimes.core.instants import Instant
 from betimes.core.streams import EffectId, StreamId, parse_effect_handle, segment_handle
 from betimes.domains.catalogue import DOMAIN_OF
 from betimes.domains.notifications.model import inbox_stream
@@ -21,9 +19,16 @@ from betimes.services.asking import asked
 from betimes.services.caller import Caller, Service
 from betimes.services.json_view import JsonView
 from betimes.services.moments import moment
-from betimes.services.newest import INSTANT_MAX
 from betimes.services.notification_texts import texts_of
-from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import (
+    InstantPlace,
+    Page,
+    check_filters,
+    checked_limit,
+    cursor_of,
+    malformed_cursor,
+    place_of,
+)
 from betimes.services.pending_delivery import load_delivery
 from betimes.services.showing import shown
 
@@ -100,21 +105,22 @@ class Effects(Service):
         checked_limit(limit)
         named = ["effects", self.caller.tenant, filters]
         found: list[EffectRow] = []
-        created_at, after = _place(self.caller.tenant, place_of(cursor, named))
-        query = msgspec.structs.replace(self._query(filters), after=after, after_created_at=created_at)
-        last: EffectRow | None = None
+        query, place = self._query(filters), place_of(cursor, named, InstantPlace) or InstantPlace(0, "")
+        if cursor is not None:
+            after = _effect_at(place, self.caller.tenant)
+            query = msgspec.structs.replace(query, after=after, after_created_at=place.at)
         for _ in range(PAGES_MAX):
             page = await self.engine.store.effects(query)
             for row in page:
                 if self._is_wanted(row, filters):
                     if len(found) == limit:
-                        return Page([await self.view(row) for row in found], cursor_of(named, _placed(last)))
+                        return Page([await self.view(row) for row in found], cursor_of(named, place))
                     found.append(row)
-                last = row
+                place = InstantPlace(row.created_at, row.id.handle)
             if len(page) < PAGE_MAX:
                 return Page([await self.view(row) for row in found])
             query = msgspec.structs.replace(query, after=page[-1].id, after_created_at=page[-1].created_at)
-        return Page([await self.view(row) for row in found], cursor_of(named, _placed(last)))
+        return Page([await self.view(row) for row in found], cursor_of(named, place))
 
     def _query(self, filters: EffectFilters) -> EffectQuery:
         tenant = self.caller.tenant
@@ -257,17 +263,11 @@ def history_of(row: EffectRow) -> list[Attempt]:
     return [Attempt(moment(made.at), made.ok, made.error or None, made.duration_ms) for made in row.history]
 
 
-def _placed(row: EffectRow | None) -> list[Any]:
-    return [row.created_at, row.id.handle] if row else []
-
-
-def _place(tenant: str, place: Any) -> tuple[Instant | None, EffectId | None]:
-    match place:
-        case None:
-            return None, None
-        case [int() as created_at, str() as handle] if 0 <= created_at <= INSTANT_MAX:
-            with suppress(Invalid):
-                after = parse_effect_handle(tenant, handle)
-                if max(after.version, after.place) <= NUMBER_MAX:
-                    return created_at, after
-    raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))
+def _effect_at(place: InstantPlace, tenant: str) -> EffectId:
+    try:
+        after = parse_effect_handle(tenant, place.id)
+    except Invalid:
+        raise malformed_cursor() from None
+    if max(after.version, after.place) > NUMBER_MAX:
+        raise malformed_cursor()
+    return after

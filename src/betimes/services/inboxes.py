@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from betimes.core.canonical import fingerprint
 from betimes.core.checking import Examined
-from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
+from betimes.core.errors import NotFound, Refused, VersionMismatch
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import merge
 from betimes.core.segments import Recorded
@@ -69,7 +69,7 @@ from betimes.services.notifications_views import (
     ReadResult,
     WaitingView,
 )
-from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import InstantPlace, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 
 PREFERENCES_READ_ONLY = frozenset({"created_at", "updated_at", "warnings", "segment_id"})
 _PATCH_TRIES = 5
@@ -159,15 +159,15 @@ class Inboxes(Service):
     ) -> InboxPage:
         """In-app messages, newest first."""
         checked_limit(limit)
-        filters = ("inbox", user_id, unread)
-        place = place_of(cursor, filters)
+        filters = ("inbox", self.caller.tenant, user_id, unread)
+        place = place_of(cursor, filters, NumberPlace)
         self._inbox(user_id)
         feed: FeedState = await self.state(feed_stream(self.caller.tenant, user_id)) or FeedState()
         listed = [item for item in reversed(feed.items) if unread is None or (item.read_at is None) is unread]
         if place is not None:
-            listed = [item for item in listed if _number(item) < place]
+            listed = [item for item in listed if _number(item) < place.number]
         page = listed[:limit]
-        following = cursor_of(filters, _number(page[-1])) if len(listed) > limit else None
+        following = cursor_of(filters, NumberPlace(_number(page[-1]))) if len(listed) > limit else None
         unread_count = sum(item.read_at is None for item in feed.items)
         return InboxPage([await self._inbox_item(user_id, item) for item in page], following, unread_count)
 
@@ -249,9 +249,9 @@ class Inboxes(Service):
         """Those that are open, the last opened first."""
         filters, size = ("incidents", self.caller.tenant), checked_limit(limit)
         ordered = sorted(await self._open_incidents(), key=_opening, reverse=True)
-        before = _place(place_of(cursor, filters))
-        rest = [one for one in ordered if before is None or _opening(one) < before]
-        more = cursor_of(filters, [rest[size - 1].opened_at, rest[size - 1].id]) if len(rest) > size else None
+        before = place_of(cursor, filters, InstantPlace)
+        rest = [one for one in ordered if before is None or _opening(one) < (before.at, before.id)]
+        more = cursor_of(filters, InstantPlace(*_opening(rest[size - 1]))) if len(rest) > size else None
         return Page([_incident_view(one) for one in rest[:size]], more)
 
     async def _open_incidents(self) -> list[Incident]:
@@ -288,16 +288,6 @@ def _number(item: FeedItem) -> int:
 
 def _opening(incident: Incident) -> tuple[Instant, str]:
     return incident.opened_at, incident.id
-
-
-def _place(place: Any) -> tuple[Instant, str] | None:
-    match place:
-        case None:
-            return None
-        case [int() as opened_at, str() as id]:
-            return opened_at, id
-        case _:
-            raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))
 
 
 def _incident_in(state: InboxState | IncidentState | None) -> Incident | None:

@@ -72,8 +72,8 @@ from betimes.services.intents_views import (
     intent_view,
 )
 from betimes.services.moments import moment
-from betimes.services.newest import cursor_after, page_of
-from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.newest import cursor_after, page_of, stream_at
+from betimes.services.pages import InstantPlace, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.remarks import Remark
 
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -180,12 +180,13 @@ class Intents(Service):
         Without cooling ones they are in the order in which they could be claimed.
         """
         filters = ("pending", self.caller.tenant, user_id, in_cooldown)
-        place, now = place_of(cursor, filters), await self.engine.store.now()
+        place, now = place_of(cursor, filters, InstantPlace), await self.engine.store.now()
         query = StreamQuery(tenant=self.caller.tenant, kind="intent", owner=user_id, limit=checked_limit(limit) + 1)
+        by = "due" if in_cooldown is False else "listed"
+        query = replace(query, **{f"{by}_before": now})
         if place is not None:
-            query = replace(query, after=self._stream(str(place[1])))
-        by, at = ("due" if in_cooldown is False else "listed"), None if place is None else int(place[0])
-        query = replace(query, **{f"{by}_before": now, f"after_{by}_at": at})
+            after = stream_at(place, self.caller.tenant, "intent")
+            query = replace(query, after=after, **{f"after_{by}_at": place.at})
         found, more = await pending(self.engine, await self._policy(), query, in_cooldown, now)
         return Page(found, None if more is None else cursor_of(filters, more))
 
@@ -255,8 +256,9 @@ class Intents(Service):
         if not await self.engine.store.load([stream]):
             raise NotFound(f"there is no intent {intent_id!r}")
         filters = ("history", self.caller.tenant, intent_id)
-        found = await executions(self.engine, stream, place_of(cursor, filters) or 0, limit + 1)
-        more = cursor_of(filters, found[limit - 1][0]) if len(found) > limit else None
+        place = place_of(cursor, filters, NumberPlace)
+        found = await executions(self.engine, stream, place.number if place else 0, limit + 1)
+        more = cursor_of(filters, NumberPlace(found[limit - 1][0])) if len(found) > limit else None
         return Page([view for _, view in found[:limit]], more)
 
     # -- how it is done

@@ -21,6 +21,7 @@ from betimes.domains.intents.model import CONDITION_BASED, FireIntent, IntentSta
 from betimes.engine.engine import Engine
 from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
 from betimes.services.intents_views import ExecutionView, IntentView, execution_view, intent_view
+from betimes.services.pages import InstantPlace
 
 ROUNDS_MAX = 5
 """How many times as many rows as are asked for one page looks at."""
@@ -48,26 +49,23 @@ async def listed(engine: Engine, query: StreamQuery, among: list[str | None]) ->
     return [row for row, _ in zip(merged, range(query.limit), strict=False)]
 
 
-Place = tuple[Instant, str]
-
-
 async def pending(
     engine: Engine, policy: Policy, query: StreamQuery, in_cooldown: bool | None, now: Instant
-) -> tuple[list[IntentView], Place | None]:
+) -> tuple[list[IntentView], InstantPlace | None]:
     """Return intents to look at, in order of their next check, and where to go on, if there may be more.
 
     They are enabled, not expired, unclaimed and due. A page looks at a bounded number of rows, so with `in_cooldown` it
     may have fewer than asked for, and still more behind it.
     """
     found: list[IntentView] = []
-    place: Place | None = None
+    place: InstantPlace | None = None
     for _ in range(ROUNDS_MAX):
         rows = await engine.store.streams(query)
         for row in rows:
             if len(found) == query.limit - 1:
                 return found, place
             at = row.listed_at if query.due_before is None else row.due_at
-            place = (at or 0, row.stream.id)
+            place = InstantPlace(at or 0, row.stream.id)
             state = state_at(row.stream, state_of(engine, row), policy, now)
             if is_pending(state, now) and in_cooldown in (None, state.is_cooling(now)):
                 found.append(intent_view(row.stream.id, state, now))

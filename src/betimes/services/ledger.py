@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from betimes.core.errors import Invalid, NotFound, UnknownKind
-from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import parse_effect_handle, parse_segment_handle, segment_handle
 from betimes.domains.notifications.model import Answer, Digested, Postponed, Released, Suppressed
@@ -24,7 +23,7 @@ from betimes.services.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.services.json_view import JsonView
 from betimes.services.moments import instant, moment
 from betimes.services.outcomes import Outcome, judged, spelt
-from betimes.services.pages import check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import Place, Position, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.showing import shown
 from betimes.services.verdicts import TraceStep, trace_of
 
@@ -55,6 +54,12 @@ class SegmentPage(JsonView, frozen=True):
     next_cursor: str | None
     resume_cursor: str
     """Come back with it, in ascending order, for what is committed later."""
+
+
+class LedgerPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=True):
+    after: Position
+    newest: Position
+    """The newest segment that was there when the list began."""
 
 
 class CausedBy(JsonView, frozen=True):
@@ -103,14 +108,14 @@ class Ledger(Service):
         filters = asked(filters, LedgerFilters)
         checked_limit(limit)
         named = ["ledger", self.caller.tenant, filters]
-        place, newest = _place(place_of(cursor, [*named, order]))
+        begin = place_of(cursor, [*named, order], LedgerPlace) or LedgerPlace(0, 0)
         backwards = order == "desc"
-        found, place, is_more = await self._scan(filters, place, limit, backwards=backwards)
-        resume = (newest or (found[0].seq if found else 0)) if backwards else place
+        found, place, is_more = await self._scan(filters, begin.after, limit, backwards=backwards)
+        resume = (begin.newest or (found[0].seq if found else 0)) if backwards else place
         return SegmentPage(
             [self.view(segment) for segment in found],
-            cursor_of([*named, order], [place, resume]) if is_more else None,
-            cursor_of([*named, "asc"], [resume, 0]),
+            cursor_of([*named, order], LedgerPlace(place, resume)) if is_more else None,
+            cursor_of([*named, "asc"], LedgerPlace(resume, 0)),
         )
 
     async def _scan(
@@ -255,17 +260,6 @@ class Ledger(Service):
                     continue
         reply = kind.recorded(segment).reply
         return subjects | ({reply.item} if isinstance(reply, Answer) and reply.item else set())
-
-
-def _place(place: Any) -> tuple[int, Instant]:
-    """Where a page starts, and the newest segment that was there when the list began."""
-    match place:
-        case None:
-            return 0, 0
-        case [int() as after, int() as newest] if 0 <= after < 2**63 and 0 <= newest < 2**63:
-            return after, newest
-        case _:
-            raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))
 
 
 def _summary(why: Explanation) -> str:

@@ -6,28 +6,23 @@ there all the while is shown exactly once, whatever is created, changed or delet
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
 
 from betimes.core.errors import Invalid
-from betimes.core.instants import Instant
 from betimes.core.streams import StreamId, checked_stream
 from betimes.engine.store import StreamQuery, StreamRow
-from betimes.services.pages import cursor_of, place_of
-
-INSTANT_MAX = 2**62
-"""Far beyond any instant, and a number every store can compare with."""
+from betimes.services.pages import InstantPlace, cursor_of, malformed_cursor, place_of
 
 
 def page_of(query: StreamQuery, cursor: str | None, filters: Any) -> StreamQuery:
     """The query for the page a cursor leads to, of one tenant and kind."""
-    place = place_of(cursor, filters)
+    place = place_of(cursor, filters, InstantPlace)
     if place is None:
         return replace(query, newest_first=True)
-    created_at, after = _place(place, query.tenant or "", query.kind or "")
-    return replace(query, newest_first=True, after=after, after_created_at=created_at)
+    after = stream_at(place, query.tenant or "", query.kind or "")
+    return replace(query, newest_first=True, after=after, after_created_at=place.at)
 
 
 def after_row(query: StreamQuery, row: StreamRow) -> StreamQuery:
@@ -37,12 +32,12 @@ def after_row(query: StreamQuery, row: StreamRow) -> StreamQuery:
 
 def cursor_after(filters: Any, row: StreamRow) -> str:
     """Leads to the page after this row."""
-    return cursor_of(filters, [row.created_at, row.stream.id])
+    return cursor_of(filters, InstantPlace(row.created_at, row.stream.id))
 
 
-def _place(place: Any, tenant: str, kind: str) -> tuple[Instant, StreamId]:
-    match place:
-        case [int() as created_at, str() as id] if 0 <= created_at <= INSTANT_MAX:
-            with suppress(Invalid):
-                return created_at, checked_stream(tenant, kind, id)
-    raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),))
+def stream_at(place: InstantPlace, tenant: str, kind: str) -> StreamId:
+    """Return the stream a place names; raise `Invalid` if nothing can have that id."""
+    try:
+        return checked_stream(tenant, kind, place.id)
+    except Invalid:
+        raise malformed_cursor() from None

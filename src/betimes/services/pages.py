@@ -1,12 +1,17 @@
-"""Pages of lists, and the cursors that lead from one to the next."""
+"""Pages of lists, and the cursors that lead from one to the next.
+
+A cursor spells the list, the tenant and the filters it was made for, and a place of a type the list declares. It is
+taken only if it is spelt exactly as this module spells it, so whatever was changed in one is refused here, before
+a store sees it.
+"""
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Coroutine
 from functools import cache, wraps
 from inspect import signature
-from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
+from typing import Annotated, Any, Generic, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
 
@@ -18,6 +23,9 @@ Item = TypeVar("Item")
 P = ParamSpec("P")
 T = TypeVar("T")
 LIMIT_MAX = 200
+CURSOR_CHARS_MAX = 16_384
+Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+"""An instant or a number of the ledger: far beyond any, and every store can compare with it."""
 
 
 class Page(JsonView, Generic[Item], frozen=True):
@@ -25,23 +33,57 @@ class Page(JsonView, Generic[Item], frozen=True):
     next_cursor: str | None = None
 
 
-def cursor_of(filters: Any, place: Any) -> str:
-    """An opaque text that says where the next page starts, and under which filters."""
+class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a page of a list starts."""
+
+
+PlaceType = TypeVar("PlaceType", bound=Place)
+
+
+class NumberPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A number in the order of the list, and a row of what has that number."""
+
+    number: Position
+    row: Position = 0
+
+
+class InstantPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An instant in the order of the list, and an id among those of that instant."""
+
+    at: Position
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f]*$")]
+
+
+def cursor_of(filters: Any, place: Place) -> str:
+    """Return an opaque text that says where the next page starts; `filters` begin with the list and the tenant."""
     return urlsafe_b64encode(msgspec.json.encode([filters, place])).decode().rstrip("=")
 
 
-def place_of(cursor: str | None, filters: Any) -> Any:
-    """Where a page starts; `None` at the beginning. A cursor belongs to its filters."""
+def place_of(cursor: str | None, filters: Any, kind: type[PlaceType]) -> PlaceType | None:
+    """Return where a page starts, `None` at the beginning; raise `Invalid` if the cursor is not of this list."""
     if cursor is None:
         return None
     try:
-        under, place = msgspec.json.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, msgspec.MsgspecError):
-        raise Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed"),)) from None
-    if under != msgspec.json.decode(msgspec.json.encode(filters)):
-        message = "the cursor belongs to a list with other filters; start without"
-        raise Invalid(message, (("query.cursor", message),))
-    return place
+        under, place = _decode(cursor)
+        found = msgspec.convert(place, kind)
+    except (ValueError, OverflowError, RecursionError, TypeError):
+        raise malformed_cursor() from None
+    if cursor == cursor_of(filters, found):
+        return found
+    if under == msgspec.json.decode(msgspec.json.encode(filters)):
+        raise malformed_cursor()
+    message = "the cursor belongs to another list or to other filters; start without"
+    raise Invalid(message, (("query.cursor", message),))
+
+
+def malformed_cursor() -> Invalid:
+    return Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed; start without"),))
+
+
+def _decode(cursor: str) -> Any:
+    if len(cursor) > CURSOR_CHARS_MAX:
+        raise ValueError("too long")
+    return msgspec.json.decode(b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True))
 
 
 def checked_limit(limit: int) -> int:

@@ -32,7 +32,7 @@ from betimes.domains.runs.model import (
 from betimes.engine.store import PAGE_MAX, EffectQuery, LedgerQuery, StreamQuery
 from betimes.services.asking import asked
 from betimes.services.moments import moment
-from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.payloads import payloads_of
 from betimes.services.registry import Registry
 from betimes.services.runs_views import (
@@ -166,17 +166,17 @@ class Runs(Triggers, Registry):
     ) -> Page[RunView]:
         """Runs the gate admitted, newest first."""
         checked_limit(limit)
-        filters = ("runs", account_id, status, trigger_type, handler)
-        place = place_of(cursor, filters) or 0
+        filters = ("runs", self.caller.tenant, account_id, status, trigger_type, handler)
+        place = place_of(cursor, filters, NumberPlace) or NumberPlace(0)
         wanted = {"status": status, "trigger_type": trigger_type, "handler": handler}
         items: list[RunView] = []
         for _ in range(PAGES_MAX):
-            page = await self.engine.store.ledger(self._admissions(account_id, place))
+            page = await self.engine.store.ledger(self._admissions(account_id, place.number))
             for segment in page:
                 more = await self._admitted(segment, wanted)
                 if len(items) + len(more) > limit:
                     return Page(items, cursor_of(filters, place))
-                place, items = segment.seq, items + more
+                place, items = NumberPlace(segment.seq), items + more
             if len(page) < PAGE_MAX:
                 return Page(items)
         return Page(items, cursor_of(filters, place))

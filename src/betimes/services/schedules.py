@@ -68,7 +68,7 @@ from betimes.services.automation_views import (
 from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of, targets_of
 from betimes.services.moments import instant, moment
 from betimes.services.newest import cursor_after, page_of
-from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.recurrence_views import Preview, PreviewRequest, PreviewTick
 from betimes.services.remarks import Remark
 from betimes.services.target_names import unserved_names
@@ -192,7 +192,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
             raise NotFound(f"there is no schedule {schedule_id!r}")
         filters = ["ticks", self.caller.tenant, schedule_id, status]
         found, place = await self.rows_back(
-            stream, place_of(cursor, filters), checked_limit(limit), _ticks,
+            stream, place_of(cursor, filters, NumberPlace), checked_limit(limit), _ticks,
             lambda tick: status in (None, tick.status),
         )  # fmt: skip
         return Page(await self._with_runs(found), cursor_of(filters, place) if place else None)

@@ -42,7 +42,7 @@ from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
 from betimes.services.asking import asked, require_list
 from betimes.services.moments import Moment, instant, moment
 from betimes.services.newest import after_row, cursor_after, page_of
-from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.scores_views import (
     AdjustAnswer,
     HistoryEntry,
@@ -283,7 +283,7 @@ class Scores(Sweeps):
         limit: int = 50, cursor: str | None = None,
     ) -> Page[Score]:  # fmt: skip
         """The last created first. A page that finds little in a long list may be short and still not be the last."""
-        filters = [game_status, chapter if chapter is None else str(chapter), overdue]
+        filters = ["scores", self.caller.tenant, game_status, chapter if chapter is None else str(chapter), overdue]
         query, size = StreamQuery(tenant=self.caller.tenant, kind=KIND, limit=PAGE_MAX), checked_limit(limit)
         query = page_of(query, cursor, filters)
         policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
@@ -313,8 +313,9 @@ class Scores(Sweeps):
         self, user_id: str, *, event_type: HistoryType | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[HistoryEntry]:
         """Newest first."""
-        filters = [user_id, event_type]
-        seq, skip = place_of(cursor, filters) or (0, 0)
+        filters = ["score history", self.caller.tenant, user_id, event_type]
+        begin = place_of(cursor, filters, NumberPlace) or NumberPlace(0)
+        seq, skip = begin.number, begin.row
         found: _Entries = []
         size = checked_limit(limit)
         stream = self.stream(KIND, user_id)
@@ -328,7 +329,7 @@ class Scores(Sweeps):
                     if place < skip or (event_type and entry.event_type != event_type):
                         continue
                     if len(found) == size:
-                        return Page(found, cursor_of(filters, [segment.seq + 1, place]))
+                        return Page(found, cursor_of(filters, NumberPlace(segment.seq + 1, place)))
                     found.append(entry)
                 skip, seq = 0, segment.seq
             if len(segments) < PAGE_MAX:

@@ -65,7 +65,7 @@ from betimes.services.caller import Caller
 from betimes.services.definitions import Definitions, generated_id, named, request_of, targets_of
 from betimes.services.evaluation_views import dry_view, rows_of, view_in
 from betimes.services.newest import cursor_after, page_of
-from betimes.services.pages import Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.secrets import fresh_secret, kept_secret
 from betimes.services.target_names import unserved_names
 
@@ -316,7 +316,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             raise NotFound(f"there is no sensor {sensor_id!r}")
         filters = ["evaluations", self.caller.tenant, sensor_id, status]
         found, place = await self.rows_back(
-            stream, place_of(cursor, filters), checked_limit(limit), rows_of,
+            stream, place_of(cursor, filters, NumberPlace), checked_limit(limit), rows_of,
             lambda view: status in (None, view.status),
         )  # fmt: skip
         items = [shown for view in found if (shown := await self._completed(stream, view))]
