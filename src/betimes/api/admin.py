@@ -16,13 +16,14 @@ from betimes.services.tenants import (
     PolicyCheck,
     PolicyRequest,
     PolicyView,
+    PolicyWritten,
     Rotation,
     SecretKeyView,
     WebhookSecret,
 )
 
 TAG = "Administration"
-_POLICY_READ_ONLY = frozenset({"fingerprint", "effective", "updated_at"})
+_POLICY_READ_ONLY = frozenset({"fingerprint", "effective", "updated_at", "warnings"})
 
 
 class WhoAmI(msgspec.Struct, frozen=True):
@@ -50,16 +51,20 @@ async def put_policy(ask: Ask) -> Answer:
     if ask.if_match is not None:
         request = msgspec.structs.replace(request, version=ask.if_match)
     try:
-        return _tagged(await ask.services.tenants.set_policy(request))
+        written = await ask.services.tenants.set_policy(request)
     except PolicyInvalid as error:
         problems = tuple((_placed(path), message) for path, message in error.problems)
         raise Invalid(str(error), problems) from None
+    return _tagged(msgspec.structs.replace(written, warnings=_in_body(written.warnings)))
 
 
 async def check_policy(ask: Ask) -> PolicyCheck:
     told = await ask.services.tenants.check_policy(ask.body)
-    errors = [Remark(_placed(problem.path), problem.message) for problem in told.errors]
-    return msgspec.structs.replace(told, errors=errors)
+    return msgspec.structs.replace(told, errors=_in_body(told.errors), warnings=_in_body(told.warnings))
+
+
+def _in_body(remarks: list[Remark]) -> list[Remark]:
+    return [Remark(_placed(remark.path), remark.message) for remark in remarks]
 
 
 def _placed(path: str) -> str:
@@ -127,7 +132,7 @@ ROUTES = (
     Route(
         method="PUT", path="/v1/policy", scope="admin", answer=put_policy, tag=TAG,
         summary="Replace the tenant's overrides", description="A policy that cannot work is refused with every path. "
-        "`If-Match` or `version` makes it conditional.", body=PolicyRequest, reply=PolicyView,
+        "`If-Match` or `version` makes it conditional.", body=PolicyRequest, reply=PolicyWritten,
         read_only=_POLICY_READ_ONLY, codes=((412, "VERSION_MISMATCH"),), example=_OVERRIDES,
     ),
     Route(

@@ -19,6 +19,7 @@ from betimes.services.runs_views import (
     EvaluateRequest,
     RegistryEntry,
     RegistryView,
+    RegistryWritten,
     RenewRequest,
     RunClaim,
     RunHandler,
@@ -188,7 +189,8 @@ ROUTES = (
     ),
     Route(
         method="PUT", path="/v1/registry", scope="admin", answer=put_registry, tag=TAG,
-        summary="Replace the tenant's trigger types", body=RegistryRequest, judges_body=True, reply=RegistryView,
+        summary="Replace the tenant's trigger types", body=RegistryRequest, judges_body=True,
+        reply=RegistryWritten, read_only=frozenset({"warnings"}),
         codes=((412, "VERSION_MISMATCH"),),
     ),
 )  # fmt: skip

@@ -25,6 +25,7 @@ import msgspec
 from betimes.app.backtests import backtested
 from betimes.app.declared_definitions import put_declared
 from betimes.app.decorators import Declarations
+from betimes.app.outside_rules import outside_rules
 from betimes.app.passes import advance_fully, advance_some, one_pass
 from betimes.app.places import Clock, store_at, system_clock
 from betimes.app.scorers import open_scorer
@@ -57,6 +58,8 @@ from betimes.services.hourly_sweep import HourlySweep, SweepSettings
 from betimes.services.intent_worker import IntentSettings, IntentWorker
 from betimes.services.intents import Intents
 from betimes.services.notifications import Notifications
+from betimes.services.outside_calls import OutsideRules
+from betimes.services.policy_check import demand_callable
 from betimes.services.runs import Runs
 from betimes.services.schedules import Schedules
 from betimes.services.scores import Scores
@@ -131,6 +134,7 @@ class Betimes:
         self._engine: Engine | None = None
         self._own: Tenancy | None = None
         self._scorer: Enrichment | None = None
+        self._outside = OutsideRules()
         self._http_sources: dict[str, HttpSource] = {}
         self._closing = AsyncExitStack()
 
@@ -176,6 +180,9 @@ class Betimes:
             observe=self.tally.committed,
         )  # fmt: skip
         self._engine = self._starter.engine = engine
+        self._outside = outside_rules(self.settings.webhooks)
+        if self._policy is not None:
+            demand_callable(self._outside, engine.book.effective(self._policy))
         self._scorer = await open_scorer(
             self.settings.enrichment, self.declared.scorer, self._make_webhooks, self.settings.webhooks, self._closing
         )
@@ -221,7 +228,7 @@ class Betimes:
 
     async def apply_policy(self, policy: Body, *, actor: str = "config") -> str:
         """Put the deployment's policy in force; one that cannot work is refused with every path. Its fingerprint."""
-        self.engine.book.effective(policy)
+        demand_callable(self._outside, self.engine.book.effective(policy))
         await self.engine.submit(Submission(stream=DEPLOYMENT, command=SetPolicy(dict(policy)), actor=actor))
         return (await self.engine.policy_of(DEPLOYMENT.tenant)).fingerprint
 
@@ -299,7 +306,7 @@ class Betimes:
 
     def for_caller(self, caller: Caller) -> Tenancy:
         """The same services for another tenant, or on another's behalf."""
-        return Tenancy(self.engine, caller, evaluate=self._evaluators, scorer=self._scorer)
+        return Tenancy(self.engine, caller, evaluate=self._evaluators, scorer=self._scorer, outside=self._outside)
 
     @property
     def runs(self) -> Runs:

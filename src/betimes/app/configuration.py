@@ -23,6 +23,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from betimes.app.betimes import DEVELOPMENT_CHANNELS, Settings, Undeclared
+from betimes.app.outside_rules import outside_rules, url_problems
 from betimes.core.checking import list_problems, problems
 from betimes.core.errors import Invalid, MissingExtra, NotFound
 from betimes.core.policies import PolicyBook, merge
@@ -35,6 +36,7 @@ from betimes.engine.settings import EngineSettings
 from betimes.services.hourly_sweep import SweepSettings
 from betimes.services.intent_sources import NAMES
 from betimes.services.intent_worker import IntentSettings
+from betimes.services.policy_check import demand_callable
 
 DEFAULT_DB = "sqlite:///betimes.db"
 FILES = ("betimes.toml", "betimes.yaml", "betimes.yml")
@@ -232,7 +234,10 @@ def configured(body: Mapping[str, Any], wrong: list[Problem] | None = None) -> C
              *_source_problems(body)]  # fmt: skip
     if found:
         raise Invalid(f"the configuration is refused: {list_problems(found)}", tuple(found))
-    return msgspec.convert(body, Configuration)
+    configuration = msgspec.convert(body, Configuration)
+    if found := list(url_problems(configuration.settings.channels, configuration.enrichment)):
+        raise Invalid(f"the configuration is refused: {list_problems(found)}", tuple(found))
+    return configuration
 
 
 def _setting_problems(body: Mapping[str, Any]) -> list[Problem]:
@@ -263,7 +268,7 @@ def _policy_problems(policy: Any) -> list[Problem]:
     if not isinstance(policy, Mapping):
         return []
     try:
-        PolicyBook(SECTIONS).effective(policy)
+        demand_callable(outside_rules(WebhookSettings()), PolicyBook(SECTIONS).effective(policy))
     except Invalid as error:
         return [(f"policy.{path}", message) for path, message in error.problems]
     return []

@@ -15,7 +15,6 @@ A URL comes from a tenant, so the receiver may be anything, also a machine of ou
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import socket
 import ssl
@@ -27,19 +26,17 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from betimes.effects.addresses import AddressRules
 from betimes.effects.failures import (
     AnswerTooLarge,
     BadStatus,
     BadUrl,
-    ForbiddenAddress,
     TimedOut,
     Unreachable,
     WebhookFailed,
 )
 from betimes.effects.settings import Resolve, WebhookSettings
+from betimes.effects.urls import UrlRules
 
-URL_CHARS_MAX = 2_000
 LOOKUPS_MAX = 16
 
 
@@ -48,7 +45,7 @@ class Outbound:
 
     def __init__(self, settings: WebhookSettings, resolve: Resolve | None, tls: ssl.SSLContext | None) -> None:
         self._settings = settings
-        self._rules = AddressRules(settings.allow_networks, settings.allow_hosts)
+        self._rules = UrlRules(settings)
         self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="betimes-names")
         self._session = aiohttp.ClientSession(
             connector=self._connector(_Judged(resolve or looking_up(self._threads), self._rules), tls),
@@ -75,7 +72,7 @@ class Outbound:
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> bytes:
         """The body of a 2xx answer, or a `WebhookFailed`."""
-        target = self._target(url)
+        target = self._rules.target(url)
         host = target.host_port_subcomponent or ""
         try:
             async with asyncio.timeout(timeout_s):
@@ -111,22 +108,11 @@ class Outbound:
                 raise AnswerTooLarge(f"{host} answered with more than the {limit} bytes that are read")
         return bytes(read)
 
-    def _target(self, url: str) -> URL:
-        """The URL, if its form, scheme and literal address allow it to be called."""
-        target = _parsed(url)
-        schemes = ("https", "http") if self._settings.allow_http else ("https",)
-        if target.scheme not in schemes:
-            raise BadUrl(f"the URL's scheme must be {' or '.join(schemes)}; `allow_http` allows http")
-        host = target.raw_host or ""
-        if ":" in host or host.replace(".", "").isdigit():
-            _judge(self._rules, host, [_literal(host)])
-        return target
-
 
 class _Judged(AbstractResolver):
     """Resolves names to addresses that may be called, and to nothing else."""
 
-    def __init__(self, resolve: Resolve, rules: AddressRules) -> None:
+    def __init__(self, resolve: Resolve, rules: UrlRules) -> None:
         self._resolve = resolve
         self._rules = rules
 
@@ -139,7 +125,7 @@ class _Judged(AbstractResolver):
             raise BadUrl("the URL's host is not a valid name") from None
         if not addresses:
             raise OSError("the name has no address")
-        _judge(self._rules, host, addresses)
+        self._rules.demand_addresses(host, addresses)
         return [_result(host, address, port) for address in addresses]
 
     async def close(self) -> None:
@@ -157,15 +143,6 @@ def looking_up(threads: ThreadPoolExecutor) -> Resolve:
     return look_up
 
 
-def _judge(rules: AddressRules, host: str, addresses: list[str]) -> None:
-    for address in addresses:
-        if reason := rules.refusal(host, address):
-            raise ForbiddenAddress(
-                f"{host} is at an address that may not be called ({reason}); "
-                "`allow_networks` or `allow_hosts` of the webhook settings allows it"
-            )
-
-
 def _result(host: str, address: str, port: int) -> ResolveResult:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     return {
@@ -176,28 +153,6 @@ def _result(host: str, address: str, port: int) -> ResolveResult:
         "proto": socket.IPPROTO_TCP,
         "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
     }
-
-
-def _parsed(url: str) -> URL:
-    if len(url) > URL_CHARS_MAX or not url.isprintable():
-        raise BadUrl(f"a URL has at most {URL_CHARS_MAX} characters, all of them printable")
-    try:
-        target = URL(url)
-        whole = bool(target.raw_host and target.port)
-    except ValueError:
-        raise BadUrl("the URL cannot be read") from None
-    if not whole:
-        raise BadUrl("the URL names no host and port")
-    if target.user is not None or target.password is not None:
-        raise BadUrl("the URL carries credentials; receivers verify the signature instead")
-    return target.with_fragment(None)
-
-
-def _literal(host: str) -> str:
-    try:
-        return str(ipaddress.ip_address(host))
-    except ValueError:
-        raise BadUrl("the URL's host is a number, but not an address as it is usually written") from None
 
 
 def _cause(error: Exception) -> str:

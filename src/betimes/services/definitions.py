@@ -24,6 +24,7 @@ from betimes.engine.store import LedgerQuery
 from betimes.services.asking import asked
 from betimes.services.automation_views import RunBrief, run_brief
 from betimes.services.caller import Service
+from betimes.services.outside_calls import call_problems, calls_of_definition
 from betimes.services.pages import NumberPlace
 from betimes.services.target_names import unknown_names
 from betimes.services.target_scopes import scope_to_save
@@ -144,12 +145,19 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         if before is None or targets_of(before.definition) != targets:
             raise MissingScope(f"The key lacks the scope {missing[0]}, which this target needs.")
 
-    async def demand_known(self, stream: StreamId, targets: tuple[Target, ...]) -> None:
-        """Refuse names that the policy in force does not know; targets that stay as they are were saved before."""
-        found = tuple(unknown_names(targets, await self.engine.policy_of(stream.tenant)))
-        before = await self.state(stream) if found else None
-        if before is None or targets_of(before.definition) != targets:
-            named(found)
+    async def demand_known(self, stream: StreamId, definition: Any) -> None:
+        """Refuse names that the policy in force does not know and calls that can never be made.
+
+        Targets and evaluators that stay as they are were saved before.
+        """
+        targets, calls = targets_of(definition), calls_of_definition(definition)
+        unknown = tuple(unknown_names(targets, await self.engine.policy_of(stream.tenant)))
+        uncallable = tuple(call_problems(self.outside, calls, {}))
+        before = await self.state(stream) if unknown or uncallable else None
+        if before is not None:
+            unknown = () if targets_of(before.definition) == targets else unknown
+            uncallable = tuple(call_problems(self.outside, calls, calls_of_definition(before.definition)))
+        named((*unknown, *uncallable))
 
     def demand_readable(self, target: Target) -> None:
         """Refuse a command that is not a target, or that its stream could never read: it would fail at every tick."""

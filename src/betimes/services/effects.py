@@ -255,7 +255,10 @@ def target_of(row: EffectRow) -> str:
 
 def bare_url(url: str) -> str:
     """The address without user, password, query and fragment."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "…"  # saved before URLs were checked, and perhaps with something secret in it
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 

@@ -10,9 +10,12 @@ import msgspec
 from betimes.core.checking import Problem, broken_rules, checked, readable, refusal
 from betimes.core.errors import Invalid, Refused, VersionMismatch
 from betimes.domains.runs.policy import Entry, RunsPolicy
-from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
+from betimes.domains.tenant.model import SetPolicy, TenantState, tenant_stream
 from betimes.services.caller import Service
-from betimes.services.runs_views import RegistryEntry, RegistryView
+from betimes.services.outside_calls import call_warnings, calls_of_policy
+from betimes.services.policy_check import checked_policy
+from betimes.services.remarks import Remark
+from betimes.services.runs_views import RegistryEntry, RegistryView, RegistryWritten
 
 TRIES_MAX = 5
 """How often a change without a version is made again when somebody else changed the policy meanwhile."""
@@ -29,7 +32,7 @@ class Registry(Service):
 
     async def put_registry(
         self, entries: Sequence[RegistryEntry | Mapping[str, Any]], *, version: int | None = None
-    ) -> RegistryView:
+    ) -> RegistryWritten:
         """Replace the tenant's own entries; a built-in type left out is back at its default."""
         entries = _entries(entries)
         names = [entry.trigger_type for entry in entries]
@@ -37,7 +40,7 @@ class Registry(Service):
             raise refusal("type", [("entries", f"{name} is there twice") for name in twice])
         for _ in range(TRIES_MAX):
             overrides, at = await self._overrides(entries)
-            await self._demand_working(overrides, names)
+            warnings = await self._demand_working(overrides, names)
             command = SetPolicy(overrides, expected_version=at if version is None else version)
             try:
                 await self.submit(tenant_stream(self.caller.tenant), command)
@@ -45,7 +48,8 @@ class Registry(Service):
                 if version is not None:
                     raise VersionMismatch(str(refused)) from None
             else:
-                return await self.registry()
+                after = await self.registry()
+                return RegistryWritten(after.version, after.entries, warnings)
         raise VersionMismatch("the policy is changed all the time; try again")
 
     async def _overrides(self, entries: list[RegistryEntry]) -> tuple[dict[str, Any], int]:
@@ -55,13 +59,16 @@ class Registry(Service):
         registry = {entry.trigger_type: _body(entry) for entry in entries}
         return overrides | {"runs": {**overrides.get("runs", {}), "registry": registry}}, _version(state)
 
-    async def _demand_working(self, overrides: dict[str, Any], names: list[str]) -> None:
-        deployment: TenantState | None = await self.state(DEPLOYMENT)
+    async def _demand_working(self, overrides: dict[str, Any], names: list[str]) -> list[Remark]:
+        """Return what to say of entries that may not be meant; raise `Invalid` with all that can never work."""
         try:
-            self.engine.book.effective(deployment.policy if deployment else {}, overrides)
+            policy = await checked_policy(self, overrides)
         except Invalid as error:
             problems = tuple((_entry_path(path, names), message) for path, message in error.problems)
             raise Invalid(str(error), problems) from None
+        found = call_warnings(self.outside, calls_of_policy(policy))
+        paths = [(_entry_path(remark.path, names), remark.message) for remark in found]
+        return [Remark(path, message) for path, message in paths if path.startswith("entries")]
 
     async def _policy_version(self) -> int:
         return _version(await self.state(tenant_stream(self.caller.tenant)))

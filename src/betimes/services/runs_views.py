@@ -15,6 +15,7 @@ from betimes.domains.runs.model import RunStatus as RecordedStatus
 from betimes.domains.runs.policy import Entry, TierName, TriggerType
 from betimes.services.json_view import JsonView
 from betimes.services.moments import Moment
+from betimes.services.remarks import Remark
 from betimes.services.verdicts import TraceStep
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
@@ -222,3 +223,7 @@ class RegistryEntry(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True
 class RegistryView(JsonView, frozen=True):
     version: int
     entries: list[RegistryEntry]
+
+
+class RegistryWritten(RegistryView, frozen=True):
+    warnings: list[Remark]

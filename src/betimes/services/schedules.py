@@ -68,6 +68,7 @@ from betimes.services.automation_views import (
 from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of, targets_of
 from betimes.services.moments import instant, moment
 from betimes.services.newest import cursor_after, page_of
+from betimes.services.outside_calls import call_warnings, calls_of_definition
 from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.recurrence_views import Preview, PreviewRequest, PreviewTick
 from betimes.services.remarks import Remark
@@ -141,7 +142,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         named(schedule_problems(id, definition))
         stream = self.stream("schedule", id)
         await self.demand_scopes(stream, targets_of(definition))
-        await self.demand_known(stream, targets_of(definition))
+        await self.demand_known(stream, definition)
         self.demand_readable(definition.target)
         kind = DefineSchedule if definition.enabled else ShelveSchedule
         command = kind(definition, if_version, self.caller.application, self.caller.scopes)
@@ -155,7 +156,11 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         if state is None:
             raise NotFound(f"there is no schedule {recorded.stream.id!r}")
         fields = schedule_fields(recorded.stream.id, state)
-        warnings = [*_warnings(state), *unserved_names(state.definition, self.engine.executors)]
+        warnings = [
+            *_warnings(state),
+            *unserved_names(state.definition, self.engine.executors),
+            *call_warnings(self.outside, calls_of_definition(state.definition)),
+        ]
         return ScheduleWritten(**fields, warnings=warnings, segment_id=recorded.segment_id)
 
     # -- time

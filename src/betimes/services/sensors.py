@@ -65,6 +65,7 @@ from betimes.services.caller import Caller
 from betimes.services.definitions import Definitions, generated_id, named, request_of, targets_of
 from betimes.services.evaluation_views import dry_view, rows_of, view_in
 from betimes.services.newest import cursor_after, page_of
+from betimes.services.outside_calls import OutsideRules, call_warnings, calls_of_definition
 from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.secrets import fresh_secret, kept_secret
 from betimes.services.target_names import unserved_names
@@ -88,8 +89,15 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     request_type = SensorRequest
     rules = SENSOR_RULES
 
-    def __init__(self, engine: Engine, caller: Caller, *, evaluate: Evaluate | None = None) -> None:
-        super().__init__(engine, caller)
+    def __init__(
+        self,
+        engine: Engine,
+        caller: Caller,
+        *,
+        evaluate: Evaluate | None = None,
+        outside: OutsideRules | None = None,
+    ) -> None:
+        super().__init__(engine, caller, outside=outside)
         self._evaluate = evaluate
 
     # -- definitions
@@ -167,7 +175,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         fixed = (("sensor_type", "cannot be changed; delete the sensor and make another"),) if is_other else ()
         named((*sensor_problems(id, definition), *(fixed if if_version != 0 else ())))
         await self.demand_scopes(stream, targets_of(definition))
-        await self.demand_known(stream, targets_of(definition))
+        await self.demand_known(stream, definition)
         for target in targets_of(definition):
             self.demand_readable(target)
         secret = None
@@ -192,7 +200,8 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         if state is None:
             raise NotFound(f"there is no sensor {recorded.stream.id!r}")
         fields = sensor_fields(recorded.stream.id, state)
-        warnings = unserved_names(state.definition, self.engine.executors)
+        calls = calls_of_definition(state.definition)
+        warnings = [*unserved_names(state.definition, self.engine.executors), *call_warnings(self.outside, calls)]
         return SensorWritten(**fields, warnings=warnings, segment_id=recorded.segment_id)
 
     def _push_url(self, sensor_id: str, definition: SensorDefinition, secret: str) -> str:

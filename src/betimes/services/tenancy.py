@@ -8,6 +8,7 @@ from betimes.engine.engine import Engine
 from betimes.services.caller import Caller
 from betimes.services.intents import Intents
 from betimes.services.notifications import Notifications, Scorer
+from betimes.services.outside_calls import OutsideRules
 from betimes.services.runs import Runs
 from betimes.services.schedules import Schedules
 from betimes.services.scores import Scores
@@ -19,16 +20,23 @@ class Tenancy:
     """The services of one caller; cheap to make, one per request."""
 
     def __init__(
-        self, engine: Engine, caller: Caller, *, evaluate: Evaluate | None = None, scorer: Scorer | None = None
+        self,
+        engine: Engine,
+        caller: Caller,
+        *,
+        evaluate: Evaluate | None = None,
+        scorer: Scorer | None = None,
+        outside: OutsideRules | None = None,
     ) -> None:
         self.engine = engine
         self.caller = caller
         self._evaluate = evaluate
         self._scorer = scorer
+        self._outside = outside
 
     @cached_property
     def runs(self) -> Runs:
-        return Runs(self.engine, self.caller)
+        return Runs(self.engine, self.caller, outside=self._outside)
 
     @cached_property
     def notifications(self) -> Notifications:
@@ -40,11 +48,11 @@ class Tenancy:
 
     @cached_property
     def schedules(self) -> Schedules:
-        return Schedules(self.engine, self.caller)
+        return Schedules(self.engine, self.caller, outside=self._outside)
 
     @cached_property
     def sensors(self) -> Sensors:
-        return Sensors(self.engine, self.caller, evaluate=self._evaluate)
+        return Sensors(self.engine, self.caller, evaluate=self._evaluate, outside=self._outside)
 
     @cached_property
     def scores(self) -> Scores:
@@ -52,4 +60,4 @@ class Tenancy:
 
     @cached_property
     def tenants(self) -> Tenants:
-        return Tenants(self.engine, self.caller)
+        return Tenants(self.engine, self.caller, outside=self._outside)

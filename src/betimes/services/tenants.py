@@ -14,7 +14,6 @@ from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused, Versi
 from betimes.core.scopes import Scope
 from betimes.core.segments import Recorded
 from betimes.domains.tenant.model import (
-    DEPLOYMENT,
     ApiKey,
     CreateKey,
     RevokeKey,
@@ -29,6 +28,8 @@ from betimes.services.caller import Service
 from betimes.services.identities import KEY_PREFIX, digest_of
 from betimes.services.json_view import JsonView
 from betimes.services.moments import Moment, instant, moment
+from betimes.services.outside_calls import call_warnings, calls_of_policy
+from betimes.services.policy_check import checked_policy
 from betimes.services.remarks import Remark
 
 OverlapSeconds = Annotated[int, msgspec.Meta(ge=0, le=604_800)]
@@ -77,6 +78,10 @@ class PolicyView(JsonView, frozen=True):
     overrides: dict[str, Any]
     effective: dict[str, Any]
     updated_at: datetime | None
+
+
+class PolicyWritten(PolicyView, frozen=True):
+    warnings: list[Remark]
 
 
 class PolicyChange(JsonView, frozen=True, rename={"before": "from", "after": "to"}):
@@ -173,27 +178,26 @@ class Tenants(Service):
         body = msgspec.json.decode(effective.body)
         return PolicyView(state.policy_version, effective.fingerprint, state.policy, body, moment(state.policy_at))
 
-    async def set_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyView:
+    async def set_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyWritten:
         """Replace the tenant's overrides; one that cannot work is refused with every path."""
         request = asked(request, PolicyRequest)
-        await self._effective(request.overrides)
+        policy = await checked_policy(self, request.overrides)
         await self._change(SetPolicy(request.overrides, request.version))
-        return await self.policy()
+        view = await self.policy()
+        warnings = call_warnings(self.outside, calls_of_policy(policy))
+        return PolicyWritten(**{name: getattr(view, name) for name in view.__struct_fields__}, warnings=warnings)
 
     async def check_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyCheck:
         """What `set_policy` would say and change; nothing is recorded."""
         request = asked(request, PolicyRequest)
         before = msgspec.json.decode((await self.engine.policy_of(self.caller.tenant)).body)
         try:
-            policy = await self._effective(request.overrides)
+            policy = await checked_policy(self, request.overrides)
         except PolicyInvalid as error:
             return PolicyCheck(False, [Remark(*problem) for problem in error.problems], [], None, [])
         after = msgspec.json.decode(policy.body)
-        return PolicyCheck(True, [], [], policy.fingerprint, list(changes("", before, after)))
-
-    async def _effective(self, overrides: dict[str, Any]) -> Any:
-        deployment: TenantState | None = await self.state(DEPLOYMENT)
-        return self.engine.book.effective(deployment.policy if deployment else {}, overrides)
+        warnings = call_warnings(self.outside, calls_of_policy(policy))
+        return PolicyCheck(True, [], warnings, policy.fingerprint, list(changes("", before, after)))
 
     # -- the stream
 
