@@ -112,7 +112,8 @@ class View(msgspec.Struct, Generic[State], frozen=True, gc=False):
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """What a command leads to. Without events nothing is written and the reply is only returned."""
+    """What a command leads to. Without events nothing is written and the reply is only returned; under a key of the
+    caller's, a segment without events keeps it."""
 
     events: tuple[Event, ...] = ()
     also: Mapping[StreamId, tuple[Event, ...]] = {}

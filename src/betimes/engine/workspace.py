@@ -45,7 +45,7 @@ from betimes.engine.needing import reads_of, streams_of
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, StreamWrite, Tx
-from betimes.engine.writing import ENTRY_CHARS, Live, Turn, write
+from betimes.engine.writing import ENTRY_CHARS, Live, Turn, uses_up_key, write
 
 HELD: Final = None
 _NO_OTHERS: Mapping[StreamId, Any] = {}
@@ -334,8 +334,10 @@ class Workspace:
             if decision.settles is not None:
                 self._step(turn, lives, decision.settles, None)
             raise Refused(decision.reason, decision.message)
-        if not decision.events:
-            return _unwritten(own, turn, decision)
+        if not decision.events and not uses_up_key(key, turn, own, decision):
+            return Recorded(
+                own.stream, own.version, turn.now, turn.policy.fingerprint, decision.verdict, decision.reply
+            )
         also = {self._other(name, lives): events for name, events in decision.also.items()} if decision.also else {}
         recorded = self._write(turn, own, command, key, decision, also)
         if key:
@@ -392,9 +394,3 @@ def _decide(own: Live, view: View[Any], command: Command, turn: Turn) -> Decisio
     if isinstance(decision, Decision | Refusal):
         return decision
     raise Fault(f"deciding {type(command).__name__} for {own.stream} gave {decision!r}, not a Decision or a Refusal")
-
-
-def _unwritten(own: Live, turn: Turn, decision: Decision) -> Recorded:
-    if decision.also or decision.effects:
-        raise Fault(f"a decision for {own.stream} has effects or other streams' events but no event of its own")
-    return Recorded(own.stream, own.version, turn.now, turn.policy.fingerprint, decision.verdict, decision.reply)
