@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import msgspec
 
-from betimes.core.errors import BetimesError, Invalid, Refused, StoreError
+from betimes.core.errors import BetimesError, DamagedStore, Invalid, MalformedRow, NewerVersion, Refused, StoreError
 
 _log = logging.getLogger("betimes.api")
 
@@ -49,6 +49,7 @@ STORE_DETAILS = {
     "STORE_UNAVAILABLE": "The store cannot be reached; nothing was written. Try again.",
     "OUTCOME_UNKNOWN": "It is not known whether this was written; ask again under the same key.",
 }
+DAMAGED = "The database is damaged there; whoever runs it can see where with `betimes verify`."
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -99,6 +100,8 @@ def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
         if isinstance(error, StoreError) and status == 503:
             return _store_problem(status, code, error), headers
         return _problem(status, code, str(error)), headers
+    if isinstance(error, MalformedRow | NewerVersion):
+        return _row_problem(error), {}
     error_id = uuid4().hex
     _log.error("%s: an unexpected error", error_id, exc_info=error)
     return _problem(500, "INTERNAL", "An unexpected error; its id is in the log.", (), error_id), {}
@@ -109,6 +112,13 @@ def _store_problem(status: int, code: str, error: StoreError) -> Problem:
     detail = STORE_DETAILS.get(code, "The store did not take this; try again.")
     told = _problem(status, code, detail)
     _log.warning("%s: %s", told.error_id, error)
+    return told
+
+
+def _row_problem(error: MalformedRow | NewerVersion) -> Problem:
+    """Name the row; of a damaged database only that it is, because its message names where it lies."""
+    told = _problem(500, error.code, DAMAGED if isinstance(error, DamagedStore) else str(error))
+    _log.error("%s: %s", told.error_id, error)
     return told
 
 

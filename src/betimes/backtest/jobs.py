@@ -34,7 +34,7 @@ from betimes.engine.kinds import checkpoint_of
 from betimes.engine.store import Store
 from betimes.services.caller import Service
 from betimes.services.moments import Moment, instant, moment
-from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 
 COLLECTION = "backtests"
 
@@ -114,10 +114,12 @@ class Backtests(Service):
         checked_limit(limit)
         named = [COLLECTION, self.caller.tenant]
         before = place_of(cursor, named, NumberPlace)
-        state = await self._state()
+        found, state = Listing[BacktestView](), BacktestsState()
+        with found.reading(self._stream):
+            state = await self._state()
         older = [one for one in reversed(state.asked) if before is None or one.version < before.number]
-        more = cursor_of(named, NumberPlace(older[limit - 1].version)) if len(older) > limit else None
-        return Page([_view(one) for one in older[:limit]], more)
+        found.items += [_view(one) for one in older[:limit]]
+        return found.page(cursor_of(named, NumberPlace(older[limit - 1].version)) if len(older) > limit else None)
 
     async def get(self, backtest_id: str) -> BacktestDetail:
         """One, with its report when it is done."""

@@ -41,6 +41,8 @@ def show(value: Any, *, json: bool, columns: Sequence[str] = (), empty: str = "n
     plain = msgspec.to_builtins(value, builtin_types=(datetime,))
     if isinstance(plain, Mapping) and isinstance(plain.get("items"), list):
         put(_table(plain["items"], columns) if plain["items"] else empty)
+        for row in plain.get("unreadable", ()):
+            put(f"{row['row']} cannot be shown: {row['unreadable']}")
         if cursor := plain.get("next_cursor"):
             put(f"There is more: --cursor {cursor}")
     elif isinstance(plain, Mapping):

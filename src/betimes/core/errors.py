@@ -109,6 +109,10 @@ class MalformedRow(BetimesError):
     code = "MALFORMED_ROW"
 
 
+class DamagedStore(MalformedRow):
+    """The database itself is damaged where this is; run `verify`, and restore it from a backup."""
+
+
 class NewerVersion(BetimesError):
     """The data was written by a newer betimes; upgrade this process, writing would lose what it does not know."""
 

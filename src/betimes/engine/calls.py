@@ -26,6 +26,7 @@ from betimes.core.deciders import EffectCall, Settled
 from betimes.core.errors import BetimesError, Fenced, StoreError
 from betimes.core.instants import seconds
 from betimes.core.jitter import spread
+from betimes.engine.effect_rows import UnreadablePayload
 from betimes.engine.jobs import Ended, Job
 from betimes.engine.lane import Lane
 from betimes.engine.reports import Report, Reporter
@@ -271,6 +272,8 @@ def retry_pause(pauses_s: Sequence[float], names: Iterable[str | int], attempt: 
 
 
 async def _executed(executor: Executor, call: EffectCall) -> Any:
+    if isinstance(call.payload, UnreadablePayload):
+        raise GiveUp(f"the payload of {call.id.handle} cannot be read: {call.payload.why}")
     is_carrying_out.set(True)  # the task's own: nobody else sees it
     result: Any = executor(call)
     return await result if inspect.isawaitable(result) else result

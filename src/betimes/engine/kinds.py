@@ -154,4 +154,4 @@ def decoded(decoder: msgspec.json.Decoder[Any], text: str, what: str, of: Named)
         return decoder.decode(text)
     except (msgspec.MsgspecError, UnicodeError) as error:
         name = f"{what} {of if isinstance(of, StreamId | str) else of.handle}"
-        raise MalformedRow(f"{name} cannot be read: {error}. Run `verify` on the stream to see what changed") from error
+        raise MalformedRow(f"{name} cannot be read: {error}. Run `betimes doctor` to see what can be done") from error

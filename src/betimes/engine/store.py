@@ -39,6 +39,7 @@ from betimes.core.deciders import EffectCall
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.effect_rows import Attempt as Attempt
 from betimes.engine.queries import EffectQuery as EffectQuery
 from betimes.engine.queries import EffectStatus as EffectStatus
 from betimes.engine.queries import LedgerQuery as LedgerQuery
@@ -228,16 +229,6 @@ class WaitingSend(NamedTuple):
     to: StreamId
     command: str
     created_at: Instant
-
-
-class Attempt(NamedTuple):
-    """One try at an effect and how it ended: settled, or found when its lease had run out and it was taken again."""
-
-    at: Instant
-    """When it ended."""
-    ok: bool
-    error: str
-    duration_ms: int | None
 
 
 class EffectRow(NamedTuple):

@@ -50,11 +50,13 @@ def _is_for_outside(stream: StreamId, definition: Definition) -> bool:
 async def _claim_first(service: Service, command: ClaimIntent, limit: int) -> tuple[list[Recorded], bool]:
     """Claim from the head of the queue in one transaction; whether nothing there was in the way."""
     caller = service.caller
+    failed: list[StreamId] = []
     taken: Sequence[Recorded] = await service.engine.submit_due(
-        ("intent",), lambda stream: command, limit, tenant=caller.tenant, actor=caller.actor
-    )
+        ("intent",), lambda stream: command, limit, tenant=caller.tenant, actor=caller.actor,
+        failed=lambda stream, error: failed.append(stream),
+    )  # fmt: skip
     granted = [recorded for recorded in taken if isinstance(recorded.reply, Claimed)]
-    return granted, len(granted) == len(taken)
+    return granted, len(granted) == len(taken) and not failed
 
 
 async def _claim_each(

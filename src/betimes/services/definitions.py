@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
 
 from betimes.core.canonical import encode, fingerprint
 from betimes.core.checking import Examined, Rule, checked, refusal
-from betimes.core.deciders import Command
+from betimes.core.deciders import Command, Event
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NotFound, Refused, UnknownKind, VersionMismatch
 from betimes.core.scopes import allows
 from betimes.core.segments import Recorded, Segment
@@ -20,12 +20,14 @@ from betimes.core.streams import StreamId
 from betimes.domains.automation.checks import id_problems
 from betimes.domains.runs.model import run_stream
 from betimes.domains.targets import CommandTarget, Target
-from betimes.engine.store import LedgerQuery
+from betimes.engine.kinds import checkpoint_of
+from betimes.engine.store import LedgerQuery, StreamRow
 from betimes.services.asking import asked
 from betimes.services.automation_views import RunBrief, run_brief
 from betimes.services.caller import Service
+from betimes.services.newest import cursor_after
 from betimes.services.outside_calls import call_problems, calls_of_definition
-from betimes.services.pages import NumberPlace
+from betimes.services.pages import Listing, NumberPlace, Page, UnreadableRow
 from betimes.services.target_names import unknown_names
 from betimes.services.target_scopes import scope_to_save
 
@@ -42,6 +44,9 @@ Asked = TypeVar("Asked", bound=msgspec.Struct)
 Shown = TypeVar("Shown", bound=Versioned)
 Written = TypeVar("Written", bound=Versioned)
 Row = TypeVar("Row")
+Item = TypeVar("Item")
+RowsOf: TypeAlias = Callable[[Segment, Sequence[Any]], Iterable[tuple[int, Row]]]
+"""What a segment with these events holds, each with its number from 1."""
 PATCH_TRIES = 5
 PAGES_MAX = 20
 """Pages of the ledger that one list looks through; what is left is behind its cursor."""
@@ -204,31 +209,54 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         stream: StreamId,
         place: NumberPlace | None,
         limit: int,
-        rows_of: Callable[[Segment], Iterable[tuple[int, Row]]],
+        rows_of: RowsOf[Row],
         is_wanted: Callable[[Row], bool],
-    ) -> tuple[list[Row], NumberPlace | None]:
+    ) -> tuple[Listing[Row], NumberPlace | None]:
         """Up to `limit` rows that a stream's segments hold, newest first, and where the next page starts.
 
         A place is a segment and one of its rows, counted from 1: the next page starts before it.
         """
         resumed, row_before = (place.number, place.row) if place else (0, 0)
         before = resumed + 1 if place else 0
-        found: list[Row] = []
+        found: Listing[Row] = Listing()
         last = NumberPlace(0)
         for _ in range(PAGES_MAX):
             segments = await self._segments_back(stream, before, limit + 1)
             for segment in segments:
-                for number, row in reversed(list(rows_of(segment))):
-                    if (segment.seq == resumed and number >= row_before) or not is_wanted(row):
+                for number, row in reversed(self._rows_in(segment, rows_of)):
+                    is_marked = isinstance(row, UnreadableRow)
+                    if (segment.seq == resumed and number >= row_before) or not (is_marked or is_wanted(row)):
                         continue
                     if len(found) == limit:
                         return found, last
-                    found.append(row)
+                    found.add(row)
                     last = NumberPlace(segment.seq, number)
             if len(segments) <= limit:
                 return found, None
             before = segments[-1].seq
         return found, NumberPlace(before)
+
+    def _rows_in(self, segment: Segment, rows_of: RowsOf[Row]) -> list[tuple[int, Any]]:
+        """Return the rows of a segment with their numbers; one that cannot be read is a single row, marked."""
+        found: Listing[tuple[int, Row]] = Listing()
+        with found.reading(segment):
+            found.items += rows_of(segment, self.events_in(segment))
+        return [(1, row) for row in found.unreadable] or list(found.items)
+
+    def events_in(self, segment: Segment) -> tuple[Event, ...]:
+        """Return the events of a segment; a checkpoint, which stands for what was pruned, has none."""
+        return () if checkpoint_of(segment) else self.engine.kinds.of(segment.stream).events(segment)
+
+    def page_of_states(
+        self, view_of: Callable[[str, Any], Item], rows: Sequence[StreamRow], limit: int, filters: Any
+    ) -> Page[Item]:
+        """Return the page of rows that were read, one more than fit if there are more behind it."""
+        found: Listing[Item] = Listing()
+        for row in rows[:limit]:
+            with found.reading(row.stream):
+                state = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+                found.items.append(view_of(row.stream.id, state))
+        return found.page(cursor_after(filters, rows[limit - 1]) if len(rows) > limit else None)
 
     async def _segments_back(self, stream: StreamId, before: int, limit: int) -> list[Segment]:
         query = LedgerQuery(
@@ -237,12 +265,16 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         return await self.engine.store.ledger(query)
 
     async def runs(self, run_ids: list[str]) -> dict[str, RunBrief]:
-        """What became of runs, as far as they exist."""
+        """What became of runs, as far as they exist and can be read."""
         streams = [run_stream(self.caller.tenant, run_id) for run_id in dict.fromkeys(run_ids)]
         rows = await self.engine.store.load(streams) if streams else {}
         kinds = self.engine.kinds
-        states = {name.id: kinds.of(name).state(name, row.schema, row.state) for name, row in rows.items()}
-        return {run_id: brief for run_id, state in states.items() if (brief := run_brief(state))}
+        found: Listing[tuple[str, RunBrief]] = Listing()
+        for name, row in rows.items():
+            with found.reading(name):
+                if brief := run_brief(kinds.of(name).state(name, row.schema, row.state)):
+                    found.items.append((name.id, brief))
+        return dict(found.items)
 
 
 def request_of(body: Mapping[str, Any], kind: type[Request], read_only: frozenset[str]) -> Request:

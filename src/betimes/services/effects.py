@@ -14,6 +14,7 @@ from betimes.core.streams import EffectId, StreamId, parse_effect_handle, segmen
 from betimes.domains.catalogue import DOMAIN_OF
 from betimes.domains.notifications.model import inbox_stream
 from betimes.engine.engine import Engine
+from betimes.engine.kinds import decoded
 from betimes.engine.store import PAGE_MAX, SEND, EffectQuery, EffectRow, EffectStatus
 from betimes.services.asking import asked
 from betimes.services.caller import Caller, Service
@@ -22,6 +23,7 @@ from betimes.services.moments import moment
 from betimes.services.notification_texts import texts_of
 from betimes.services.pages import (
     InstantPlace,
+    Listing,
     Page,
     check_filters,
     checked_limit,
@@ -114,13 +116,20 @@ class Effects(Service):
             for row in page:
                 if self._is_wanted(row, filters):
                     if len(found) == limit:
-                        return Page([await self.view(row) for row in found], cursor_of(named, place))
+                        return await self._page(found, cursor_of(named, place))
                     found.append(row)
                 place = InstantPlace(row.created_at, row.id.handle)
             if len(page) < PAGE_MAX:
-                return Page([await self.view(row) for row in found])
+                return await self._page(found)
             query = msgspec.structs.replace(query, after=page[-1].id, after_created_at=page[-1].created_at)
-        return Page([await self.view(row) for row in found], cursor_of(named, place))
+        return await self._page(found, cursor_of(named, place))
+
+    async def _page(self, rows: list[EffectRow], next_cursor: str | None = None) -> Page[EffectView]:
+        found: Listing[EffectView] = Listing()
+        for row in rows:
+            with found.reading(row.id):
+                found.items.append(await self.view(row))
+        return found.page(next_cursor)
 
     def _query(self, filters: EffectFilters) -> EffectQuery:
         tenant = self.caller.tenant
@@ -146,7 +155,7 @@ class Effects(Service):
     async def effect(self, effect_id: str) -> EffectDetail:
         row = await self._row(effect_id)
         view = await self.view(row)
-        payload = shown(msgspec.json.decode(row.payload), row.id.kind)
+        payload = shown(decoded(_payloads, row.payload, "the payload of", row.id), row.id.kind)
         if row.executor in WEBHOOKS:
             payload["url"] = bare_url(payload["url"])
         fields = {name: getattr(view, name) for name in view.__struct_fields__}
@@ -167,7 +176,7 @@ class Effects(Service):
         """Say why a delivery may not be made any more, if it is one and may not."""
         if not row.executor.startswith(DELIVER):
             return ""
-        segments = msgspec.json.decode(row.payload)["segments"]
+        segments = _payload(row)["segments"]
         channel = row.executor.removeprefix(DELIVER)
         return (await load_delivery(self.engine, row.id.source, channel, segments)).objection
 
@@ -218,7 +227,7 @@ class Effects(Service):
         )
 
     async def _event_id(self, row: EffectRow) -> str | None:
-        versions = msgspec.json.decode(row.payload).get("segments", ())
+        versions = _payload(row).get("segments", ())
         if len(versions) != 1:
             return None
         texts = await texts_of(self.engine.store, row.id.source, versions)
@@ -249,8 +258,17 @@ def target_of(row: EffectRow) -> str:
     if row.executor == SEND:
         return f"{row.to.kind}:{row.to.id}" if row.to else SEND
     if row.executor in WEBHOOKS:
-        return bare_url(msgspec.json.decode(row.payload).get("url", ""))
+        return bare_url(_payload(row).get("url", ""))
     return row.executor.partition(":")[2] or row.executor
+
+
+_payloads: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_bodies = msgspec.json.Decoder(dict[str, Any])
+
+
+def _payload(row: EffectRow) -> dict[str, Any]:
+    payload: dict[str, Any] = decoded(_bodies, row.payload, "the payload of", row.id)
+    return payload
 
 
 def bare_url(url: str) -> str:

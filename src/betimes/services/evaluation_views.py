@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from betimes.core.deciders import Event
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId
@@ -16,28 +17,21 @@ from betimes.domains.automation.sensor_model import (
     MessageReceived,
     RunDefaults,
     SensorEvaluated,
-    SensorEvents,
     SensorState,
 )
 from betimes.domains.runs.model import run_id_of
 from betimes.services.automation_views import EvaluationView, RunRequestView
 from betimes.services.moments import moment
 
-_events = msgspec.json.Decoder(list[SensorEvents])
 
-
-def rows_of(segment: Segment) -> Iterator[tuple[int, EvaluationView]]:
+def rows_of(segment: Segment, events: Sequence[Event]) -> Iterator[tuple[int, EvaluationView]]:
     """The evaluation a segment holds, if it holds one."""
-    view = view_in(segment)
+    view = view_in(segment, events)
     if view:
         yield 1, view
 
 
-def view_in(segment: Segment) -> EvaluationView | None:
-    try:
-        events = _events.decode(segment.events)
-    except msgspec.ValidationError:
-        return None  # a checkpoint stands for what was pruned
+def view_in(segment: Segment, events: Sequence[Event]) -> EvaluationView | None:
     requested = [event for event in events if isinstance(event, RunRequested)]
     for event in events:
         if isinstance(event, SensorEvaluated):

@@ -69,7 +69,16 @@ from betimes.services.notifications_views import (
     ReadResult,
     WaitingView,
 )
-from betimes.services.pages import InstantPlace, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import (
+    InstantPlace,
+    Listing,
+    NumberPlace,
+    Page,
+    check_filters,
+    checked_limit,
+    cursor_of,
+    place_of,
+)
 
 PREFERENCES_READ_ONLY = frozenset({"created_at", "updated_at", "warnings", "segment_id"})
 _PATCH_TRIES = 5
@@ -162,14 +171,19 @@ class Inboxes(Service):
         filters = ("inbox", self.caller.tenant, user_id, unread)
         place = place_of(cursor, filters, NumberPlace)
         self._inbox(user_id)
-        feed: FeedState = await self.state(feed_stream(self.caller.tenant, user_id)) or FeedState()
+        found, feed = Listing[InboxItem](), FeedState()
+        with found.reading(feed_stream(self.caller.tenant, user_id)):
+            feed = await self.state(feed_stream(self.caller.tenant, user_id)) or feed
         listed = [item for item in reversed(feed.items) if unread is None or (item.read_at is None) is unread]
         if place is not None:
             listed = [item for item in listed if _number(item) < place.number]
         page = listed[:limit]
         following = cursor_of(filters, NumberPlace(_number(page[-1]))) if len(listed) > limit else None
         unread_count = sum(item.read_at is None for item in feed.items)
-        return InboxPage([await self._inbox_item(user_id, item) for item in page], following, unread_count)
+        for item in page:
+            with found.reading(item.id):
+                found.items.append(await self._inbox_item(user_id, item))
+        return InboxPage(found.items, following, unread_count, tuple(found.unreadable))
 
     async def _inbox_item(self, user_id: str, item: FeedItem) -> InboxItem:
         texts = await texts_of(self.engine.store, self._inbox(user_id), item.segments)
@@ -248,25 +262,29 @@ class Inboxes(Service):
     async def incidents(self, *, limit: int = 50, cursor: str | None = None) -> Page[IncidentView]:
         """Those that are open, the last opened first."""
         filters, size = ("incidents", self.caller.tenant), checked_limit(limit)
-        ordered = sorted(await self._open_incidents(), key=_opening, reverse=True)
+        found = await self._open_incidents()
+        ordered = sorted(found.items, key=_opening, reverse=True)
         before = place_of(cursor, filters, InstantPlace)
         rest = [one for one in ordered if before is None or _opening(one) < (before.at, before.id)]
         more = cursor_of(filters, InstantPlace(*_opening(rest[size - 1]))) if len(rest) > size else None
-        return Page([_incident_view(one) for one in rest[:size]], more)
+        return Page([_incident_view(one) for one in rest[:size]], more, tuple(found.unreadable[:size]))
 
-    async def _open_incidents(self) -> list[Incident]:
+    async def _open_incidents(self) -> Listing[Incident]:
         """The tenant's and people's; an incident does not last long, so there are never many."""
         store, now, tenant = self.engine.store, await self.engine.store.now(), self.caller.tenant
-        found = [_incident_in(await self.state(incident_stream(tenant)))]
-        kind = self.engine.kinds.of(inbox_stream(tenant, "any"))
+        kind, found = self.engine.kinds.of(inbox_stream(tenant, "any")), Listing[Incident]()
+        with found.reading(incident_stream(tenant)):
+            found.items += _open_in(await self.state(incident_stream(tenant)), now)
         query = StreamQuery(tenant=tenant, kind="inbox", owner=HAS_INCIDENT, newest_first=True, limit=PAGE_MAX)
         for _ in range(INCIDENT_PAGES_MAX):
             rows = await store.streams(query)
-            found += [_incident_in(kind.state(row.stream, row.schema, row.state)) for row in rows]
+            for row in rows:
+                with found.reading(row.stream):
+                    found.items += _open_in(kind.state(row.stream, row.schema, row.state), now)
             if len(rows) < PAGE_MAX:
                 break
             query = after_row(query, rows[-1])
-        return [one for one in found if one and one.ends_at > now]
+        return found
 
     async def close_incident(self, incident_id: str) -> None:
         scope, _, rest = incident_id.partition(":")
@@ -288,6 +306,10 @@ def _number(item: FeedItem) -> int:
 
 def _opening(incident: Incident) -> tuple[Instant, str]:
     return incident.opened_at, incident.id
+
+
+def _open_in(state: InboxState | IncidentState | None, now: Instant) -> list[Incident]:
+    return [state.incident] if state and state.incident and state.incident.ends_at > now else []
 
 
 def _incident_in(state: InboxState | IncidentState | None) -> Incident | None:

@@ -73,7 +73,16 @@ from betimes.services.intents_views import (
 )
 from betimes.services.moments import moment
 from betimes.services.newest import cursor_after, page_of, stream_at
-from betimes.services.pages import InstantPlace, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import (
+    InstantPlace,
+    Listing,
+    NumberPlace,
+    Page,
+    check_filters,
+    checked_limit,
+    cursor_of,
+    place_of,
+)
 from betimes.services.remarks import Remark
 
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -146,10 +155,12 @@ class Intents(Service):
         rows = await listed(self.engine, page_of(query, cursor, filters), statuses(trigger_type, enabled))
         now, policy = await self.engine.store.now(), await self._policy()
         more = cursor_after(filters, rows[limit - 1]) if len(rows) > limit else None
-        states = [(row.stream, state_of(self.engine, row)) for row in rows[:limit]]
-        return Page(
-            [intent_view(stream.id, state_at(stream, state, policy, now), now) for stream, state in states], more
-        )
+        found: Listing[IntentView] = Listing()
+        for row in rows[:limit]:
+            with found.reading(row.stream):
+                state = state_at(row.stream, state_of(self.engine, row), policy, now)
+                found.items.append(intent_view(row.stream.id, state, now))
+        return found.page(more)
 
     async def check(self, body: Body) -> CheckView:
         """What making this intent would say, and when it would be looked at; nothing is recorded."""
@@ -188,7 +199,7 @@ class Intents(Service):
             after = stream_at(place, self.caller.tenant, "intent")
             query = replace(query, after=after, **{f"after_{by}_at": place.at})
         found, more = await pending(self.engine, await self._policy(), query, in_cooldown, now)
-        return Page(found, None if more is None else cursor_of(filters, more))
+        return found.page(None if more is None else cursor_of(filters, more))
 
     async def claim(
         self, intent_id: str, request: IntentClaimRequest | Mapping[str, Any] = _NO_CLAIM, *, key: str | None = None
@@ -258,8 +269,10 @@ class Intents(Service):
         filters = ("history", self.caller.tenant, intent_id)
         place = place_of(cursor, filters, NumberPlace)
         found = await executions(self.engine, stream, place.number if place else 0, limit + 1)
-        more = cursor_of(filters, NumberPlace(found[limit - 1][0])) if len(found) > limit else None
-        return Page([view for _, view in found[:limit]], more)
+        page: Listing[ExecutionView] = Listing()
+        for _, view in found[:limit]:
+            page.add(view)
+        return page.page(cursor_of(filters, NumberPlace(found[limit - 1][0])) if len(found) > limit else None)
 
     # -- how it is done
 

@@ -19,9 +19,10 @@ from betimes.domains.intents.decide import state_at
 from betimes.domains.intents.folding import COOLING, TYPES
 from betimes.domains.intents.model import CONDITION_BASED, FireIntent, IntentState
 from betimes.engine.engine import Engine
+from betimes.engine.kinds import Kind, checkpoint_of
 from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
 from betimes.services.intents_views import ExecutionView, IntentView, execution_view, intent_view
-from betimes.services.pages import InstantPlace
+from betimes.services.pages import InstantPlace, Listing, UnreadableRow
 
 ROUNDS_MAX = 5
 """How many times as many rows as are asked for one page looks at."""
@@ -51,13 +52,13 @@ async def listed(engine: Engine, query: StreamQuery, among: list[str | None]) ->
 
 async def pending(
     engine: Engine, policy: Policy, query: StreamQuery, in_cooldown: bool | None, now: Instant
-) -> tuple[list[IntentView], InstantPlace | None]:
+) -> tuple[Listing[IntentView], InstantPlace | None]:
     """Return intents to look at, in order of their next check, and where to go on, if there may be more.
 
     They are enabled, not expired, unclaimed and due. A page looks at a bounded number of rows, so with `in_cooldown` it
     may have fewer than asked for, and still more behind it.
     """
-    found: list[IntentView] = []
+    found: Listing[IntentView] = Listing()
     place: InstantPlace | None = None
     for _ in range(ROUNDS_MAX):
         rows = await engine.store.streams(query)
@@ -66,9 +67,10 @@ async def pending(
                 return found, place
             at = row.listed_at if query.due_before is None else row.due_at
             place = InstantPlace(at or 0, row.stream.id)
-            state = state_at(row.stream, state_of(engine, row), policy, now)
-            if is_pending(state, now) and in_cooldown in (None, state.is_cooling(now)):
-                found.append(intent_view(row.stream.id, state, now))
+            with found.reading(row.stream):
+                state = state_at(row.stream, state_of(engine, row), policy, now)
+                if is_pending(state, now) and in_cooldown in (None, state.is_cooling(now)):
+                    found.items.append(intent_view(row.stream.id, state, now))
         if len(rows) < query.limit:
             return found, None
         last = rows[-1]
@@ -80,9 +82,12 @@ def is_pending(state: IntentState, now: Instant) -> bool:
     return state.enabled and state.claim is None and state.next_check_at is not None and state.next_check_at <= now
 
 
-async def executions(engine: Engine, stream: StreamId, after: int, limit: int) -> list[tuple[int, ExecutionView]]:
+Execution = tuple[int, ExecutionView | UnreadableRow]
+
+
+async def executions(engine: Engine, stream: StreamId, after: int, limit: int) -> list[Execution]:
     """Executions newest first, each with its place in the ledger; from before the place `after`, at most `limit`."""
-    found: list[tuple[int, ExecutionView]] = []
+    found: list[Execution] = []
     kind = engine.kinds.of(stream)
     while True:
         segments = await engine.store.ledger(
@@ -90,14 +95,23 @@ async def executions(engine: Engine, stream: StreamId, after: int, limit: int) -
                         limit=HISTORY_PAGE)
         )  # fmt: skip
         for segment in segments:
-            events: Any = kind.events(segment)
-            if view := execution_view(segment, events, _told(kind, segment)):
+            if view := _execution(kind, segment):
                 found.append((segment.seq, view))
                 if len(found) >= limit:
                     return found
         if len(segments) < HISTORY_PAGE:
             return found
         after = segments[-1].seq
+
+
+def _execution(kind: Kind, segment: Segment) -> ExecutionView | UnreadableRow | None:
+    """Return what a segment executed, if anything; one that cannot be read is marked."""
+    read: Listing[ExecutionView] = Listing()
+    with read.reading(segment):
+        events: Any = () if checkpoint_of(segment) else kind.events(segment)
+        if view := execution_view(segment, events, _told(kind, segment)):
+            return view
+    return next(iter(read.unreadable), None)
 
 
 def _told(kind: Any, segment: Segment) -> FireIntent | None:

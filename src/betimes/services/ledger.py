@@ -23,7 +23,16 @@ from betimes.services.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.services.json_view import JsonView
 from betimes.services.moments import instant, moment
 from betimes.services.outcomes import Outcome, judged, spelt
-from betimes.services.pages import Place, Position, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import (
+    Listing,
+    Place,
+    Position,
+    UnreadableRow,
+    check_filters,
+    checked_limit,
+    cursor_of,
+    place_of,
+)
 from betimes.services.showing import shown
 from betimes.services.verdicts import TraceStep, trace_of
 
@@ -54,6 +63,8 @@ class SegmentPage(JsonView, frozen=True):
     next_cursor: str | None
     resume_cursor: str
     """Come back with it, in ascending order, for what is committed later."""
+    unreadable: tuple[UnreadableRow, ...] = ()
+    """Segments of this page that cannot be shown. They count towards `limit`."""
 
 
 class LedgerPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -112,10 +123,15 @@ class Ledger(Service):
         backwards = order == "desc"
         found, place, is_more = await self._scan(filters, begin.after, limit, backwards=backwards)
         resume = (begin.newest or (found[0].seq if found else 0)) if backwards else place
+        views: Listing[SegmentView] = Listing()
+        for segment in found:
+            with views.reading(segment):
+                views.items.append(self.view(segment))
         return SegmentPage(
-            [self.view(segment) for segment in found],
+            views.items,
             cursor_of([*named, order], LedgerPlace(place, resume)) if is_more else None,
             cursor_of([*named, "asc"], LedgerPlace(resume, 0)),
+            tuple(views.unreadable),
         )
 
     async def _scan(
@@ -151,8 +167,7 @@ class Ledger(Service):
             return False
         if filters.event_type is None:
             return True
-        events = msgspec.json.decode(segment.events) if filters.event_type in segment.events else []
-        return any(event.get("type") == filters.event_type for event in events)
+        return filters.event_type in segment.events and filters.event_type in _event_types(segment)
 
     def view(self, segment: Segment) -> SegmentView:
         return SegmentView(**self._fields(segment))
@@ -260,6 +275,21 @@ class Ledger(Service):
                     continue
         reply = kind.recorded(segment).reply
         return subjects | ({reply.item} if isinstance(reply, Answer) and reply.item else set())
+
+
+class _Tag(msgspec.Struct):
+    type: str
+
+
+_tags = msgspec.json.Decoder(list[_Tag])
+
+
+def _event_types(segment: Segment) -> set[str]:
+    """Return the types of a segment's events; of one that cannot be read none."""
+    try:
+        return {tag.type for tag in _tags.decode(segment.events)}
+    except msgspec.MsgspecError:
+        return set()
 
 
 def _summary(why: Explanation) -> str:

@@ -11,6 +11,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.domains.notifications.model import Notify, Priority
+from betimes.engine.kinds import decoded
 from betimes.engine.store import Store
 
 
@@ -38,7 +39,8 @@ def note_of(segment: Segment) -> Notify | None:
     """The notification a segment brought, if it brought one."""
     if segment.command is None or not segment.command.startswith('{"type":"Notify"'):
         return None
-    return _notes.decode(segment.command)
+    note: Notify = decoded(_notes, segment.command, "the notification of", segment)
+    return note
 
 
 async def texts_of(store: Store, inbox: StreamId, versions: Iterable[int]) -> dict[int, Text]:

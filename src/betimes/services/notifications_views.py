@@ -14,6 +14,7 @@ from betimes.domains.names import Id
 from betimes.domains.notifications.model import Priority
 from betimes.services.json_view import JsonView
 from betimes.services.moments import Moment
+from betimes.services.pages import UnreadableRow
 from betimes.services.remarks import Remark
 from betimes.services.verdicts import TraceStep
 
@@ -279,6 +280,8 @@ class InboxPage(JsonView, frozen=True):
     items: list[InboxItem]
     next_cursor: str | None
     unread_count: int
+    unreadable: tuple[UnreadableRow, ...] = ()
+    """Messages of this page that cannot be shown, or the whole inbox."""
 
 
 class ReadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,7 +8,8 @@ a store sees it.
 from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import cache, wraps
 from inspect import signature
 from typing import Annotated, Any, Generic, ParamSpec, TypeAlias, TypeVar, get_type_hints
@@ -16,7 +17,9 @@ from typing import Annotated, Any, Generic, ParamSpec, TypeAlias, TypeVar, get_t
 import msgspec
 
 from betimes.core.checking import Findings, problems
-from betimes.core.errors import Invalid
+from betimes.core.errors import BetimesError, DamagedStore, Invalid, MalformedRow, StoreError
+from betimes.core.segments import Segment
+from betimes.core.streams import EffectId, StreamId
 from betimes.services.json_view import JsonView
 
 Item = TypeVar("Item")
@@ -26,11 +29,74 @@ LIMIT_MAX = 200
 CURSOR_CHARS_MAX = 16_384
 Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 """An instant or a number of the ledger: far beyond any, and every store can compare with it."""
+WHY_CHARS_MAX = 500
+"""Of what is said about a row that cannot be shown."""
+
+
+class UnreadableRow(JsonView, frozen=True):
+    """A row that belongs to a list and cannot be shown: damaged, or written by a newer version."""
+
+    row: str
+    """The stream as `kind:id`, the segment as `kind:id:version`, the effect as `kind:id:version:place`."""
+    code: str
+    """As of a problem: `MALFORMED_ROW` or `NEWER_VERSION`, mostly."""
+    unreadable: str
+    """What is wrong with it."""
 
 
 class Page(JsonView, Generic[Item], frozen=True):
     items: list[Item]
     next_cursor: str | None = None
+    unreadable: tuple[UnreadableRow, ...] = ()
+    """Rows of this page that cannot be shown. They count towards `limit`; `betimes doctor` says more about them."""
+
+
+class Listing(Generic[Item]):
+    """The items of a list as they are gathered, and the rows that could not be shown.
+
+    Every list decodes and renders its rows inside `reading`, so that a row nobody can read is marked and the others are
+    shown all the same. What the store itself raises is not the row's fault and is passed on.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.unreadable: list[UnreadableRow] = []
+
+    def __len__(self) -> int:
+        return len(self.items) + len(self.unreadable)
+
+    def add(self, item: Item | UnreadableRow) -> None:
+        if isinstance(item, UnreadableRow):
+            self.unreadable.append(item)
+        else:
+            self.items.append(item)
+
+    def extend(self, more: Listing[Item]) -> None:
+        self.items += more.items
+        self.unreadable += more.unreadable
+
+    @contextmanager
+    def reading(self, row: StreamId | Segment | EffectId | str) -> Iterator[None]:
+        """Mark the row as unreadable if what is done with it inside fails."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 — whatever a row does to its view is told of that row
+            self.unreadable.append(unreadable_row(row, error))
+
+    def page(self, next_cursor: str | None = None) -> Page[Item]:
+        return Page(self.items, next_cursor, tuple(self.unreadable))
+
+
+def unreadable_row(row: StreamId | Segment | EffectId | str, error: Exception) -> UnreadableRow:
+    """Return a row as one that cannot be shown, with its name and the reason."""
+    name = f"{row.kind}:{row.id}" if isinstance(row, StreamId) else row if isinstance(row, str) else row.handle
+    code = error.code if isinstance(error, BetimesError) else MalformedRow.code
+    why = str(error) if isinstance(error, BetimesError) else f"it cannot be shown: {error!r}"
+    if isinstance(error, DamagedStore):
+        why = "the database is damaged there"  # its own message names where it lies
+    return UnreadableRow(name, code, why[:WHY_CHARS_MAX])
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

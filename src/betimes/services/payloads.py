@@ -8,6 +8,7 @@ import msgspec
 
 from betimes.domains.nominal_time import NominalTime
 from betimes.domains.runs.model import RunState, account_stream
+from betimes.engine.kinds import decoded
 from betimes.engine.store import Store
 
 
@@ -38,6 +39,6 @@ async def _triggers_of(store: Store, tenant: str, run: RunState) -> list[_Trigge
     triggers: list[_Trigger] = []
     for version in run.segments:
         _, segments = await store.history(account, version - 1, 1)
-        triggers += [_triggers.decode(segment.command) for segment in segments
+        triggers += [decoded(_triggers, segment.command, "the trigger of", segment) for segment in segments
                      if segment.version == version and segment.command]  # fmt: skip
     return triggers

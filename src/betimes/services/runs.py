@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from betimes.core.errors import NotFound, Refused
+from betimes.core.errors import MalformedRow, NewerVersion, NotFound, Refused
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId, parse_effect_handle, segment_handle
@@ -32,7 +32,7 @@ from betimes.domains.runs.model import (
 from betimes.engine.store import PAGE_MAX, EffectQuery, LedgerQuery, StreamQuery
 from betimes.services.asking import asked
 from betimes.services.moments import moment
-from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.payloads import payloads_of
 from betimes.services.registry import Registry
 from betimes.services.runs_views import (
@@ -169,17 +169,18 @@ class Runs(Triggers, Registry):
         filters = ("runs", self.caller.tenant, account_id, status, trigger_type, handler)
         place = place_of(cursor, filters, NumberPlace) or NumberPlace(0)
         wanted = {"status": status, "trigger_type": trigger_type, "handler": handler}
-        items: list[RunView] = []
+        found: Listing[RunView] = Listing()
         for _ in range(PAGES_MAX):
             page = await self.engine.store.ledger(self._admissions(account_id, place.number))
             for segment in page:
                 more = await self._admitted(segment, wanted)
-                if len(items) + len(more) > limit:
-                    return Page(items, cursor_of(filters, place))
-                place, items = NumberPlace(segment.seq), items + more
+                if len(found) + len(more) > limit:
+                    return found.page(cursor_of(filters, place))
+                place = NumberPlace(segment.seq)
+                found.extend(more)
             if len(page) < PAGE_MAX:
-                return Page(items)
-        return Page(items, cursor_of(filters, place))
+                return found.page()
+        return found.page(cursor_of(filters, place))
 
     def _admissions(self, account_id: str | None, before: int) -> LedgerQuery:
         """The accounts' segments, newest first: each admission is one of them."""
@@ -187,19 +188,21 @@ class Runs(Triggers, Registry):
             after=before, backwards=True, tenant=self.caller.tenant, kind="account", id=account_id, limit=PAGE_MAX
         )
 
-    async def _admitted(self, segment: Segment, wanted: dict[str, str | None]) -> list[RunView]:
-        if '"type":"RunAllowed"' not in segment.events:
-            return []
-        events = self.engine.kinds.of(segment.stream).events(segment)
-        streams = [run_stream(self.caller.tenant, event.run_id) for event in events if isinstance(event, RunAllowed)]
+    async def _admitted(self, segment: Segment, wanted: dict[str, str | None]) -> Listing[RunView]:
+        found: Listing[RunView] = Listing()
+        streams: list[StreamId] = []
+        with found.reading(segment):
+            if '"type":"RunAllowed"' in segment.events:
+                events = self.engine.kinds.of(segment.stream).events(segment)
+                admitted = [event.run_id for event in events if isinstance(event, RunAllowed)]
+                streams = [run_stream(self.caller.tenant, run_id) for run_id in admitted]
         rows = await self.engine.store.load(streams)
-        views = []
-        for stream in streams:
-            row = rows.get(stream)
-            state = row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
-            if row and state and all(value is None or getattr(state, name) == value for name, value in wanted.items()):
-                views.append(await self._view(stream, state, row.version))
-        return views
+        for stream, row in ((stream, rows[stream]) for stream in streams if stream in rows):
+            with found.reading(stream):
+                state = self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+                if state and all(value is None or getattr(state, name) == value for name, value in wanted.items()):
+                    found.items.append(await self._view(stream, state, row.version))
+        return found
 
     async def _view(self, stream: StreamId, run: RunState, version: int) -> RunView:
         return RunView(
@@ -252,13 +255,18 @@ class Runs(Triggers, Registry):
         request = asked(request, ClaimManyRequest)
         checked_limit(limit)
         worker = self._worker(request.worker)
-        if request.account_id or request.trigger_type:
-            return await self._claim_some(request, ClaimRun(worker, request.lease_s), limit)
-        taken = await self.engine.submit_due(
-            ("run",), lambda _: ClaimRun(worker, request.lease_s), limit,
-            tenant=self.caller.tenant, actor=self.caller.actor,
-        )  # fmt: skip
-        return [await self._claimed(recorded) for recorded in taken]
+        command = ClaimRun(worker, request.lease_s)
+        claims: list[RunClaim] = []
+        if not (request.account_id or request.trigger_type):
+            failed: list[StreamId] = []
+            taken = await self.engine.submit_due(
+                ("run",), lambda _: command, limit, tenant=self.caller.tenant, actor=self.caller.actor,
+                failed=lambda stream, error: failed.append(stream),
+            )  # fmt: skip
+            claims = [await self._claimed(recorded) for recorded in taken]
+            if not failed:
+                return claims
+        return claims + await self._claim_some(request, command, limit - len(claims))
 
     async def _claim_some(self, wanted: ClaimManyRequest, command: ClaimRun, limit: int) -> list[RunClaim]:
         """With filters, the runs that wait are looked through in the order they came and claimed one by one."""
@@ -268,12 +276,12 @@ class Runs(Triggers, Registry):
         for _ in range(PAGES_MAX):
             page = await self.engine.store.streams(query)
             for row in page:
-                run = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
-                if wanted.trigger_type in (None, run.trigger_type):
-                    with suppress(Refused):  # somebody else was faster
-                        claims.append(await self._claimed(await self._told(row.stream, command)))
                 if len(claims) >= limit:
                     return claims
+                with suppress(Refused, MalformedRow, NewerVersion):  # somebody else was faster, or it cannot be read
+                    run = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+                    if wanted.trigger_type in (None, run.trigger_type):
+                        claims.append(await self._claimed(await self._told(row.stream, command)))
             if len(page) < query.limit:
                 break
             query = msgspec.structs.replace(query, after=page[-1].stream, after_due_at=page[-1].due_at)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
 from betimes.core.checking import Examined, broken_rules
 from betimes.core.cron import restricts_both_days
-from betimes.core.deciders import Command
+from betimes.core.deciders import Command, Event
 from betimes.core.errors import Invalid, NotFound, VersionMismatch
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
@@ -37,7 +36,6 @@ from betimes.domains.automation.model import (
     EnableSchedule,
     RunRequested,
     ScheduleDefinition,
-    ScheduleEvents,
     ScheduleState,
     ScheduleTicked,
     ShelveSchedule,
@@ -67,7 +65,7 @@ from betimes.services.automation_views import (
 )
 from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of, targets_of
 from betimes.services.moments import instant, moment
-from betimes.services.newest import cursor_after, page_of
+from betimes.services.newest import page_of
 from betimes.services.outside_calls import call_warnings, calls_of_definition
 from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.recurrence_views import Preview, PreviewRequest, PreviewTick
@@ -75,7 +73,6 @@ from betimes.services.remarks import Remark
 from betimes.services.target_names import unserved_names
 
 Ticks: TypeAlias = list[Tick]
-_events = msgspec.json.Decoder(list[ScheduleEvents])
 _FROM_MAX = instant(moment(0).replace(year=9_000))
 
 
@@ -113,12 +110,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
             tenant=self.caller.tenant, kind="schedule", status=status, limit=checked_limit(limit) + 1
         )  # fmt: skip
         rows = await self.engine.store.streams(page_of(query, cursor, filters))
-        kinds = self.engine.kinds
-        items = [
-            schedule_view(row.stream.id, kinds.of(row.stream).state(row.stream, row.schema, row.state))
-            for row in rows[:limit]
-        ]
-        return Page(items, cursor_after(filters, rows[limit - 1]) if len(rows) > limit else None)
+        return self.page_of_states(schedule_view, rows, limit, filters)
 
     async def delete(self, schedule_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("schedule", schedule_id), DeleteSchedule(if_match))
@@ -182,7 +174,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         stream = self.stream("schedule", schedule_id)
         recorded = await self.change(stream, TriggerSchedule(payload), key=key)
         segment = await self.segment(stream, recorded.reply.segment)
-        ticks = [] if segment is None else [tick for _, tick in _ticks(segment) if tick.cause == "manual"]
+        ticks = [] if segment is None else _manual_ticks(segment, self.events_in(segment))
         if not ticks:
             raise NotFound(f"the tick {recorded.segment_id} was pruned")
         return (await self._with_runs(ticks))[0]
@@ -200,7 +192,8 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
             stream, place_of(cursor, filters, NumberPlace), checked_limit(limit), _ticks,
             lambda tick: status in (None, tick.status),
         )  # fmt: skip
-        return Page(await self._with_runs(found), cursor_of(filters, place) if place else None)
+        found.items = await self._with_runs(found.items)
+        return found.page(cursor_of(filters, place) if place else None)
 
     async def _with_runs(self, ticks: Ticks) -> Ticks:
         runs = await self.runs([tick.run_id for tick in ticks if tick.run_id])
@@ -241,12 +234,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
             tenant=self.caller.tenant, kind="backfill", owner=schedule_id, limit=checked_limit(limit) + 1
         )  # fmt: skip
         rows = await self.engine.store.streams(page_of(query, cursor, filters))
-        kinds = self.engine.kinds
-        items = [
-            backfill_view(row.stream.id, kinds.of(row.stream).state(row.stream, row.schema, row.state))
-            for row in rows[:limit]
-        ]
-        return Page(items, cursor_after(filters, rows[limit - 1]) if len(rows) > limit else None)
+        return self.page_of_states(backfill_view, rows, limit, filters)
 
     async def get_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
         return backfill_view(backfill_id, await self._found_backfill(schedule_id, backfill_id))
@@ -298,13 +286,13 @@ def _count(definition: ScheduleDefinition, from_at: Instant, to_at: Instant) -> 
     return total
 
 
-def _ticks(segment: Segment) -> Iterator[tuple[int, Tick]]:
+def _manual_ticks(segment: Segment, events: Sequence[Event]) -> Ticks:
+    return [tick for _, tick in _ticks(segment, events) if tick.cause == "manual"]
+
+
+def _ticks(segment: Segment, events: Sequence[Event]) -> Iterator[tuple[int, Tick]]:
     """The ticks a segment records, in its order, each with its place."""
     snapshot = SnapshotTaken(0, "")
-    try:
-        events = _events.decode(segment.events)
-    except msgspec.ValidationError:
-        return  # a checkpoint stands for what was pruned
     tzdata_version = next((found for event in events if (found := getattr(event, "tzdata_version", None))), None)
     for place, event in enumerate(events, start=1):
         match event:

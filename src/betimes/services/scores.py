@@ -42,7 +42,16 @@ from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
 from betimes.services.asking import asked, require_list
 from betimes.services.moments import Moment, instant, moment
 from betimes.services.newest import after_row, cursor_after, page_of
-from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.pages import (
+    Listing,
+    NumberPlace,
+    Page,
+    UnreadableRow,
+    check_filters,
+    checked_limit,
+    cursor_of,
+    place_of,
+)
 from betimes.services.scores_views import (
     AdjustAnswer,
     HistoryEntry,
@@ -60,8 +69,7 @@ from betimes.services.scores_views import (
 from betimes.services.sweeps import Sweeps
 
 Reason: TypeAlias = Annotated[str, msgspec.Meta(max_length=200)]
-_Found: TypeAlias = list[Score]
-_Entries: TypeAlias = list[HistoryEntry]
+_Entries: TypeAlias = list[HistoryEntry | UnreadableRow]
 _Imported: TypeAlias = list[WrittenScore | BetimesError]
 LOOKED_AT_MAX = 10_000
 """Rows one page of a list looks at before it says where to go on."""
@@ -287,22 +295,23 @@ class Scores(Sweeps):
         query, size = StreamQuery(tenant=self.caller.tenant, kind=KIND, limit=PAGE_MAX), checked_limit(limit)
         query = page_of(query, cursor, filters)
         policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
-        found: _Found = []
+        found: Listing[Score] = Listing()
         last: StreamRow | None = None
         now = await self.engine.store.now()
         for _ in range(LOOKED_AT_MAX // PAGE_MAX):
             rows = await self.engine.store.streams(query)
             for row in rows:
-                score = self._listed(row, policy, now)
-                if _fits(score, game_status, chapter, overdue):
-                    found.append(score)
-                    if len(found) == size:
-                        return Page(found, cursor_after(filters, row))
+                with found.reading(row.stream):
+                    score = self._listed(row, policy, now)
+                    if _fits(score, game_status, chapter, overdue):
+                        found.items.append(score)
+                if len(found) == size:
+                    return found.page(cursor_after(filters, row))
             if len(rows) < PAGE_MAX:
-                return Page(found)
+                return found.page()
             last = rows[-1]
             query = after_row(query, last)
-        return Page(found, cursor_after(filters, last) if last else None)
+        return found.page(cursor_after(filters, last) if last else None)
 
     def _listed(self, row: StreamRow, policy: ScoresPolicy, now: Instant) -> Score:
         state: ScoreState = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
@@ -316,7 +325,7 @@ class Scores(Sweeps):
         filters = ["score history", self.caller.tenant, user_id, event_type]
         begin = place_of(cursor, filters, NumberPlace) or NumberPlace(0)
         seq, skip = begin.number, begin.row
-        found: _Entries = []
+        found: Listing[HistoryEntry] = Listing()
         size = checked_limit(limit)
         stream = self.stream(KIND, user_id)
         if stream not in await self.engine.store.load([stream]):
@@ -326,19 +335,25 @@ class Scores(Sweeps):
             segments = await self.engine.store.ledger(query)
             for segment in segments:
                 for place, entry in enumerate(self._entries(segment)):
-                    if place < skip or (event_type and entry.event_type != event_type):
+                    if place < skip or not _is_asked_for(entry, event_type):
                         continue
                     if len(found) == size:
-                        return Page(found, cursor_of(filters, NumberPlace(segment.seq + 1, place)))
-                    found.append(entry)
+                        return found.page(cursor_of(filters, NumberPlace(segment.seq + 1, place)))
+                    found.add(entry)
                 skip, seq = 0, segment.seq
             if len(segments) < PAGE_MAX:
-                return Page(found)
+                return found.page()
 
     def _entries(self, segment: Segment) -> _Entries:
-        if checkpoint_of(segment):
-            return []
-        return entries(segment, self.engine.kinds.of(segment.stream).events(segment))[::-1]
+        found: Listing[HistoryEntry] = Listing()
+        with found.reading(segment):
+            if not checkpoint_of(segment):
+                found.items += entries(segment, self.engine.kinds.of(segment.stream).events(segment))[::-1]
+        return [*found.unreadable, *found.items]
+
+
+def _is_asked_for(entry: HistoryEntry | UnreadableRow, event_type: HistoryType | None) -> bool:
+    return isinstance(entry, UnreadableRow) or event_type in (None, entry.event_type)
 
 
 def _fits(score: Score, game_status: str | None, chapter: str | int | None, overdue: bool | None) -> bool:

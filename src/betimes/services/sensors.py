@@ -64,7 +64,7 @@ from betimes.services.automation_views import (
 from betimes.services.caller import Caller
 from betimes.services.definitions import Definitions, generated_id, named, request_of, targets_of
 from betimes.services.evaluation_views import dry_view, rows_of, view_in
-from betimes.services.newest import cursor_after, page_of
+from betimes.services.newest import page_of
 from betimes.services.outside_calls import OutsideRules, call_warnings, calls_of_definition
 from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.secrets import fresh_secret, kept_secret
@@ -126,12 +126,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             tenant=self.caller.tenant, kind="sensor", status=status, owner=sensor_type, limit=checked_limit(limit) + 1
         )  # fmt: skip
         rows = await self.engine.store.streams(page_of(query, cursor, filters))
-        kinds = self.engine.kinds
-        items = [
-            sensor_view(row.stream.id, kinds.of(row.stream).state(row.stream, row.schema, row.state))
-            for row in rows[:limit]
-        ]
-        return Page(items, cursor_after(filters, rows[limit - 1]) if len(rows) > limit else None)
+        return self.page_of_states(sensor_view, rows, limit, filters)
 
     async def delete(self, sensor_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("sensor", sensor_id), DeleteSensor(if_match))
@@ -328,12 +323,16 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             stream, place_of(cursor, filters, NumberPlace), checked_limit(limit), rows_of,
             lambda view: status in (None, view.status),
         )  # fmt: skip
-        items = [shown for view in found if (shown := await self._completed(stream, view))]
-        return Page(items, cursor_of(filters, place) if place else None)
+        views, found.items = found.items, []
+        for view in views:
+            with found.reading(view.segment_id or view.evaluation_id):
+                if shown := await self._completed(stream, view):
+                    found.items.append(shown)
+        return found.page(cursor_of(filters, place) if place else None)
 
     async def _recorded(self, stream: StreamId, recorded: Recorded) -> EvaluationView:
         segment = await self.segment(stream, recorded.reply.segment)
-        view = view_in(segment) if segment else None
+        view = view_in(segment, self.events_in(segment)) if segment else None
         if segment is None or view is None:
             raise NotFound(f"the evaluation {recorded.segment_id} was pruned")
         if view.status == "pending" and recorded.replayed:
@@ -346,7 +345,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         for _ in range(OUTCOME_PAGES):
             _, segments = await self.engine.store.history(stream, after, 200)
             for segment in segments:
-                view = view_in(segment)
+                view = view_in(segment, self.events_in(segment))
                 if view and view.evaluation_id == EffectId(*stream, received.version, 0).handle:
                     return await self._named(stream, view)
             if len(segments) < 200:
@@ -371,7 +370,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             return view
         version = int(view.evaluation_id.rsplit(":", 2)[1])
         received = await self.segment(stream, version)
-        accepted = view_in(received) if received else None
+        accepted = view_in(received, self.events_in(received)) if received else None
         return replace(view, message_id=accepted.message_id) if accepted else view
 
     async def _with_runs(self, view: EvaluationView) -> EvaluationView:

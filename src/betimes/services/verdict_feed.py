@@ -30,7 +30,8 @@ from betimes.engine.engine import Engine
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.services.effects import domain_of
 from betimes.services.moments import moment
-from betimes.services.outcomes import outcomes_of
+from betimes.services.outcomes import Outcome, outcomes_of
+from betimes.services.pages import Listing
 
 BEHIND_MAX = 1_000
 """Events a reader may be behind and still get each of them."""
@@ -40,6 +41,8 @@ TAIL_MAX = 5_000
 """Segments the tail holds at least, once there were so many."""
 ALL = 999_999
 """More outcomes than a segment has: everything in it was seen."""
+UNREADABLE = "unreadable"
+"""The outcome of a segment that cannot be read."""
 _POSITION = re.compile(r"(\d{1,18})\.(\d{1,6})", re.ASCII)
 
 
@@ -112,11 +115,17 @@ class DecodedSegment:
 
     def _decode(self) -> Iterator[Placed]:
         segment, stream = self.segment, self.segment.stream
-        for number, outcome in enumerate(outcomes_of(self._engine.kinds, segment), start=1):
+        for number, outcome in enumerate(self._outcomes(), start=1):
             yield Position(segment.seq, number), VerdictEvent(
                 segment.handle, self.domain, stream.kind, stream.id, moment(segment.at), outcome.outcome,
                 outcome.reasons, outcome.explanation, outcome.defer_until,
             )  # fmt: skip
+
+    def _outcomes(self) -> list[Outcome]:
+        found: Listing[Outcome] = Listing()
+        with found.reading(self.segment):
+            found.items += outcomes_of(self._engine.kinds, self.segment)
+        return found.items or [Outcome(UNREADABLE, (row.code,), row.unreadable) for row in found.unreadable]
 
 
 class VerdictTail:

@@ -16,7 +16,7 @@ import msgspec
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.effects.lake.places import Batch, Place, place_of
-from betimes.effects.lake.states import Known, state_rows
+from betimes.effects.lake.states import UNREADABLE, Known, state_rows
 from betimes.effects.lake.tables import INSTANT, MICRO, TABLES, Row, Table
 from betimes.effects.lake.views import duckdb_connection, files_of, literal, part_of_state, quoted
 from betimes.engine.kinds import Kinds, checkpoint_of
@@ -34,6 +34,8 @@ class ExportReport(msgspec.Struct):
     batches: int = 0
     segments: int = 0
     rows: dict[str, int] = {}
+    unreadable: int = 0
+    """Of the segments, those that could not be read: in the lake they are marked."""
 
 
 async def export(
@@ -59,6 +61,7 @@ async def export(
                 continue  # another export has written it meanwhile
             report.batches += 1
             report.segments += len(segments)
+            report.unreadable += batch.unreadable
             for name, count in batch.rows.items():
                 report.rows[name] = report.rows.get(name, 0) + count
         place.advance(batch.last)  # also past a batch that is there because an export was killed before this
@@ -82,7 +85,8 @@ async def _written(
 ) -> Batch | None:
     rows = {table.name: await _rows(store, kinds, place, table, segments) for table in tables}
     counts = {name: len(found) for name, found in rows.items() if found}
-    batch = Batch(first, segments[-1].seq, counts)
+    marked = sum(row["unreadable"] is not None for row in rows.get("segments", ()))
+    batch = Batch(first, segments[-1].seq, counts, marked)
     with tempfile.TemporaryDirectory(prefix="betimes-lake-") as folder:
         await asyncio.to_thread(_write, Path(folder), rows, tables)
         return batch if await asyncio.to_thread(place.publish, Path(folder) / "batch", batch) else None
@@ -95,9 +99,18 @@ async def _rows(store: Store, kinds: Kinds, place: Place, table: Table, segments
         return await state_rows(store, kinds, table.kind, segments, known)
     rows: list[Row] = []
     for segment in segments:
-        if table.kind in ("", segment.stream.kind) and not checkpoint_of(segment):
-            rows += table.rows(segment, _events.decode(segment.events))
+        if table.kind in ("", segment.stream.kind):
+            rows += _rows_in(segment, table)
     return rows
+
+
+def _rows_in(segment: Segment, table: Table) -> list[Row]:
+    """Return a table's rows of a segment; of one that cannot be read only the table of all segments has one, marked."""
+    assert table.rows is not None
+    try:
+        return [] if checkpoint_of(segment) else list(table.rows(segment, _events.decode(segment.events)))
+    except Exception as error:  # noqa: BLE001 — whatever is wrong with one segment, the others are exported
+        return [table.marked(segment, str(error))] if table.marked else []
 
 
 def _write(folder: Path, rows: dict[str, list[Row]], tables: Sequence[Table]) -> None:
@@ -148,6 +161,7 @@ def _known(place: Place, table: Table, touched: set[StreamId]) -> Known:
         found = connection.execute(
             f"SELECT tenant, id, arg_max(coalesce(state, ''), version) FROM {files_of(folder, table.name)} "
             f"SEMI JOIN read_json({literal(asked.name)}, columns = {{tenant: 'VARCHAR', id: 'VARCHAR'}}, "
-            "format = 'newline_delimited') USING (tenant, id) GROUP BY tenant, id"
+            "format = 'newline_delimited') USING (tenant, id) GROUP BY tenant, id "
+            f"HAVING arg_max(status, version) <> {literal(UNREADABLE)}"
         ).fetchall()
     return {StreamId(tenant, table.kind, id): state or None for tenant, id, state in found}

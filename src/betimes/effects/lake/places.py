@@ -31,6 +31,8 @@ class Batch(msgspec.Struct, frozen=True):
     first: int
     last: int
     rows: dict[str, int] = {}
+    unreadable: int = 0
+    """Of its segments, those that could not be read."""
 
 
 def batch_name(first: int) -> str:

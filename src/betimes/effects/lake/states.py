@@ -13,6 +13,8 @@ import msgspec
 
 from betimes.core.canonical import encode
 from betimes.core.deciders import Checkpoint
+from betimes.core.errors import StoreError
+from betimes.core.instants import nearest
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.effects.lake.tables import Row, hidden
@@ -20,6 +22,8 @@ from betimes.engine.kinds import Kinds, checkpoint_of
 from betimes.engine.replay import replay
 from betimes.engine.store import Store
 
+UNREADABLE = "unreadable"
+"""The status of a stream whose state cannot be told."""
 Known = dict[StreamId, str | None]
 
 
@@ -35,6 +39,21 @@ async def state_rows(store: Store, kinds: Kinds, kind: str, segments: Iterable[S
 
 
 async def _row(store: Store, kinds: Kinds, stream: StreamId, history: list[Segment], known: Known) -> Row:
+    last = history[-1]
+    row = {"tenant": stream.tenant, "id": stream.id, "version": last.version, "recorded_at": nearest(last.at)}
+    try:
+        state = await _after(store, kinds, stream, history, known)
+        text = None if state is None else encode(hidden(msgspec.json.decode(encode(state))))
+        status = kinds.of(stream).decider.index(state).status if state is not None else ""
+    except StoreError:
+        raise
+    except Exception:  # noqa: BLE001 — whatever is wrong with one stream, the others are exported
+        return {**row, "status": UNREADABLE, "is_deleted": False, "state": None}
+    return {**row, "status": status, "is_deleted": state is None, "state": text}
+
+
+async def _after(store: Store, kinds: Kinds, stream: StreamId, history: list[Segment], known: Known) -> Any:
+    """Return the state of a stream after these segments."""
     state = await _before(store, kinds, stream, history[0], known)
     decider = kinds.of(stream).decider
     for segment in history:
@@ -44,13 +63,7 @@ async def _row(store: Store, kinds: Kinds, stream: StreamId, history: list[Segme
             continue
         for event in kinds.of(stream).events(segment):
             state = decider.fold(state, event)
-    last = history[-1]
-    text = None if state is None else encode(hidden(msgspec.json.decode(encode(state))))
-    status = decider.index(state).status if state is not None else ""
-    return {
-        "tenant": stream.tenant, "id": stream.id, "version": last.version, "recorded_at": last.at, "status": status,
-        "is_deleted": state is None, "state": text,
-    }  # fmt: skip
+    return state
 
 
 async def _before(store: Store, kinds: Kinds, stream: StreamId, first: Segment, known: Known) -> Any:

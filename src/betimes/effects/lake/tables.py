@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.core.canonical import encode
+from betimes.core.instants import nearest
 from betimes.core.segments import Segment
 from betimes.domains.automation.model import tick_id_of
 from betimes.domains.automation.sensor_model import HIDDEN_FIELDS
@@ -49,6 +51,8 @@ class Table(msgspec.Struct, frozen=True):
     """Of streams whose rows it has; of a table of states, whose states."""
     parts: dict[str, Part] = {}
     """Of a table of states: further columns."""
+    marked: Callable[[Segment, str], Row] | None = None
+    """The row of a segment that cannot be read, and why; a table without it leaves such segments out."""
 
 
 def hidden(value: Any) -> Any:
@@ -69,7 +73,7 @@ def _base(segment: Segment) -> Row:
         "tenant": segment.stream.tenant,
         "seq": segment.seq,
         "segment_id": segment.handle,
-        "recorded_at": segment.at,
+        "recorded_at": nearest(segment.at),
     }
 
 
@@ -81,8 +85,14 @@ def segments(segment: Segment, events: list[EventMap]) -> Iterator[Row]:
         "command": hidden_text(segment.command), "events": hidden_text(segment.events),
         "event_types": [event["type"] for event in events], "verdict": segment.verdict,
         "policy": segment.policy, "actor": segment.actor, "correlation": segment.correlation,
-        "cause": segment.cause, "digest": segment.digest,
+        "cause": segment.cause, "digest": segment.digest, "unreadable": None,
     }  # fmt: skip
+
+
+def unreadable_segment(segment: Segment, why: str) -> Row:
+    """Return the row of a segment that cannot be read: what it is, without what it says."""
+    [row] = segments(replace(segment, command=None, events="[]", verdict=None), [])
+    return {**row, "unreadable": why}
 
 
 def schedule_ticks(segment: Segment, events: list[EventMap]) -> Iterator[Row]:
@@ -217,7 +227,8 @@ TABLES = (
         **_STREAM, "kind": "VARCHAR", "id": "VARCHAR", "version": "BIGINT", "turn": "VARCHAR", "collection": "VARCHAR",
         "key": "VARCHAR", "command": "VARCHAR", "events": "VARCHAR", "event_types": "VARCHAR[]", "verdict": "VARCHAR",
         "policy": "VARCHAR", "actor": "VARCHAR", "correlation": "VARCHAR", "cause": "VARCHAR", "digest": "VARCHAR",
-    }, segments),
+        "unreadable": "VARCHAR",
+    }, segments, marked=unreadable_segment),
     Table("schedule_ticks", {
         **_STREAM, "schedule_id": "VARCHAR", "tick_id": "VARCHAR", "status": "VARCHAR", "cause": "VARCHAR",
         "scheduled_for": INSTANT, "fired_at": INSTANT, "lag_ms": "BIGINT", "run_key": "VARCHAR", "run_id": "VARCHAR",

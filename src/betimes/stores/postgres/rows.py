@@ -14,8 +14,8 @@ import msgspec
 from betimes.core.deciders import EffectCall
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.effect_rows import attempts_in, payload_in
 from betimes.engine.store import (
-    Attempt,
     Backlog,
     Changes,
     EffectRow,
@@ -140,8 +140,7 @@ def history(stream: StreamId, records: Sequence[Record]) -> tuple[StreamRow | No
 def effect_row(record: Record) -> EffectRow:
     to_tenant, to_kind, to_id, history = record[14:]
     to = None if to_id is None else StreamId(to_tenant, to_kind, to_id)
-    attempts = tuple(Attempt(*attempt) for attempt in msgspec.json.decode(history))
-    return EffectRow._make((EffectId(*record[:5]), *record[5:14], to, attempts))
+    return EffectRow._make((EffectId(*record[:5]), *record[5:14], to, attempts_in(history)))
 
 
 def waiting_send(record: Record) -> WaitingSend:
@@ -152,7 +151,7 @@ def lease(record: Record) -> Lease:
     _, *columns, spent = record
     id, (executor, payload, *rest), to = EffectId(*columns[:5]), columns[5:-3], columns[-3:]
     rest.append(None if to[0] is None else StreamId(*to))
-    return Lease(EffectCall(id, executor, msgspec.json.decode(payload), *rest), spent)
+    return Lease(EffectCall(id, executor, payload_in(payload), *rest), spent)
 
 
 def backlog(record: Record) -> Backlog:

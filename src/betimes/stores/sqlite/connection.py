@@ -5,6 +5,7 @@ Everything here is called from the connection's own thread.
 
 from __future__ import annotations
 
+import codecs
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import apsw
 import msgspec
 
-from betimes.core.errors import MalformedRow, Unavailable, UnsafeDurability
+from betimes.core.errors import DamagedStore, Unavailable, UnsafeDurability
 from betimes.stores.sqlite.failures import LOCK_TIMEOUT_S, translated_commit
 from betimes.stores.sqlite.queries import ALIKE_ROWS_MAX, chunks, query, query_for
 
@@ -38,6 +39,16 @@ QUICK_COMMITS_MIN = 16
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.001
 _AFTER_WAITING_IN_VAIN = 0.1
 _SYNCHRONOUS = {"full": ("FULL", 2), "relaxed": ("NORMAL", 1)}
+
+
+def _spell_bytes(error: UnicodeError) -> tuple[str, int]:
+    """Spell bytes as `\\xff`, escaped for JSON text in a JSON document: no JSON of its own once it is unwrapped."""
+    assert isinstance(error, UnicodeDecodeError)
+    return "".join(rf"\\x{byte:02x}" for byte in error.object[error.start : error.end]), error.end
+
+
+_SPELT = "betimes-spelt-bytes"
+codecs.register_error(_SPELT, _spell_bytes)
 
 
 class Patience:
@@ -188,7 +199,8 @@ class Connection:
 
     def json(self, name: str, bindings: Bindings, decoder: msgspec.json.Decoder[Any] = _ANYTHING) -> Any:
         """The JSON document a query returns, decoded."""
-        return self._decoded(self.value(name, bindings), decoder)
+        given = frozenset(key for key, bound in bindings.items() if bound is not None)
+        return self._decoded(self._text(query(name, given), bindings), decoder)
 
     def change(self, name: str, bindings: Bindings) -> int:
         """Run a statement that writes; how many rows it changed."""
@@ -200,7 +212,7 @@ class Connection:
         found: list[Any] = []
         for start, size in chunks(len(rows)):
             bound = (*chain.from_iterable(rows[start : start + size]), *last)
-            found += self._decoded(self._raw.execute(query_for(name, size), bound).get)
+            found += self._decoded(self._text(query_for(name, size), bound))
         return found
 
     def change_rows(self, name: str, rows: Sequence[Sequence[Any]], *last: Any) -> int:
@@ -221,8 +233,16 @@ class Connection:
             changed += self._raw.changes()
         return changed
 
+    def _text(self, statement: str, bindings: Any) -> Any:
+        """Return the text a query returns, with bytes that are not UTF-8 spelt out: they damage their own row alone."""
+        try:
+            return self._raw.execute(statement, bindings).get
+        except UnicodeDecodeError:
+            raw = self._raw.execute(f"SELECT CAST(({statement}) AS BLOB)", bindings).get
+            return raw.decode(errors=_SPELT)
+
     def _decoded(self, text: Any, decoder: msgspec.json.Decoder[Any] = _ANYTHING) -> Any:
         try:
             return decoder.decode(text)
         except (msgspec.MsgspecError, UnicodeError) as error:
-            raise MalformedRow(f"{self.path} holds text that cannot be read: {error}; run `verify`") from error
+            raise DamagedStore(f"{self.path} holds text that cannot be read: {error}; run `verify`") from error

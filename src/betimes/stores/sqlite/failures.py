@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import apsw
 
-from betimes.core.errors import BetimesError, Conflict, Fault, MalformedRow, Unavailable, Unknown
+from betimes.core.errors import BetimesError, Conflict, DamagedStore, Fault, Unavailable, Unknown
 
 LOCK_TIMEOUT_S = 5.0
 
@@ -36,7 +36,7 @@ def translated(error: apsw.Error, path: str) -> BetimesError:
     if isinstance(error, apsw.ConstraintError) and getattr(error, "extendedresult", 0) in _TAKEN:
         return Conflict(f"{path} holds a row of this name already: {error}")
     if isinstance(error, _DAMAGED):
-        return MalformedRow(
+        return DamagedStore(
             f"{path} is not a readable SQLite database ({error}); check the path, or restore the file from a backup"
         )
     advice = next((advice for kind, advice in _UNAVAILABLE if isinstance(error, kind)), None)

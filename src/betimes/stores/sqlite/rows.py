@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import Attempt, EffectRow, EffectWrite, Lease, Row, Settlement, StreamRow, WaitingSend
+from betimes.engine.effect_rows import attempts_in, payload_in
+from betimes.engine.store import EffectRow, EffectWrite, Lease, Row, Settlement, StreamRow, WaitingSend
 
 Columns = Sequence[Any]
 
@@ -77,7 +76,7 @@ def effect_row(columns: Columns) -> EffectRow:
     return EffectRow(
         EffectId(*columns[:5]), executor, payload, status, attempts, created_at, next_attempt_at, finished_at,
         last_error, bool(at_most_once), None if to[0] is None else StreamId(*to),
-        tuple(Attempt(at, bool(ok), error, duration_ms) for at, ok, error, duration_ms in history),
+        attempts_in(history),
     )  # fmt: skip
 
 
@@ -89,7 +88,7 @@ def lease_of(columns: Columns) -> Lease:
     """The lease on a call as it was before: its attempt and fence are the next."""
     executor, payload, attempts, created_at, fence, lease_s, at_most_once, attempts_max, *to, spent = columns[5:]
     call = EffectCall(
-        EffectId(*columns[:5]), executor, msgspec.json.decode(payload), attempts + (not spent), created_at, fence + 1,
+        EffectId(*columns[:5]), executor, payload_in(payload), attempts + (not spent), created_at, fence + 1,
         lease_s, bool(at_most_once), attempts_max, None if to[0] is None else StreamId(*to),
     )  # fmt: skip
     return Lease(call, bool(spent))

@@ -95,7 +95,7 @@ WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND 
 -- effect_columns: An effect as it is listed.
 json_array(
     tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at, finished_at,
-    last_error, at_most_once, to_tenant, to_kind, to_id, json(history)
+    last_error, at_most_once, to_tenant, to_kind, to_id, history
 );
 
 -- effects: Effects in order of their names.
