@@ -201,6 +201,12 @@ def test_a_score_that_is_not_due_any_more_is_put_back() -> None:
     assert scenario.decision.reply == "skipped"
 
 
+def test_time_before_a_change_of_chapter_is_not_charged_when_a_policy_shortens_the_grace_of_the_new_one() -> None:
+    scenario = score(chapter=1).at(hours(20)).when(SetStatus("active", chapter=2))
+    scenario.policy = nobody(stages=[{"name": 2, "grace_hours": 0, "rate": 1, "daily_cap": 100}]).policy
+    assert left(scenario.at(hours(21)).when(SWEEP)) == Decimal("49")
+
+
 def test_a_score_whose_stage_is_gone_fails_until_it_is_moved() -> None:
     scenario = score(chapter=5)
     scenario.policy = CALM

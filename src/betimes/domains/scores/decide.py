@@ -228,11 +228,13 @@ def _changed(
 
 
 def _counted_until(before: ScoreState, after: ScoreState, policy: ScoresPolicy, now: Instant) -> Instant | None:
-    """A new stage's terms count from now on: time that cost nothing at the old ones is not charged at the new."""
+    """A new stage's terms count from now on: time before the change is not charged at them.
+
+    Also when their grace has not passed yet: a later policy may shorten it.
+    """
     if after.chapter == before.chapter or after.status in policy.paused:
         return None
-    from_at = max(after.base_at + policy.terms[after.chapter].grace_us, after.applied_at or 0)
-    return now if from_at < now else None
+    return max(now, after.applied_at or 0)
 
 
 def _time_out(state: ScoreState, policy: ScoresPolicy) -> Decision:
