@@ -86,13 +86,14 @@ class Site:
 async def site(
     *,
     dev: bool = True,
+    url: str = "memory://",
     policy: dict[str, Any] | None = None,
     declare: Callable[[Betimes], None] = lambda bt: None,
     **settings: Any,
 ) -> AsyncIterator[Site]:
-    """Everything on a memory store, served; `declare` is given the application before it opens."""
+    """Everything on one store, served; `declare` is given the application before it opens."""
     clock = VirtualClock("2026-01-05T09:00:00Z")
-    bt = Betimes("memory://", clock=clock, policy=policy, workers=False, **settings)
+    bt = Betimes(url, clock=clock, policy=policy, workers=False, **settings)
     declare(bt)
     async with bt:
         yield Site(bt, clock, serve(bt, ROUTES, dev=dev))

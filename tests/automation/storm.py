@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import tempfile
 import time
 from asyncio.subprocess import PIPE
 from collections import Counter
@@ -176,22 +175,6 @@ async def _sent(engine: Engine, number: int) -> bool:
             return (await engine.submit(submission)).replayed
         except (StoreError, Overloaded):
             await asyncio.sleep(0.05)
-
-
-# -- on its own
-
-
-def soak_storm(messages: int, minutes: float) -> int:
-    """A storm on SQLite, for at most so long; how many things were wrong with it."""
-    with tempfile.TemporaryDirectory(prefix="betimes-storm-") as folder:
-        place = Place(path=f"{folder}/betimes.db")
-        outcome = asyncio.run(rage(Storm(place=place, messages=messages, seconds_max=minutes * 60)))
-    print(
-        f"{outcome.sent:,} messages, {outcome.distinct:,} of them distinct, in {outcome.seconds:,.0f} s: "
-        f"{outcome.evaluated:,} evaluations, {outcome.runs:,} runs, {outcome.replayed:,} repetitions answered",
-        *outcome.wrong[:20], sep="\n",
-    )  # fmt: skip
-    return len(outcome.wrong)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """A controller that is suspended over many ticks, then a pause over several: one path, every second recorded once.
 
 The schedule ticks every second; SIGSTOP stands for a laptop that is closed or a machine that is migrated. The test
-suspends for seconds, `make soak ARGS=--suspended` for the minute after which leases and connections are given up too.
+suspends for seconds, `make soak ARGS=suspended` for the minute after which leases and connections are given up too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +51,16 @@ class Recorded(msgspec.Struct, frozen=True):
         covered = self.covered
         return covered == list(range(covered[0], covered[-1] + 1, SECOND))
 
+    @property
+    def wrong(self) -> list[str]:
+        """What is not as it must be after a suspension over more ticks than are caught up with."""
+        checks = (
+            ("the states are not those of the ledger", not self.is_sound),
+            ("an occurrence is missing or recorded twice", not self.leaves_nothing_out()),
+            (f"the ranges are {self.reasons}", self.reasons != {"OVER_CATCHUP_LIMIT", "PAUSED"}),
+        )
+        return [name for name, is_so in checks if is_so]
+
 
 async def suspend(place: Place, folder: Path, seconds: int) -> Recorded:
     """A controller suspended for so long, then a schedule paused for three seconds."""
@@ -90,22 +99,3 @@ async def _recorded(engine: Engine) -> Recorded:
     fired = [event["scheduled_for"] for event in events if event["type"] == "ScheduleTicked"]
     skipped = [event for event in events if event["type"] == "TicksSkipped"]
     return Recorded(fired, skipped, (await verify(engine.store, engine.kinds)).is_sound)
-
-
-def soak_suspended(seconds: int = 60) -> int:
-    """Suspend for a real minute; how many things were wrong with it."""
-    with tempfile.TemporaryDirectory(prefix="betimes-suspended-") as folder:
-        found = asyncio.run(suspend(Place(path=f"{folder}/betimes.db"), Path(folder), seconds))
-    longest = max((one["count"] or 0 for one in found.skipped), default=0)
-    wrong = [
-        name for name, is_so in (
-            ("the states are not those of the ledger", not found.is_sound),
-            ("an occurrence is missing or recorded twice", not found.leaves_nothing_out()),
-            (f"the ranges are {found.reasons}", found.reasons != {"OVER_CATCHUP_LIMIT", "PAUSED"}),
-        ) if is_so
-    ]  # fmt: skip
-    print(
-        f"suspended for {seconds} s: {len(found.fired)} ticks fired, {len(found.skipped)} ranges skipped, "
-        f"the longest of {longest}", *wrong, sep="\n",
-    )  # fmt: skip
-    return len(wrong)

@@ -1,0 +1,54 @@
+"""Requests at a server, without a socket, on a real store: of two tenants by turns, and with extreme values."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+from betimes.app import Betimes
+from betimes.testing.clock import VirtualClock
+from tests.api.extremes import find_failures
+from tests.api.isolation import compare_sites
+from tests.postgres import elsewhere, raw_connection, server_dsn
+from tests.soak.rounds import Order, Round
+
+
+def compare_tenants(order: Order) -> Round:
+    """Send requests of two tenants in turn; those of one are also sent where it is alone, to be answered the same."""
+
+    async def compare() -> Round:
+        async with _database(order, "alone") as alone, _database(order, "shared") as shared:
+            compared = await compare_sites(order.seed, order.count, (alone, shared))
+        return Round(order.count, compared.differences, {"of them answered 2xx": compared.answered})
+
+    return asyncio.run(compare())
+
+
+def send_extremes(order: Order) -> Round:
+    """Send extreme values to every route, then read every list; nothing may be answered 5xx."""
+
+    async def send() -> Round:
+        clock = VirtualClock("2026-01-05T09:00:00Z")
+        async with _database(order, "betimes") as url, Betimes(url, clock=clock, workers=False) as bt:
+            found = await find_failures(bt, clock, order.count, order.seed)
+        return Round(order.count, found.failed, {"of them answered 2xx": found.passed_count})
+
+    return asyncio.run(send())
+
+
+@asynccontextmanager
+async def _database(order: Order, name: str) -> AsyncIterator[str]:
+    """Yield the URL of a new database."""
+    if order.store == "sqlite":
+        yield f"sqlite:///{order.folder}/{name}.db"
+        return
+    database = f"soak_{uuid4().hex[:12]}"
+    async with raw_connection() as connection:
+        await connection.execute(f"CREATE DATABASE {database}")
+    try:
+        yield elsewhere(server_dsn(), database=database)
+    finally:
+        async with raw_connection() as connection:
+            await connection.execute(f"DROP DATABASE {database} WITH (FORCE)")

@@ -1,0 +1,33 @@
+"""The simulator over fresh seeds: the kernel alone, and every domain on it."""
+
+from __future__ import annotations
+
+from betimes.testing.simulator.gates import GATES
+from betimes.testing.simulator.running import simulate
+from betimes.testing.simulator.workload import Workload
+from tests.automation.simulated import AUTOMATION
+from tests.intents.simulated import INTENTS
+from tests.notifications.simulated import NOTIFYING
+from tests.runs.simulated import RUNS
+from tests.scores.simulated import SCORES
+from tests.soak.rounds import Order, Round
+
+DOMAINS = (RUNS, NOTIFYING, INTENTS, AUTOMATION, SCORES)
+
+
+def simulate_kernel(order: Order) -> Round:
+    return _simulate(order, (GATES,))
+
+
+def simulate_domains(order: Order) -> Round:
+    """Play one seed of each domain in turn."""
+    return _simulate(order, DOMAINS)
+
+
+def _simulate(order: Order, workloads: tuple[Workload, ...]) -> Round:
+    result = Round(order.count, [])
+    for seed in range(order.seed, order.seed + order.count):
+        outcome = simulate(seed, workloads[seed % len(workloads)])
+        if not outcome.is_sound:
+            result.findings.append(f"seed {seed} of {outcome.workload}: " + "\n  ".join(outcome.findings))
+    return result
