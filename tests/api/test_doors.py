@@ -158,3 +158,23 @@ async def test_a_replay_is_answered_with_the_status_that_was_recorded() -> None:
             first = await s.client("POST", path, body, idempotency_key="k1")
             again = await s.client("POST", path, body, idempotency_key="k1")
             assert (first.status, again.status, again.headers["idempotency-replayed"]) == (201, 201, "true"), path
+
+
+async def test_the_last_instants_of_the_calendar_are_judged_and_previewed() -> None:
+    note = {
+        "user_id": "u-1",
+        "event_type": "MESSAGE",
+        "title": "t",
+        "message": "m",
+        "source": "s",
+        "channels": ["push"],
+    }
+    quiet = {"timezone": "Pacific/Kiritimati", "quiet_hours": [{"start": "22:00", "end": "07:00"}]}
+    async with site() as s:
+        assert (await s.client("PUT", "/v1/users/u-1/preferences", quiet)).status == 200
+        for at in ("9998-12-31T12:00:00Z", "9999-12-31T12:00:00Z", "9999-12-31T23:59:59.999999Z"):
+            told = await s.client("POST", "/v1/notifications/classify", {**note, "at": at})
+            assert (told.status, told.json["evaluated_at"]) == (200, at)
+            for when in ({"cron": "* * * * *"}, {"every": {"seconds": 60}}):
+                body = {**when, "timezone": "Pacific/Kiritimati", "from": at, "exclude": {"weekdays": ["FRI"]}}
+                assert (await s.client("POST", "/v1/schedules/preview", body)).status == 200

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+from betimes.core.errors import PROBLEMS_MAX, Invalid
 from betimes.core.instants import FIRST_TEXT, LAST_TEXT
 
 Problem = tuple[str, str]
@@ -39,6 +40,23 @@ _LAST = datetime.max.replace(tzinfo=UTC)
 def scan(value: Any, kind: Any) -> list[Problem]:
     """Return what is out of bounds in a converted value of this type, with paths relative to it."""
     return _scan(value, _mode(kind) == "free", 0)
+
+
+def read_json(raw: bytes) -> Any:
+    """Return what others answered or sent as JSON; raise `Invalid` if it is none, too deep or out of bounds."""
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Invalid(f"it is not JSON in UTF-8: {error}", (("", "not JSON"),)) from None
+    return check_json(value)
+
+
+def check_json(value: Any) -> Any:
+    """Return a value that somebody else's function gave; raise `Invalid` if it cannot be kept and shown as JSON."""
+    if found := scan(value, Any):
+        path, message = found[0]
+        raise Invalid(f"{path or 'it'} {message}", tuple(found[:PROBLEMS_MAX]), len(found))
+    return value
 
 
 def dotted(path: str, name: str) -> str:
@@ -129,7 +147,7 @@ def _json_problem(value: Any) -> str:
     """Return why a value from Python is not JSON, if it is not."""
     try:
         msgspec.json.encode(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         return f"is not JSON: {error}"
     return ""
 

@@ -17,6 +17,8 @@ from typing import Final
 
 from cronsim import CronSim, CronSimError
 
+from betimes.core.zones import END_S
+
 NEVER: Final = 1 << 62
 """Later than any match; its negative is earlier than any."""
 MACROS = {
@@ -80,7 +82,7 @@ class Wall:
         if self._from <= local <= self.match:
             return self.match
         if local != self.match + 1:
-            self._ahead.dt = _EPOCH + timedelta(seconds=local - 1)
+            self._ahead.dt = _EPOCH + timedelta(seconds=min(local, END_S) - 1)
         self._from = local
         self.match = _next_match(self._ahead, NEVER)
         return self.match
@@ -90,7 +92,7 @@ class Wall:
         if self._back is None:
             self._back = copy(self._ahead)
             self._back.tick_direction = -1
-        self._back.dt = _EPOCH + timedelta(seconds=local + 1)
+        self._back.dt = _EPOCH + timedelta(seconds=min(local + 1, END_S - 1))
         self.match_before = _next_match(self._back, -NEVER)
         return self.match_before
 
@@ -98,7 +100,7 @@ class Wall:
 def _next_match(simulated: CronSim, otherwise: int) -> int:
     try:
         found = next(simulated) - _EPOCH
-    except (StopIteration, OverflowError):
+    except (StopIteration, OverflowError, ValueError):  # none, or none before the calendar ends
         return otherwise
     return found.days * 86_400 + found.seconds
 

@@ -16,12 +16,13 @@ from itertools import islice, takewhile
 import msgspec
 
 from betimes.core import zones
-from betimes.core.instants import DAY, SECOND, Instant
+from betimes.core.instants import DAY, LAST, SECOND, Instant
 
 DAYS_EXCLUDED_MAX = 50 * 366
 """Excluded days in a row that are passed over; nothing is left after that."""
 _EPOCH_DAY = date(1970, 1, 1)
-_LATEST = (date(zones.YEAR_MAX, 1, 1) - _EPOCH_DAY).days * DAY
+_LATEST = LAST - DAY
+"""Of an interval: every zone can still show it."""
 
 
 class Occurrences(msgspec.Struct, frozen=True):

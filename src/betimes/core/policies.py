@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from betimes.core.bounds import dotted, scan
 from betimes.core.canonical import encode, fingerprint
 from betimes.core.checking import list_problems, problems
 from betimes.core.errors import Invalid, PolicyInvalid
@@ -72,6 +73,16 @@ class PolicyBook:
             if isinstance(layer, Mapping):
                 merged = merge(merged, self._spelt_out(layer))
         return self._policy(merged, found)
+
+    def sent(self, *layers: Body) -> Policy:
+        """The same of layers that come from outside: every text, number and instant is held against its bounds too."""
+        policy = self.effective(*layers)
+        found = [("policy", "is nothing that JSON can spell")] if any(scan(layer, Any) for layer in layers) else []
+        for name, kind in self._sections.items():
+            found += [(dotted(name, path), message) for path, message in scan(policy[kind], kind)]
+        if found:
+            raise PolicyInvalid(_sentence(found), tuple(found))
+        return policy
 
     def saved(self, body: str) -> Policy:
         """The policy a stored body describes, as it was when segments were decided under it."""

@@ -18,14 +18,18 @@ from zoneinfo import ZoneInfo
 
 import tzdata  # type: ignore[import-untyped]
 
-from betimes.core.instants import Instant
+from betimes.core.instants import LAST, SECOND, Instant
 
 TZDATA_VERSION: str = tzdata.IANA_VERSION
-YEAR_MIN, YEAR_MAX = 1_900, 9_900
+YEAR_MIN, YEAR_MAX = 1_900, 9_999
+END_S = LAST // SECOND + 1
+"""The first second that the calendar has no name for."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_S = 86_400
 _SAMPLE_S = 6 * 3_600
 """No zone changes its offset twice within so short a time."""
+_SHOWN_S = END_S - 2 * _DAY_S
+"""Every zone can show it; whatever comes later keeps the offset of this second."""
 
 
 class Piece(NamedTuple):
@@ -84,9 +88,9 @@ def from_local(name: str, local: datetime, fold: int = 0) -> Instant:
 
 
 def pieces(name: str, at: int) -> Iterator[Piece]:
-    """The time line from the piece that holds the instant on, a year at a time."""
-    year = (_EPOCH + timedelta(seconds=at)).year
-    while year < YEAR_MAX:
+    """The time line from the piece that holds the instant on, a year at a time, to the end of the calendar."""
+    year = _year_of(at)
+    while year <= YEAR_MAX:
         for piece in _year(name, year):
             if piece.end > at:
                 yield piece
@@ -95,7 +99,7 @@ def pieces(name: str, at: int) -> Iterator[Piece]:
 
 def pieces_back(name: str, at: int) -> Iterator[Piece]:
     """Yield the time line from the piece that holds the instant back, a year at a time."""
-    year = (_EPOCH + timedelta(seconds=at)).year
+    year = _year_of(at)
     while year >= YEAR_MIN:
         for piece in reversed(_year(name, year)):
             if piece.start <= at:
@@ -142,11 +146,15 @@ def _change(found: ZoneInfo, left: int, right: int) -> int:
 
 
 def _offset(found: ZoneInfo, at: int) -> int:
-    moment = (_EPOCH + timedelta(seconds=at)).astimezone(found)
+    moment = (_EPOCH + timedelta(seconds=min(at, _SHOWN_S))).astimezone(found)
     offset = moment.utcoffset()
     assert offset is not None
     return int(offset.total_seconds())
 
 
+def _year_of(at: int) -> int:
+    return (_EPOCH + timedelta(seconds=min(at, _SHOWN_S))).year
+
+
 def _new_year(year: int) -> int:
-    return int((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds())
+    return END_S if year > YEAR_MAX else int((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds())

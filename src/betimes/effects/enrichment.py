@@ -24,6 +24,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from betimes.core.bounds import read_json
 from betimes.core.canonical import encode, fingerprint
 from betimes.effects.breaker import Breaker
 from betimes.effects.webhooks import Webhooks
@@ -86,7 +87,7 @@ class HttpProvider:
         body = encode(notification).encode()
         id = f"score:{fingerprint(notification)}"
         said = await self._webhooks.post(self._url, body, id=id, tenant=self._tenant)
-        return msgspec.json.decode(said, type=_Answer).ai_intent_score
+        return msgspec.convert(read_json(said), _Answer).ai_intent_score
 
 
 class _Answer(msgspec.Struct, frozen=True):

@@ -20,8 +20,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from betimes.core.bounds import check_json, read_json
 from betimes.core.canonical import encode
-from betimes.core.checking import DEPTH_MAX, within_depth
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, Refused
 from betimes.domains.automation.sensor_model import Evaluation, Evaluator, HandlerEvaluator, WebhookEvaluator
@@ -105,20 +105,18 @@ class Evaluators:
             function = self._functions[evaluator.name]
             context = EvaluationContext(tenant, body["sensor_id"], body.get("state_version"), id)
             answer = await function(body["message"] if "message" in body else body["cursor"], context)
-        return _recordable(msgspec.to_builtins(answer) if isinstance(answer, Evaluation) else answer)
+        return _checked(check_json, msgspec.to_builtins(answer) if isinstance(answer, Evaluation) else answer)
 
     async def _over_http(self, tenant: str, url: str, body: Mapping[str, Any], timeout_s: int, id: str) -> Any:
         if self._webhooks is None:
             raise GiveUp("this process calls no webhooks")
         sent = encode(body).encode()
         answer = await self._webhooks.post(url, sent, id=id, tenant=tenant, timeout_s=timeout_s)
-        try:
-            return _recordable(msgspec.json.decode(answer)) if answer else None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ValueError(f"the evaluator did not answer in JSON: {error}") from None
+        return _checked(read_json, answer) if answer else None
 
 
-def _recordable(answer: Any) -> Any:
-    if not within_depth(answer, DEPTH_MAX):
-        raise ValueError(f"the evaluator's answer is nested more than {DEPTH_MAX} levels deep")
-    return answer
+def _checked(check: Callable[[Any], Any], answer: Any) -> Any:
+    try:
+        return check(answer)
+    except Invalid as error:
+        raise ValueError(f"the evaluator's answer cannot be recorded: {error}") from None

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from betimes.core.bounds import read_json
 from betimes.core.errors import Invalid, MissingExtra
 from betimes.services.intent_sources import SourceContext
 
@@ -93,9 +94,9 @@ class HttpSource:
         if len(body) > ANSWER_BYTES_MAX:
             raise SourceAnswer(f"the answer has more than {ANSWER_BYTES_MAX:,} bytes")
         try:
-            return msgspec.json.decode(body)
-        except msgspec.MsgspecError as error:
-            raise SourceAnswer("the answer is no JSON") from error
+            return read_json(body)
+        except Invalid as error:
+            raise SourceAnswer(f"the answer is of no use: {error}") from error
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:

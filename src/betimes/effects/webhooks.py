@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from betimes.core.bounds import read_json
 from betimes.core.canonical import encode
-from betimes.core.checking import DEPTH_MAX, within_depth
 from betimes.core.deciders import EffectCall
-from betimes.core.errors import MissingExtra
+from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.instants import Instant
 from betimes.effects.failures import BadRequest, WebhookFailed, giving_up
 from betimes.effects.settings import Resolve, Secrets, WebhookSettings
@@ -124,12 +124,11 @@ class WebhookExecutor:
 
 
 def answer(body: bytes) -> Any:
-    """What a receiver's answer says, as JSON; None when it is empty, not JSON, or too deep to record."""
+    """What a receiver's answer says, as JSON; None when it is empty, not JSON, or nothing that can be recorded."""
     try:
-        said = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return read_json(body)
+    except Invalid:
         return None
-    return said if within_depth(said, DEPTH_MAX) else None
 
 
 def _own(headers: Mapping[str, str]) -> dict[str, str]:

@@ -19,11 +19,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias
 
-import msgspec
-
+from betimes.core.bounds import check_json
 from betimes.core.canonical import encode
 from betimes.core.deciders import EffectCall, Settled
-from betimes.core.errors import BetimesError, Fenced, StoreError
+from betimes.core.errors import BetimesError, Fenced, Invalid, StoreError
 from betimes.core.instants import seconds
 from betimes.core.jitter import spread
 from betimes.engine.effect_rows import UnreadablePayload
@@ -287,10 +286,17 @@ def _description(error: Exception) -> str:
 def _recordable(result: Any, chars_max: int) -> Any:
     """The result, if it can be recorded; else what it looks like. The call has happened either way."""
     try:
-        text = encode(result)
-    except (TypeError, ValueError, msgspec.MsgspecError):
-        return _storable(repr(result))
+        text = encode(check_json(result))
+    except (TypeError, ValueError, RecursionError, Invalid):
+        return _storable(_look(result))
     return result if len(text) <= chars_max else {"cut": text[:ERROR_CHARS_MAX]}
+
+
+def _look(result: Any) -> str:
+    try:
+        return repr(result)
+    except Exception as error:  # noqa: BLE001 — a user's class, or a number too long to be printed
+        return f"<{type(result).__name__} that cannot be shown: {type(error).__name__}>"
 
 
 def _storable(text: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from betimes.core.errors import BetimesError, Invalid
-from betimes.core.instants import HOUR, Instant, parse
+from betimes.core.instants import HOUR, Instant, checked_instant, parse
 from betimes.core.streams import StreamId
 from betimes.domains.intents.expressions import PRICE
 from betimes.domains.intents.model import IntentState
@@ -186,25 +186,34 @@ def _number(source: str, name: str, value: Any) -> Decimal:
     """Exact: a float is what it prints as."""
     try:
         number = None if isinstance(value, bool) or value is None else Decimal(str(value))
-    except InvalidOperation:
+    except (InvalidOperation, ValueError):  # the latter of a whole number too long to be printed
         number = None
     if number is None or not number.is_finite():
-        raise SourceFailed(source, f"the source of {name} gave {value!r:.80}, which is no number")
+        raise SourceFailed(source, f"the source of {name} gave {_look(value)}, which is no number")
     if abs(number) >= NUMBER_MAX:
-        raise SourceFailed(source, f"the source of {name} gave {value!r:.80}; numbers are below 10^18")
+        raise SourceFailed(source, f"the source of {name} gave {_look(value)}; numbers are below 10^18")
     return _EXACT.quantize(number, _SMALLEST) if int(number.as_tuple().exponent) < -DECIMALS_MAX else number
 
 
 def _instant(value: Any) -> Instant | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return instant(value)
-    if isinstance(value, str):
-        try:
+    try:
+        if value is None:
+            return None
+        if isinstance(value, int) and not isinstance(value, bool):
+            return checked_instant(value)
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            return instant(value)
+        if isinstance(value, str):
             return parse(value)
-        except Invalid as error:
-            raise SourceFailed("last_interaction", f"the source `last_interaction`: {error}") from error
+    except Invalid as error:
+        raise SourceFailed("last_interaction", f"the source `last_interaction`: {error}") from error
     raise SourceFailed(
-        "last_interaction", f"the source `last_interaction` gave {value!r:.80}, which is no instant with an offset"
+        "last_interaction", f"the source `last_interaction` gave {_look(value)}, which is no instant with an offset"
     )
+
+
+def _look(value: Any) -> str:
+    try:
+        return repr(value)[:80]
+    except Exception:  # noqa: BLE001 — a user's class, or a number too long to be printed
+        return f"a {type(value).__name__} that cannot be shown"

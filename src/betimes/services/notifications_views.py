@@ -30,10 +30,6 @@ Status = Literal["waiting", "delivering", "delivered", "digested", "suppressed",
 Outcome = Literal["NOW", "LATER", "NEVER"]
 
 
-_FIRST_YEAR, _LAST_YEAR = 1970, 9000
-"""Of instants that can be judged as of: there is a calendar on both sides of them."""
-
-
 class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     user_id: Id
     event_type: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -57,10 +53,6 @@ class NotificationRequest(_Asked, frozen=True, kw_only=True):
 class ClassifyRequest(_Asked, frozen=True, kw_only=True):
     event_id: Id | None = None
     at: Moment | None = None
-
-    def __post_init__(self) -> None:
-        if self.at is not None and not _FIRST_YEAR <= self.at.year < _LAST_YEAR:
-            raise ValueError(f"at: from the year {_FIRST_YEAR} to {_LAST_YEAR - 1}")
 
 
 def notification_rules(tenant: str) -> tuple[Rule[Any], ...]:

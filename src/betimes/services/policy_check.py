@@ -13,7 +13,7 @@ from betimes.services.outside_calls import OutsideRules, call_problems, calls_of
 async def checked_policy(service: Service, overrides: Body) -> Policy:
     """Return what the caller's overrides would put in force; raise `PolicyInvalid` with every path that cannot work."""
     deployment: TenantState | None = await service.state(DEPLOYMENT)
-    policy = service.engine.book.effective(deployment.policy if deployment else {}, overrides)
+    policy = service.engine.book.sent(deployment.policy if deployment else {}, overrides)
     demand_callable(service.outside, policy, await service.engine.policy_of(service.caller.tenant))
     return policy
 

@@ -73,7 +73,6 @@ from betimes.services.remarks import Remark
 from betimes.services.target_names import unserved_names
 
 Ticks: TypeAlias = list[Tick]
-_FROM_MAX = instant(moment(0).replace(year=9_000))
 
 
 def schedule_request(body: Mapping[str, Any]) -> ScheduleRequest:
@@ -161,8 +160,6 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         """The next ticks of an expression, without saving it."""
         request = asked(request, PreviewRequest, RECURRENCE_RULES)
         start = instant(request.from_) if request.from_ else await self.engine.store.now()
-        if start > _FROM_MAX:
-            named((("from", "is too far away"),))
         named(tuple(broken_rules(request, RECURRENCE_RULES)))
         recurrence = request.recurrence()
         zoned = zone(request.timezone)

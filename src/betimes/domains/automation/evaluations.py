@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.core.checking import examine, list_problems
 from betimes.core.deciders import Decision, View
 from betimes.core.instants import SECOND, Instant
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
@@ -88,10 +89,10 @@ _STATUS: dict[str, EvaluationStatus] = {
 
 def answered(result: Any, definition: SensorDefinition) -> tuple[Evaluation | None, str]:
     """An evaluator's answer, or what is wrong with it."""
-    try:
-        evaluation = result if isinstance(result, Evaluation) else msgspec.convert(result or {}, Evaluation)
-    except msgspec.ValidationError as error:
-        return None, f"the evaluator's answer is not an evaluation: {error}"
+    found = examine(msgspec.to_builtins(result) if isinstance(result, Evaluation) else result or {}, Evaluation)
+    if found.found.total:
+        return None, f"the evaluator's answer is not an evaluation: {list_problems(found.found.first)}"
+    evaluation = found.value
     limit = definition.max_run_requests
     if len(evaluation.run_requests) > limit:
         return None, f"{len(evaluation.run_requests)} run requests are over max_run_requests, which is {limit}"

@@ -17,8 +17,9 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from betimes.core.bounds import read_json
 from betimes.core.canonical import encode
-from betimes.core.checking import DEPTH_MAX, checked, refusal, within_depth
+from betimes.core.checking import checked, refusal
 from betimes.core.errors import BetimesError, Invalid, TooLarge
 from betimes.domains.automation.sensor_model import MESSAGE_CHARS_MAX, MESSAGE_ID_CHARS_MAX, Message
 
@@ -265,12 +266,9 @@ def _is_json(content_type: str) -> bool:
 
 def _decoded_json(body: bytes) -> Any:
     try:
-        document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NotJson(f"the body is not JSON: {error}", (("", "not JSON"),)) from None
-    if not within_depth(document, DEPTH_MAX):
-        raise NotJson(f"the body is nested more than {DEPTH_MAX} levels deep", (("", "too deep"),))
-    return document
+        return read_json(body)
+    except Invalid as error:
+        raise NotJson(f"the body cannot be taken: {error}", error.problems) from None
 
 
 def _from_base64(text: str, path: str) -> bytes:

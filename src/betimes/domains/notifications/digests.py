@@ -25,9 +25,12 @@ def next_window(crons: tuple[str, ...], zone: str, after: Instant) -> Instant | 
 
 @lru_cache(maxsize=1 << 14)
 def _next_window(crons: tuple[str, ...], zone: str, minute: int) -> Instant | None:
-    local = (_EPOCH + timedelta(minutes=minute)).astimezone(zones.zone(zone))
-    openings = filter(None, (_next_opening(cron, local) for cron in crons))
-    return min((int(then.timestamp()) * SECOND for then in openings), default=None)
+    try:
+        local = (_EPOCH + timedelta(minutes=minute)).astimezone(zones.zone(zone))
+        openings = [then for cron in crons if (then := _next_opening(cron, local))]
+        return min((int(then.timestamp()) * SECOND for then in openings), default=None)
+    except (OverflowError, ValueError):  # the calendar ends before the next one opens
+        return None
 
 
 def _next_opening(cron: str, local: datetime) -> datetime | None:

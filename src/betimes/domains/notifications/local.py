@@ -9,11 +9,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, Instant
+from betimes.core.instants import DAY, HOUR, LAST, MINUTE, SECOND, Instant
 from betimes.core.zones import from_local, offset_at
 
 _EPOCH_DAY = datetime(1970, 1, 1)  # noqa: DTZ001 — shown by a wall, in whatever zone
 _THURSDAY = 3
+_LAST_DAY = LAST // DAY - 1
+"""The calendar names every minute of it in every zone; days go on after it, all alike."""
 
 
 def local_us(zone: str, at: Instant) -> int:
@@ -33,6 +35,8 @@ def weekday(day: int) -> int:
 @lru_cache(maxsize=1 << 16)
 def wall(zone: str, day: int, minute: int) -> Instant:
     """The first instant at which the wall shows this time of this day, or a later one if it never does."""
+    if day > _LAST_DAY:
+        return wall(zone, _LAST_DAY, minute) + (day - _LAST_DAY) * DAY
     wanted, shown = _EPOCH_DAY + timedelta(days=day, minutes=minute), day * DAY + minute * MINUTE
     found = from_local(zone, wanted)
     if local_us(zone, found) == shown:
