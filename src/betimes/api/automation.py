@@ -264,7 +264,8 @@ ROUTES = (
         "202 while an evaluator works on it. A repeat of its id is answered with the first outcome.",
         query=Proof, raw_body=True, described_body=PlainMessage, batch_body=(BATCH, list[CloudEvent]),
         reply=EvaluationView, also=(202,), own_proof=True,
-        codes=((409, "SENSOR_PAUSED"), (409, "NOT_A_PUSH_SENSOR")), example={"message_id": "m-1", "data": {"order": 7}},
+        codes=((409, "SENSOR_PAUSED"), (409, "NOT_A_PUSH_SENSOR"), (501, "EXTRA_NOT_INSTALLED")),
+        example={"message_id": "m-1", "data": {"order": 7}},
     ),
     Route(
         method="POST", path=f"{SENSOR}/evaluate", scope=WRITE, answer=evaluate, tag=TAG, summary="Poll now",

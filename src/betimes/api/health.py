@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from importlib.resources import files
 
 import msgspec
@@ -17,6 +18,7 @@ from betimes.engine.engine import Engine
 from betimes.services.metrics import CONTENT_TYPE
 
 TAG = "Service"
+_log = logging.getLogger("betimes.api")
 STORE_S = 2.0
 """How long the store may take to show that it is there."""
 _PAGE_HEADERS = {
@@ -57,7 +59,7 @@ async def _failing(ask: Ask) -> list[tuple[str, str]]:
         return [("engine", "it has not been opened")]
     if not engine.is_open:
         return [("engine", "it is closed or closing")]
-    problem = await _store_problem(engine)
+    problem = await ask.process.readiness.checked(lambda: _store_problem(engine))
     return [("store", problem)] if problem else []
 
 
@@ -65,10 +67,12 @@ async def _store_problem(engine: Engine) -> str | None:
     try:
         async with asyncio.timeout(STORE_S):
             await engine.store.load([DEPLOYMENT])
+            await engine.store.check_writable()
     except TimeoutError:
-        return f"it did not answer within {STORE_S:g} s"
+        return f"it did not answer, or give its lock, within {STORE_S:g} s"
     except BetimesError as error:
-        return f"it cannot be read: {error.code}"
+        _log.warning("not ready: %s", error)
+        return f"it cannot be read or written: {error.code}; the log says why"
     return None
 
 
@@ -98,7 +102,8 @@ ROUTES = (
     ),
     Route(
         method="GET", path="/readyz", scope=PUBLIC, answer=ready, tag=TAG, summary="Whether it can take work",
-        description="The engine is open and the store answers in time.", reply=Ready, codes=((503, "NOT_READY"),),
+        description="The engine is open, and the store can be read and gives what a write needs in time: its lock, "
+        "and room on its disk. Looked at once a second at most.", reply=Ready, codes=((503, "NOT_READY"),),
     ),
     Route(
         method="GET", path="/metrics", scope="metrics", answer=metrics, tag=TAG, summary="Numbers for Prometheus",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from itertools import count
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 STREAMS_PER_TENANT_MAX = 20
 COMMENT_S = 15.0
+READINESS_S = 1.0
 
 
 class Streams:
@@ -66,6 +70,23 @@ class Streams:
                 self._tail = None
 
 
+class Readiness:
+    """What the last look at the store found; everybody who asks within a second is told the same."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._looked_s = -inf
+        self._found: str | None = None
+
+    async def checked(self, look: Callable[[], Awaitable[str | None]]) -> str | None:
+        """Return why the store cannot be used, if it cannot; whoever comes while somebody looks waits for them."""
+        async with self._turn:
+            if monotonic() - self._looked_s > READINESS_S:
+                self._found = await look()
+                self._looked_s = monotonic()
+            return self._found
+
+
 class Process:
     """One for everything that is served together."""
 
@@ -76,6 +97,7 @@ class Process:
         self.streams = Streams()
         self.turns = Turns()
         self.identities = Identities()
+        self.readiness = Readiness()
         self._name = uuid4().int
         self._requests = count()
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as Served
 
@@ -90,6 +90,7 @@ def serve(application: Application, routes: Iterable[Route], *, dev: bool = Fals
         for path, group in sorted(by_path.items(), key=lambda pair: pair[0].count("{"))
     ]  # fmt: skip
     starlette = Starlette(routes=served, exception_handlers={HTTPException: _not_routed, Exception: _failed})
+    starlette.router.redirect_slashes = False  # a redirect would name whatever host the request claims
     starlette.state.process = process
     return starlette
 
@@ -129,18 +130,22 @@ async def _answered(
     )  # fmt: skip
     if ask.idempotency_key is not None:
         ask.caller = _agreeing(ask.caller, request.url.path, None)
+    return await _within(route, _read_and_call(route, ask, request))
+
+
+async def _read_and_call(route: Route, ask: Ask, request: Request) -> Answer | Response:
     if route.raw_body or route.body is not None:
         ask.raw = await _read(request)
     if route.raw_body or route.body is None:
-        return await _within(route, _call(route, ask))
+        return await _call(route, ask)
     if not ask.raw and route.body_optional:
         value: Any = {}
     else:
         value = json_of(ask.raw, request.headers.get("content-type"))
     if route.batch and isinstance(value, dict) and "items" in value:
-        return await _within(route, _batch(route, ask, value))
+        return await _batch(route, ask, value)
     _decode(route, ask, value)
-    return _echoed(await _within(route, _call(route, ask)), ask.caller.correlation)
+    return _echoed(await _call(route, ask), ask.caller.correlation)
 
 
 def _echoed(answer: Answer | Response, correlation: str) -> Answer | Response:
@@ -153,10 +158,13 @@ def _echoed(answer: Answer | Response, correlation: str) -> Answer | Response:
 async def _read(request: Request) -> bytes:
     """The body, as far as it may go."""
     raw = bytearray()
-    async for chunk in request.stream():
-        raw += chunk
-        if len(raw) > BODY_BYTES_MAX:
-            raise HttpProblem(413, "BODY_TOO_LARGE", f"The body has more than {BODY_BYTES_MAX:,} bytes.")
+    try:
+        async for chunk in request.stream():
+            raw += chunk
+            if len(raw) > BODY_BYTES_MAX:
+                raise HttpProblem(413, "BODY_TOO_LARGE", f"The body has more than {BODY_BYTES_MAX:,} bytes.")
+    except ClientDisconnect:
+        raise HttpProblem(400, "MALFORMED_JSON", "The connection ended before the body did.") from None
     return bytes(raw)
 
 

@@ -22,6 +22,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
+from betimes.api.limits import ConnectionLimits
 from betimes.app.betimes import DEVELOPMENT_CHANNELS, Settings, Undeclared
 from betimes.app.outside_rules import outside_rules, url_problems
 from betimes.core.checking import list_problems, problems
@@ -60,6 +61,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Loopback by default; put a reverse proxy in front of anything else."""
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8080
     """0 takes any free one, which is told on standard output."""
+    limits: ConnectionLimits = ConnectionLimits()
+    """What connections and requests may cost before a key is looked at."""
     dev: bool = False
     """Serve without keys, on loopback only; the tenant is the header `X-Tenant`."""
 

@@ -74,14 +74,16 @@ async def answer_requests(
     import uvicorn
 
     from betimes.api.catalogue import ROUTES
+    from betimes.api.connections import limited_protocol
     from betimes.api.server import serve
 
-    dev = serving.configuration.server.dev
+    dev, limits = serving.configuration.server.dev, serving.configuration.server.limits
     application: Any = serve(serving.bt, ROUTES, dev=dev)
     config = uvicorn.Config(
         LoopbackOnly(application) if dev else application,
-        http="httptools", ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
-        proxy_headers=False, timeout_graceful_shutdown=max(1, round(serving.configuration.engine.drain_s)),
+        http=limited_protocol(limits), ws="none", lifespan="off", log_config=None, access_log=False,
+        server_header=False, proxy_headers=False,
+        timeout_graceful_shutdown=max(1, round(serving.configuration.engine.drain_s)),
     )  # fmt: skip
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]

@@ -310,6 +310,9 @@ class Store(Protocol):
     async def close(self) -> None:
         """Give everything back; a store can be opened again."""
 
+    async def check_writable(self) -> None:
+        """Try what a commit needs (its lock, and room for it) and change nothing; raise `Unavailable` with why not."""
+
     async def now(self) -> Instant:
         """The store's time."""
 

@@ -51,6 +51,9 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing to give back: the database lives as long as somebody holds it."""
 
+    async def check_writable(self) -> None:
+        """Memory has no lock to wait for."""
+
     async def now(self) -> Instant:
         return self.clock()
 

@@ -107,6 +107,15 @@ class PostgresStore:
             except failures() as error:
                 raise refused(error, server) from error
 
+    async def check_writable(self) -> None:
+        async with self._sessions.session() as session:
+            try:
+                await check_writable(session.connection, self._sessions.server)
+                # a message in the log is flushed to disk like a commit and read by nobody
+                await session.connection.execute("SELECT pg_logical_emit_message(true, 'betimes', '')")
+            except failures() as error:
+                raise refused(error, self._sessions.server) from error
+
     async def close(self) -> None:
         await self._sessions.close()
 

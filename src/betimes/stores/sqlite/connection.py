@@ -163,6 +163,17 @@ class Connection:
         return self._quick_commits >= QUICK_COMMITS_MIN and self._log_pages < CHECKPOINT_PAGES
 
     @property
+    def filename(self) -> str:
+        """The file itself, where the path is a URI."""
+        return self._raw.filename
+
+    @property
+    def free_pages(self) -> int:
+        """How many pages may still be written: those that are free, and those the file may grow by."""
+        most, count, free = (self._raw.pragma(name) for name in ("max_page_count", "page_count", "freelist_count"))
+        return int(most - count + free)
+
+    @property
     def in_transaction(self) -> bool:
         return self._raw.in_transaction
 

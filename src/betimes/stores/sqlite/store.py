@@ -130,6 +130,10 @@ class SqliteStore:
             raise Unavailable(f"the store on {self.path} is not open; await its open() first")
         return self._opened
 
+    async def check_writable(self) -> None:
+        async with self._turn() as writer:
+            await writer.run(upkeep.check_writable)
+
     async def now(self) -> Instant:
         return self.clock()
 

@@ -5,11 +5,14 @@ Every function runs in the writer's thread between `begin` and `commit`; the clo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TypeAlias
 
 from betimes.core.canonical import encode
-from betimes.core.errors import Fenced
+from betimes.core.errors import Fenced, Unavailable
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, StreamId
@@ -18,6 +21,21 @@ from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.rows import lease_of, segment_columns
 
 Clock: TypeAlias = Callable[[], Instant]
+ROOM_BYTES = 262_144
+"""What must be free on the disk, so that a batch can be appended to the log."""
+
+
+def check_writable(connection: Connection) -> None:
+    """Take the write lock and give it back, and look for room in the file and on its disk; change nothing."""
+    connection.begin()
+    connection.rollback()
+    if not connection.free_pages:
+        raise Unavailable(f"{connection.path} has as many pages as it may have; raise max_page_count or prune")
+    try:
+        with TemporaryFile(dir=Path(connection.filename).parent) as file:
+            os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
+    except OSError as error:
+        raise Unavailable(f"{connection.path}: its disk has no room ({error.strerror}); make room") from error
 
 
 def snooze(connection: Connection, stream: StreamId, version: int, until: Instant) -> None:
