@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Literal, TypeAlias, cast
 
@@ -122,12 +122,14 @@ class PerilousStore:
 
     def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
                   until_at: Instant | None = None, tenant: str | None = None,
-                  ) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
-        begin = self._store.begin_due(index, kinds, limit, after=after, until_at=until_at, tenant=tenant)
+                  shares: Mapping[str, int] | None = None) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
+        begin = self._store.begin_due(index, kinds, limit, after=after, until_at=until_at, tenant=tenant, shares=shares)
         return self._watched(begin, "picked")
 
-    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
-        leases = await self._store.lease_calls(executors, limit, tenant=tenant)
+    async def lease_calls(
+        self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
+    ) -> list[Lease]:
+        leases = await self._store.lease_calls(executors, limit, shares=shares)
         if leases:
             self._perils.reach("leased")
         return leases

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -32,8 +32,10 @@ class Slow(MemoryStore):
         self.leased = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
-        leases = await super().lease_calls(executors, limit, tenant=tenant)
+    async def lease_calls(
+        self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
+    ) -> list[Lease]:
+        leases = await super().lease_calls(executors, limit, shares=shares)
         if leases:
             self.leased.set()
             await self.go_on.wait()

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from betimes.core.deciders import EffectCall
 from betimes.core.errors import Overloaded
 from betimes.core.streams import StreamId
+from betimes.engine.calls import BoundedExecutor, Executor
 from betimes.engine.engine import Engine
 from betimes.engine.fair_queue import FairQueue
 from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.settings import EngineSettings
+from betimes.engine.tenant_turns import LOOKED_AT_MAX, TenantRotation, call_shares
 from betimes.stores.memory import MemoryStore
 from betimes.testing.clock import VirtualClock
+from betimes.testing.conformance.pairs import commit
+from betimes.testing.conformance.samples import moved, together
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
+from tests.engine.worlds import World, world
+from tests.patience import HANGS_S
+from tests.stores.backends import Backend
 
 
-def knocking(tenant: str, visitor: str) -> Submission:
-    return Submission(stream=StreamId(tenant, "gate", "front"), command=Knock(visitor))
+def knocking(tenant: str, visitor: str, gate: str = "front") -> Submission:
+    return Submission(stream=StreamId(tenant, "gate", gate), command=Knock(visitor))
 
 
 def job(tenant: str, number: int) -> Job:
@@ -75,3 +86,134 @@ async def test_a_tenant_may_not_take_all_the_room_of_the_queue() -> None:
     assert len(refused) == 5
     with pytest.raises(Overloaded, match="'loud' wait, which is its bound"):
         raise refused[0]
+
+
+# -- what is due
+
+
+GREETS: dict[str, Any] = {"gates": {"greet": True, "cooldown_s": 0, "per_hour": 1_000_000}}
+
+
+async def wait_for(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(HANGS_S):
+        while not holds():  # noqa: ASYNC110 — told by what the engine did
+            await asyncio.sleep(0)
+
+
+async def test_slow_calls_of_one_tenant_leave_room_for_anothers(backend: Backend, tmp_path: Path) -> None:
+    began: list[str] = []
+    done = asyncio.Event()
+
+    async def greet(call: EffectCall) -> None:
+        began.append(call.id.tenant)
+        if call.id.tenant == "loud":
+            await done.wait()
+
+    settings = EngineSettings(calls_max=8, poll_s=0.01)
+    executors = {"handler:greet": greet}
+    async with world(backend, tmp_path, body=GREETS, executors=executors, settings=settings) as w:
+        for number in range(40):
+            await w.engine.submit(knocking("loud", f"v{number}", f"g{number}"))
+        w.engine.start_workers()
+        await wait_for(lambda: len(began) >= 6)
+        await w.engine.submit(knocking("quiet", "ann"))
+        await wait_for(lambda: "quiet" in began)
+        assert began.count("loud") == 6, "a tenant alone takes three quarters of the slots"
+        done.set()
+        await wait_for(lambda: began.count("loud") == 40)
+
+
+async def test_calls_that_wait_are_taken_of_each_tenant_in_turn(backend: Backend, tmp_path: Path) -> None:
+    began: list[str] = []
+
+    async def greet(call: EffectCall) -> None:
+        began.append(call.id.tenant)
+
+    executors = {"handler:greet": greet}
+    settings = EngineSettings(calls_max=4)
+    async with world(backend, tmp_path, body=GREETS, executors=executors, settings=settings) as w:
+        for number in range(30):
+            await w.engine.submit(knocking("loud", f"v{number}", f"g{number}"))
+        w.clock.advance(1)
+        for tenant in ("quiet", "still"):
+            await w.engine.submit(knocking(tenant, "ann"))
+        await w.engine.tick()
+    assert began.count("loud") == 30
+    behind = max(began.index("quiet"), began.index("still"))
+    assert behind < 8, f"{behind} of 30 calls of the other tenant were made first"
+
+
+async def test_calls_of_a_bounded_executor_wait_in_the_store_and_not_in_slots(backend: Backend, tmp_path: Path) -> None:
+    began: list[str] = []
+    done = asyncio.Event()
+
+    async def greet(call: EffectCall) -> None:
+        began.append(call.id.tenant)
+        await done.wait()
+
+    async def announce(call: EffectCall) -> None:
+        began.append("announced")
+
+    executors: dict[str, Executor] = {"handler:greet": BoundedExecutor(greet, 1), "handler:announce": announce}
+    settings = EngineSettings(calls_max=4, poll_s=0.01)
+    body = {"gates": {"greet": True, "announce": True}}
+    async with world(backend, tmp_path, body=body, executors=executors, settings=settings) as w:
+        w.engine.start_workers()
+        for tenant in ("a", "b", "c", "d", "e"):
+            await w.engine.submit(knocking(tenant, "ann"))
+        await wait_for(lambda: began.count("announced") == 5)
+        assert len(began) == 6
+        done.set()
+        await wait_for(lambda: len(began) == 10)
+
+
+async def test_alarms_of_one_tenant_delay_anothers_by_a_few_passes(backend: Backend, tmp_path: Path) -> None:
+    woken: list[str] = []
+    settings = EngineSettings(batch_max=8)
+    async with world(backend, tmp_path, settings=settings) as w:
+        await wait_at_gates(w, "loud", 80)
+        w.clock.advance(1)
+        await wait_at_gates(w, "quiet", 1)
+        w.clock.advance(120)
+        w.engine._lane.observe = lambda segments: woken.extend(segment.stream.tenant for segment in segments)
+        while not (await w.engine.tick(limit=8)).complete:
+            pass
+    assert woken.count("loud") == 80
+    behind = woken.index("quiet")
+    assert behind <= 2 * settings.batch_max, f"{behind} of 80 alarms of the other tenant rang first"
+
+
+async def wait_at_gates(w: World, tenant: str, count: int) -> None:
+    """Leave a visitor waiting at each gate of a tenant."""
+    await asyncio.gather(
+        *(w.engine.submit(knocking(tenant, visitor, f"g{n}")) for n in range(count) for visitor in ("ann", "bob"))
+    )
+
+
+async def test_every_tenant_of_very_many_has_its_turn() -> None:
+    store = MemoryStore(VirtualClock())
+    now = await store.now()
+    names = [f"t{number:04}" for number in range(2 * LOOKED_AT_MAX + 10)]
+    await commit(store, together(*(moved(StreamId(name, "thing", "a"), 1, now, alarm_at=now) for name in names)))
+    rotation, seen = TenantRotation(store, "alarm"), list[str]()
+    while len(seen) < len(names):
+        seen += await rotation.next(["thing"], 100)
+    assert seen == names
+    assert rotation.is_at_start
+
+
+@pytest.mark.parametrize(
+    ("held", "free", "shares"),
+    [
+        ({"a": 0}, 64, {"a": 48}),
+        ({"a": 48}, 16, {}),
+        ({"a": 48, "b": 0}, 16, {"b": 12}),
+        ({"a": 0, "b": 0}, 8, {"a": 4, "b": 3}),
+        ({"a": 0}, 1, {"a": 1}),
+        ({"a": 1, "b": 0}, 1, {"b": 1}),
+    ],
+)
+def test_slots_go_to_whoever_has_the_fewest_and_some_stay_free(
+    held: dict[str, int], free: int, shares: dict[str, int]
+) -> None:
+    assert call_shares(held, held, free, 64) == shares

@@ -288,3 +288,15 @@ async def test_a_sweep_writes_what_deciding_one_by_one_writes(backend: Backend, 
             await w.submit(SweepScore(now), StreamId("bolt", "score", f"u{n}"))
         assert await written(w, "acme") == await written(w, "bolt")
         assert (await verify(w.store, w.engine.kinds)).is_sound
+
+
+async def test_the_scores_of_one_tenant_delay_anothers_by_a_few_batches(backend: Backend, tmp_path: Path) -> None:
+    swept: list[str] = []
+    settings = EngineSettings(batch_max=8)
+    async with scores_world(backend, tmp_path, settings=settings) as (w, loud):
+        await loud.create_many([overdue(f"u{n}", 20 + n / 60) for n in range(80)])
+        await Scores(w.engine, Caller("quiet")).create(overdue("ann", 1))
+        w.engine._lane.observe = lambda segments: swept.extend(segment.stream.tenant for segment in segments)
+        assert (await Scores(w.engine, Caller("*")).sweep()).decayed == 81
+    behind = swept.index("quiet")
+    assert behind <= 2 * settings.batch_max, f"{behind} of 80 scores of the other tenant were swept first"

@@ -204,20 +204,26 @@ class StartsCallsAtMostOnceAgain(Broken):
 
 
 class GivesEveryLeaseTheSameFence(Broken):
-    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
+    async def lease_calls(
+        self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
+    ) -> list[Lease]:
         for effect in self.database.effects.values():
             effect.fence = 0
-        return await super().lease_calls(executors, limit, tenant=tenant)
+        return await super().lease_calls(executors, limit, shares=shares)
 
 
 class LeasesForEverybody(Broken):
-    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
+    async def lease_calls(
+        self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
+    ) -> list[Lease]:
         everybody = [effect.write.executor for effect in self.database.effects.values()]
-        return await super().lease_calls([*executors, *everybody], limit, tenant=tenant)
+        return await super().lease_calls([*executors, *everybody], limit, shares=shares)
 
 
 class LeasesForEveryTenant(Broken):
-    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
+    async def lease_calls(
+        self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
+    ) -> list[Lease]:
         return await super().lease_calls(executors, limit)
 
 

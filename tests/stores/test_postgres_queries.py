@@ -31,6 +31,10 @@ LEDGER: dict[str, Any] = {
 }  # fmt: skip
 
 
+SHARES = {"tenants": ["acme"], "shares": [3]}
+TURN = {"names": ["thing"], "after": "", "limit": 10, "now": None}
+
+
 @pytest.mark.parametrize("way", ["", "_backwards"])
 @pytest.mark.parametrize(
     ("name", "asked", "index"),
@@ -76,7 +80,10 @@ async def _fill_ledger(connection: Any, schema: str, count: int) -> None:
         ("newest_streams", STREAMS | {"owner": "u-1", "owned": True}, "Backward using stream_owner"),
         ("newest_effects", EFFECTS, "Backward using effect_created"),
         ("newest_effects", EFFECTS | {"status": "dead", "dead": True}, "Backward using effect_dead"),
-        ("lease_calls", DUE, "using effect_tenant_call"),
+        ("lease_calls_in_shares", DUE | SHARES, "using effect_tenant_call"),
+        ("tenants_with_calls", TURN, "using effect_tenant_call"),
+        ("tenants_with_alarms", TURN, "using stream_tenant_wake"),
+        ("tenants_with_due", TURN, "using stream_tenant_due"),
         ("next_alarm", DUE | {"kinds": ["thing"]}, "using effect_tenant_call"),
     ],
 )

@@ -19,6 +19,7 @@ import betimes.engine.attempts
 import betimes.engine.engine
 import betimes.engine.jobs
 import betimes.engine.kinds
+import betimes.engine.queries
 import betimes.engine.reports
 import betimes.engine.store
 import betimes.services.automation_views
@@ -44,7 +45,7 @@ import typing
 class BlockingEngine:
     store: betimes.engine.store.Store
     kinds: betimes.engine.kinds.Kinds
-    def backlog(self) -> betimes.engine.store.Backlog: ...
+    def backlog(self) -> betimes.engine.queries.Backlog: ...
     def close(self) -> None: ...
     @property
     def executors(self) -> builtins.tuple[builtins.str, ...]: ...

@@ -1,6 +1,6 @@
 """The executor of backtests: makes one that was asked for, tells how far it is, and stops when nobody waits for it.
 
-A process makes one at a time; others that it has taken wait, and are queued for as long. What comes of it is the
+A process makes one at a time and takes no other meanwhile; they are queued for as long. What comes of it is the
 answer of the call, a refusal too, so that it is recorded in the commit that ends the call. A process that is told to
 stop gives back what it has not finished, and another begins it again.
 """
@@ -22,7 +22,7 @@ from betimes.core.canonical import encode
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import BetimesError, NotFound, Refused, TooLarge
 from betimes.domains.backtests.model import AskBacktest, Outcome, ReportProgress
-from betimes.engine.calls import Executor, NotStarted
+from betimes.engine.calls import BoundedExecutor, Executor, NotStarted
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 
@@ -45,19 +45,17 @@ class Rehearse(Protocol):
 
 
 def backtester(engine: Callable[[], Engine], rehearse: Rehearse, *, tell_s: float = TELL_S) -> Executor:
-    """The executor of backtests."""
-    turn = asyncio.Lock()
+    """The executor of backtests: one at a time in a process, so that those of many tenants leave other calls room."""
 
     async def carry_out(call: EffectCall) -> Any:
         job = Job(engine(), call, tell_s)
         try:
-            async with turn:
-                return msgspec.to_builtins(await job.done(rehearse))
+            return msgspec.to_builtins(await job.done(rehearse))
         except asyncio.CancelledError:
             # It changes nothing, so it may be begun again, which is up to whoever takes it next.
             raise NotStarted("the process that made it stopped; it begins again", (0.0,)) from None
 
-    return carry_out
+    return BoundedExecutor(carry_out, 1)
 
 
 class Job:

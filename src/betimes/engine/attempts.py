@@ -32,6 +32,7 @@ from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import NOT_CACHED, Ask, DueIndex, Presumes, Reached, Row, Store, Tx, WritesAhead
+from betimes.engine.tenant_turns import PassTurns
 from betimes.engine.workspace import Workspace
 
 Result: TypeAlias = Recorded | BetimesError | None
@@ -79,6 +80,7 @@ class Attempts:
         self._name = name
         self._turns = count(1)
         self._cache = StateCache(settings.cache_chars_max)
+        self._pass_turns = PassTurns(store)
         self._presumes = store if isinstance(store, Presumes) else None
         self._asks_first = 0
         self.on_commit: Callable[[Workspace], None] = lambda workspace: None
@@ -181,10 +183,16 @@ class Attempts:
         limit = min(due.limit, self._settings.batch_max)
         position = due.position
         after = position.reached if position else None
-        begin = self._store.begin_due(due.by, due.kinds, limit, after=after, until_at=due.until_at, tenant=due.tenant)
+        shares = await self._pass_turns.shares(due.by, due.kinds, limit) if due.tenant is None else None
+        begin = self._store.begin_due(
+            due.by, due.kinds, limit, after=None if shares else after, until_at=due.until_at, tenant=due.tenant,
+            shares=shares,
+        )  # fmt: skip
         async with begin as tx:
             picked += tx.rows.items()
-            if position:
+            if due.tenant is None and not shares:
+                self._pass_turns.note(due.by, is_full=len(picked) == limit)
+            if position and not shares:
                 position.reached = self._reached(*picked[-1]) if len(picked) == limit else None
             if due.plainly is None:
                 jobs += [due.make(stream) for stream, _ in picked]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias
 
@@ -31,6 +31,7 @@ from betimes.engine.lane import Lane
 from betimes.engine.reports import Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import LEASE_RAN_OUT, Lease, Store
+from betimes.engine.tenant_turns import TenantRotation, call_shares
 
 Executor: TypeAlias = Callable[[EffectCall], Awaitable[Any]]
 End: TypeAlias = Literal["done", "retrying", "failed", "dead", "abandoned", "fenced"]
@@ -67,6 +68,26 @@ class RetryAfter(Exception):
         self.pauses_s = pauses_s
 
 
+class BoundedExecutor:
+    """An executor of which a process runs only so many calls at once; the others wait in the store, not in a slot."""
+
+    def __init__(self, executor: Executor, calls_max: int) -> None:
+        self._executor = executor
+        self.calls_max = calls_max
+
+    def __call__(self, call: EffectCall) -> Awaitable[Any]:
+        return self._executor(call)
+
+
+class ExecutorGroup:
+    """Executors whose calls are taken together, and the rotation of tenants that have any."""
+
+    def __init__(self, store: Store, names: tuple[str, ...], calls_max: int) -> None:
+        self.names = names
+        self.calls_max = calls_max
+        self.rotation = TenantRotation(store, "call")
+
+
 class Calls:
     """Carries out the effects whose executors this process has."""
 
@@ -78,25 +99,33 @@ class Calls:
         self._executors = dict(executors)
         self._settings = settings
         self._report = report
-        self._running: dict[asyncio.Task[End], None] = {}
+        self._running: dict[asyncio.Task[End], EffectCall] = {}
+        self._groups = [*self._grouped()]
         self._starting: asyncio.Task[int] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._executors))
 
+    def _grouped(self) -> Iterator[ExecutorGroup]:
+        bounds = {name: one.calls_max for name, one in self._executors.items() if isinstance(one, BoundedExecutor)}
+        if others := tuple(name for name in self.names if name not in bounds):
+            yield ExecutorGroup(self._store, others, self._settings.calls_max)
+        for name, calls_max in bounds.items():
+            yield ExecutorGroup(self._store, (name,), calls_max)
+
     async def run(self) -> None:
-        """Carry out effects until cancelled, at most `calls_max` at once."""
+        """Carry out effects until cancelled, at most `calls_max` at once; tenants share them."""
         while True:
             self._lane.calls_waiting.clear()
-            self._starting = asyncio.create_task(self._start(self._settings.calls_max - len(self._running)))
+            self._starting = asyncio.create_task(self._start())
             if not await asyncio.shield(self._starting):
                 await self._rest()
 
     async def once(self, limit: int, tenant: str | None = None) -> Counter[str]:
         """Take what is due now (of a tenant, if given), up to `limit`, and see it to its end."""
         ends: Counter[str] = Counter()
-        while limit > 0 and (leases := await self._leases(min(limit, self._settings.calls_max), tenant)):
+        while limit > 0 and (leases := await self._leases(limit, tenant)):
             limit -= len(leases)
             calls, _ = await asyncio.wait([self._begin(*lease) for lease in leases])
             ends.update(call.result() for call in calls if not call.cancelled())
@@ -116,20 +145,34 @@ class Calls:
             for task in self._running:
                 task.cancel()
             if self._running:
-                await asyncio.wait(list(self._running), timeout=patience_s)
+                await asyncio.wait([*self._running], timeout=patience_s)
 
     async def _leases(self, limit: int, tenant: str | None = None) -> list[tuple[Lease, float]]:
         """Calls to make, each with the loop's time before which its lease cannot end."""
-        if not self._executors or limit <= 0:
-            return []
-        asked_s = asyncio.get_running_loop().time()
-        leases = await self._store.lease_calls(self.names, limit, tenant=tenant)
-        return [(lease, asked_s + lease.call.lease_s) for lease in leases]
+        found: list[tuple[Lease, float]] = []
+        for group in self._groups:
+            under_way = sum(call.executor in group.names for call in self._running.values())
+            room = min(limit - len(found), group.calls_max - under_way)
+            if shares := await self._shares(group, room, tenant):
+                asked_s = asyncio.get_running_loop().time()
+                leases = await self._store.lease_calls(group.names, room, shares=shares)
+                found += [(lease, asked_s + lease.call.lease_s) for lease in leases]
+        return found
 
-    async def _start(self, limit: int) -> int:
+    async def _shares(self, group: ExecutorGroup, room: int, tenant: str | None) -> dict[str, int]:
+        """Return how many calls to take of which tenants, by what each has under way here; of one alone, if given."""
+        while room > 0 and (free := self._settings.calls_max - len(self._running)) > 0:
+            tenants = await group.rotation.next(group.names, room) if tenant is None else (tenant,)
+            held = Counter(call.id.tenant for call in self._running.values())
+            shares = call_shares(tenants, held, free, room)
+            if shares or tenant is not None or group.rotation.is_at_start:
+                return shares
+        return {}
+
+    async def _start(self) -> int:
         """Take calls and begin them; how many. It is let finish when the engine closes."""
         try:
-            leases = await self._leases(limit)
+            leases = await self._leases(self._settings.calls_max)
         except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
             self._report(Report("calls_failed", "store", error))
             return 0
@@ -140,7 +183,7 @@ class Calls:
     def _begin(self, lease: Lease, ends_s: float) -> asyncio.Task[End]:
         """Start a call; `drain` waits for it, whoever took it."""
         task = asyncio.create_task(self._carry_out(lease, ends_s))
-        self._running[task] = None
+        self._running[task] = lease.call
         task.add_done_callback(self._finished)
         return task
 

@@ -1,11 +1,11 @@
-"""Questions to a store's lists: which streams, segments or effects, in which order, from where on.
+"""Questions to a store's lists: which streams, segments or effects, in which order, from where on; some answers.
 
 They are part of the store contract and imported from there.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -80,3 +80,32 @@ class EffectQuery(msgspec.Struct, frozen=True):
     newest_first: bool = False
     after_created_at: Instant | None = None
     limit: int = 100
+
+
+class Reached(NamedTuple):
+    """The last stream that was taken, and when it was due."""
+
+    at: Instant
+    stream: StreamId
+
+
+class Backlog(NamedTuple):
+    """What is owed: how much, and since when it could have been done, snoozes heeded.
+
+    `effects_pending` are sends and calls not yet ended; `orphaned`, by executor, are calls nobody took for a minute.
+    """
+
+    alarms_due: int
+    oldest_alarm_at: Instant | None
+    snoozed: int
+    effects_pending: int
+    effects_dead: int
+    orphaned: dict[str, int]
+
+
+class DueTenants(NamedTuple):
+    """Tenants that have something due, in the order of their names."""
+
+    tenants: tuple[str, ...]
+    reached: str
+    """The last one that was looked at; empty if nobody comes after it."""

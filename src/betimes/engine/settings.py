@@ -54,7 +54,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Longest rest of an alarm whose wake failed."""
 
     calls_max: int = 64
-    """Effects carried out at once in this process."""
+    """Effects carried out at once in this process; one tenant alone takes up to three quarters of them."""
     call_pauses_s: tuple[float, ...] = CALL_PAUSES_S
     """Retry policy of calls that have none of their own: the pause after the first attempt that failed, the second, and
     so on; the last one is repeated. Each is up to a fifth longer, by a hash of the effect."""

@@ -40,12 +40,16 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.effect_rows import Attempt as Attempt
+from betimes.engine.queries import Backlog as Backlog
+from betimes.engine.queries import DueTenants as DueTenants
 from betimes.engine.queries import EffectQuery as EffectQuery
 from betimes.engine.queries import EffectStatus as EffectStatus
 from betimes.engine.queries import LedgerQuery as LedgerQuery
+from betimes.engine.queries import Reached as Reached
 from betimes.engine.queries import StreamQuery as StreamQuery
 
 DueIndex: TypeAlias = Literal["alarm", "due"]
+OwedIndex: TypeAlias = Literal["alarm", "due", "call"]
 PAGE_MAX = 1_000
 NOT_CACHED = -1
 
@@ -280,27 +284,6 @@ class StreamRow(NamedTuple):
     listed_at: Instant | None = None
 
 
-class Reached(NamedTuple):
-    """The last stream that was taken, and when it was due."""
-
-    at: Instant
-    stream: StreamId
-
-
-class Backlog(NamedTuple):
-    """What is owed: how much, and since when it could have been done, snoozes heeded.
-
-    `effects_pending` are sends and calls not yet ended; `orphaned`, by executor, are calls nobody took for a minute.
-    """
-
-    alarms_due: int
-    oldest_alarm_at: Instant | None
-    snoozed: int
-    effects_pending: int
-    effects_dead: int
-    orphaned: dict[str, int]
-
-
 class Store(Protocol):
     """A place that keeps streams, their ledger, keys, effects and policies."""
 
@@ -321,13 +304,20 @@ class Store(Protocol):
 
     def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
                   until_at: Instant | None = None, tenant: str | None = None,
-                  ) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
+                  shares: Mapping[str, int] | None = None) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
         """Lock up to `limit` streams due at the store's time (or at `until_at`, if earlier), oldest first.
 
         `after`, by `due` only, is where somebody has come who takes all of it, batch by batch, in whatever order. What
         was due before it is passed over, and must not even be looked at: there may be millions of them. A store that
         can do without may take those of the oldest that lie nearest behind it, which spares it pages to write.
-        Streams held by somebody else are skipped. The index `alarm` heeds snoozes.
+        Streams held by somebody else are skipped. The index `alarm` heeds snoozes. With `shares`, which does not go
+        with `after` or `tenant`, only the oldest of these tenants are taken, of each at most so many.
+        """
+
+    async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
+        """Look at the next `limit` tenants after one that wait for anything; which of them have something due now.
+
+        `names` are kinds, or the executors of calls. What it costs must not depend on how much is due.
         """
 
     async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
@@ -337,8 +327,13 @@ class Store(Protocol):
     async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
         """Let a wake that failed rest, beside the state; any later commit to the stream ends it."""
 
-    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
-        """Take calls that are due for these executors, each with a fence; a lease that ran out may be taken again."""
+    async def lease_calls(
+        self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
+    ) -> list[Lease]:
+        """Take calls that are due for these executors, each with a fence; a lease that ran out may be taken again.
+
+        The oldest first; with `shares` only of these tenants, of each at most so many.
+        """
 
     async def renew_lease(self, effect: EffectId, fence: int) -> None:
         """Extend a lease by its own length, or raise `Fenced`."""

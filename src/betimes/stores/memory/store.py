@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import islice
 
@@ -20,10 +20,12 @@ from betimes.engine.store import (
     Ask,
     Backlog,
     DueIndex,
+    DueTenants,
     EffectQuery,
     EffectRow,
     Lease,
     LedgerQuery,
+    OwedIndex,
     Reached,
     Row,
     SeenKey,
@@ -85,15 +87,19 @@ class MemoryStore:
     @asynccontextmanager
     async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
                         until_at: Instant | None = None, tenant: str | None = None,
-                        ) -> AsyncIterator[MemoryTx]:  # fmt: skip
+                        shares: Mapping[str, int] | None = None) -> AsyncIterator[MemoryTx]:  # fmt: skip
         tx = self.transaction()
         try:
             tx.now = self.clock()
             until = tx.now if until_at is None else min(until_at, tx.now)
+            left = Counter(shares or {})
             for at, stream in self._due(index, kinds, tenant):
                 if at > until or len(tx.rows) == limit:
                     break
+                if shares is not None and left[stream.tenant] <= 0:
+                    continue
                 if (after is None or at >= after.at) and tx.try_lock(stream):
+                    left[stream.tenant] -= 1
                     tx.rows[stream] = Row(*self.database.rows[stream][2:8])
             await asyncio.sleep(0)
             yield tx
@@ -124,10 +130,34 @@ class MemoryStore:
         if stream in self.database.rows and self.database.version(stream) == version:
             self.database.snoozes[stream] = until
 
-    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
+    async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
         now = self.clock()
-        due = [call for call in self._calls(executors, tenant) if call.is_due(now)]
-        return [e.lease(now) for e in sorted(due, key=lambda e: (e.next_attempt_at or 0, e.write.id))[:limit]]
+        waiting: dict[str, Instant] = {}
+        if index == "call":
+            owed = [(e.next_attempt_at, e.write.id.tenant) for e in self._calls(names, None)]
+        else:
+            owed = [(at, stream.tenant) for at, stream in self._due(index, names)]
+        for at, tenant in owed:
+            if at is not None and tenant > after:
+                waiting[tenant] = min(at, waiting.get(tenant, at))
+        looked_at = sorted(waiting)[:limit]
+        due = tuple(tenant for tenant in looked_at if waiting[tenant] <= now)
+        return DueTenants(due, looked_at[-1] if len(looked_at) == limit else "")
+
+    async def lease_calls(
+        self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
+    ) -> list[Lease]:
+        now = self.clock()
+        due = [call for call in self._calls(executors, None) if call.is_due(now)]
+        due.sort(key=lambda e: (e.next_attempt_at or 0, e.write.id))
+        left = Counter(shares or {})
+        taken: list[MemoryEffect] = []
+        for call in due:
+            tenant = call.write.id.tenant
+            if shares is None or left[tenant] > 0:
+                left[tenant] -= 1
+                taken.append(call)
+        return [call.lease(now) for call in taken[:limit]]
 
     async def renew_lease(self, effect: EffectId, fence: int) -> None:
         held = self.database.effects.get(effect)

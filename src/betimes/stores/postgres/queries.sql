@@ -1,4 +1,4 @@
--- Every statement of the adapter but the functions of the migrations: `-- name: what it does`, then one statement.
+-- The statements of the adapter, with those of `shares.sql`: `-- name: what it does`, then one statement.
 -- `:name` is a parameter. A line that ends in `--?` is left out when its parameter, or the value named after it, is not
 -- given.
 -- `(SELECT betimes.clock(:now))` is read once per statement, and so an index can be searched for it.
@@ -87,7 +87,6 @@ WITH picked AS MATERIALIZED (
         FROM betimes.effect e
         WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
             AND e.next_attempt_at <= (SELECT betimes.clock(:now))
-            AND e.tenant = :tenant --?
         ORDER BY e.next_attempt_at, e.tenant, e.kind, e.id, e.version, e.place LIMIT :limit FOR UPDATE SKIP LOCKED
     ) c
     ORDER BY c.due_at, c.tenant, c.kind, c.id, c.version, c.place LIMIT :limit

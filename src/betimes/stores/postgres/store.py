@@ -23,7 +23,7 @@ returned can appear later. Transactions that are merely open, here or in other d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from betimes.core.errors import Fenced
@@ -36,10 +36,12 @@ from betimes.engine.store import (
     Ask,
     Backlog,
     DueIndex,
+    DueTenants,
     EffectQuery,
     EffectRow,
     Lease,
     LedgerQuery,
+    OwedIndex,
     Reached,
     Row,
     SeenKey,
@@ -141,13 +143,21 @@ class PostgresStore:
         return PresumedTx(self._statement, self._script, self._clock, sessions=self._sessions, ask=ask, sent_at=sent_at)
 
     def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
-                  until_at: Instant | None = None, tenant: str | None = None) -> Transaction[PostgresTx]:  # fmt: skip
+                  until_at: Instant | None = None, tenant: str | None = None,
+                  shares: Mapping[str, int] | None = None) -> Transaction[PostgresTx]:  # fmt: skip
         tx = PostgresTx(self._statement, self._script, self._clock, self._time.hear)
-        due = self._statement(
-            "begin_due", index=index, kinds=list(kinds), limit=limit, from_at=after and after.at, until_at=until_at,
-            tenant=tenant,
-        )  # fmt: skip
+        asked = {"index": index, "kinds": list(kinds), "limit": limit, "until_at": until_at}
+        if shares is None:
+            due = self._statement("begin_due", **asked, from_at=after and after.at, tenant=tenant)
+        else:
+            due = self._statement("begin_due_in_shares", **asked, **_in_shares(shares))
         return self._sessions.transaction(due, tx.start_due)
+
+    async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
+        statement = self._statement(_OWED_STATEMENTS[index], names=list(names), after=after, limit=limit)
+        looked_at = await self._sessions.rows(statement)
+        due = tuple(record[0] for record in looked_at if record[1])
+        return DueTenants(due, looked_at[-1][0] if len(looked_at) == limit else "")
 
     async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
                        tenant: str | None = None) -> Instant | None:  # fmt: skip
@@ -160,12 +170,15 @@ class PostgresStore:
     async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
         await self._sessions.write(self._statement("snooze", **stream._asdict(), version=version, until=until))
 
-    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
-        records = await self._sessions.write(
-            self._statement(
-                "lease_calls", executors=sorted(set(executors)), limit=limit, tenant=tenant, ran_out=LEASE_RAN_OUT
-            )
-        )
+    async def lease_calls(
+        self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
+    ) -> list[Lease]:
+        asked = {"executors": sorted(set(executors)), "limit": limit, "ran_out": LEASE_RAN_OUT}
+        if shares is None:
+            statement = self._statement("lease_calls", **asked)
+        else:
+            statement = self._statement("lease_calls_in_shares", **asked, **_in_shares(shares))
+        records = await self._sessions.write(statement)
         return [rows.lease(record) for record in sorted(records, key=lambda record: tuple(record[:6]))]
 
     async def renew_lease(self, effect: EffectId, fence: int) -> None:
@@ -261,6 +274,17 @@ class PostgresStore:
     async def backlog(self, kinds: Sequence[str]) -> Backlog:
         [record] = await self._sessions.rows(self._statement("backlog", kinds=list(kinds)))
         return rows.backlog(record)
+
+
+_OWED_STATEMENTS: Mapping[OwedIndex, str] = {
+    "alarm": "tenants_with_alarms",
+    "due": "tenants_with_due",
+    "call": "tenants_with_calls",
+}
+
+
+def _in_shares(shares: Mapping[str, int]) -> dict[str, Any]:
+    return {"tenants": list(shares), "shares": list(shares.values())}
 
 
 def _named(prefix: str, value: StreamId | EffectId | None, kind: type[StreamId | EffectId]) -> dict[str, Any]:

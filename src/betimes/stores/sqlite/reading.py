@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from betimes.core.canonical import encode
@@ -14,9 +14,11 @@ from betimes.engine.store import (
     PAGE_MAX,
     Backlog,
     DueIndex,
+    DueTenants,
     EffectQuery,
     EffectRow,
     LedgerQuery,
+    OwedIndex,
     Row,
     SeenKey,
     StreamQuery,
@@ -149,6 +151,22 @@ def _parts(name: StreamId | EffectId | None, role: str) -> dict[str, Any]:
 def waiting_sends(connection: Connection, limit: int, created_before: Instant, tenant: str | None) -> list[WaitingSend]:
     asked = {"created_before": created_before, "limit": limit, "tenant": tenant, "all": tenant is None or None}
     return [waiting_send(columns) for columns in connection.json("waiting_sends", asked)]
+
+
+_OWED_QUERIES: Mapping[OwedIndex, str] = {
+    "alarm": "tenants_with_alarms",
+    "due": "tenants_with_due",
+    "call": "tenants_with_calls",
+}
+
+
+def due_tenants(
+    connection: Connection, index: OwedIndex, names: Sequence[str], after: str, limit: int, now: Instant
+) -> DueTenants:
+    asked = {"names": encode(names), "after": after, "limit": limit, "now": now}
+    looked_at = connection.json(_OWED_QUERIES[index], asked)
+    due = tuple(tenant for tenant, is_due in looked_at if is_due)
+    return DueTenants(due, looked_at[-1][0] if len(looked_at) == limit else "")
 
 
 def next_due(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from betimes.core.canonical import encode
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
@@ -25,6 +26,11 @@ class Place(NamedTuple):
     alarm_at: Instant | None
     snooze_until: Instant | None
     listed_at: Instant | None
+
+
+def in_shares(shares: Mapping[str, int]) -> dict[str, Any]:
+    """Return the parameters of a query that takes from tenants in shares."""
+    return {"shares": encode(list(shares.items())), "share_max": max(shares.values(), default=0)}
 
 
 def row_of(place: Place, rest: Columns) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from os import PathLike, fspath
@@ -18,10 +18,12 @@ from betimes.engine.store import (
     Ask,
     Backlog,
     DueIndex,
+    DueTenants,
     EffectQuery,
     EffectRow,
     Lease,
     LedgerQuery,
+    OwedIndex,
     Reached,
     Row,
     SeenKey,
@@ -166,9 +168,10 @@ class SqliteStore:
         return _Transaction(self._take_turn, self.clock, lambda tx: tx.start(ask))
 
     def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
-                  until_at: Instant | None = None, tenant: str | None = None) -> _Transaction:  # fmt: skip
+                  until_at: Instant | None = None, tenant: str | None = None,
+                  shares: Mapping[str, int] | None = None) -> _Transaction:  # fmt: skip
         def start(tx: SqliteTx) -> Awaitable[None]:
-            return tx.start_due(index, kinds, limit, after, until_at, tenant)
+            return tx.start_due(index, kinds, limit, after, until_at, tenant, shares)
 
         return _Transaction(self._take_turn, self.clock, start)
 
@@ -192,6 +195,9 @@ class SqliteStore:
     async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
                        tenant: str | None = None) -> Instant | None:  # fmt: skip
         return await self._read(reading.next_due, index, kinds, executors, tenant)
+
+    async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
+        return await self._read(reading.due_tenants, index, names, after, limit, self.clock())
 
     async def waiting_sends(
         self, limit: int, *, created_before: Instant, tenant: str | None = None
@@ -225,8 +231,10 @@ class SqliteStore:
     async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
         await self._write(upkeep.snooze, stream, version, until)
 
-    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
-        return await self._write(upkeep.lease_calls, executors, limit, tenant, self.clock)
+    async def lease_calls(
+        self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
+    ) -> list[Lease]:
+        return await self._write(upkeep.lease_calls, executors, limit, shares, self.clock)
 
     async def renew_lease(self, effect: EffectId, fence: int) -> None:
         await self._write(upkeep.renew_lease, effect, fence, self.clock)

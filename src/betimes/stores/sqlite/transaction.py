@@ -29,7 +29,7 @@ from betimes.stores.sqlite.commit import write_changes
 from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.lane import Lane
 from betimes.stores.sqlite.reading import seen
-from betimes.stores.sqlite.rows import Place, row_of
+from betimes.stores.sqlite.rows import Place, in_shares, row_of
 
 _Result = TypeVar("_Result")
 ROWS_HERE_MAX = 16
@@ -40,6 +40,7 @@ ROWS_WRITTEN_HERE_MAX = 8
 NEARBY_AMONG = 16
 """Among how many times as many of the oldest those that lie together are looked for."""
 _DUE_QUERIES: Mapping[DueIndex, str] = {"alarm": "due_alarms", "due": "due_streams"}
+_SHARED_QUERIES: Mapping[DueIndex, str] = {"alarm": "alarms_in_shares", "due": "due_in_shares"}
 
 
 class SqliteTx:
@@ -71,7 +72,7 @@ class SqliteTx:
 
     async def start_due(
         self, index: DueIndex, kinds: Sequence[str], limit: int, after: Reached | None, until_at: Instant | None,
-        tenant: str | None,
+        tenant: str | None, shares: Mapping[str, int] | None,
     ) -> None:  # fmt: skip
         """Take the write lock, then pick what is due; for who takes all of it, what lies together on few pages."""
 
@@ -81,7 +82,10 @@ class SqliteTx:
             until = self.now if until_at is None else min(until_at, self.now)
             name = _DUE_QUERIES[index]
             asked = {"kinds": encode(kinds), "until": until, "tenant": tenant, "limit": limit}
-            if after and index == "due":
+            among = {tenant: limit} if shares is None and tenant is not None and index == "alarm" else shares
+            if among is not None:
+                name, asked = _SHARED_QUERIES[index], asked | in_shares(among)
+            elif after and index == "due":
                 behind = connection.value("row_number", after.stream._asdict()) or 0
                 name, asked = "due_nearby", asked | {"behind": behind, "oldest": NEARBY_AMONG * limit}
             picked = connection.json(name, asked, _PICKED)

@@ -6,7 +6,7 @@ Every function runs in the writer's thread between `begin` and `commit`; the clo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TypeAlias
@@ -18,7 +18,7 @@ from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.store import LEASE_RAN_OUT, Lease
 from betimes.stores.sqlite.connection import Connection
-from betimes.stores.sqlite.rows import lease_of, segment_columns
+from betimes.stores.sqlite.rows import in_shares, lease_of, segment_columns
 
 Clock: TypeAlias = Callable[[], Instant]
 ROOM_BYTES = 262_144
@@ -43,11 +43,13 @@ def snooze(connection: Connection, stream: StreamId, version: int, until: Instan
 
 
 def lease_calls(
-    connection: Connection, executors: Sequence[str], limit: int, tenant: str | None, clock: Clock
+    connection: Connection, executors: Sequence[str], limit: int, shares: Mapping[str, int] | None, clock: Clock
 ) -> list[Lease]:
     now = clock()
-    asked = {"executors": encode(executors), "tenant": tenant, "limit": limit, "now": now}
-    due = connection.json("due_calls", asked)
+    name, asked = "due_calls", {"executors": encode(executors), "limit": limit, "now": now}
+    if shares is not None:
+        name, asked = "calls_in_shares", asked | in_shares(shares)
+    due = connection.json(name, asked)
     if due:
         calls = encode([columns[0] for columns in due])
         connection.change("lease_calls", {"calls": calls, "now": now, "ran_out": LEASE_RAN_OUT})

@@ -252,10 +252,10 @@ async def only_calls_of_the_tenant_asked_for_are_taken(pair: Pair) -> None:
     early = [call(A, 1, now, place=place, next_attempt_at=now - HOUR) for place in range(5)]
     late = [call(other, 1, now, place=place, next_attempt_at=now - place) for place in range(3)]
     await pair.commit(together(causing(A, 1, now, *early), causing(other, 1, now, *late)))
-    expect_equal(await pair.one.lease_calls([BRIEF], 10, tenant="nobody"), [], "calls of a tenant that has none")
-    taken = await pair.one.lease_calls([BRIEF], 2, tenant="other")
+    expect_equal(await pair.one.lease_calls([BRIEF], 10, shares={"nobody": 5}), [], "calls of a tenant that has none")
+    taken = await pair.one.lease_calls([BRIEF], 10, shares={"other": 2})
     expect_equal({lease.call.id for lease in taken}, {late[2].id, late[1].id}, "the oldest of the tenant")
-    taken = await pair.two.lease_calls([BRIEF, "handler:z"], 10, tenant="other")
+    taken = await pair.two.lease_calls([BRIEF, "handler:z"], 10, shares={"other": 9})
     expect_equal([lease.call.id for lease in taken], [late[0].id], "what is left of the tenant")
     expect_equal(len(await pair.two.lease_calls([BRIEF], 10)), 5, "calls of everybody that are left")
 

@@ -134,7 +134,7 @@ class _Walker:
         executors = self.dice.sample(EXECUTORS, self.dice.randint(1, 3))
         tenant = self.queries.maybe("acme", "zeta")
         due = {effect.write.id: effect for effect in self.model.due_calls(executors, self.now, tenant)}
-        leases = await self.store.lease_calls(executors, 1_000, tenant=tenant)
+        leases = await self.store.lease_calls(executors, 1_000, shares={tenant: 1_000} if tenant else None)
         expect_equal({lease.call.id for lease in leases}, set(due), "the calls that are due")
         for lease in leases:
             effect = due[lease.call.id]

@@ -6,13 +6,13 @@ Every error raised here keeps the store contract: all but `Unknown` mean that no
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import EffectId, StreamId
-from betimes.engine.store import Ask, Changes, DueIndex, Lease, Reached, WaitingSend
+from betimes.engine.store import Ask, Changes, DueIndex, DueTenants, Lease, OwedIndex, Reached, WaitingSend
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
 from betimes.testing.simulator.faults import NO_FAULTS
@@ -185,10 +185,15 @@ class Connection(MemoryStore):
     @asynccontextmanager
     async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
                         until_at: Instant | None = None, tenant: str | None = None,
-                        ) -> AsyncIterator[MemoryTx]:  # fmt: skip
+                        shares: Mapping[str, int] | None = None) -> AsyncIterator[MemoryTx]:  # fmt: skip
         await self.reach("begin_due")
-        async with super().begin_due(index, kinds, limit, after=after, until_at=until_at, tenant=tenant) as tx:
+        begin = super().begin_due(index, kinds, limit, after=after, until_at=until_at, tenant=tenant, shares=shares)
+        async with begin as tx:
             yield tx
+
+    async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
+        await self.reach("due_tenants")
+        return await super().due_tenants(index, names, after=after, limit=limit)
 
     async def now(self) -> Instant:
         await self.reach("now")
@@ -204,9 +209,11 @@ class Connection(MemoryStore):
         await super().snooze(stream, version, until)
         self._answer("snooze")
 
-    async def lease_calls(self, executors: Sequence[str], limit: int, *, tenant: str | None = None) -> list[Lease]:
+    async def lease_calls(
+        self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
+    ) -> list[Lease]:
         await self.reach("lease_calls")
-        leases = await super().lease_calls(executors, limit, tenant=tenant)
+        leases = await super().lease_calls(executors, limit, shares=shares)
         self.server.note_leases(leases)
         self._answer("lease_calls")
         return leases

@@ -31,13 +31,17 @@ class Admission(NamedTuple):
 def check_gates(world: World) -> Iterator[str]:
     orders = {name: msgspec.json.decode(body)["gates"] for name, body in world.server.database.policies.items()}
     admissions: list[Admission] = []
-    for stream, history in sorted(world.server.database.histories.items()):
-        if stream.kind == "gate":
-            admitted = list(_admissions(history, orders))
-            admissions += admitted
-            yield from _cooldowns(stream, admitted)
-            yield from _caps(stream, admitted)
-            yield from _waiting(stream, history)
+    gates = {stream: h for stream, h in sorted(world.server.database.histories.items()) if stream.kind == "gate"}
+    lawless = [segment for history in gates.values() for segment in history if segment.policy not in orders]
+    if lawless:
+        yield from (f"{segment.handle} was decided under orders that are not kept" for segment in lawless)
+        return
+    for stream, history in gates.items():
+        admitted = list(_admissions(history, orders))
+        admissions += admitted
+        yield from _cooldowns(stream, admitted)
+        yield from _caps(stream, admitted)
+        yield from _waiting(stream, history)
     yield from _one_errand_each(world)
     yield from _quotas(world, admissions)
     yield from _tallies(world, admissions)
@@ -49,7 +53,7 @@ def _admissions(history: list[Segment], orders: dict[str, Any]) -> Iterator[Admi
     for segment in history:
         for event in events_of(segment):
             if event["type"] == "Admitted":
-                yield Admission(event["visitor"], event["at"], segment, orders.get(segment.policy, {}))
+                yield Admission(event["visitor"], event["at"], segment, orders[segment.policy])
 
 
 def _cooldowns(stream: StreamId, admitted: list[Admission]) -> Iterator[str]:

@@ -61,11 +61,50 @@ FROM (
     SELECT c.* FROM json_each(:executors) AS x CROSS JOIN effect AS c ON c.n IN (
         SELECT n FROM effect
         WHERE executor = x.value AND status IN ('pending', 'leased') AND next_attempt_at <= :now
-        AND tenant = :tenant AND executor <> 'send' --? tenant
         ORDER BY next_attempt_at, tenant, kind, id, version, place LIMIT :limit
     )
     ORDER BY c.next_attempt_at, c.tenant, c.kind, c.id, c.version, c.place LIMIT :limit
 );
+
+-- calls_in_shares: The same of some tenants, of each at most its share.
+SELECT json_group_array(json_array(
+    n, tenant, kind, id, version, place, executor, payload, attempts, created_at, fence, lease_s, at_most_once,
+    attempts_max, to_tenant, to_kind, to_id, status = 'leased' AND (at_most_once OR attempts >= attempts_max)
+))
+FROM (
+    SELECT c.* FROM (
+        SELECT p.n, t.value ->> 1 AS share, row_number() OVER (
+            PARTITION BY p.tenant ORDER BY p.next_attempt_at, p.kind, p.id, p.version, p.place
+        ) AS nth
+        FROM json_each(:shares) AS t CROSS JOIN json_each(:executors) AS x CROSS JOIN effect AS p ON p.n IN (
+            SELECT n FROM effect
+            WHERE tenant = t.value ->> 0 AND executor = x.value AND executor <> 'send'
+            AND status IN ('pending', 'leased') AND next_attempt_at <= :now
+            ORDER BY next_attempt_at, kind, id, version, place LIMIT :share_max
+        )
+    ) AS picked
+    CROSS JOIN effect AS c ON c.n = picked.n
+    WHERE picked.nth <= picked.share
+    ORDER BY c.next_attempt_at, c.tenant, c.kind, c.id, c.version, c.place LIMIT :limit
+);
+
+-- tenants_with_calls: The next tenants that have open calls, and whether one for these executors is due.
+WITH RECURSIVE looked_at (tenant, nth) AS (
+    SELECT min(tenant), 1 FROM effect
+    WHERE tenant > :after AND executor <> 'send' AND status IN ('pending', 'leased')
+    UNION ALL
+    SELECT (
+        SELECT min(e.tenant) FROM effect AS e
+        WHERE e.tenant > looked_at.tenant AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
+    ), nth + 1
+    FROM looked_at WHERE tenant IS NOT NULL AND nth < :limit
+)
+SELECT json_group_array(json_array(tenant, EXISTS (
+    SELECT 1 FROM json_each(:names) AS x
+    CROSS JOIN effect AS e ON e.tenant = looked_at.tenant AND e.executor = x.value AND e.executor <> 'send'
+        AND e.status IN ('pending', 'leased') AND e.next_attempt_at <= :now
+)))
+FROM looked_at WHERE tenant IS NOT NULL;
 
 -- lease_calls: Take calls under a new fence; an attempt is counted unless the call is spent.
 UPDATE effect SET

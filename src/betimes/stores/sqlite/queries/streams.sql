@@ -34,8 +34,7 @@ UPDATE OR ROLLBACK stream SET owner = w.column2, due_at = w.column3, listed_at =
 FROM (VALUES /* rows */ (?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1;
 
--- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at. Those of one tenant
--- are picked out of the index of all: an index of their own would be paid for by every write that moves an alarm.
+-- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at.
 SELECT json_group_array(json_array(
     json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
     json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at)
@@ -44,7 +43,6 @@ FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
         SELECT n FROM stream
         WHERE kind = k.value AND wake_at <= :until
-        AND +tenant = :tenant --? tenant
         ORDER BY wake_at, tenant, id LIMIT :limit
     )
     ORDER BY s.wake_at, s.tenant, s.kind, s.id LIMIT :limit
@@ -82,6 +80,74 @@ FROM (
     )
     ORDER BY s.n <= :behind, s.n LIMIT :limit
 );
+
+-- alarms_in_shares: Streams of some tenants whose alarm is due, oldest first, of each tenant at most its share.
+SELECT json_group_array(json_array(
+    json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
+    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at)
+))
+FROM (
+    SELECT s.* FROM (
+        SELECT p.n, p.wake_at, t.value ->> 1 AS share, row_number() OVER (
+            PARTITION BY p.tenant ORDER BY p.wake_at, p.n
+        ) AS nth
+        FROM json_each(:shares) AS t CROSS JOIN stream AS p ON p.n IN (
+            SELECT n FROM stream
+            WHERE tenant = t.value ->> 0 AND wake_at <= :until AND kind IN (SELECT value FROM json_each(:kinds))
+            ORDER BY wake_at, n LIMIT :share_max
+        )
+    ) AS picked
+    CROSS JOIN stream AS s ON s.n = picked.n
+    WHERE picked.nth <= picked.share
+    ORDER BY s.wake_at, s.tenant, s.kind, s.id LIMIT :limit
+);
+
+-- due_in_shares: The same for streams that are due for a claim or a sweep.
+SELECT json_group_array(json_array(
+    json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
+    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at)
+))
+FROM (
+    SELECT s.* FROM (
+        SELECT p.n, t.value ->> 1 AS share, row_number() OVER (
+            PARTITION BY p.tenant ORDER BY p.due_at, p.kind, p.id
+        ) AS nth
+        FROM json_each(:shares) AS t CROSS JOIN json_each(:kinds) AS k CROSS JOIN stream AS p ON p.n IN (
+            SELECT n FROM stream
+            WHERE tenant = t.value ->> 0 AND kind = k.value AND due_at <= :until
+            ORDER BY due_at, id LIMIT :share_max
+        )
+    ) AS picked
+    CROSS JOIN stream AS s ON s.n = picked.n
+    WHERE picked.nth <= picked.share
+    ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit
+);
+
+-- tenants_with_alarms: The next tenants that have alarms, and whether one of them is due.
+WITH RECURSIVE looked_at (tenant, nth) AS (
+    SELECT min(tenant), 1 FROM stream WHERE tenant > :after AND wake_at IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(s.tenant) FROM stream AS s WHERE s.tenant > looked_at.tenant AND s.wake_at IS NOT NULL), nth + 1
+    FROM looked_at WHERE tenant IS NOT NULL AND nth < :limit
+)
+SELECT json_group_array(json_array(tenant, EXISTS (
+    SELECT 1 FROM stream AS s
+    WHERE s.tenant = looked_at.tenant AND s.wake_at <= :now AND s.kind IN (SELECT value FROM json_each(:names))
+)))
+FROM looked_at WHERE tenant IS NOT NULL;
+
+-- tenants_with_due: The next tenants that have anything to claim or sweep, and whether some of it is due.
+WITH RECURSIVE looked_at (tenant, nth) AS (
+    SELECT min(tenant), 1 FROM stream WHERE tenant > :after AND due_at IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(s.tenant) FROM stream AS s WHERE s.tenant > looked_at.tenant AND s.due_at IS NOT NULL), nth + 1
+    FROM looked_at WHERE tenant IS NOT NULL AND nth < :limit
+)
+SELECT json_group_array(json_array(tenant, EXISTS (
+    SELECT 1 FROM json_each(:names) AS k
+    CROSS JOIN stream AS s ON s.tenant = looked_at.tenant AND s.kind = k.value AND s.due_at <= :now
+)))
+FROM looked_at WHERE tenant IS NOT NULL;
 
 -- row_number: Where a stream lies.
 SELECT n FROM stream WHERE tenant = :tenant AND kind = :kind AND id = :id;
