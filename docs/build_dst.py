@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import islice
 
 from betimes.core.calendar import calendar_of
@@ -29,6 +30,7 @@ the two hours around the change, which are always those of two real hours where 
 |---|---|---|---|---|---|---|---|"""
 
 
+@cache
 def changes() -> dict[tuple[int, int, int], list[str]]:
     """Zones by the change they make: the instant, the offset before and after, in seconds."""
     start, end = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (YEAR, YEAR + 1))

@@ -25,6 +25,11 @@ def run_in_own_loop(function: Callable[..., Coroutine[Any, Any, None]]) -> Calla
     return run
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest, so that no core waits for one of them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run an async test; return None to let pytest call any other."""

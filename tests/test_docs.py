@@ -58,11 +58,14 @@ def test_the_first_snippet_of_a_page_runs_as_printed(page: str, tmp_path: Path) 
 
 
 def test_the_programs_of_all_pages_run_one_after_the_other_in_one_folder(tmp_path: Path) -> None:
+    programs: list[str] = []
     for page in PAGES:
         for text in re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), flags=re.M | re.S):
             if '.db"' in text and re.match("import|from", text) and "asynccontextmanager" not in text:
-                (tmp_path / "snippet.py").write_text(text)
-                run([sys.executable, "snippet.py"], tmp_path)
+                programs.append(f"{page.replace('/', '_')}_{len(programs)}.py")
+                (tmp_path / programs[-1]).write_text(text)
+    in_turn = "import runpy, sys\nfor name in sys.argv[1:]: runpy.run_path(name, run_name='__main__')"
+    run([sys.executable, "-c", in_turn, *programs], tmp_path)
 
 
 def test_the_policy_of_the_page_about_runs_is_valid(tmp_path: Path) -> None:

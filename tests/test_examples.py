@@ -23,18 +23,32 @@ def printed_by(example: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANGS_S).stdout
 
 
+def shown_lines(page: str, before: str) -> list[str]:
+    """Return the lines of the block that follows these words on a page."""
+    block = (ROOT / page).read_text().split(f"{before}\n\n")[1].split("\n\n")[0]
+    return [line.removeprefix("    ") for line in block.splitlines()]
+
+
 def test_the_kernel_example_prints_what_the_readme_shows() -> None:
     printed = printed_by("kernel.py")
-    readme = (ROOT / "README.md").read_text()
-    block = readme.split("once in two hours:\n\n")[1].split("\n\nThe rule is")[0]
-    for line in block.splitlines():
-        assert line.removeprefix("    ") in printed, line
+    for line in shown_lines("README.md", "once in two hours:"):
+        assert line in printed, line
     assert "demo/person/ann at version 3: its digest does not fit its content" in printed
 
 
-@pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
-def test_every_example_runs(example: str) -> None:
-    assert printed_by(example)
+PAGES = {
+    example: f"[`examples/{example}.py`](../examples/{example}.py) prints:"
+    for example in ("runs", "intents", "automation", "scores")
+} | {"notifications": "It prints:"}
+
+
+@pytest.mark.parametrize("example", PAGES)
+def test_a_page_shows_what_its_example_prints(example: str) -> None:
+    assert printed_by(f"{example}.py").splitlines() == shown_lines(f"docs/{example}.md", PAGES[example])
+
+
+def test_every_example_is_shown_on_a_page() -> None:
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == PAGES.keys() | {"kernel"}
 
 
 def python_in(page: str, containing: str) -> str:
@@ -69,13 +83,6 @@ def test_one_of_two_equal_nudges_stays_when_the_other_is_sent(kernel: dict[str, 
     waiting = ((1, "stretch"), (2, "drink"), (3, "stretch"))
     sent = kernel["fold"](kernel["Person"](waiting=waiting), kernel["Sent"]("stretch", 1))
     assert sent.waiting == ((2, "drink"), (3, "stretch"))
-
-
-@pytest.mark.parametrize("page", ["runs", "intents", "automation", "scores"])
-def test_a_page_shows_what_its_example_prints(page: str) -> None:
-    text = (ROOT / "docs" / f"{page}.md").read_text()
-    block = text.split(f"[`examples/{page}.py`](../examples/{page}.py) prints:\n\n")[1].split("\n\n")[0]
-    assert [line.removeprefix("    ") for line in block.splitlines()] == printed_by(f"{page}.py").splitlines()
 
 
 @pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))

@@ -98,7 +98,7 @@ async def browsed(url: str, folder: Path) -> AsyncIterator[Page]:
     profile = folder / "profile"
     process = await asyncio.create_subprocess_exec(
         CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank", stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE, start_new_session=True,
+        stderr=asyncio.subprocess.PIPE, start_new_session=True, env={**os.environ, "TMPDIR": str(folder)},
     )  # fmt: skip
     try:
         address = await _address(process)

@@ -24,10 +24,10 @@ from tests.patience import HANGS_S
 
 API: Any = msgspec.json.decode(msgspec.json.encode(openapi(ROUTES, "1")))
 STREAMING = "/v1/verdicts/stream"
-WALKS, STEPS = 12, 15
+WALKS, STEPS = 6, 15
 ELSEWHERE = {"404", "405"}
 
-pytestmark = [pytest.mark.crash, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.crash, pytest.mark.long, pytest.mark.filterwarnings("ignore")]
 
 
 def test_requests_that_build_on_each_other_never_make_a_server_fail(tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ async def test_an_application_is_opened_by_the_test(betimes_app: Betimes) -> Non
     betimes_app.handler("brief")(called.append)
     betimes_app.schedule("0 * * * *")(_hourly(called))
     async with betimes_app as bt:
-        await bt.advance(by_s=30 * 86_400)
-    assert len(called) == 30 * 24
+        await bt.advance(by_s=5 * 86_400)
+    assert len(called) == 5 * 24
 
 
 def test_several_are_made_with_what_they_declare(make_betimes: Make) -> None:

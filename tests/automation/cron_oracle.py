@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from calendar import monthrange
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from betimes.core.zones import zone
@@ -86,24 +87,37 @@ class Expression:
         self.is_fixed = minute[0] != "*" and hour[0] != "*"
 
     def matches(self, wall: datetime) -> bool:
-        if wall.minute not in self.minutes or wall.hour not in self.hours or wall.month not in self.months:
-            return False
-        return self._matches_day(wall.date())
+        return wall.minute in self.minutes and wall.hour in self.hours and self.matches_day(wall.date())
 
-    def _matches_day(self, day: date) -> bool:
+    def matches_day(self, day: date) -> bool:
+        if day.month not in self.months:
+            return False
         by_month = any(matches(day) for matches in self.month_days)
         by_week = any(matches(day) for matches in self.week_days)
         return by_month and by_week if self.needs_both else by_month or by_week
 
 
 @cache
-def walls(name: str, start: int, end: int) -> tuple[tuple[int, datetime], ...]:
-    """Every minute with what the clock on the wall shows."""
+def walls(name: str, start: int, end: int) -> dict[date, dict[datetime, list[int]]]:
+    """Return each day's minutes as the clock on the wall shows them, each with the seconds at which it does."""
     found: ZoneInfo = zone(name)
-    return tuple(
-        (second, datetime.fromtimestamp(second, UTC).astimezone(found).replace(tzinfo=None))
-        for second in range(start, end, 60)
-    )
+    days: dict[date, dict[datetime, list[int]]] = {}
+    for second in range(start, end, 60):
+        wall = datetime.fromtimestamp(second, found).replace(tzinfo=None)
+        days.setdefault(wall.date(), {}).setdefault(wall, []).append(second)
+    return days
+
+
+@cache
+def skipped(name: str, start: int, end: int) -> list[tuple[datetime, int]]:
+    """Return the minutes that the clock on the wall jumps over, each with the second after its jump."""
+    days = walls(name, start, end).values()
+    minutes = sorted((second, wall) for day in days for wall, seconds in day.items() for second in seconds)
+    return [
+        (before + timedelta(minutes=ahead), second)
+        for (_, before), (second, after) in pairwise(minutes)
+        for ahead in range(1, (after - before) // timedelta(minutes=1))
+    ]
 
 
 def occurrences(cron: str, name: str, start: int, end: int, gap: str | None, overlap: str | None) -> set[int]:
@@ -111,17 +125,13 @@ def occurrences(cron: str, name: str, start: int, end: int, gap: str | None, ove
     expression = Expression(cron)
     gap = gap or ("run_after" if expression.is_fixed else "skip")
     overlap = overlap or ("first" if expression.is_fixed else "both")
-    by_wall: dict[datetime, list[int]] = {}
     found: set[int] = set()
-    expected = None
-    for second, wall in walls(name, start, end):
-        by_wall.setdefault(wall, []).append(second)
-        while gap == "run_after" and expected is not None and expected < wall:
-            if expression.matches(expected):
-                found.add(second)
-            expected += timedelta(minutes=1)
-        expected = wall + timedelta(minutes=1)
-    for wall, seconds in by_wall.items():
-        if expression.matches(wall):
-            found |= {seconds[0]} if overlap == "first" else {seconds[-1]} if overlap == "last" else set(seconds)
+    if gap == "run_after":
+        found |= {second for wall, second in skipped(name, start, end) if expression.matches(wall)}
+    for day, minutes in walls(name, start, end).items():
+        if not expression.matches_day(day):
+            continue
+        for wall, seconds in minutes.items():
+            if wall.minute in expression.minutes and wall.hour in expression.hours:
+                found |= {seconds[0]} if overlap == "first" else {seconds[-1]} if overlap == "last" else set(seconds)
     return found

@@ -93,6 +93,7 @@ async def define_ahead(engine: Engine, count: int) -> Instant:
     return due_at
 
 
+@pytest.mark.long
 @pytest.mark.postgres
 async def test_ten_thousand_schedules_due_at_one_second_fire_once_each_whoever_is_killed(
     postgres: Place, tmp_path: Path

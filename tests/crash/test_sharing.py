@@ -40,6 +40,7 @@ async def saturate(place: Place, folder: Path, processes: int, answers: int) -> 
     return commits(outcome.segments, [child.name for child in children])
 
 
+@pytest.mark.long
 async def test_two_saturated_processes_on_one_file_get_a_fair_share_each(sqlite_place: Place, tmp_path: Path) -> None:
     counts = await saturate(sqlite_place, tmp_path, 2, answers=4_000)
     least = min(counts.values()) / counts.total()

@@ -20,6 +20,8 @@ from betimes.effects.failures import BadAddress, BadStatus, ChannelFailed, Unkno
 from tests.effects.receivers import SECRETS, Receiver, receiver, speaking, webhooks
 
 PASSWORD = "hunter2"
+PATIENT_S = 120.0
+"""The longest a channel may be given: Apprise loads its plug-ins with the first message."""
 
 # Apprise loads all its plug-ins with the first one, and a library of one of them uses a module that Python gave up.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")
@@ -39,7 +41,8 @@ async def send(sending: Channels, channel: str, address: str | None = "ada@examp
 
 
 def apprise_to(here: Receiver, path: str = "people/{address}", **more: Any) -> AppriseChannel:
-    return AppriseChannel((f"json://user:{PASSWORD}@127.0.0.1:{here.port}/{path}",), **more)
+    url = f"json://user:{PASSWORD}@127.0.0.1:{here.port}/{path}"
+    return AppriseChannel((url,), **{"timeout_s": PATIENT_S, **more})
 
 
 async def refuse(_: web.Request) -> web.Response:

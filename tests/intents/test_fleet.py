@@ -114,6 +114,7 @@ def assert_lost_when_they_ended(events: list[dict[str, Any]]) -> None:
             assert event["at"] == claim["expires_at"], events
 
 
+@pytest.mark.long
 async def test_two_hundred_workers_fire_ten_thousand_intents_once_each_while_processes_are_killed(
     postgres: Place, tmp_path: Path
 ) -> None:

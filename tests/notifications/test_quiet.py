@@ -38,10 +38,10 @@ def shown(zone: ZoneInfo, at: Instant) -> datetime:
 
 
 def transitions(zone: ZoneInfo) -> list[Instant]:
-    """To the minute, found by looking every six hours and halving."""
+    """To the minute, found by looking every day and halving: no zone changes twice within one."""
     found, at = [], YEAR[0]
     while at < YEAR[1]:
-        then = at + 6 * HOUR
+        then = at + DAY
         low, high = at, then
         if moment(low).astimezone(zone).utcoffset() != moment(high).astimezone(zone).utcoffset():
             while high - low > MINUTE:
@@ -137,7 +137,7 @@ some_windows = st.lists(
     st.sampled_from(("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia")),
     st.integers(*YEAR),
 )
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_several_windows_are_quiet_as_long_as_any_of_them(
     windows: tuple[QuietHours, ...], zone: str, at: Instant
 ) -> None:

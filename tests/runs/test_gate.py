@@ -90,7 +90,7 @@ def test_the_same_input_gives_the_same_bytes(one: DecisionCostGateInput) -> None
 
 
 @given(cases)
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_a_deferral_passes_every_time_limit_at_its_instant_and_not_before(one: DecisionCostGateInput) -> None:
     verdict = GATE.judge(one)
     if verdict.answer != "LATER" or verdict.until is None:
@@ -106,7 +106,7 @@ def test_a_deferral_passes_every_time_limit_at_its_instant_and_not_before(one: D
 
 
 @given(cases)
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_what_is_said_to_pass_at_an_instant_passes_then(one: DecisionCostGateInput) -> None:
     verdict = GATE.judge(one)
     at = would_pass_at(one, verdict)
@@ -142,7 +142,7 @@ def plainly(taken: list[int], promised: list[int], from_s: int, cap: int) -> int
 
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.lists(st.integers(30, 90), max_size=8), seconds, st.integers(1, 4))
-@settings(max_examples=600)
+@settings(max_examples=200)
 def test_the_first_free_slot_is_the_first_that_takes_nobodys(
     taken: list[int], promised: list[int], from_s: int, cap: int
 ) -> None:

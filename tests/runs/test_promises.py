@@ -112,7 +112,7 @@ def test_a_deferral_for_another_reason_is_given_a_slot_when_none_is_free_at_its_
     st.integers(1, 3),
     st.sampled_from((0, 300, 5_000)),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_the_cap_holds_at_every_instant_and_no_promise_is_broken(
     arrivals: list[tuple[int, str]], lateness: list[int], cap: int, cooldown_s: int
 ) -> None:

@@ -14,10 +14,11 @@ from betimes.testing.clock import VirtualClock
 from betimes.testing.conformance import walk
 from tests.stores.backends import BACKENDS, Backend
 
-EXAMPLES = {"memory": 50}
-EXAMPLES_ELSEWHERE = 8
+EXAMPLES = {"memory": 30}
+EXAMPLES_ELSEWHERE = 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", [pytest.param(b, id=b.id, marks=b.marks) for b in BACKENDS])
 def test_a_store_agrees_with_the_model_on_any_walk(backend: Backend) -> None:
     @settings(max_examples=EXAMPLES.get(backend.id, EXAMPLES_ELSEWHERE), database=None)

@@ -39,6 +39,7 @@ class Apprised:
     async def send(self, channel: str, urls: Sequence[str], title: str, message: str, timeout_s: float) -> None:
         """Send to every URL, or raise a `ChannelFailed` that says nothing of them."""
         loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads, _imported)  # loading it is not the channel's slowness
         try:
             async with asyncio.timeout(timeout_s):
                 failed = await loop.run_in_executor(self._threads, copy_context().run, _sent, urls, title, message)
