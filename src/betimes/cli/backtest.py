@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from betimes.cli.documents import document
 from betimes.cli.options import At, on
-from betimes.cli.printing import as_json, say, shares
+from betimes.cli.printing import say, shares, show_json
 from betimes.cli.wiring import Application
 from betimes.core.errors import Invalid, NotFound
 from betimes.core.streams import checked_stream
@@ -88,7 +88,7 @@ def backtest(
     if html is not None:
         _write(html, report)
     if at.json:
-        print(as_json(report))
+        show_json(report)
     elif html is None:
         from betimes.cli.backtest_tables import show_report
 

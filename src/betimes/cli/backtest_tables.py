@@ -64,13 +64,16 @@ def _compared(candidates: Sequence[CandidateReport]) -> Table:
 
 def _candidate(candidate: CandidateReport, samples_max: int) -> None:
     whose = f" (overrides of {candidate.tenant})" if candidate.tenant else ""
-    put(text(f"\n{named(candidate)}{whose}", "bold"))
+    put("")
+    put(text(f"{named(candidate)}{whose}", "bold"))
     put(text(flips_sentence(candidate)))
     for table in _tables(candidate):
         put("")
         put(table)
     if told := notes(candidate):
-        put(text("".join(f"\n  · {note}" for note in told), "dim"))
+        put("")
+    for note in told:
+        put(text(f"  · {note}", "dim"))
     for flip in _few(candidate.samples, samples_max):
         key = f" {flip.key}" if flip.key else ""
         what = f" {flip.kind} {flip.id} of {flip.tenant}"

@@ -11,10 +11,9 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from cyclopts import Parameter
 
-from betimes.cli.printing import terminal, text
+from betimes.cli.printing import announce_json, say, terminal, text
 from betimes.cli.wiring import Told, TownOptions, wired
 from betimes.core.errors import Invalid
 
@@ -64,9 +63,10 @@ def demo(
     if people < 1 or days < 1 or seconds < 0:
         raise Invalid("a town needs at least one person and one day, and no less than 0 seconds")
     options = TownOptions(people=people, days=days, seconds=seconds, port=port)
-    code = asyncio.run(_tell(options, _print_json if json else _Page().print))
+    code = asyncio.run(_tell(options, announce_json if json else _Page().print))
     if not json:
-        terminal().print(text("\n" + ENDING.format(command=_command())), end="")
+        for line in ("", *ENDING.format(command=_command()).splitlines()):
+            say(line)
     return code
 
 
@@ -87,10 +87,6 @@ async def _tell(options: TownOptions, tell: Callable[[Told], None]) -> int:
     return 0
 
 
-def _print_json(told: Told) -> None:
-    print(msgspec.json.encode(told).decode(), flush=True)
-
-
 class _Page:
     """The same for people, with a headline for each scene."""
 
@@ -101,7 +97,8 @@ class _Page:
     def print(self, told: Told) -> None:
         if told.scene != self._scene:
             self._scene = told.scene
-            self._console.print(text(f"\n{told.scene}", style="bold"))
+            self._console.print("")
+            self._console.print(text(told.scene, style="bold"))
         self._console.print(_line(told))
         if told.why:
             self._console.print(text(f"      {told.why}", style="dim"))

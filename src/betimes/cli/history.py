@@ -6,7 +6,7 @@ from typing import Any
 
 from betimes.cli.effects import EVERY_DOMAIN
 from betimes.cli.options import At, Tenant, on
-from betimes.cli.printing import as_json, progress, say, show
+from betimes.cli.printing import progress, say, show, show_json
 from betimes.cli.wiring import Application, wired
 from betimes.core.errors import STATUS, Invalid
 from betimes.core.streams import parse_segment_handle
@@ -37,7 +37,7 @@ def explain(segment_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008
 
     view, why = on(at.target, work, exists=True)
     if at.json:
-        print(as_json(view))
+        show_json(view)
         return
     say(view.summary)
     for step in why.steps:
@@ -109,7 +109,7 @@ def prune(
 def _tell(view: dict[str, Any], findings: list[Finding], at: At) -> None:
     told = [{"stream": str(found.stream), "version": found.version, "what": found.what} for found in findings]
     if at.json:
-        print(as_json({**view, "findings": told}))
+        show_json({**view, "findings": told})
         return
     show(view, json=False)
     for found in findings:

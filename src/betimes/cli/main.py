@@ -8,7 +8,6 @@ ends with 2.
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Sequence
 
 from cyclopts import App
@@ -69,7 +68,9 @@ def main(wiring: Wiring, arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read us is gone; nothing is left to say
         return 0
-    except Exception:  # noqa: BLE001 — a bug, told in full
-        traceback.print_exc()
+    except Exception:  # noqa: BLE001 — a bug
+        from betimes.cli.printing import show_bug
+
+        show_bug()
         return STATUS["INTERNAL"][1]
     return result if isinstance(result, int) else 0

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from betimes.cli.options import EVERYBODY, At, on
-from betimes.cli.printing import as_json, moment, progress, say, show
+from betimes.cli.printing import moment, progress, say, show, show_json
 from betimes.cli.wiring import Application
 from betimes.engine.engine import TickResult
 from betimes.services.caller import Caller
@@ -42,7 +42,7 @@ def tick(
 
     done = on(replace(at.target, app=app), work, starts=True)
     if at.json:
-        print(as_json(tick_view(done)))
+        show_json(tick_view(done))
     else:
         say(_sentence(done))
 

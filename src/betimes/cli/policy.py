@@ -10,7 +10,7 @@ from cyclopts import App
 
 from betimes.cli.documents import File, document
 from betimes.cli.options import EVERYBODY, At, Tenant, for_tenant, on
-from betimes.cli.printing import as_json, say, show
+from betimes.cli.printing import say, show, show_json
 from betimes.cli.wiring import Application, wired
 from betimes.core.errors import STATUS, Invalid, PolicyInvalid
 from betimes.services.remarks import Remark
@@ -41,7 +41,7 @@ def show_(section: str | None = None, /, *, at: Tenant = Tenant()) -> None:  # n
         known = ", ".join(sorted(told["effective"]))
         raise Invalid(f"there is no section {section!r}; known are {known}", (("section", f"one of {known}"),))
     body = told["effective"] if section is None else {section: told["effective"][section]}
-    print(as_json({**told, "effective": body}))
+    show_json({**told, "effective": body})
 
 
 @app.command
@@ -68,7 +68,7 @@ def check(
         Tenant(db=at.db, config=at.config, tenant=tenant), lambda services: _overrides_checked(services, body)
     )  # fmt: skip
     if at.json:
-        print(as_json(found))
+        show_json(found)
     else:
         _tell(found)
     return 0 if found.valid else STATUS["INVALID"][1]

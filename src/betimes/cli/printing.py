@@ -2,41 +2,59 @@
 
 Answers go to standard output, everything else (progress, errors) to standard error, so that `--json` can be piped.
 
-Data is printed as it is: every console is made by `terminal`, which reads no markup and no emoji codes out of text, and
-every text by `text`, which shows control characters instead of sending them to the terminal.
+Data is printed as it is, and this is the one door: no other module of the command line prints. Consoles made by
+`terminal` take nothing in a string for markup or emoji codes, in cells of tables neither, and show control characters
+and marks of direction by their numbers (`core.visible`) instead of sending them on; so does `text`, for styled text,
+and `as_json`.
 """
 
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from betimes.core.errors import BetimesError, Invalid, Refused
 from betimes.core.instants import render
+from betimes.core.visible import visible, visible_json
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
     from rich.console import Console
     from rich.text import Text
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
-_CONTROLS = {
-    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
-}  # fmt: skip
+_PIPE_WIDTH = 10_000
+"""Columns of what is no terminal: nothing is folded there."""
 
 
-def as_json(value: Any) -> str:
-    return msgspec.json.format(_encoder.encode(value), indent=2).decode()
+def as_json(value: Any, *, indent: int = 2) -> str:
+    return visible_json(msgspec.json.format(_encoder.encode(value), indent=indent).decode())
+
+
+def show_json(value: Any) -> None:
+    print(as_json(value))
+
+
+def announce_json(value: Any) -> None:
+    """Print an answer on one line, at once."""
+    print(as_json(value, indent=-1), flush=True)
+
+
+def announce(sentence: str) -> None:
+    """Print a sentence at once; rich is not loaded for it."""
+    print(visible(sentence), flush=True)
 
 
 def show(value: Any, *, json: bool, columns: Sequence[str] = (), empty: str = "nothing") -> None:
     """An answer: a list as a table with these columns, anything else field by field."""
     if json:
-        print(as_json(value))
+        show_json(value)
         return
     plain = msgspec.to_builtins(value, builtin_types=(datetime,))
     if isinstance(plain, Mapping) and isinstance(plain.get("items"), list):
@@ -75,43 +93,60 @@ def _fields(plain: Mapping[str, Any]) -> Any:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in plain.items():
-        table.add_row(text(name), _cell(value))
+        table.add_row(name, _cell(value))
     return table
 
 
-def _cell(value: Any) -> Text:
+def _cell(value: Any) -> str:
     match value:
         case None:
-            return text("–")
+            return "–"
         case str():
-            return text(value)
+            return value
         case datetime():
-            return text(value.isoformat().replace("+00:00", "Z"))
+            return value.isoformat().replace("+00:00", "Z")
         case bool() | int() | float():
-            return text(str(value))
+            return str(value)
         case _:
-            return text(_encoder.encode(value).decode())
+            return visible_json(_encoder.encode(value).decode())
 
 
 def text(data: str, style: str = "") -> Text:
     """Return data as text that is printed as it is, its control characters made visible."""
     from rich.text import Text
 
-    return Text(data.translate(_CONTROLS), style)
+    return Text(visible(data), style)
 
 
 def terminal(*, stderr: bool = False, soft_wrap: bool = True, width: int | None = None) -> Console:
-    """Return a console that takes nothing in a text for markup."""
-    from rich.console import Console
+    """Return a console that shows every string as it is."""
+    return _console_type()(stderr=stderr, soft_wrap=soft_wrap, width=width, highlight=False, markup=False, emoji=False)
 
-    return Console(stderr=stderr, soft_wrap=soft_wrap, width=width, highlight=False, markup=False, emoji=False)
+
+@cache
+def _console_type() -> type[Console]:
+    from rich.console import Console
+    from rich.text import Text
+
+    class PlainConsole(Console):
+        """Strings come here from everywhere: printed alone, as cells and as headers of tables."""
+
+        def render_str(self, text: str, *, style: Any = "", **_: Any) -> Text:
+            return Text(visible(text), style)
+
+    return PlainConsole
 
 
 def put(what: Any) -> None:
-    """Folded to a terminal's width; whole when it goes anywhere else."""
-    width = None if sys.stdout.isatty() else 10_000
-    found = text(what) if isinstance(what, str) else what
-    terminal(soft_wrap=isinstance(what, str), width=width).print(found)
+    """Print a string or a table: folded to a terminal's width; anywhere else whole, and without padding at the end."""
+    if sys.stdout.isatty():
+        terminal(soft_wrap=isinstance(what, str)).print(what)
+        return
+    console = terminal(soft_wrap=isinstance(what, str), width=_PIPE_WIDTH)
+    with console.capture() as captured:
+        console.print(what)
+    sys.stdout.write("\n".join(line.rstrip(" ") for line in captured.get().split("\n")))
+    sys.stdout.flush()
 
 
 def moment(at: int | None) -> str | None:
@@ -142,6 +177,11 @@ def show_error(error: BetimesError, *, json: bool) -> None:
     console.print(Text.assemble(text(told["code"], "bold red"), " ", text(detail)))
     for line in lines:
         console.print(text(line))
+
+
+def show_bug() -> None:
+    """Tell the exception that is handled, in full."""
+    print(*map(visible, traceback.format_exc().splitlines()), sep="\n", file=sys.stderr)
 
 
 # -- progress

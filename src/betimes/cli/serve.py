@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from cyclopts import Parameter
 
 from betimes.cli.options import At
+from betimes.cli.printing import announce, announce_json
 from betimes.cli.wiring import Role, ServeOptions, Target, wired
 
 Announce = Callable[[Mapping[str, Any]], None]
@@ -73,14 +73,14 @@ def worker(*, app: str | None = None, at: At = At()) -> None:  # noqa: B008 — 
 def _announcing(json: bool) -> Announce:
     """Standard output tells once that all is ready, and where."""
 
-    def announce(told: Mapping[str, Any]) -> None:
+    def tell(told: Mapping[str, Any]) -> None:
         if json:
-            print(msgspec.json.encode(told).decode(), flush=True)
+            announce_json(told)
         elif told["event"] == "working":
-            print(f"betimes works on {told['db']}", flush=True)
+            announce(f"betimes works on {told['db']}")
         else:
             notes = [note for note, holds in (("no keys", told["dev"]), ("virtual clock", told["virtual"])) if holds]
             noted = f" ({', '.join(notes)})" if notes else ""
-            print(f"betimes listens on {told['url']}, database {told['db']}{noted}", flush=True)
+            announce(f"betimes listens on {told['url']}, database {told['db']}{noted}")
 
-    return announce
+    return tell

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from betimes.cli.options import At
-from betimes.cli.printing import as_json
+from betimes.cli.printing import show_json
 from betimes.cli.wiring import wired
 
 
 def config(*, at: At = At()) -> None:  # noqa: B008 — frozen
     """Check the configuration and show what file, environment and defaults come to; secrets are left out."""
-    print(as_json(wired().configuration(at.target)))
+    show_json(wired().configuration(at.target))
