@@ -29,6 +29,7 @@ NOTHING_TO_RUN = {
     "docs/index.md": "links",
     "docs/measurements.md": "what was measured",
     "docs/reference.md": "generated",
+    "docs/reliability.md": "long runs; tests/soak has them at a small scale",
     "docs/stores.md": "statements for the shells of both databases",
 }
 """Pages whose first snippet is no program, and why."""

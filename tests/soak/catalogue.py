@@ -24,7 +24,7 @@ RUNS = {
         units="seeds", says="the simulator, with each domain in turn", play=simulate_domains, size=CHUNK,
         seeds_each=CHUNK, stores=("simulated",), at_once=CORES,
     ),
-    "kills": Run(units="kills", says="processes killed with SIGKILL", play=kill_processes, size=100),
+    "kills": Run(units="kills", says="processes killed with SIGKILL", play=kill_processes, size=50),
     "stops": Run(units="stops", says="processes stopped and continued", play=stop_processes, size=100),
     "crashes": Run(
         units="crashes", says="a PostgreSQL server killed and restarted", play=crash_servers, size=10,
@@ -32,7 +32,7 @@ RUNS = {
     ),
     "disk": Run(units="times full", says="a disk filled and freed", play=fill_disks, size=20, stores=("sqlite",)),
     "clock": Run(units="steps", says="wall clocks stepped forward and back", play=step_clocks, size=50),
-    "caps": Run(units="trials", says="eight processes at one limit", play=overshoot_caps, size=50),
+    "caps": Run(units="trials", says="eight processes at one limit", play=overshoot_caps, size=20),
     "isolation": Run(
         units="operations", says="a tenant's requests among another's", play=compare_tenants, size=300
     ),

@@ -21,21 +21,26 @@ from typing import Self
 
 from msgspec.structs import replace
 
+from betimes.core.deciders import EffectCall
 from betimes.engine.settings import EngineSettings
 from tests.crash.journal import Failed, Journals
 from tests.crash.perils import Peril
 from tests.crash.reconcile import reconcile
-from tests.crash.scene import Place, Rules
+from tests.crash.scene import Place, Rules, engine_on
 from tests.crash.worker import Orders, Worker
 from tests.crash.workload import Workload
 from tests.patience import HANGS_S
 from tests.soak.rounds import FORK, Round
 
-POLL_S = 0.005
+POLL_S = 0.02
 TRY_AGAIN = ("STORE_UNAVAILABLE", "OUTCOME_UNKNOWN", "OVERLOADED")
 EXPECTED = (*TRY_AGAIN, "REFUSED")
 """What a command may be answered when something outside fails, and at a gate that is shut."""
 SETTINGS = EngineSettings(unknown_resolve_s=1.0, drain_s=HANGS_S)
+
+
+async def _greet(_: EffectCall) -> None:
+    """Never called."""
 
 
 class Member:
@@ -101,6 +106,7 @@ class Crew:
         self._prepare = prepare
         self._numbers = count(1)
         self._past_answers = 0
+        engine_on(place.store(), rules, "none", _greet, lambda _: None)  # types are looked at once, before all forks
 
     def __enter__(self) -> Self:
         return self

@@ -157,7 +157,7 @@ Fill = Callable[[Crew], Callable[[], None]]
 
 @contextmanager
 def _small_disk(order: Order) -> Iterator[tuple[Place, Fill]]:
-    with mounted(Path(order.folder, "disk"), "64m") as disk:
+    with mounted(Path(order.folder, "disk"), "256m") as disk:
         if disk is None:
             yield Place(path=f"{order.folder}/betimes.db"), _forbid_growth
             return

@@ -7,6 +7,7 @@ may fork.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -113,7 +114,8 @@ class _UnderWay(msgspec.Struct, frozen=True):
 
 
 def soak(run: Run, store: str, limits: Limits, first: int, at_once: int, say: Callable[[Tally], None]) -> Tally:
-    """Play rounds until a limit is reached or too much was found; `say` is told every few seconds."""
+    """Play rounds until a limit is reached, too much was found or Ctrl-C; `say` is told every few seconds."""
+    gc.freeze()  # what was imported is shared by all that is forked
     started_s = said_s = time.monotonic()
     tally, under_way, ordered = Tally(store, next_seed=first), list[_UnderWay](), 0
     try:
@@ -132,6 +134,8 @@ def soak(run: Run, store: str, limits: Limits, first: int, at_once: int, say: Ca
             if time.monotonic() - said_s > PROGRESS_S:
                 said_s = time.monotonic()
                 say(tally)
+    except KeyboardInterrupt:  # what was done until here counts
+        return tally
     finally:
         for one in under_way:
             _end(one)
