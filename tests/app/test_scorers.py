@@ -13,6 +13,7 @@ from betimes.app.betimes import Betimes
 from betimes.app.configuration import read
 from betimes.app.wiring import without_secrets
 from betimes.core.errors import Invalid, NotFound
+from tests.cli.running_inside import command as betimes
 from tests.effects.receivers import receiver
 from tests.notifications.people import request
 
@@ -25,6 +26,15 @@ def configured(folder: Path, text: str) -> Betimes:
     file.write_text(text)
     configuration = read(file, environment={})
     return Betimes("memory://", workers=False, settings=configuration.settings)
+
+
+def test_config_tries_the_function_it_names(tmp_path: Path) -> None:
+    (tmp_path / "betimes.toml").write_text('[enrichment]\npython = "shop_nowhere:weigh"\n')
+    refused = betimes("config", folder=tmp_path)
+    assert refused.code == NotFound("").exit_code
+    assert "there is no module 'shop_nowhere'" in refused.err
+    (tmp_path / "shop_nowhere.py").write_text("def weigh(note): return 0.5")
+    assert betimes("config", folder=tmp_path).code == 0
 
 
 async def test_a_python_function_of_the_configuration_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,15 @@ def test_a_plain_message() -> None:
     assert parsed({}, body(sent)) == Message("m-1", {"n": 1}, {"k": "v"})
 
 
+def test_names_that_are_misspelt_are_all_told() -> None:
+    with pytest.raises(Invalid) as refused:
+        parsed({}, body({"mesage_id": "m-1", "dta": 1}))
+    told = dict(refused.value.problems)
+    assert told["mesage_id"] == "no such field; did you mean message_id?"
+    assert told["dta"] == "no such field; did you mean data?"
+    assert told["message_id"].startswith("is required")
+
+
 def test_a_plain_message_without_an_id_is_named_by_its_webhook_id_or_refused() -> None:
     assert parsed({}, body({"data": 1}), "wh-1") == Message("wh-1", 1)
     with pytest.raises(Invalid, match="message_id"):

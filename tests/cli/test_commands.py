@@ -206,7 +206,7 @@ def test_the_configuration_is_shown_without_its_secrets(tmp_path: Path) -> None:
     (tmp_path / "betimes.toml").write_text(
         'db = "postgresql://ann:hunter2@db/betimes"\n'
         '[channels.push]\nkind = "apprise"\nurls = ["tgram://hunter2/chat"]\n'
-        '[channels.crm]\nkind = "webhook"\nurl = "https://ann:hunter2@crm.example:8443/hook?token=hunter2"\n'
+        '[channels.crm]\nkind = "webhook"\nurl = "https://crm.example:8443/hook?token=hunter2"\n'
     )
     shown = betimes("config", folder=tmp_path)
     assert shown.json["channels"]["push"]["urls"] == ["tgram://…"]

@@ -55,8 +55,9 @@ def test_all_five_domains_are_at_work(tmp_path: Path) -> None:
     with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         told = (msgspec.json.decode(line) for line in process.stdout)
-        days = (line for line in told if line["scene"].startswith("A town of 20 people") and line["reasons"])
-        assert len([*islice(days, 6)]) == 6
+        days = (line for line in told if line["scene"].startswith("A town of 20 people") and line["at"])
+        lines = [*islice(days, 12)]
+        assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
         process.send_signal(signal.SIGINT)
         summary = {line["what"] for line in told if line["scene"] == "What the town's days came to"}
     assert process.returncode == 0
@@ -108,7 +109,7 @@ def test_ctrl_c_ends_the_demo_cleanly_at_any_moment(seed: int, tmp_path: Path) -
     if in_town:
         assert (ended.code, last["answer"]) == (0, "the same, byte for byte")
     else:
-        assert (ended.code, last["what"]) == (130, "Stopped before its end; nothing is left of it.")
+        assert (ended.code, last["what"]) == (130, "Stopped before its end.")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,9 +1,11 @@
 """What is wrong with a request is said all at once, each with its path."""
 
+import ast
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -218,3 +220,27 @@ def test_items_past_the_most_there_may_be_are_not_looked_through() -> None:
     found = examine([{}] * 100_000, kind).found
     assert found.first == [("", "at most 3; it has 100,000")]
     assert examine([{}] * 100_000, list[Stay]).found.total <= 10_000
+
+
+TimeOfDay = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{2}:[0-9]{2}$", description="a time of day, such as 08:30")]
+
+
+class Hours(msgspec.Struct, forbid_unknown_fields=True):
+    start: TimeOfDay | None = None
+    more: list[TimeOfDay] = []
+    named: dict[TimeOfDay, int] = {}
+
+
+def test_what_a_text_must_look_like_is_told_in_words() -> None:
+    with pytest.raises(Invalid) as refused:
+        checked({"start": "9", "more": ["10:00", "x"], "named": {"7": 1}}, Hours)
+    words = "must be a time of day, such as 08:30"
+    assert refused.value.problems == (("start", words), ("more[1]", words), ("named", words))
+
+
+def test_every_pattern_is_described_in_words() -> None:
+    for file in (Path(__file__).parents[2] / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "Meta":
+                names = {keyword.arg for keyword in node.keywords}
+                assert "pattern" not in names or "description" in names, f"{file.name}:{node.lineno}"

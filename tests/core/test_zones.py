@@ -75,6 +75,21 @@ def test_a_name_only_the_machine_knows_is_no_zone() -> None:
         zone("localtime")
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("Europe/Berln", "; did you mean Europe/Berlin?"),
+        ("europe/berlin", "; did you mean Europe/Berlin?"),
+        ("Los Angeles", "; did you mean America/Los_Angeles?"),
+        ("Mars/Base", ""),
+    ],
+)
+def test_a_zone_that_is_misspelt_is_told_the_one_that_may_be_meant(name: str, meant: str) -> None:
+    with pytest.raises(ValueError, match="no such zone") as refused:
+        zone(name)
+    assert str(refused.value) == f"no such zone: {name}{meant}"
+
+
 @pytest.mark.parametrize("name", ["Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia", "America/St_Johns"])
 def test_offsets_are_those_of_the_standard_library_around_every_transition(name: str) -> None:
     first, last = (parse(f"{year}-01-01T00:00:00Z") // 1_000_000 for year in (2011, 2027))

@@ -11,12 +11,15 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 from aiohttp import web
 from standardwebhooks.webhooks import Webhook
 
+from betimes.app.serving import messages_to_stderr
 from betimes.core.errors import MissingExtra
 from betimes.effects.channels import AppriseChannel, Channel, Channels, ChannelSettings, LogChannel, WebhookChannel
 from betimes.effects.failures import BadAddress, BadStatus, ChannelFailed, UnknownChannel
+from betimes.testing.clock import VirtualClock
 from tests.effects.receivers import SECRETS, Receiver, receiver, speaking, webhooks
 
 PASSWORD = "hunter2"
@@ -170,6 +173,26 @@ async def test_the_log_channel_logs() -> None:
         await send(sending, "push", None)
     told = {"channel": "push", "address": None, "title": "Hello", "message": "World", "id": "inbox:ada:1:0"}
     assert logged == [("notification", told)]
+
+
+async def test_the_log_channel_says_what_a_clock_of_ones_own_shows() -> None:
+    logged: list[Any] = []
+    clock = VirtualClock("2026-01-05T09:00:00Z")
+    async with channels({"push": LogChannel()}, log=lambda _, **fields: logged.append(fields), now=clock) as sending:
+        await send(sending, "push", None)
+    assert logged[0]["at"] == "2026-01-05T09:00:00Z"
+
+
+def test_a_server_logs_a_message_as_text_at_the_time_of_the_clock(capsys: pytest.CaptureFixture[str]) -> None:
+    messages_to_stderr(logging.INFO)
+    try:
+        structlog.get_logger().info("notification", at="2026-01-05T09:00:00Z", title="\x1b[31mred\u202e\nforged")
+    finally:
+        structlog.reset_defaults()
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("2026-01-05T09:00:00Z")
+    assert r"\x1b[31mred\u202e\nforged" in line
+    assert line.isprintable()
 
 
 async def test_a_tenant_may_have_a_channel_of_its_own_or_go_without() -> None:

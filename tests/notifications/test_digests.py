@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from bisect import bisect_right
+from datetime import datetime
+from itertools import islice, takewhile
 
-from betimes.core.instants import HOUR, MINUTE, parse, render
+import pytest
+from cronsim import CronSim
+
+from betimes.core.calendar import calendar_of
+from betimes.core.instants import HOUR, MINUTE, SECOND, parse, render
+from betimes.core.zones import zone as zone_of
 from betimes.domains.notifications.digests import next_window, problem_of
 
 TWICE = ("0 8 * * *", "0 18 * * *")
@@ -37,6 +44,30 @@ def test_the_next_window_is_never_past_in_an_hour_that_comes_twice(zone: str) ->
             assert start < at < opens < end
 
 
+def test_windows_open_when_a_schedule_of_the_same_cron_ticks() -> None:
+    """Also in the hour that comes twice, where every quarter of it is one."""
+    cron, zone = "*/15 2 25 10 *", "Europe/Berlin"
+    at = start = parse("2026-10-25T00:00:00Z") - 1
+    opened = []
+    for _ in range(8):
+        opens = next_window((cron,), zone, at)
+        assert opens is not None
+        opened.append(at := opens)
+    assert opened == list(islice(calendar_of(cron, zone).after(start), 8))
+    assert opened[-1] == parse("2026-10-25T01:45:00Z")
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", "America/Santiago", "Antarctica/Troll"])
+def test_windows_at_fixed_times_open_as_they_always_did(zone: str) -> None:
+    """As cronsim alone reads them: what is stored keeps its meaning."""
+    year = range(parse("2026-01-01T00:00:00Z"), parse("2027-01-01T00:00:00Z"), 7 * HOUR)
+    for cron in ("30 8 * * *", "30 2 * * *", "0 0,12 * * *", "15 1 * * SUN"):
+        ticks = CronSim(cron, datetime(2025, 12, 31, tzinfo=zone_of(zone)))
+        known = [int(tick.timestamp()) * SECOND for tick in takewhile(lambda tick: tick.year < 2028, ticks)]
+        for at in year:
+            assert next_window((cron,), zone, at) == known[bisect_right(known, at)], (cron, render(at))
+
+
 def test_without_crons_there_is_none() -> None:
     assert next_window((), "UTC", 0) is None
 
@@ -46,6 +77,6 @@ def test_crons_that_never_open_or_cannot_be_read_are_refused(cron: str) -> None:
     assert problem_of(cron)
 
 
-@pytest.mark.parametrize("cron", ["0 8 * * *", "*/15 9-17 * * mon-fri", "0 9 29 2 *"])
+@pytest.mark.parametrize("cron", ["0 8 * * *", "*/15 9-17 * * mon-fri", "0 9 29 2 *", "@daily", "0 8 15W * ?"])
 def test_the_others_are_fine(cron: str) -> None:
     assert problem_of(cron) == ""

@@ -168,7 +168,7 @@ class Betimes:
 
     async def _open(self) -> None:
         webhooks = await self._opened_webhooks()
-        channels = Channels(self.settings.channels, webhooks=webhooks)
+        channels = Channels(self.settings.channels, webhooks=webhooks, now=self.clock)
         self._closing.callback(channels.close)
         self._http_sources = {name: said.source() for name, said in self.settings.sources.items()}
         for source in self._http_sources.values():

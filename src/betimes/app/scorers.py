@@ -38,7 +38,7 @@ async def open_scorer(
         provider: Provider | None = HttpProvider(client, settings.url)
         name = urlsplit(settings.url).hostname or "provider"
     else:
-        provider = _import_provider(settings.python) if settings.python else declared
+        provider = import_provider(settings.python) if settings.python else declared
         name = getattr(provider, "__name__", "provider")
     if provider is None:
         return None
@@ -47,7 +47,8 @@ async def open_scorer(
     return scorer
 
 
-def _import_provider(place: str) -> Provider:
+def import_provider(place: str) -> Provider:
+    """Return the function that `enrichment.python` names; raise `Invalid` or `NotFound` if there is none."""
     found: Any = import_object(place, "a provider", "shop.scores:score")
     if not callable(found):
         message = f"{place} is not a function but {type(found).__name__}"

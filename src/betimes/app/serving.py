@@ -15,8 +15,9 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ import msgspec
 from betimes.app.betimes import Betimes
 from betimes.app.configuration import Configuration, is_loopback
 from betimes.core.errors import BetimesError, Invalid, MissingExtra
+from betimes.core.visible import visible
 from betimes.effects.channels import before_logging
 
 Role: TypeAlias = Literal["all", "api", "worker"]
@@ -211,16 +213,34 @@ def log_to_stderr(level: int = logging.INFO) -> None:
     """Standard output is for answers."""
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))
-    before_logging(lambda: _messages_to_stderr(level))
+    before_logging(lambda: messages_to_stderr(level))
 
 
-def _messages_to_stderr(level: int) -> None:
+def messages_to_stderr(level: int) -> None:
+    """Print what the log's channels send: one plain line each, with the time of the clock it was sent by."""
     import structlog
 
     structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            _stamp,
+            _show_plainly,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         wrapper_class=structlog.make_filtering_bound_logger(level),
     )
+
+
+def _stamp(_logger: Any, _level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Say when it was: by the clock the line brings along, or else by the machine's."""
+    line["timestamp"] = line.pop("at", None) or datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return line
+
+
+def _show_plainly(_logger: Any, _level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """What people write to each other must not reach a terminal as anything but text."""
+    return {name: visible(value) if isinstance(value, str) else value for name, value in line.items()}
 
 
 def _in_url(host: str) -> str:

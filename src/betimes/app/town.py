@@ -247,9 +247,9 @@ async def _days(
         await town.ten_minutes()
         fresh += await town.decided()
         if step % STEPS_A_LINE == 0:
-            yield Told(scene=scene, at=render(clock()), what=_summary(fresh))
             for segment, outcome in _remarkable(fresh):
                 yield _told(scene, segment, outcome)
+            yield Told(scene=scene, at=render(clock()), what=_summary(fresh))
             fresh = []
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, started_s + options.seconds * step / steps - loop.time())):
@@ -271,7 +271,7 @@ def _remarkable(fresh: list[tuple[Segment, Outcome]]) -> list[tuple[Segment, Out
     counts = Counter((segment.stream.kind, outcome.outcome, outcome.reasons) for segment, outcome in fresh)
     rare = sorted(fresh, key=lambda one: counts[one[0].stream.kind, one[1].outcome, one[1].reasons])
     first = {(segment.stream.kind, outcome.outcome): (segment, outcome) for segment, outcome in reversed(rare)}
-    return sorted(list(first.values())[-3:], key=lambda one: one[0].seq)
+    return sorted(list(first.values())[-3:], key=lambda one: (one[0].at, one[0].seq))
 
 
 def _told(scene: str, segment: Segment, outcome: Outcome) -> Told:

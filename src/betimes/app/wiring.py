@@ -23,6 +23,7 @@ from betimes.app.configuration import (
 )
 from betimes.app.imports import import_object
 from betimes.app.places import demand_there
+from betimes.app.scorers import import_provider
 from betimes.app.serving import shown
 from betimes.cli.wiring import Application, ServeOptions, Target, Told, TownOptions
 from betimes.core.errors import Invalid
@@ -68,7 +69,10 @@ class Wired:
         return _configured(target).policy
 
     def configuration(self, target: Target) -> dict[str, Any]:
-        return without_secrets(_configured(target))
+        configuration = _configured(target)
+        if place := configuration.enrichment.python:
+            import_provider(place)
+        return without_secrets(configuration)
 
     async def export(self, application: Application, path: str, progress: Callable[[Any], None]) -> Any:
         from betimes.effects.lake.export import export

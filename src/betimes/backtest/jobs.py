@@ -38,8 +38,19 @@ from betimes.services.pages import Listing, NumberPlace, Page, check_filters, ch
 
 COLLECTION = "backtests"
 
-Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]*$")]
-Path: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,15}$")]
+Name: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]*$", description="a text without control characters"
+    ),
+]
+Path: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,15}$",
+        description="the path of a setting: names with dots between them, such as notifications.fatigue.hour.cap",
+    ),
+]
 Value: TypeAlias = bool | int | float | str | None
 Values: TypeAlias = Annotated[list[Value], msgspec.Meta(min_length=1, max_length=CANDIDATES_MAX)]
 

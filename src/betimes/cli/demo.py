@@ -30,7 +30,7 @@ Nothing of it is left. Now with your own data, durable:
 """
 
 
-STOPPED = Told(scene="Ctrl-C", what="Stopped before its end; nothing is left of it.")
+STOPPED = Told(scene="Ctrl-C", what="Stopped before its end.")
 INTERRUPTED = 128 + signal.SIGINT
 
 

@@ -341,6 +341,15 @@ def _metas(kind: Any) -> Iterator[msgspec.Meta]:
             yield from _metas(members[0])
 
 
+def _pattern_words(kind: Any, message: str) -> Iterator[str]:
+    """Yield how the pattern that msgspec quotes is described in words, wherever in the type it stands."""
+    for meta in getattr(kind, "__metadata__", ()):
+        if isinstance(meta, msgspec.Meta) and meta.pattern and meta.description and repr(meta.pattern) in message:
+            yield meta.description
+    for part in get_args(kind):
+        yield from _pattern_words(part, message)
+
+
 def _unannotated(kind: Any) -> Any:
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
@@ -364,7 +373,7 @@ def _locate(path: str, message: str, value: Any, kind: Any) -> Problem:
     """Return a message of msgspec's with its path, which it puts at the end (` - at `$.caps.hour``), in front."""
     text, _, below = message.partition(" - at `$")
     below = below.rstrip("`")
-    return dotted(path, below.removeprefix(".")), with_choices(text, _plain(kind, value))
+    return dotted(path, below.removeprefix(".")), with_choices(text, kind if " regex " in text else _plain(kind, value))
 
 
 def with_choices(message: str, kind: Any) -> str:
@@ -372,6 +381,8 @@ def with_choices(message: str, kind: Any) -> str:
     plain = _plain(kind, None)
     if message == "Expected `datetime` with a timezone component":
         return "has no offset; send one, such as 2026-01-05T09:00:00Z"
+    if message.startswith("Expected `str` matching regex"):
+        return next((f"must be {said}" for said in _pattern_words(kind, message)), message)
     if message.startswith("Invalid enum value") and get_origin(plain) is Literal:
         return f"{message}; one of {', '.join(map(str, get_args(plain)))}"
     if message.startswith("Invalid value") and get_origin(plain) in (Union, types.UnionType):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
@@ -30,6 +31,9 @@ _SAMPLE_S = 6 * 3_600
 """No zone changes its offset twice within so short a time."""
 _SHOWN_S = END_S - 2 * _DAY_S
 """Every zone can show it; whatever comes later keeps the offset of this second."""
+
+
+_NAME_CHARS_MAX = 80
 
 
 class Piece(NamedTuple):
@@ -53,11 +57,23 @@ def is_zone(name: str) -> bool:
     return name in zone_names()
 
 
+def unknown_zone(name: str) -> str:
+    """Return what is said about a zone that there is not, and which one may be meant."""
+    spelt = name[:_NAME_CHARS_MAX].casefold().replace(" ", "_")
+    names = {known.casefold(): known for known in zone_names()}
+    cities = {known.rpartition("/")[2]: known for known in sorted(names)}
+    near = [spelt] if spelt in names else get_close_matches(spelt, names, n=1)
+    if not near and spelt in cities:
+        near = [cities[spelt]]
+    meant = f"; did you mean {names[near[0]]}?" if near else ""
+    return f"no such zone: {name[:_NAME_CHARS_MAX]}{meant}"
+
+
 @lru_cache(maxsize=1_024)
 def zone(name: str) -> ZoneInfo:
     """Return the zone of this name; raise `ValueError` if there is none."""
     if name not in zone_names():
-        raise ValueError(f"no such zone: {name[:80]}")
+        raise ValueError(unknown_zone(name))
     with files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
         return ZoneInfo.from_file(file, key=name)
 

@@ -9,7 +9,29 @@ import msgspec
 from betimes.core.streams import ID_CHARS_MAX
 
 Id = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=ID_CHARS_MAX, pattern=r"^[A-Za-z0-9_+][A-Za-z0-9._~:@+|=-]*\Z")
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=ID_CHARS_MAX,
+        pattern=r"^[A-Za-z0-9_+][A-Za-z0-9._~:@+|=-]*\Z",
+        description="of letters, digits and the characters . _ ~ : @ + | = -, beginning with a letter, a digit, _ or +",
+    ),
 ]
-HandlerName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")]
-Url = Annotated[str, msgspec.Meta(min_length=8, max_length=2_000, pattern=r"^https?://")]
+HandlerName = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=64,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\Z",
+        description="of letters, digits and the characters . _ -, beginning with none of . and -",
+    ),
+]
+Url = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=8,
+        max_length=2_000,
+        pattern=r"^https?://",
+        description="an address that begins with http:// or https://",
+    ),
+]

@@ -33,7 +33,13 @@ class _Target(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True,
 
 
 class TriggerTarget(_Target, tag="trigger", frozen=True):
-    trigger_type: Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}\Z")]
+    trigger_type: Annotated[
+        str,
+        msgspec.Meta(
+            pattern=r"^[A-Z][A-Z0-9_]{0,63}\Z",
+            description="a name of A–Z, 0–9 and _, at most 64, beginning with a letter",
+        ),
+    ]
     account_id: Id | None = None
     """Left out: the subject's own."""
 
@@ -63,7 +69,13 @@ class SweepTarget(_Target, tag="sweep", frozen=True):
 
 
 class StreamName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    kind: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,31}\Z")]
+    kind: Annotated[
+        str,
+        msgspec.Meta(
+            pattern=r"^[a-z][a-z0-9_]{0,31}\Z",
+            description="a name of a–z, 0–9 and _, at most 32, beginning with a letter",
+        ),
+    ]
     id: Id
 
 

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.core.instants import Instant, render
 from betimes.domains.notifications.policy import IN_APP
 from betimes.effects.delivering import Apprised
 from betimes.effects.failures import BadAddress, ChannelFailed, UnknownChannel
@@ -72,7 +73,15 @@ class AppriseChannel(_Channel, tag="apprise", frozen=True):
 class WebhookChannel(_Channel, tag="webhook", frozen=True):
     """A signed webhook that is given the message as JSON."""
 
-    url: Annotated[str, msgspec.Meta(min_length=8, max_length=2_000, pattern=r"^https?://")]
+    url: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=8,
+            max_length=2_000,
+            pattern=r"^https?://",
+            description="an address that begins with http:// or https://",
+        ),
+    ]
     timeout_s: Seconds = 10.0
 
 
@@ -107,9 +116,18 @@ class Channels:
     """Sends messages through configured channels; close it to let its threads go."""
 
     def __init__(
-        self, settings: ChannelSettings, *, webhooks: Webhooks | None = None, log: Callable[..., Any] | None = None
+        self,
+        settings: ChannelSettings,
+        *,
+        webhooks: Webhooks | None = None,
+        log: Callable[..., Any] | None = None,
+        now: Callable[[], Instant] | None = None,
     ) -> None:
-        """`webhooks` carries channels of that kind and must be open; `log` is given what the log's channels send."""
+        """`webhooks` carries channels of that kind and must be open; `log` is given what the log's channels send.
+
+        With a clock of its own (`now`), such as a virtual one, a line of the log says what it shows, as `at`.
+        """
+        self._now = now
         self._settings = settings
         self._webhooks = webhooks
         self._log = log or _logged
@@ -140,7 +158,8 @@ class Channels:
                 body = {"channel": channel, "address": address, "title": title, "message": message}
                 await self._post(url, body | {"metadata": dict(metadata)}, id, tenant, timeout_s)
             case LogChannel():
-                self._log("notification", channel=channel, address=address, title=title, message=message, id=id)
+                at = {"at": render(self._now())} if self._now else {}
+                self._log("notification", **at, channel=channel, address=address, title=title, message=message, id=id)
 
     async def _post(self, url: str, body: Mapping[str, Any], id: str, tenant: str, timeout_s: float) -> None:
         if self._webhooks is None:

@@ -40,9 +40,20 @@ _PLACES = Decimal("0.0001")
 class EnrichmentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long and how often a provider may fail."""
 
-    url: Annotated[str, msgspec.Meta(max_length=2_000, pattern=r"^https?://")] | None = None
+    url: (
+        Annotated[
+            str,
+            msgspec.Meta(
+                max_length=2_000, pattern=r"^https?://", description="an address that begins with http:// or https://"
+            ),
+        ]
+        | None
+    ) = None
     """The endpoint that is asked: posted the notification, signed, it answers `{ai_intent_score}`."""
-    python: Annotated[str, msgspec.Meta(pattern=r"^[\w.]+:\w+\Z")] | None = None
+    python: (
+        Annotated[str, msgspec.Meta(pattern=r"^[\w.]+:\w+\Z", description="module:name, such as shop.scores:score")]
+        | None
+    ) = None
     """The function that is asked, as `module:name`."""
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
     """What is recorded beside its scores; left out, the function's name or the endpoint's host."""

@@ -36,7 +36,15 @@ class SourceAnswer(Exception):
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A source in the configuration."""
 
-    url: Annotated[str, msgspec.Meta(min_length=8, max_length=2_000, pattern=r"^https?://.*\{(subject|user)\}")]
+    url: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=8,
+            max_length=2_000,
+            pattern=r"^https?://.*\{(subject|user)\}",
+            description="an http:// or https:// address with {subject} or {user} in it",
+        ),
+    ]
     """With `{subject}` where the ticker or user goes; `{tenant}`, `{user}` and `{intent}` may be in it too."""
     field: Annotated[str, msgspec.Meta(max_length=200)] = ""
     """Where in the JSON answer the value is, such as `data.last`; left out: the answer itself."""

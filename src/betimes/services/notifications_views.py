@@ -24,8 +24,13 @@ STATUS_BATCH_MAX = 100
 Reason = Annotated[str, msgspec.Meta(max_length=200)]
 DayName = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[DayName, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-TimeOfDay = Annotated[str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
-EndOfQuiet = Annotated[str, msgspec.Meta(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$")]
+TimeOfDay = Annotated[
+    str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="a time of day from 00:00 to 23:59")
+]
+EndOfQuiet = Annotated[
+    str,
+    msgspec.Meta(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$", description="a time of day from 00:00 to 24:00"),
+]
 Status = Literal["waiting", "delivering", "delivered", "digested", "suppressed", "cancelled", "failed"]
 Outcome = Literal["NOW", "LATER", "NEVER"]
 

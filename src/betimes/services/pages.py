@@ -117,7 +117,12 @@ class InstantPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=Tr
     """An instant in the order of the list, and an id among those of that instant."""
 
     at: Position
-    id: Annotated[str, msgspec.Meta(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f]*$")]
+    id: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1, max_length=300, pattern=r"^[^\x00-\x1f]*$", description="a text without control characters"
+        ),
+    ]
 
 
 def cursor_of(filters: Any, place: Place) -> str:

@@ -19,7 +19,7 @@ import msgspec
 
 from betimes.core.bounds import read_json
 from betimes.core.canonical import encode
-from betimes.core.checking import checked, refusal
+from betimes.core.checking import checked, examine, refusal
 from betimes.core.errors import BetimesError, Invalid, TooLarge
 from betimes.domains.automation.sensor_model import MESSAGE_CHARS_MAX, MESSAGE_ID_CHARS_MAX, Message
 
@@ -62,7 +62,7 @@ class CloudEvent(msgspec.Struct, frozen=True):
     id: Annotated[str, msgspec.Meta(min_length=1)]
     source: Annotated[str, msgspec.Meta(min_length=1)]
     type: Annotated[str, msgspec.Meta(min_length=1)]
-    specversion: Annotated[str, msgspec.Meta(pattern="^1\\.")]
+    specversion: Annotated[str, msgspec.Meta(pattern="^1\\.", description="version 1.x, such as 1.0")]
     datacontenttype: str | None = None
     data_base64: str | None = None
 
@@ -134,9 +134,10 @@ def _json(body: bytes) -> dict[str, Any]:
 
 
 def _plain(document: dict[str, Any], fallback_id: str | None) -> Message:
+    examined = examine(document, PlainMessage)
     if "message_id" not in document and fallback_id is None:
-        raise refusal("field", [("message_id", _NO_ID)])
-    plain = checked(document, PlainMessage)
+        examined.found.add("message_id", _NO_ID)
+    plain = examined.whole()
     message_id = plain.message_id or fallback_id
     if not message_id:
         raise refusal("field", [("message_id", _NO_ID)])

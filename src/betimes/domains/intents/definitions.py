@@ -45,7 +45,13 @@ class Condition(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 class Gate(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Ask the run gate of this account first."""
 
-    trigger_type: Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+    trigger_type: Annotated[
+        str,
+        msgspec.Meta(
+            pattern=r"^[A-Z][A-Z0-9_]{0,63}$",
+            description="a name of A–Z, 0–9 and _, at most 64, beginning with a letter",
+        ),
+    ]
     account_id: Id | None = None
     """Left out: the intent's user."""
 

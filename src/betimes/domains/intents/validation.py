@@ -17,7 +17,7 @@ from betimes.core.checking import broken_rules
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant, render
 from betimes.core.streams import StreamId, checked_stream
-from betimes.core.zones import is_zone
+from betimes.core.zones import is_zone, unknown_zone
 from betimes.domains.intents.conditions import expression, structured
 from betimes.domains.intents.expressions import TICKER, BadExpression
 from betimes.domains.intents.model import CONDITION_BASED, RESERVED_IDS, Draft, IntentState, OwnerState, Problem
@@ -106,7 +106,7 @@ def _user(case: Case) -> Iterator[Problem]:
 
 def _zone(case: Case) -> Iterator[Problem]:
     if not is_zone(case.draft.schedule.timezone):
-        yield Problem("schedule.timezone", f"no such zone: {case.draft.schedule.timezone}")
+        yield Problem("schedule.timezone", unknown_zone(case.draft.schedule.timezone))
 
 
 def _needed(case: Case) -> Iterator[Problem]:

@@ -1,18 +1,16 @@
-"""Digest windows: crons of five fields in a person's zone, and when the next one opens."""
+"""Digest windows: crons of five fields in a person's zone, and when the next one opens.
+
+They are read as schedules and intents are (`core.cron`, `core.calendar`), by the same rules where local time jumps.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from cronsim import CronSim, CronSimError
+from betimes.core.calendar import calendar_of
+from betimes.core.instants import HOUR, MINUTE, Instant
 
-from betimes.core import zones
-from betimes.core.instants import HOUR, MINUTE, SECOND, Instant
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIELDS = 5
-_SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def next_window(crons: tuple[str, ...], zone: str, after: Instant) -> Instant | None:
@@ -26,23 +24,17 @@ def next_window(crons: tuple[str, ...], zone: str, after: Instant) -> Instant | 
 @lru_cache(maxsize=1 << 14)
 def _next_window(crons: tuple[str, ...], zone: str, minute: int) -> Instant | None:
     try:
-        local = (_EPOCH + timedelta(minutes=minute)).astimezone(zones.zone(zone))
-        openings = [then for cron in crons if (then := _next_opening(cron, local))]
-        return min((int(then.timestamp()) * SECOND for then in openings), default=None)
-    except (OverflowError, ValueError):  # the calendar ends before the next one opens
+        openings = [next(calendar_of(cron, zone).after(minute * MINUTE), None) for cron in crons]
+    except ValueError:  # a zone that there was when it was saved
         return None
-
-
-def _next_opening(cron: str, local: datetime) -> datetime | None:
-    """In an hour that comes twice a cron is read off the first, so what it says of the second may be past."""
-    return next((then for then in CronSim(cron, local) if then.timestamp() > local.timestamp()), None)
+    return min((at for at in openings if at is not None), default=None)
 
 
 def problem_of(cron: str) -> str:
     """What is wrong with a cron, if anything is."""
-    if len(cron.split()) != _FIELDS:
+    if len(cron.split()) != _FIELDS and not cron.strip().startswith("@"):
         return "a digest window is a cron of five fields: minute hour day month weekday"
     try:
-        return "" if next(CronSim(cron, _SOME_DAY), None) else "no such day ever comes"
-    except CronSimError as error:
+        return "" if next(calendar_of(cron, "UTC").after(0), None) is not None else "no such day ever comes"
+    except ValueError as error:
         return f"{error}"

@@ -16,8 +16,18 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=500)]
 """Deliveries are remembered one by one for a day, at most 500 of them."""
 Seconds = Annotated[int, msgspec.Meta(ge=0, le=7 * DAY_S)]
 Span = Annotated[int, msgspec.Meta(ge=1, le=DAY_S)]
-TypeName = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
-ChannelName = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+TypeName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Z][A-Z0-9_]{0,63}$", description="a name of A–Z, 0–9 and _, at most 64, beginning with a letter"
+    ),
+]
+ChannelName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z][a-z0-9_]{0,31}$", description="a name of a–z, 0–9 and _, at most 32, beginning with a letter"
+    ),
+]
 RuleName = Literal[
     "expiry", "ban", "dedup", "opt_out", "incident", "fatigue_24h", "fatigue_1h", "fatigue_5m", "quiet_hours",
     "cooldown", "channel_cap", "digest", "score",
@@ -113,7 +123,9 @@ class Fatigue(_Part, frozen=True):
     hour: Cap = Cap(cap=10, span_s=3_600)
     burst: Cap = Cap(cap=3, span_s=300)
     burst_pause_s: Seconds = 900
-    day_resumes: Annotated[str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")] = "08:00"
+    day_resumes: Annotated[
+        str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="a time of day from 00:00 to 23:59")
+    ] = "08:00"
     """Local time of the following day at which a full day's window lets go."""
 
     @cached_property

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from betimes.core.checking import Problem, Rule, broken_rules, readable
-from betimes.core.zones import is_zone
+from betimes.core.zones import is_zone, unknown_zone
 from betimes.domains.notifications import digests, quiet
 from betimes.domains.notifications.model import Preferences
 from betimes.domains.notifications.policy import NotificationsPolicy
@@ -33,7 +33,7 @@ def preference_rules(policy: NotificationsPolicy) -> tuple[Rule[Any], ...]:
 
 def _zone(chosen: Preferences) -> Iterator[Problem]:
     if not is_zone(chosen.timezone):
-        yield "timezone", f"no such zone: {chosen.timezone[:64]}"
+        yield "timezone", unknown_zone(chosen.timezone)
 
 
 def _windows(chosen: Preferences) -> Iterator[Problem]:

@@ -11,7 +11,12 @@ from betimes.domains.names import HandlerName, Url
 Seconds = Annotated[int, msgspec.Meta(ge=0, le=2_592_000)]
 Cap = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 Budget = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
-TriggerType = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}\Z")]
+TriggerType = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Z][A-Z0-9_]{0,63}\Z", description="a name of A–Z, 0–9 and _, at most 64, beginning with a letter"
+    ),
+]
 TierName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Mode: TypeAlias = Literal["enforce", "shadow"]
 

@@ -15,7 +15,15 @@ from betimes.core.instants import HOUR, SECOND
 from betimes.domains.scores.amounts import SCORE_MAX, Micro, micro
 from betimes.domains.scores.decay import Terms
 
-Word: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+Word: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=64,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+        description="of letters, digits and the characters . _ -, beginning with none of . and -",
+    ),
+]
 Words: TypeAlias = Annotated[tuple[Word, ...], msgspec.Meta(max_length=32)]
 StageName: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | Word
 GRACE_HOURS_MAX = 24 * 366
