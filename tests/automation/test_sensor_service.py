@@ -101,6 +101,21 @@ async def test_with_an_evaluator_a_message_is_pending_until_it_reports(backend: 
         assert keys(world) == ["order-7"]
 
 
+async def test_what_became_of_a_message_is_found_by_its_id(backend: Backend, tmp_path: Path) -> None:
+    async with automation_world(backend, tmp_path, evaluators=counting()) as world:
+        await world.sensor(evaluator=POLL["evaluator"])
+        for number in range(3):
+            await world.sensors.message("orders", Message(f"m-{number}", number))
+        [waiting] = (await world.sensors.evaluations("orders", message_id="m-1")).items
+        assert (waiting.status, waiting.message_id) == ("pending", "m-1")
+        await world.settle()
+        [view] = (await world.sensors.evaluations("orders", message_id="m-1")).items
+        assert (view.message_id, view.evaluation_id) == ("m-1", waiting.evaluation_id)
+        assert view in await listed(world)
+        assert (await world.sensors.evaluations("orders", message_id="m-1", status="pending")).items == []
+        assert (await world.sensors.evaluations("orders", message_id="m-9")).items == []
+
+
 async def test_a_failing_evaluator_ends_as_a_dead_letter_and_the_message_is_not_lost(
     backend: Backend, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from betimes.core.canonical import encode
 from betimes.core.errors import Invalid, Refused
 from betimes.domains.automation.messages import BATCH, CloudEvent, NotJson, PlainMessage, is_batch
 from betimes.domains.automation.model import PAYLOAD_BYTES_MAX
+from betimes.domains.automation.sensor_model import MESSAGE_ID_CHARS_MAX
 from betimes.services.automation_views import (
     SCHEDULE_READ_ONLY,
     SENSOR_READ_ONLY,
@@ -67,6 +68,7 @@ class TickFilters(Listed, frozen=True, forbid_unknown_fields=True):
 
 class EvaluationFilters(Listed, frozen=True, forbid_unknown_fields=True):
     status: EvaluationViewStatus | None = None
+    message_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_ID_CHARS_MAX)] | None = None
 
 
 class TickNowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -79,6 +79,7 @@ def evaluations(
     sensor_id: str,
     /,
     *,
+    message_id: str | None = None,
     limit: int = 50,
     cursor: str | None = None,
     at: Tenant = Tenant(),  # noqa: B008 — frozen
@@ -89,12 +90,16 @@ def evaluations(
     ----------
     sensor_id
         The sensor.
+    message_id
+        Only what became of this message.
     limit
         How many to show, up to 200.
     cursor
         Where to go on.
     """
-    page = for_tenant(at, lambda bt: bt.sensors.evaluations(sensor_id, limit=limit, cursor=cursor))
+    page = for_tenant(
+        at, lambda bt: bt.sensors.evaluations(sensor_id, message_id=message_id, limit=limit, cursor=cursor)
+    )
     columns = ("evaluated_at", "status", "cause", "message_id", "cursor", "error")
     show(page, json=at.json, columns=columns, empty="Nothing was evaluated yet.")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from hashlib import sha256
 from secrets import token_bytes, token_urlsafe
 
+from betimes.core.errors import MissingExtra
 from betimes.domains.automation.sensor_model import Auth
 
 
@@ -17,3 +19,16 @@ def fresh_secret(auth: Auth) -> str:
 def kept_secret(auth: Auth, secret: str) -> str:
     """What is stored: a signature can be verified with its key alone, a token with its digest."""
     return sha256(secret.encode()).hexdigest() if auth == "token" else secret
+
+
+def is_signed(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+    """Return whether the headers hold a signature of the body that was made with the secret."""
+    try:
+        from standardwebhooks import Webhook, WebhookVerificationError
+    except ModuleNotFoundError as error:
+        raise MissingExtra("signed messages need standardwebhooks: pip install 'betimes[server]'") from error
+    try:
+        Webhook(secret).verify(body, {name.lower(): value for name, value in headers.items()})
+    except (WebhookVerificationError, ValueError):
+        return False
+    return True

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from betimes.core.canonical import fingerprint
 from betimes.core.checking import Examined
 from betimes.core.deciders import Command
-from betimes.core.errors import BetimesError, Invalid, MissingExtra, NotFound, Refused
+from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.domains.automation.checks import SENSOR_RULES, sensor_problems
@@ -47,7 +47,7 @@ from betimes.domains.automation.sensor_model import (
     message_key,
 )
 from betimes.engine.engine import Engine
-from betimes.engine.store import EffectQuery, StreamQuery
+from betimes.engine.store import EffectQuery, LedgerQuery, StreamQuery
 from betimes.services.automation_views import (
     SENSOR_READ_ONLY,
     EvaluationView,
@@ -67,7 +67,7 @@ from betimes.services.evaluation_views import dry_view, rows_of, view_in
 from betimes.services.newest import page_of
 from betimes.services.outside_calls import OutsideRules, call_warnings, calls_of_definition
 from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
-from betimes.services.secrets import fresh_secret, kept_secret
+from betimes.services.secrets import fresh_secret, is_signed, kept_secret
 from betimes.services.target_names import unserved_names
 
 Evaluate: TypeAlias = Callable[[str, Evaluator, Mapping[str, Any], int], Awaitable[Any]]
@@ -255,7 +255,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             given = kept_secret("token", token)
             if any(compare_digest(given, secret) for secret in secrets):
                 return auth
-        if auth == "signature" and any(_is_signed(secret, headers, body) for secret in secrets):
+        if auth == "signature" and any(is_signed(secret, headers, body) for secret in secrets):
             return auth
         raise Refused("UNAUTHENTICATED", UNPROVEN)
 
@@ -312,12 +312,20 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
 
     @check_filters
     async def evaluations(
-        self, sensor_id: str, *, status: EvaluationViewStatus | None = None, limit: int = 50, cursor: str | None = None
+        self,
+        sensor_id: str,
+        *,
+        status: EvaluationViewStatus | None = None,
+        message_id: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> Page[EvaluationView]:
-        """Newest first. A message is there once: pending until it is evaluated, and then with its outcome."""
+        """Newest first, or of one message. It is there once: pending until it is evaluated, then with its outcome."""
         stream = self.stream("sensor", sensor_id)
         if not await self.engine.store.load([stream]):
             raise NotFound(f"there is no sensor {sensor_id!r}")
+        if message_id is not None:
+            return Page([view for view in await self._of_message(stream, message_id) if status in (None, view.status)])
         filters = ["evaluations", self.caller.tenant, sensor_id, status]
         found, place = await self.rows_back(
             stream, place_of(cursor, filters, NumberPlace), checked_limit(limit), rows_of,
@@ -329,6 +337,16 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
                 if shown := await self._completed(stream, view):
                     found.items.append(shown)
         return found.page(cursor_of(filters, place) if place else None)
+
+    async def _of_message(self, stream: StreamId, message_id: str) -> builtins.list[EvaluationView]:
+        """What became of a message, newest first: more than one if it was sent again after its key was forgotten."""
+        query = LedgerQuery(tenant=stream.tenant, key=message_key(stream.id, message_id), backwards=True)
+        found: builtins.list[EvaluationView] = []
+        for accepted in await self.engine.store.ledger(query):
+            if accepted.stream == stream and (view := view_in(accepted, self.events_in(accepted))):
+                outcome = await self._outcome(stream, accepted) if view.status == "pending" else None
+                found.append(await self._with_runs(outcome or view))
+        return found
 
     async def _recorded(self, stream: StreamId, recorded: Recorded) -> EvaluationView:
         segment = await self.segment(stream, recorded.reply.segment)
@@ -376,15 +394,3 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def _with_runs(self, view: EvaluationView) -> EvaluationView:
         runs = await self.runs([request.run_id for request in view.run_requests])
         return replace(view, run_requests=[replace(r, run=runs.get(r.run_id)) for r in view.run_requests])
-
-
-def _is_signed(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
-    try:
-        from standardwebhooks import Webhook, WebhookVerificationError
-    except ModuleNotFoundError as error:
-        raise MissingExtra("signed messages need standardwebhooks: pip install 'betimes[server]'") from error
-    try:
-        Webhook(secret).verify(body, {name.lower(): value for name, value in headers.items()})
-    except (WebhookVerificationError, ValueError):
-        return False
-    return True
