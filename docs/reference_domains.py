@@ -28,6 +28,8 @@ def domains() -> Iterator[str]:
     yield from _kind(BACKTESTS)
     yield from ("", "## Hooks", "")
     yield from _policy("hooks")
+    yield ""
+    yield from _policy("limits")
 
 
 def routes() -> Iterator[str]:

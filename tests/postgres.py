@@ -31,7 +31,7 @@ PORT = 5432
 _numbers = count(1)
 EMPTY = """
     SET lock_timeout = '1s';
-    TRUNCATE betimes.stream, betimes.ledger, betimes.key, betimes.effect, betimes.policy;
+    TRUNCATE betimes.stream, betimes.ledger, betimes.key, betimes.effect, betimes.policy, betimes.head;
     SELECT setval('betimes.ledger_seq', 0);
 """
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'betimes'"

@@ -15,7 +15,7 @@ from betimes.api.routes import ANY_KEY, PUBLIC, Route
 from betimes.api.schemas import Schemas
 
 _NAMES = re.compile(r"{(\w+)}")
-KEYED = ((401, "UNAUTHENTICATED"), (403, "MISSING_SCOPE"))
+KEYED = ((401, "UNAUTHENTICATED"), (403, "MISSING_SCOPE"), (429, "RATE_LIMITED"))
 OF_TENANT = ((403, "TENANT_REQUIRED"),)
 ALWAYS = (
     (422, "INVALID"), (500, "INTERNAL"), (500, "MALFORMED_ROW"), (500, "NEWER_VERSION"), (503, "OVERLOADED"),

@@ -17,6 +17,7 @@ from uuid import uuid4
 import msgspec
 
 from betimes.api.openapi import openapi
+from betimes.api.rate_limits import RateLimits
 from betimes.services.answers import Turns
 from betimes.services.identities import Identities
 from betimes.services.metrics import Metrics
@@ -94,6 +95,7 @@ class Process:
         self.routes = routes
         self.version = version("betimes")
         self.metrics = Metrics()
+        self.rate_limits = RateLimits(self.metrics.limited)
         self.streams = Streams()
         self.turns = Turns()
         self.identities = Identities()

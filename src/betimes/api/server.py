@@ -1,7 +1,7 @@
 """The ASGI application: from a request to a route's handler and back.
 
-In this order: correlation id, key, scope, tenant, path, query, body, handler under its time limit. Whatever goes
-wrong is a problem body. Deny by default: a route without a scope cannot be made, and without `dev` nobody gets in
+In this order: correlation id, key, scope, tenant, rate limit, path, query, body, handler under its time limit. Whatever
+goes wrong is a problem body. Deny by default: a route without a scope cannot be made, and without `dev` nobody gets in
 without a key.
 """
 
@@ -122,6 +122,8 @@ async def _answered(
     application: Application, guard: Guard, process: Process, request: Request, route: Route, correlation: str
 ) -> Answer | Response:
     caller, scopes, key_id = await guard.caller(request, route, correlation)
+    if route.scope != PUBLIC:
+        await process.rate_limits.admit(application.engine, caller.tenant, "requests")
     check_path(request.path_params)
     ask = Ask(
         application, caller, scopes, process=process, path=request.path_params, headers=request.headers,
@@ -144,6 +146,7 @@ async def _read_and_call(route: Route, ask: Ask, request: Request) -> Answer | R
         value = json_of(ask.raw, request.headers.get("content-type"))
     if route.batch and isinstance(value, dict) and "items" in value:
         return await _batch(route, ask, value)
+    await ask.process.rate_limits.admit(ask.engine, ask.caller.tenant, "items")
     _decode(route, ask, value)
     return _echoed(await _call(route, ask), ask.caller.correlation)
 
@@ -230,6 +233,7 @@ async def _batch(route: Route, ask: Ask, value: dict[str, Any]) -> Answer:
     if ask.idempotency_key is not None:
         message = "each item of a batch carries its own key"
         raise Invalid(message, (("header.idempotency-key", message),))
+    await ask.process.rate_limits.admit(ask.engine, ask.caller.tenant, "items", len(items))
     alone = [_item(route, ask, item, place) for place, item in enumerate(items)]
     asks = [one for one in alone if isinstance(one, Ask)]
     answers = iter(await _all(route, asks))

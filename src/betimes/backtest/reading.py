@@ -18,7 +18,7 @@ from betimes.core.segments import GENESIS, Segment, segment_digest
 from betimes.core.streams import EffectId, StreamId, parse_effect_handle
 from betimes.domains.backtests.model import KIND as BACKTESTS
 from betimes.domains.tenant.model import DEPLOYMENT
-from betimes.engine.kinds import checkpoint_of
+from betimes.engine.kinds import checkpoint_of, repair_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery, Store
 
 Role: TypeAlias = Literal["outside", "wake", "settled", "caused", "beside"]
@@ -126,6 +126,8 @@ class Chain:
         """Refuse a segment that was changed or does not follow."""
         version, digest = self._last.get(segment.stream, (0, GENESIS))
         checkpoint = checkpoint_of(segment)
+        if repair_of(segment):
+            self.note_pruned(segment)
         if checkpoint and version == 0:
             self.note_pruned(segment)
         elif segment.version != version + 1 or segment.prev != digest:
@@ -136,7 +138,7 @@ class Chain:
 
     def note_pruned(self, segment: Segment) -> None:
         """Remember from when on a backtest is possible, if this segment stands for history inside the window."""
-        if checkpoint_of(segment) and (self._since_at is None or segment.at >= self._since_at):
+        if (checkpoint_of(segment) or repair_of(segment)) and (self._since_at is None or segment.at >= self._since_at):
             self.possible_from = max(self.possible_from or 0, segment.at + 1)
 
 

@@ -10,6 +10,7 @@ from betimes.cli.printing import progress, say, show, show_json
 from betimes.cli.wiring import Application, wired
 from betimes.core.errors import STATUS, Invalid
 from betimes.core.streams import parse_segment_handle
+from betimes.engine.audit import parse_head
 from betimes.engine.explaining import Explanation
 from betimes.engine.explaining import explain as explained
 from betimes.engine.pruning import PruneReport, Retention
@@ -49,7 +50,13 @@ def explain(segment_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008
     say(f"  policy {view.policy}")
 
 
-def verify(*, tenant: str | None = None, kind: str | None = None, at: At = At()) -> int:  # noqa: B008 — frozen
+def verify(
+    *,
+    tenant: str | None = None,
+    kind: str | None = None,
+    head: str | None = None,
+    at: At = At(),  # noqa: B008 — frozen
+) -> int:
     """Replay the ledger and compare it with what is stored, byte for byte; exits with 65 when something differs.
 
     Parameters
@@ -58,7 +65,12 @@ def verify(*, tenant: str | None = None, kind: str | None = None, at: At = At())
         Only this tenant's streams.
     kind
         Only streams of this kind.
+    head
+        A head that was noted elsewhere, as an earlier verify printed it: the database must not be shorter.
     """
+    expected = parse_head(head) if head else None
+    if expected and not tenant is kind is None:
+        raise Invalid("a head is that of all streams; leave out --tenant and --kind", (("head", "not with a filter"),))
     with progress("verifying", json=at.json) as bar:
 
         def tell(report: VerifyReport) -> None:
@@ -69,10 +81,16 @@ def verify(*, tenant: str | None = None, kind: str | None = None, at: At = At())
             if kind is not None and kind not in engine.kinds.names:
                 known = f"one of {', '.join(engine.kinds.names)}"
                 raise Invalid(f"there is no kind {kind!r}", (("kind", known),))
-            return await verified(engine.store, engine.kinds, tenant=tenant, kind=kind, progress=tell)
+            return await verified(
+                engine.store, engine.kinds, tenant=tenant, kind=kind, progress=tell, expected=expected,
+                key_retention_s=engine.settings.key_retention_s,
+            )  # fmt: skip
 
         report = on(at.target, work, exists=True)
-    view = {"sound": report.is_sound, "streams": report.streams, "segments": report.segments}
+    view = {
+        "sound": report.is_sound, "streams": report.streams, "segments": report.segments,
+        "head": str(report.head) if report.head else None, "notes": report.notes,
+    }  # fmt: skip
     _tell(view, report.findings, at)
     return 0 if report.is_sound else STATUS["MALFORMED_ROW"][1]
 
@@ -107,7 +125,11 @@ def prune(
 
 
 def _tell(view: dict[str, Any], findings: list[Finding], at: At) -> None:
-    told = [{"stream": str(found.stream), "version": found.version, "what": found.what} for found in findings]
+    told = [
+        {"stream": str(found.stream) if found.stream else None, "row": found.row or None, "version": found.version,
+         "what": found.what}
+        for found in findings
+    ]  # fmt: skip
     if at.json:
         show_json({**view, "findings": told})
         return

@@ -32,6 +32,7 @@ COMMANDS = {
     "effects": ("effects:app", "Effects: what is owed to the outside, and dead letters."),
     "explain": ("history:explain", "Say why a segment was decided as it was."),
     "verify": ("history:verify", "Replay the ledger and compare it with what is stored."),
+    "doctor": ("doctor:doctor", "Name rows that cannot be read, and mend them."),
     "prune": ("history:prune", "Replace old history by checkpoints."),
     "export": ("history:export", "Bring a lake of Parquet files up to date with the ledger."),
     "config": ("settings:config", "Check the configuration and show what it comes to."),

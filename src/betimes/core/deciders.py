@@ -59,6 +59,14 @@ class Checkpoint(msgspec.Struct, frozen=True, tag=True):
     segments: int
 
 
+class Repair(msgspec.Struct, frozen=True, tag=True):
+    """A stream goes on from this state, whatever came before; `lost` are the versions that cannot be replayed."""
+
+    state: msgspec.Raw
+    why: str
+    lost: tuple[int, ...] = ()
+
+
 class Call(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     """Something outside must happen after the commit, carried out by the named executor.
 

@@ -2,8 +2,10 @@
 
 A policy is data. Its body is a mapping of section names to what each section overrides; `PolicyBook` knows the
 sections' types, checks every value and refuses what cannot work, with its path. A section whose type names a field in
-`listed: ClassVar[str]` may be written as the list of that field alone. The fingerprint of the effective
-body is on every segment decided under it, and the body is kept as long as a segment names it.
+`listed: ClassVar[str]` may be written as the list of that field alone. One with `omitted_by_default: ClassVar[bool]` is
+left out of the body while it says nothing, so that policies from before there was such a section keep their names. The
+fingerprint of the effective body is on every segment decided under it, and the body is kept as long as a segment names
+it.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ class Policy:
 
     def __init__(self, named: Mapping[str, msgspec.Struct]) -> None:
         self._sections = {type(section): section for section in named.values()}
-        self.fingerprint = fingerprint(named)
-        self.body = encode(named)
+        said = {name: section for name, section in named.items() if not _is_omitted(section)}
+        self.fingerprint = fingerprint(said)
+        self.body = encode(said)
 
     def changed_from(self, before: Policy) -> frozenset[type[msgspec.Struct]]:
         """The sections that say something else than they did."""
@@ -46,6 +49,11 @@ class Policy:
         except KeyError:
             name = section.__name__
             raise Invalid(f"the policy has no section {name}; pass it as sections={{'…': {name}}}") from None
+
+
+def _is_omitted(section: msgspec.Struct) -> bool:
+    """Whether a section is left out of the body: one that came later, and says nothing."""
+    return getattr(section, "omitted_by_default", False) and section == type(section)()
 
 
 class PolicyBook:

@@ -15,6 +15,7 @@ from betimes.domains.backtests.decide import BACKTESTS
 from betimes.domains.hooks import Hooks
 from betimes.domains.intents.decide import DECIDERS as INTENTS
 from betimes.domains.intents.policy import IntentsPolicy
+from betimes.domains.limits import LimitsPolicy
 from betimes.domains.notifications.decide import DECIDERS as NOTIFICATIONS
 from betimes.domains.notifications.policy import NotificationsPolicy
 from betimes.domains.runs.decide import DECIDERS as RUNS
@@ -43,4 +44,5 @@ SECTIONS: Mapping[str, type[msgspec.Struct]] = {
     "automation": AutomationPolicy,
     "scores": ScoresPolicy,
     "hooks": Hooks,
+    "limits": LimitsPolicy,
 }

@@ -12,7 +12,18 @@ from typing import Any, TypeAlias, get_args
 
 import msgspec
 
-from betimes.core.deciders import NO_NEEDS, NO_READS, Checkpoint, Command, Decider, Event, Reconsider, Settled, Wake
+from betimes.core.deciders import (
+    NO_NEEDS,
+    NO_READS,
+    Checkpoint,
+    Command,
+    Decider,
+    Event,
+    Reconsider,
+    Repair,
+    Settled,
+    Wake,
+)
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NewerVersion, UnknownKind
 from betimes.core.scopes import allows
 from betimes.core.segments import Recorded, Segment
@@ -40,7 +51,7 @@ class Kind:
         self.command_classes = _classes(decider.commands)
         self._states = _decoder(decider.state)  # type: ignore[arg-type]
         self._events = _decoder(tuple[decider.events, ...])  # type: ignore[name-defined]
-        self._commands = _decoder(decider.commands | Wake | Settled | Reconsider)
+        self._commands = _decoder(decider.commands | Wake | Settled | Reconsider | Repair)
         self._replies = _decoder(decider.replies)
 
     def state(self, stream: StreamId, schema: int, text: str | None) -> Any:
@@ -145,7 +156,22 @@ def checkpoint_of(segment: Segment) -> Checkpoint | None:
     return checkpoint
 
 
+def repair_of(segment: Segment) -> Repair | None:
+    """Return the repair a segment is, if it is one."""
+    if segment.command is None or not segment.command.startswith('{"type":"Repair"'):
+        return None
+    repair: Repair = decoded(_repairs, segment.command, "the repair", segment)
+    return repair
+
+
+def raw_state(raw: msgspec.Raw) -> str | None:
+    """Return the text of a state that a checkpoint or a repair carries; `None` of a stream that is deleted."""
+    text = bytes(raw).decode()
+    return None if text == "null" else text
+
+
 _checkpoints = msgspec.json.Decoder(Checkpoint)
+_repairs = msgspec.json.Decoder(Repair)
 
 
 def decoded(decoder: msgspec.json.Decoder[Any], text: str, what: str, of: Named) -> Any:

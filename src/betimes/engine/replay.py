@@ -1,8 +1,9 @@
 """Replay: what the ledger says happened, folded again and compared byte for byte with what the store holds.
 
-`verify` reads each stream's row and history from one snapshot per page, checks the chain of digests, folds every event
-from empty (or from the checkpoint that stands for pruned history) and compares state, alarm and index with the row. It
-changes nothing. Each finding names the stream, the version and the column.
+`verify` first asks the store about itself as a whole (`audit`): the head its commits recorded against what is there,
+and rows that lead nowhere. Then it reads each stream's row and history from one snapshot per page, checks the chain of
+digests, folds every event from empty (or from the checkpoint that stands for pruned history) and compares every column
+that the history gives with the row. It changes nothing and ends with a report, whatever is damaged.
 """
 
 from __future__ import annotations
@@ -13,23 +14,27 @@ from typing import Any
 import msgspec
 
 from betimes.core.canonical import encode
-from betimes.core.errors import NotFound, StoreError, UnknownKind
-from betimes.core.instants import Instant
+from betimes.core.errors import MalformedRow, NewerVersion, NotFound, StoreError, UnknownKind
+from betimes.core.instants import Instant, render, seconds
 from betimes.core.segments import GENESIS, Segment, segment_digest
 from betimes.core.streams import StreamId
-from betimes.engine.kinds import Kind, Kinds, checkpoint_of
+from betimes.engine.audit import CHECKPOINT_TURN, Audits, Head, head_problems
+from betimes.engine.kinds import Kind, Kinds, checkpoint_of, raw_state, repair_of
 from betimes.engine.store import PAGE_MAX, Store, StreamQuery, StreamRow
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that is not as the ledger says: where, and what."""
+    """Something that is not as the ledger says: where, and what. Not every row belongs to a stream."""
 
-    stream: StreamId
+    stream: StreamId | None
     version: int
     what: str
+    row: str = ""
+    """What is meant where it is no stream."""
 
     def __str__(self) -> str:
-        return f"{self.stream} at version {self.version}: {self.what}"
+        where = f"{self.stream} at version {self.version}" if self.stream else self.row
+        return f"{where}: {self.what}"
 
 
 class VerifyReport(msgspec.Struct):
@@ -38,6 +43,10 @@ class VerifyReport(msgspec.Struct):
     streams: int = 0
     segments: int = 0
     findings: list[Finding] = []
+    head: Head | None = None
+    """What the streams come to; write it down elsewhere to find out later whether a copy is as long."""
+    notes: list[str] = []
+    """What could not be checked."""
 
     @property
     def is_sound(self) -> bool:
@@ -53,21 +62,59 @@ class Replayed:
         self.version = 0
         self.state: Any = None
         self.at: Instant = 0
+        self.seq = 0
+        self.schema: int | None = None
+        self.created_at: Instant | None = None
+        self.policy = ""
         self.digest = GENESIS
         self.segments = 0
         self.findings: list[Finding] = []
+        self.unread: set[int] = set()
+        """Versions that cannot be trusted, and that no repair stands for: from the first on the state is not known."""
+        self.is_newer = False
+        """Whether a newer version wrote some of it."""
+        self.mended: set[int] = set()
+        """Versions that repairs stand for."""
 
     def apply(self, segment: Segment) -> None:
+        """Fold the next segment; raise what it raises."""
         self._check(segment)
-        checkpoint = checkpoint_of(segment)
-        if checkpoint:
-            self.state = self.kind.state(self.stream, segment.schema, _raw_state(checkpoint.state))
-            self.digest = segment.prev
-        else:
+        self._fold(segment)
+        self._move(segment)
+
+    def examine(self, segment: Segment) -> None:
+        """Fold the next segment, if it can be; what is wrong with it is a finding."""
+        before = len(self.findings)
+        self._check(segment)
+        try:
+            self._fold(segment)
+        except Exception as error:  # noqa: BLE001 — whatever a row or a fold does is a finding about this stream
+            self.is_newer = self.is_newer or isinstance(error, NewerVersion)
+            self.found(segment.version, f"it cannot be read: {error}")
+        if len(self.findings) > before:
+            self.unread.add(segment.version)
+        self._move(segment)
+
+    def _fold(self, segment: Segment) -> None:
+        """Take the state a segment leads to; while it is not known, only a repair says it."""
+        if repair := repair_of(segment):
+            self.state = self.kind.state(self.stream, segment.schema, raw_state(repair.state))
+            self.findings = [found for found in self.findings if found.version not in repair.lost]
+            self.unread -= set(repair.lost)
+            self.mended |= set(repair.lost)
+        elif checkpoint := checkpoint_of(segment):
+            self.state = self.kind.state(self.stream, segment.schema, raw_state(checkpoint.state))
+        elif not self.unread:
             for event in self.kind.events(segment):
                 self.state = self.kind.decider.fold(self.state, event)
-            self.digest = segment.digest
-        self.version, self.at = segment.version, segment.at
+
+    def _move(self, segment: Segment) -> None:
+        is_checkpoint = segment.turn == CHECKPOINT_TURN
+        self.digest = segment.prev if is_checkpoint else segment.digest
+        if not is_checkpoint:
+            self.schema = segment.schema
+            self.created_at = segment.at if segment.version == 1 else self.created_at
+        self.version, self.at, self.seq, self.policy = segment.version, segment.at, segment.seq, segment.policy
         self.segments += 1
 
     def _check(self, segment: Segment) -> None:
@@ -76,12 +123,16 @@ class Replayed:
             self.found(segment.version, f"it follows version {self.version}; segments are missing")
         if not starts and segment.prev != self.digest:
             self.found(segment.version, "its link to the segment before it is broken")
+        if segment.seq and segment.seq <= self.seq:
+            self.found(segment.version, "it stands before the version it follows")
         if segment_digest(segment) != segment.digest:
             self.found(segment.version, "its digest does not fit its content; a column was changed")
 
     def compare(self, row: StreamRow) -> None:
         """Hold the stream's row against what its history gives."""
         decider, state = self.kind.decider, self.state
+        if self.unread:
+            return  # what its history gives is not known
         index = decider.index(state) if state is not None else None
         expected = {
             "version": self.version,
@@ -93,6 +144,8 @@ class Replayed:
             "owner": index.owner if index else "",
             "due_at": index.due_at if index else None,
             "listed_at": index.listed_at if index else None,
+            "schema": row.schema if self.schema is None else self.schema,
+            "created_at": row.created_at if self.created_at is None else self.created_at,
         }
         for column, value in expected.items():
             if getattr(row, column) != value:
@@ -122,7 +175,7 @@ async def verify_stream(store: Store, kinds: Kinds, stream: StreamId) -> Replaye
     row: StreamRow | None = None
     try:
         async for segment, row in _history(store, stream):  # noqa: B007 — the last row belongs to the last segment
-            replayed.apply(segment)
+            replayed.examine(segment)
         if row:
             replayed.compare(row)
         else:
@@ -141,19 +194,63 @@ async def verify(
     tenant: str | None = None,
     kind: str | None = None,
     progress: Callable[[VerifyReport], None] = lambda report: None,
+    key_retention_s: int | None = None,
+    expected: Head | None = None,
 ) -> VerifyReport:
-    """Verify every stream, those that were deleted too."""
+    """Verify every stream, those that were deleted too; without `tenant` and `kind` also the store as a whole.
+
+    `expected` is a head that was noted elsewhere: the store must not be shorter.
+    """
     report = VerifyReport()
-    async for stream in all_streams(store, tenant=tenant, kind=kind):
-        report.streams += 1
-        try:
-            replayed = await verify_stream(store, kinds, stream)
-            report.segments += replayed.segments
-            report.findings += replayed.findings
-        except UnknownKind as error:
-            report.findings.append(Finding(stream, 0, f"it cannot be read: {error}"))
-        progress(report)
+    if tenant is None and kind is None:
+        await _verify_whole(store, report, key_retention_s, expected)
+    try:
+        async for stream in all_streams(store, tenant=tenant, kind=kind):
+            report.streams += 1
+            try:
+                replayed = await verify_stream(store, kinds, stream)
+                report.segments += replayed.segments
+                report.findings += replayed.findings
+                if replayed.mended:
+                    told = f"{stream} was mended; versions {_listed(replayed.mended)} are not replayed"
+                    report.notes.append(told)
+            except (UnknownKind, MalformedRow) as error:
+                report.findings.append(Finding(stream, 0, f"it cannot be read: {error}"))
+            progress(report)
+    except StoreError:
+        raise
+    except Exception as error:  # noqa: BLE001 — whatever damage leads to is told
+        told = f"it breaks off after {report.streams:,} streams: {error}"
+        report.findings.append(Finding(None, 0, told, "the list of streams"))
     return report
+
+
+def _listed(versions: set[int]) -> str:
+    shown = ", ".join(str(version) for version in sorted(versions)[:10])
+    return shown + (" …" if len(versions) > 10 else "")
+
+
+async def _verify_whole(store: Store, report: VerifyReport, key_retention_s: int | None, expected: Head | None) -> None:
+    if not isinstance(store, Audits):
+        report.notes.append("this store records no head: whether anything is missing as a whole was not checked")
+        return
+    try:
+        keys_since = None if key_retention_s is None else await store.now() - seconds(key_retention_s)
+        audit = await store.audit(keys_since=keys_since)
+    except StoreError:
+        raise
+    except Exception as error:  # noqa: BLE001 — whatever damage leads to is told
+        report.findings.append(Finding(None, 0, f"it cannot be read as a whole: {error}", "the database"))
+        return
+    report.head = audit.found
+    report.findings += [Finding(None, 0, what, row) for row, what in audit.problems]
+    report.findings += [Finding(None, 0, what, "the database") for what in head_problems(audit, expected)]
+    if audit.unrecorded:
+        until = f" of {render(audit.unrecorded_until)}" if audit.unrecorded_until is not None else ""
+        report.notes.append(
+            f"no head was recorded before segment {audit.unrecorded + 1:,}, the first after the one{until}; "
+            "what was lost before that is not found"
+        )
 
 
 async def all_streams(store: Store, *, tenant: str | None, kind: str | None) -> AsyncIterator[StreamId]:
@@ -181,8 +278,3 @@ async def _history(store: Store, stream: StreamId) -> AsyncIterator[tuple[Segmen
         if not page or page[-1].version >= row.version:
             return
         after = page[-1].version
-
-
-def _raw_state(raw: msgspec.Raw) -> str | None:
-    text = bytes(raw).decode()
-    return None if text == "null" else text

@@ -15,7 +15,7 @@ from betimes.domains.notifications.model import Answer, Digested, Postponed, Rel
 from betimes.domains.runs.model import RunAllowed, RunDeferred, RunSkipped, TriggerJoined, WouldRun
 from betimes.engine.engine import Engine
 from betimes.engine.explaining import Explanation, explain, summarised
-from betimes.engine.kinds import checkpoint_of
+from betimes.engine.kinds import checkpoint_of, repair_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.services.asking import asked
 from betimes.services.caller import Caller, Service
@@ -196,6 +196,8 @@ class Ledger(Service):
         checkpoint = checkpoint_of(segment)
         if checkpoint:
             return {"type": "Checkpoint", "segments": checkpoint.segments}
+        if repair := repair_of(segment):
+            return {"type": "Repair", "why": repair.why, "lost": list(repair.lost)}
         command = self.engine.kinds.of(segment.stream).command(segment.command, segment)
         told: dict[str, Any] = shown(command, segment.stream.kind)
         return told

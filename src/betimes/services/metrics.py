@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -25,6 +25,14 @@ class Metrics:
             "betimes_request_seconds", "Time from a request's arrival to its answer", ("method", "route", "status"),
             buckets=REQUEST_BOUNDS_S, registry=self._registry,
         )  # fmt: skip
+
+        self._limited = Counter(
+            "betimes_rate_limited", "Requests refused because their tenant asked for too much", ("what",),
+            registry=self._registry,
+        )  # fmt: skip
+
+    def limited(self, what: str) -> None:
+        self._limited.labels(what).inc()
 
     def answered(self, method: str, route: str, status: int, took_s: float) -> None:
         self._requests.labels(method, route, status).observe(took_s)

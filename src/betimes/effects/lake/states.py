@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from betimes.core.canonical import encode
-from betimes.core.deciders import Checkpoint
+from betimes.core.deciders import Checkpoint, Repair
 from betimes.core.errors import StoreError
 from betimes.core.instants import nearest
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.effects.lake.tables import Row, hidden
-from betimes.engine.kinds import Kinds, checkpoint_of
+from betimes.engine.kinds import Kinds, checkpoint_of, raw_state, repair_of
 from betimes.engine.replay import replay
 from betimes.engine.store import Store
 
@@ -61,6 +61,9 @@ async def _after(store: Store, kinds: Kinds, stream: StreamId, history: list[Seg
         if checkpoint:
             state = _restored(kinds, stream, segment, checkpoint)
             continue
+        if repair := repair_of(segment):
+            state = _restored(kinds, stream, segment, repair)
+            continue
         for event in kinds.of(stream).events(segment):
             state = decider.fold(state, event)
     return state
@@ -74,6 +77,5 @@ async def _before(store: Store, kinds: Kinds, stream: StreamId, first: Segment, 
     return (await replay(store, kinds, stream, version=first.version - 1)).state
 
 
-def _restored(kinds: Kinds, stream: StreamId, segment: Segment, checkpoint: Checkpoint) -> Any:
-    text = bytes(checkpoint.state).decode()
-    return kinds.of(stream).state(stream, segment.schema, None if text == "null" else text)
+def _restored(kinds: Kinds, stream: StreamId, segment: Segment, restart: Checkpoint | Repair) -> Any:
+    return kinds.of(stream).state(stream, segment.schema, raw_state(restart.state))

@@ -1,4 +1,4 @@
-"""The SQL of `queries.sql` and `shares.sql` as statements with numbered parameters.
+"""The SQL of `queries.sql`, `shares.sql` and `audit.sql` as statements with numbered parameters.
 
 The files are written for the schema `betimes`, so that they can be tried as they are; another schema's name is put in
 its place. A line that ends in `--?` narrows a listing and is left out when its parameter, or the value named after it,
@@ -44,7 +44,7 @@ def within(schema: str, sql: str) -> str:
 def statements() -> Mapping[str, str]:
     """Every statement of the files by its name."""
     found: dict[str, str] = {}
-    for file in ("queries.sql", "shares.sql"):
+    for file in ("queries.sql", "shares.sql", "audit.sql"):
         _, *parts = _HEAD.split((FOLDER / file).read_text())
         found |= {name: body.strip().removesuffix(";") for name, body in zip(parts[::2], parts[1::2], strict=True)}
     return found

@@ -30,6 +30,7 @@ from betimes.core.errors import Fenced
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.audit import FINDINGS_MAX, Head, StoreAudit, policy_problems
 from betimes.engine.store import (
     LEASE_RAN_OUT,
     PAGE_MAX,
@@ -270,6 +271,16 @@ class PostgresStore:
 
     async def forget(self, *, before_at: Instant, limit: int) -> int:
         return int((await self._sessions.write(self._statement("forget", before_at=before_at, limit=limit)))[0][0])
+
+    async def audit(self, *, keys_since: Instant | None) -> StoreAudit:
+        [heads] = await self._sessions.rows(self._statement("heads"))
+        unrecorded, until, last_at = heads[6:]
+        report = StoreAudit(Head(*heads[:3]), Head(*heads[3:6]), unrecorded, until, last_at)
+        astray = self._statement("astray", since_at=keys_since, limit=FINDINGS_MAX)
+        report.problems += [(row, what) for row, what in await self._sessions.rows(astray)]
+        policies = await self._sessions.rows(self._statement("policies"))
+        report.problems += policy_problems((name, body) for name, body in policies)
+        return report
 
     async def backlog(self, kinds: Sequence[str]) -> Backlog:
         [record] = await self._sessions.rows(self._statement("backlog", kinds=list(kinds)))

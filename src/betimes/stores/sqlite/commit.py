@@ -15,6 +15,7 @@ from betimes.core.errors import Conflict, Duplicate, Fenced
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, StreamId
+from betimes.engine.audit import head_change
 from betimes.engine.store import NOT_CACHED, Changes, DeadSend, KeyWrite, Settlement, StreamWrite
 from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.rows import Place, effect_columns, segment_columns, settlement_columns
@@ -38,6 +39,7 @@ def write_changes(connection: Connection, changes: Changes, places: Mapping[Stre
     _settle(connection, changes.settlements)
     _append_segments(connection, changes.segments)
     connection.change_rows("insert_effects", [effect_columns(effect) for effect in changes.effects])
+    _move_head(connection, changes)
     for fingerprint, body in changes.policies.items():
         connection.change("save_policy", {"fingerprint": fingerprint, "body": body})
 
@@ -126,6 +128,14 @@ def _append_segments(connection: Connection, segments: Sequence[Segment]) -> Non
         rows = [(s.stream.id, s.version, s.turn, s.events, s.prev, s.digest) for s in alike]
         connection.change_alike("append_alike_segments", shared, rows)
     connection.change_rows("append_segments", [segment_columns(segment) for segment in others])
+
+
+def _move_head(connection: Connection, changes: Changes) -> None:
+    """Record what this commit adds; what it only settles leaves the head as it is."""
+    effects = len(changes.effects) - len(changes.sends_applied)
+    if changes.segments or effects:
+        segments, digest, _ = head_change(changes.segments)
+        connection.change("move_head", {"segments": segments, "digest": digest, "effects": effects})
 
 
 def _shared(segment: Segment) -> tuple[Any, ...] | None:

@@ -14,6 +14,7 @@ from betimes.core.errors import BetimesError, Unavailable, UnsafeDurability
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.audit import StoreAudit
 from betimes.engine.store import (
     Ask,
     Backlog,
@@ -31,7 +32,7 @@ from betimes.engine.store import (
     StreamRow,
     WaitingSend,
 )
-from betimes.stores.sqlite import reading, upkeep
+from betimes.stores.sqlite import audit, reading, upkeep
 from betimes.stores.sqlite.connection import Connection, Durability
 from betimes.stores.sqlite.failures import LOCK_TIMEOUT_S
 from betimes.stores.sqlite.lane import Lane
@@ -224,6 +225,9 @@ class SqliteStore:
 
     async def policy(self, fingerprint: str) -> str | None:
         return await self._read(reading.policy, fingerprint)
+
+    async def audit(self, *, keys_since: Instant | None) -> StoreAudit:
+        return await self._read(audit.audit, self.clock(), keys_since)
 
     async def backlog(self, kinds: Sequence[str]) -> Backlog:
         return await self._read(reading.backlog, kinds, self.clock())

@@ -66,7 +66,14 @@ def revive_effect(connection: Connection, effect: EffectId, clock: Clock) -> boo
 
 
 def discard_effect(connection: Connection, effect: EffectId) -> bool:
-    return connection.change("discard_effect", effect._asdict()) > 0
+    gone = connection.change("discard_effect", effect._asdict())
+    _count_effects(connection, -gone)
+    return gone > 0
+
+
+def _count_effects(connection: Connection, change: int) -> None:
+    if change:
+        connection.change("move_head", {"segments": 0, "digest": 0, "effects": change})
 
 
 def replace_history(connection: Connection, checkpoint: Segment, clock: Clock) -> int:
@@ -83,4 +90,6 @@ def replace_history(connection: Connection, checkpoint: Segment, clock: Clock) -
 
 def forget(connection: Connection, before_at: Instant, limit: int, clock: Clock) -> int:
     keys = connection.change("forget_keys", {"now": clock(), "limit": limit})
-    return keys + connection.change("forget_effects", {"before_at": before_at, "limit": limit})
+    effects = connection.change("forget_effects", {"before_at": before_at, "limit": limit})
+    _count_effects(connection, -effects)
+    return keys + effects

@@ -1,5 +1,5 @@
--- history_with_room: The attempts that are kept when one more is added.
-iif(json_array_length(history) < 20, history, json_remove(history, '$[0]'));
+-- history_with_room: The attempts that are kept when one more is added; none if they cannot be read.
+iif(NOT json_valid(history), '[]', iif(json_array_length(history) < 20, history, json_remove(history, '$[0]')));
 
 -- insert_effects: New effects, not yet attempted.
 INSERT OR ROLLBACK INTO effect (
