@@ -36,6 +36,8 @@ class Alive(msgspec.Struct, frozen=True):
 
 class Ready(msgspec.Struct, frozen=True):
     status: str
+    warnings: list[str] = []
+    """What does not keep it from working, and should be looked at: a clock that was stepped."""
 
 
 async def alive(ask: Ask) -> Alive:
@@ -43,45 +45,46 @@ async def alive(ask: Ask) -> Alive:
 
 
 async def ready(ask: Ask) -> Ready:
-    failing = await _failing(ask)
+    failing, warnings = await _look(ask)
     if failing:
         checks = ", ".join(name for name, _ in failing)
         headers = {"Retry-After": "1"}
         raise HttpProblem(503, "NOT_READY", f"Not ready: {checks}.", errors=tuple(failing), headers=headers)
-    return Ready("ready")
+    return Ready("ready", warnings)
 
 
-async def _failing(ask: Ask) -> list[tuple[str, str]]:
-    """Every check that fails, with why."""
+async def _look(ask: Ask) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return every check that fails, with why, and what should be looked at."""
     try:
         engine = ask.engine
     except Invalid:
-        return [("engine", "it has not been opened")]
+        return [("engine", "it has not been opened")], []
     if not engine.is_open:
-        return [("engine", "it is closed or closing")]
-    problem = await ask.process.readiness.checked(lambda: _store_problem(engine))
-    return [("store", problem)] if problem else []
+        return [("engine", "it is closed or closing")], []
+    problem, warnings = await ask.process.readiness.checked(lambda: _look_at_store(engine))
+    return ([("store", problem)] if problem else []), warnings
 
 
-async def _store_problem(engine: Engine) -> str | None:
+async def _look_at_store(engine: Engine) -> tuple[str | None, list[str]]:
     try:
         async with asyncio.timeout(STORE_S):
             await engine.store.load([DEPLOYMENT])
             await engine.store.check_writable()
+            return None, (await engine.clock_report())[1]
     except TimeoutError:
-        return f"it did not answer, or give its lock, within {STORE_S:g} s"
+        return f"it did not answer, or give its lock, within {STORE_S:g} s", []
     except BetimesError as error:
         _log.warning("not ready: %s", error)
-        return f"it cannot be read or written: {error.code}; the log says why"
-    return None
+        return f"it cannot be read or written: {error.code}; the log says why", []
 
 
 async def metrics(ask: Ask) -> Response:
     demand_deployment(ask, "metrics")
     engine = ask.engine
+    clock, _ = await engine.clock_report()
     text = ask.process.metrics.text(
         ask.application.tally, await engine.backlog(), await engine.store.now(),
-        queue_count=engine.queue_count, stream_count=len(ask.process.streams),
+        queue_count=engine.queue_count, stream_count=len(ask.process.streams), clock=clock,
     )  # fmt: skip
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 

@@ -77,10 +77,12 @@ class Readiness:
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._looked_s = -inf
-        self._found: str | None = None
+        self._found: tuple[str | None, list[str]] = (None, [])
 
-    async def checked(self, look: Callable[[], Awaitable[str | None]]) -> str | None:
-        """Return why the store cannot be used, if it cannot; whoever comes while somebody looks waits for them."""
+    async def checked(
+        self, look: Callable[[], Awaitable[tuple[str | None, list[str]]]]
+    ) -> tuple[str | None, list[str]]:
+        """Return why the store cannot be used, if it cannot, and warnings; whoever comes meanwhile waits."""
         async with self._turn:
             if monotonic() - self._looked_s > READINESS_S:
                 self._found = await look()

@@ -16,6 +16,7 @@ import betimes.domains.automation.sensor_model
 import betimes.domains.intents.definitions
 import betimes.domains.targets
 import betimes.engine.attempts
+import betimes.engine.clock_report
 import betimes.engine.engine
 import betimes.engine.jobs
 import betimes.engine.kinds
@@ -46,6 +47,7 @@ class BlockingEngine:
     store: betimes.engine.store.Store
     kinds: betimes.engine.kinds.Kinds
     def backlog(self) -> betimes.engine.queries.Backlog: ...
+    def clock_report(self) -> builtins.tuple[betimes.engine.clock_report.ClockReport | None, builtins.list[builtins.str]]: ...
     def close(self) -> None: ...
     @property
     def executors(self) -> builtins.tuple[builtins.str, ...]: ...

@@ -30,6 +30,7 @@ from betimes.domains.tenant.model import DEPLOYMENT, RECONSIDER, SetPolicy, tena
 from betimes.engine.alarms import Alarms
 from betimes.engine.attempts import Attempts, Due, Position
 from betimes.engine.calls import Calls, Executor, is_carrying_out
+from betimes.engine.clock_report import ClockReport, WatchesClock, clock_problems
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.kinds import Kinds
 from betimes.engine.lane import Lane
@@ -126,6 +127,8 @@ class Engine:
         if self._tasks:
             return
         await self.store.open()
+        if isinstance(self.store, WatchesClock):
+            self.store.watch_clock(self.settings.clock_step_max_s, self.settings.clock_hold_s)
         self._closing = False
         self._lane.open()
         self._run(self._lane.run())
@@ -181,6 +184,13 @@ class Engine:
 
     def _run(self, work: Any) -> None:
         self._tasks.append(asyncio.create_task(work))
+
+    async def clock_report(self) -> tuple[ClockReport | None, list[str]]:
+        """Return what the store says of its clock, if it watches one, and what is wrong with it."""
+        if not isinstance(self.store, WatchesClock):
+            return None, []
+        report = await self.store.clock_report()
+        return report, clock_problems(report, self.settings.clock_step_max_s)
 
     # -- commands
 

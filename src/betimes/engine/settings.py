@@ -60,6 +60,11 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     so on; the last one is repeated. Each is up to a fifth longer, by a hash of the effect."""
     orphans_every_s: float = 60.0
     """How often whoever works looks for calls that nobody takes."""
+    clock_step_max_s: float = 60.0
+    """By how much the machine's clock may be stepped ahead at once; of a larger step nothing is believed for
+    `clock_hold_s`. Only stores that go by the machine's clock heed it."""
+    clock_hold_s: float = 300.0
+    """For how long a larger step ahead is not believed: time goes on as if there had been none."""
     send_recovery_s: float = 2.0
     """Age at which a command to another stream that its process has not applied is applied by any other."""
     drain_s: float = 10.0

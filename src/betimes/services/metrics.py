@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from betimes.core.instants import SECOND, Instant
+from betimes.engine.clock_report import ClockReport
 from betimes.engine.store import Backlog
 from betimes.services.tally import BATCH_BOUNDS, Tally
 
@@ -37,9 +38,12 @@ class Metrics:
     def answered(self, method: str, route: str, status: int, took_s: float) -> None:
         self._requests.labels(method, route, status).observe(took_s)
 
-    def text(self, tally: Tally, backlog: Backlog, now: Instant, *, queue_count: int, stream_count: int) -> bytes:
+    def text(
+        self, tally: Tally, backlog: Backlog, now: Instant, *, queue_count: int, stream_count: int,
+        clock: ClockReport | None = None,
+    ) -> bytes:  # fmt: skip
         """Everything there is to say now."""
-        at_once = [*_counted(tally), *_owed(backlog, now)]
+        at_once = [*_counted(tally), *_owed(backlog, now), *_clock(clock)]
         at_once.append(_gauge("betimes_queue_commands", "Commands that wait in this process", queue_count))
         at_once.append(_gauge("betimes_live_streams", "Open streams of verdicts in this process", stream_count))
         registry = CollectorRegistry(auto_describe=False)
@@ -73,6 +77,19 @@ def _counted(tally: Tally) -> Iterator[Metric]:
     for what, count in sorted(tally.reports.items()):
         reports.add_metric((what,), count)
     yield reports
+
+
+def _clock(report: ClockReport | None) -> Iterator[Metric]:
+    if report is None:
+        return
+    yield _gauge("betimes_clock_held_seconds", "How far the clock is ahead and not believed yet", report.held / SECOND)
+    yield _gauge(
+        "betimes_clock_behind_seconds", "How far the database's latest segment is ahead of the clock",
+        report.ahead / SECOND,
+    )  # fmt: skip
+    steps = CounterMetricFamily("betimes_clock_steps", "Steps of the clock, ahead or back, that this process saw")
+    steps.add_metric((), report.steps)
+    yield steps
 
 
 def _batches(tally: Tally) -> Metric:

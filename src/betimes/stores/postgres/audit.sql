@@ -48,3 +48,13 @@ LIMIT :limit);
 
 -- policies: every policy
 SELECT fingerprint, body FROM betimes.policy;
+
+-- high_water: what time it is, and the latest instant of any segment
+SELECT betimes.clock(:now), (
+    SELECT max(at) FROM (
+        SELECT max(at_max) AS at FROM betimes.ledger_block WHERE last < 9223372036854775807
+        UNION ALL
+        SELECT max(at) FROM betimes.ledger
+        WHERE seq >= (SELECT first FROM betimes.ledger_block WHERE last = 9223372036854775807)
+    ) latest
+);

@@ -31,6 +31,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.audit import FINDINGS_MAX, Head, StoreAudit, policy_problems
+from betimes.engine.clock_report import ClockReport
 from betimes.engine.store import (
     LEASE_RAN_OUT,
     PAGE_MAX,
@@ -271,6 +272,13 @@ class PostgresStore:
 
     async def forget(self, *, before_at: Instant, limit: int) -> int:
         return int((await self._sessions.write(self._statement("forget", before_at=before_at, limit=limit)))[0][0])
+
+    def watch_clock(self, step_max_s: float, hold_s: float) -> None:
+        """The clock is the database's; it is not ours to hold."""
+
+    async def clock_report(self) -> ClockReport:
+        [(now, high_water_at)] = await self._sessions.rows(self._statement("high_water"))
+        return ClockReport(now, high_water_at)
 
     async def audit(self, *, keys_since: Instant | None) -> StoreAudit:
         [heads] = await self._sessions.rows(self._statement("heads"))

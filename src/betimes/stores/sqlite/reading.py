@@ -177,6 +177,12 @@ def next_due(
     return at
 
 
+def high_water(connection: Connection) -> Instant | None:
+    """Return the latest instant of any segment."""
+    at: Instant | None = connection.value("high_water", {})
+    return at
+
+
 def policy(connection: Connection, fingerprint: str) -> str | None:
     body: str | None = connection.value("policy", {"fingerprint": fingerprint})
     return body

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -15,6 +14,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.audit import StoreAudit
+from betimes.engine.clock_report import ClockReport
 from betimes.engine.store import (
     Ask,
     Backlog,
@@ -37,15 +37,11 @@ from betimes.stores.sqlite.connection import Connection, Durability
 from betimes.stores.sqlite.failures import LOCK_TIMEOUT_S
 from betimes.stores.sqlite.lane import Lane
 from betimes.stores.sqlite.migrations import migrate
+from betimes.stores.sqlite.steady_clock import SteadyClock
 from betimes.stores.sqlite.transaction import SqliteTx
 
 _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
-
-
-def system_clock() -> Instant:
-    """The machine's time in microseconds."""
-    return time.time_ns() // 1_000
 
 
 class _Opened(NamedTuple):
@@ -96,10 +92,10 @@ class SqliteStore:
     SQLite cannot keep its write-ahead log.
     """
 
-    def __init__(self, path: str | PathLike[str], *, clock: Callable[[], Instant] = system_clock,
+    def __init__(self, path: str | PathLike[str], *, clock: Callable[[], Instant] | None = None,
                  durability: Durability = "full") -> None:  # fmt: skip
         self.path = fspath(path)
-        self.clock = clock
+        self.clock = clock or SteadyClock()
         self.durability = durability
         self._opened: _Opened | None = None
 
@@ -225,6 +221,16 @@ class SqliteStore:
 
     async def policy(self, fingerprint: str) -> str | None:
         return await self._read(reading.policy, fingerprint)
+
+    def watch_clock(self, step_max_s: float, hold_s: float) -> None:
+        if isinstance(self.clock, SteadyClock):
+            self.clock.set_bounds(step_max_s, hold_s)
+
+    async def clock_report(self) -> ClockReport:
+        high_water_at = await self._read(reading.high_water)
+        now = self.clock()
+        steady = self.clock if isinstance(self.clock, SteadyClock) else None
+        return ClockReport(now, high_water_at, steady.held if steady else 0, steady.steps if steady else 0)
 
     async def audit(self, *, keys_since: Instant | None) -> StoreAudit:
         return await self._read(audit.audit, self.clock(), keys_since)

@@ -80,3 +80,10 @@ WHERE tenant = :tenant AND kind = :kind AND id = :id AND version <= :version;
 
 -- drop_history: Take out a stream's segments up to a version.
 DELETE FROM ledger WHERE tenant = :tenant AND kind = :kind AND id = :id AND version <= :version;
+
+-- high_water: The latest instant of any segment: of the blocks that ended, and of what came after them.
+SELECT max(at) FROM (
+    SELECT max(at_max) AS at FROM ledger_block WHERE last < 9223372036854775807
+    UNION ALL
+    SELECT max(at) FROM ledger WHERE seq >= (SELECT first FROM ledger_block WHERE last = 9223372036854775807)
+);
