@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from betimes.core.errors import Overloaded
 from betimes.core.streams import StreamId
 from betimes.engine.calls import BoundedExecutor, Executor
 from betimes.engine.engine import Engine
-from betimes.engine.fair_queue import FairQueue
+from betimes.engine.fair_queue import LATELY_BATCHES, FairQueue
 from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.settings import EngineSettings
 from betimes.engine.tenant_turns import LOOKED_AT_MAX, TenantRotation, call_shares
@@ -56,6 +57,20 @@ def test_what_is_put_back_is_taken_first_of_its_tenant_in_its_order() -> None:
         queue.append(job("a", number))
     queue.put_back(queue.take(3)[1:])
     assert names(queue.take(9)) == ["a2", "a3", "a4"]
+
+
+def test_one_of_several_tenants_gets_a_part_of_a_batch_until_it_is_alone_again() -> None:
+    queue = FairQueue()
+    for number in range(1_000):
+        queue.append(job("loud", number))
+    assert len(queue.take(256)) == 256
+    queue.append(job("quiet", 1))
+    assert Counter(one.tenant for one in queue.take(256)) == {"quiet": 1, "loud": 32}
+    assert len(queue.take(256)) == 32
+    for _ in range(LATELY_BATCHES):
+        queue.append(job("loud", 0))
+        queue.take(1)
+    assert len(queue.take(256)) == 256
 
 
 async def test_a_flood_of_one_tenant_delays_another_by_a_few_batches_at_most() -> None:

@@ -183,7 +183,9 @@ class Attempts:
         limit = min(due.limit, self._settings.batch_max)
         position = due.position
         after = position.reached if position else None
-        shares = await self._pass_turns.shares(due.by, due.kinds, limit) if due.tenant is None else None
+        shares = None
+        if due.tenant is None:
+            limit, shares = await self._pass_turns.plan(due.by, due.kinds, limit)
         begin = self._store.begin_due(
             due.by, due.kinds, limit, after=None if shares else after, until_at=due.until_at, tenant=due.tenant,
             shares=shares,

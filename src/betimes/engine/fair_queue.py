@@ -3,14 +3,24 @@
 Each tenant has a queue of its own, first come, first served. Jobs are taken round by round, one of each tenant that
 has any, so a tenant that floods the process delays its own jobs and hardly anybody else's. With one tenant it is an
 ordinary queue.
+
+Whoever comes while a batch is being written waits for it. So where several tenants were served lately, one of them gets
+only a part of a batch: it would otherwise fill all of it between two jobs of another.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from betimes.engine.jobs import Job
+
+PART_OF_BATCH = 8
+PART_MIN = 16
+"""A tenant's part of a batch among others: an eighth of it, and at least so many jobs."""
+LATELY_BATCHES = 64
+"""For how many batches a tenant that was served counts as one of several."""
 
 
 class FairQueue:
@@ -20,6 +30,9 @@ class FairQueue:
         self._queues: dict[str, deque[Job]] = {}
         """The tenants that have jobs, whose turn is next first."""
         self._count = 0
+        self._batch = 0
+        self._served: dict[str, int] = {}
+        """The tenants that were served lately, each with its last batch, which is also their order."""
 
     def __len__(self) -> int:
         return self._count
@@ -49,17 +62,38 @@ class FairQueue:
     def take(self, limit: int) -> list[Job]:
         """Take up to `limit` jobs, one of each tenant in turn; who was served last is the last to be served again."""
         taken: list[Job] = []
-        while self._queues and len(taken) < limit:
-            tenant = next(iter(self._queues))
-            queue = self._queues.pop(tenant)
-            if self._queues:
-                taken.append(queue.popleft())
-            else:  # nobody else waits
-                taken += [queue.popleft() for _ in range(min(len(queue), limit - len(taken)))]
-            if queue:
-                self._queues[tenant] = queue
+        most = max(limit // PART_OF_BATCH, PART_MIN) if self._has_several() else limit
+        waiting = dict.fromkeys(islice(self._queues, limit), most)
+        self._note(waiting)
+        while waiting and len(taken) < limit:
+            tenant, part = next(iter(waiting.items()))
+            del waiting[tenant]
+            count = 1 if waiting else min(part, limit - len(taken))
+            left = self._take_of(tenant, count, taken)
+            if left and part > count:
+                waiting[tenant] = part - count
         self._count -= len(taken)
         return taken
+
+    def _take_of(self, tenant: str, count: int, taken: list[Job]) -> int:
+        """Take so many jobs of one tenant, as far as it has them, and let it stand last; return how many are left."""
+        queue = self._queues.pop(tenant)
+        taken += [queue.popleft() for _ in range(min(count, len(queue)))]
+        if queue:
+            self._queues[tenant] = queue
+        return len(queue)
+
+    def _has_several(self) -> bool:
+        """Whether more than one tenant waits or was served lately."""
+        return len(self._served.keys() | self._queues.keys()) > 1
+
+    def _note(self, tenants: Iterable[str]) -> None:
+        self._batch += 1
+        for tenant in tenants:
+            self._served.pop(tenant, None)
+            self._served[tenant] = self._batch
+        while self._served and next(iter(self._served.values())) <= self._batch - LATELY_BATCHES:
+            del self._served[next(iter(self._served))]
 
     def clear(self) -> None:
         """Forget all jobs."""

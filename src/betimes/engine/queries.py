@@ -109,3 +109,5 @@ class DueTenants(NamedTuple):
     tenants: tuple[str, ...]
     reached: str
     """The last one that was looked at; empty if nobody comes after it."""
+    looked_at: int = 0
+    """How many were, those that have nothing due yet included."""

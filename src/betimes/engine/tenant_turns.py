@@ -6,7 +6,8 @@ them at a time, and says which have something due. What it costs depends on how 
 how much is due. Each process has rotations of its own; what others hold is skipped by the store.
 
 **Passes over due streams** alternate while there is a backlog: one takes the oldest, whoever's they are, so that
-nothing waits for ever; the next takes of each tenant its share.
+nothing waits for ever; the next takes of each tenant its share. Where several tenants have alarms, passes over alarms
+are shorter, because whoever comes due meanwhile waits for the pass.
 
 **Calls** are given slots one by one, to the tenant that has the fewest, as long as it has fewer than `SHARE_OF_FREE`
 times what stays free. So one tenant alone fills three quarters of the slots, many fill nearly all, and whoever comes
@@ -22,6 +23,9 @@ from betimes.engine.store import DueIndex, OwedIndex, Store
 LOOKED_AT_MAX = 256
 """Tenants looked at in one question to the store."""
 SHARE_OF_FREE = 3
+PART_OF_PASS = 8
+PART_MIN = 16
+"""A pass over alarms among several tenants: an eighth of a batch, and at least so many streams."""
 
 
 class TenantRotation:
@@ -31,6 +35,8 @@ class TenantRotation:
         self._store = store
         self._index = index
         self._after = ""
+        self.has_several = True
+        """Whether several tenants were found to wait for something, due or not; it is taken to be so at first."""
 
     @property
     def is_at_start(self) -> bool:
@@ -42,6 +48,7 @@ class TenantRotation:
         found = await self._store.due_tenants(self._index, names, after=self._after, limit=LOOKED_AT_MAX)
         if self._after and not found.tenants and not found.reached:
             found = await self._store.due_tenants(self._index, names, limit=LOOKED_AT_MAX)
+        self.has_several = found.looked_at > 1 or bool(self._after)
         tenants = found.tenants[:limit]
         self._after = tenants[-1] if len(found.tenants) > limit else found.reached
         return tenants
@@ -52,23 +59,30 @@ class PassTurns:
 
     def __init__(self, store: Store) -> None:
         self._rotations = {index: TenantRotation(store, index) for index in ("alarm", "due")}
-        self._is_backlogged: dict[DueIndex, bool] = {}
+        self._looks_next: dict[DueIndex, bool] = {"alarm": False, "due": True}
+        """Whether the next pass looks for other tenants. Sweeps are long and few, so they begin with it."""
 
-    async def shares(self, index: DueIndex, kinds: Sequence[str], limit: int) -> dict[str, int] | None:
-        """Return how many streams to take of which tenants; `None` for the oldest of all."""
-        if not self._is_backlogged.get(index):
-            return None
-        self._is_backlogged[index] = False
+    async def plan(self, index: DueIndex, kinds: Sequence[str], limit: int) -> tuple[int, dict[str, int] | None]:
+        """Return how many streams to take, and how many of which tenants; `None` for the oldest of all."""
         rotation = self._rotations[index]
+        if not self._looks_next[index]:
+            return self._length(index, limit), None
+        self._looks_next[index] = False
         is_whole = rotation.is_at_start
-        tenants = await rotation.next(kinds, limit)
+        tenants = await rotation.next(kinds, self._length(index, limit))
+        length = self._length(index, limit)
         if not tenants or (len(tenants) == 1 and is_whole and rotation.is_at_start):
-            return None  # nobody else waits
-        return dict.fromkeys(tenants, limit // len(tenants))
+            return length, None  # nobody else waits
+        return length, dict.fromkeys(tenants, max(length // len(tenants), 1))
+
+    def _length(self, index: DueIndex, limit: int) -> int:
+        if index == "alarm" and self._rotations[index].has_several:
+            return min(limit, max(limit // PART_OF_PASS, PART_MIN))
+        return limit
 
     def note(self, index: DueIndex, *, is_full: bool) -> None:
         """Note whether a pass over the oldest took as many as it could."""
-        self._is_backlogged[index] = is_full
+        self._looks_next[index] = is_full or index == "due"
 
 
 def call_shares(tenants: Iterable[str], held: Mapping[str, int], free: int, limit: int) -> dict[str, int]:

@@ -142,7 +142,7 @@ class MemoryStore:
                 waiting[tenant] = min(at, waiting.get(tenant, at))
         looked_at = sorted(waiting)[:limit]
         due = tuple(tenant for tenant in looked_at if waiting[tenant] <= now)
-        return DueTenants(due, looked_at[-1] if len(looked_at) == limit else "")
+        return DueTenants(due, looked_at[-1] if len(looked_at) == limit else "", len(looked_at))
 
     async def lease_calls(
         self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None

@@ -159,7 +159,7 @@ class PostgresStore:
         statement = self._statement(_OWED_STATEMENTS[index], names=list(names), after=after, limit=limit)
         looked_at = await self._sessions.rows(statement)
         due = tuple(record[0] for record in looked_at if record[1])
-        return DueTenants(due, looked_at[-1][0] if len(looked_at) == limit else "")
+        return DueTenants(due, looked_at[-1][0] if len(looked_at) == limit else "", len(looked_at))
 
     async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
                        tenant: str | None = None) -> Instant | None:  # fmt: skip

@@ -166,7 +166,7 @@ def due_tenants(
     asked = {"names": encode(names), "after": after, "limit": limit, "now": now}
     looked_at = connection.json(_OWED_QUERIES[index], asked)
     due = tuple(tenant for tenant, is_due in looked_at if is_due)
-    return DueTenants(due, looked_at[-1][0] if len(looked_at) == limit else "")
+    return DueTenants(due, looked_at[-1][0] if len(looked_at) == limit else "", len(looked_at))
 
 
 def next_due(

@@ -1,0 +1,263 @@
+"""Fairness: what one tenant at a hundred times its share costs another.
+
+Quiet tenants do the same in three ways, in turns: alone; beside one that has as much as each of them (its share); and
+beside one that has a hundred times as much. What they wait for: the answer to a command, the beginning of a call, a
+wake after its alarm, their part of a sweep, a verdict on a live stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from statistics import median
+from typing import Any
+
+from benchmarks.places import PLACES, Place
+from betimes.core.deciders import EffectCall
+from betimes.core.instants import SECOND
+from betimes.core.segments import Segment
+from betimes.core.streams import StreamId
+from betimes.domains.catalogue import DECIDERS
+from betimes.domains.catalogue import SECTIONS as ALL_SECTIONS
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.services.caller import Caller
+from betimes.services.runs import Runs
+from betimes.services.runs_views import TriggerRequest
+from betimes.services.scores import NewScore, Scores
+from betimes.services.verdict_feed import FeedFilters, VerdictFeed, VerdictTail
+from betimes.testing.sample import SAMPLE, SECTIONS, Knock
+
+Row = dict[str, Any]
+Waits = list[float]
+ROUNDS = 3
+WAYS = {"alone": 0, "share": 1, "loud": 100}
+"""How much the other tenant has, in shares."""
+QUIET = ("quiet1", "quiet2", "quiet3", "quiet4")
+CALL_S = 0.05
+COOLDOWN_S = 4
+READERS = 20
+_names = count(1)
+
+
+@asynccontextmanager
+async def gates(
+    place: Place, policy: Row, executors: Row | None = None, observe: Callable[[Sequence[Segment]], None] | None = None
+) -> AsyncIterator[Engine]:
+    name = f"fair{next(_names)}"
+    async with Engine(
+        place.store(), SAMPLE, name=name, sections=SECTIONS, policy={"gates": policy}, executors=executors,
+        observe=observe,
+    ) as engine:  # fmt: skip
+        yield engine
+
+
+def knock(tenant: str, gate: object, visitor: str = "ann") -> Submission:
+    return Submission(stream=StreamId(tenant, "gate", f"g{gate}"), command=Knock(visitor))
+
+
+async def commits(place: Place, shares: int, scale: float) -> Waits:
+    """From a command to its answer; each tenant has one submitter, the loud one as many as it has shares."""
+    waits: Waits = []
+    async with gates(place, {"cooldown_s": 0, "per_hour": 1_000_000}) as engine:
+
+        async def submit_for_ever(number: int) -> None:
+            for step in count():
+                await engine.submit(knock("loud", f"{number}-{step % 50}"))
+
+        async def submit(tenant: str) -> None:
+            for number in range(int(150 * scale)):
+                began_s = time.perf_counter()
+                await engine.submit(knock(tenant, number % 50))
+                waits.append(time.perf_counter() - began_s)
+
+        async with together(submit_for_ever(number) for number in range(shares)):
+            await asyncio.gather(*map(submit, QUIET))
+    return waits
+
+
+async def calls(place: Place, shares: int, scale: float) -> Waits:
+    """From the command that asks for a call to its beginning; calls take 50 ms, and the loud tenant's wait already."""
+    asked_s: dict[str, float] = {}
+    waits: Waits = []
+    wanted = int(50 * scale)
+    done = asyncio.Event()
+
+    async def greet(call: EffectCall) -> None:
+        if asked := asked_s.get(f"{call.id.tenant}{call.id.id}"):
+            waits.append(time.perf_counter() - asked)
+            if len(waits) == wanted:
+                done.set()
+        await asyncio.sleep(CALL_S)
+
+    async with gates(place, {"cooldown_s": 0, "greet": True}, {"handler:greet": greet}) as engine:
+        await asyncio.gather(*(engine.submit(knock("loud", number)) for number in range(int(shares * 10 * scale))))
+        engine.start_workers()
+        await asyncio.sleep(CALL_S)
+        for number in range(wanted):
+            tenant = QUIET[number % len(QUIET)]
+            asked_s[f"{tenant}g{number}"] = time.perf_counter()
+            await engine.submit(knock(tenant, number))
+            await asyncio.sleep(0.02)
+        await done.wait()
+    return waits
+
+
+async def wakes(place: Place, shares: int, scale: float) -> Waits:
+    """From an alarm's instant to the commit that decides it; those of the loud tenant are due at the start."""
+    waits: Waits = []
+    wanted = int(50 * scale)
+    done = asyncio.Event()
+
+    def observe(segments: Sequence[Segment]) -> None:
+        now = time.time()
+        for segment in segments:
+            if segment.stream.tenant != "loud" and segment.command == '{"type":"Wake"}':
+                waits.append(now - due_s[segment.stream])
+                if len(waits) == wanted:
+                    done.set()
+
+    due_s: dict[StreamId, float] = {}
+    async with gates(place, {"cooldown_s": COOLDOWN_S}, observe=observe) as engine:
+
+        async def postpone(tenant: str, number: int) -> None:
+            await engine.submit(knock(tenant, number))
+            answer = await engine.submit(knock(tenant, number, "bob"))
+            assert answer.verdict
+            assert answer.verdict.until
+            due_s[answer.stream] = answer.verdict.until / SECOND
+
+        await asyncio.gather(*(postpone("loud", number) for number in range(int(shares * 30 * scale))))
+        for number in range(wanted):
+            await postpone(QUIET[number % len(QUIET)], number)
+            await asyncio.sleep(0.015)
+        first_s = min(at for stream, at in due_s.items() if stream.tenant != "loud")
+        await asyncio.sleep(max(0.0, first_s - time.time()))
+        engine.start_workers()
+        await done.wait()
+    return waits
+
+
+@asynccontextmanager
+async def application(place: Place, observe: Callable[[Sequence[Segment]], None]) -> AsyncIterator[Engine]:
+    registry = {"SIGNAL_ARRIVED": {"debounce_seconds": 0, "cooldown_seconds": 0, "max_per_account_per_hour": 100_000,
+                                   "max_per_tenant_per_hour": 100_000}}  # fmt: skip
+    policy = {"runs": {"registry": registry, "tenant_daily_run_budget": 1_000_000_000}}
+    name = f"fair{next(_names)}"
+    async with Engine(
+        place.store(), DECIDERS, name=name, sections=ALL_SECTIONS, policy=policy, observe=observe
+    ) as engine:
+        yield engine
+
+
+async def sweeps(place: Place, shares: int, scale: float) -> Waits:
+    """From the beginning of a sweep over everybody to the commit that takes a score; all of them are due."""
+    waits: Waits = []
+    began_s = float("inf")
+
+    def observe(segments: Sequence[Segment]) -> None:
+        now = time.perf_counter()
+        if now > began_s:
+            waits.extend(now - began_s for segment in segments if segment.stream.tenant != "loud")
+
+    each = int(30 * scale)
+    async with application(place, observe) as engine:
+        since = datetime.now(UTC) - timedelta(hours=40)
+        for tenant, number in (("loud", each * shares), *((tenant, each) for tenant in QUIET)):
+            made = [NewScore(user_id=f"u{n}-{next(_names)}", created_at=since) for n in range(number)]
+            if made:
+                await Scores(engine, Caller(tenant)).create_many(made)
+            since += timedelta(minutes=1)
+        began_s = time.perf_counter()
+        await Scores(engine, Caller("*")).sweep(unbounded=True)
+    return waits
+
+
+async def live(place: Place, shares: int, scale: float) -> Waits:
+    """From a verdict's answer to its event on a stream that looks every 10 ms.
+
+    One submitter of the other tenant never rests; beside its share it has one stream, and else as many as it may have.
+    """
+    answered_s: dict[str, float] = {}
+    waits: Waits = []
+    async with application(place, lambda segments: None) as engine:
+        tail = VerdictTail(engine, fresh_s=0.005)
+
+        async def read(tenant: str) -> None:
+            feed = await VerdictFeed.from_now(tail, tenant, frozenset({"runs"}), FeedFilters())
+            while True:
+                for _, event in await feed.read():
+                    if tenant != "loud" and (answered := answered_s.get(getattr(event, "id", ""))):
+                        waits.append(time.perf_counter() - answered)
+                await asyncio.sleep(0.01)
+
+        async def trigger(tenant: str, account: str) -> None:
+            request = TriggerRequest(
+                account_id=account, trigger_type="SIGNAL_ARRIVED", idempotency_key=f"{account}-{next(_names)}"
+            )
+            await Runs(engine, Caller(tenant)).trigger(request, trace=False)
+
+        async def trigger_for_ever(number: int) -> None:
+            while True:
+                await trigger("loud", f"a{number}")
+
+        readers = [read("loud") for _ in range(min(shares, READERS))]
+        async with together([read("quiet1"), *readers, *map(trigger_for_ever, range(min(shares, 1)))]):
+            for number in range(int(50 * scale)):
+                account = f"q{number}-{next(_names)}"
+                await trigger("quiet1", account)
+                answered_s[account] = time.perf_counter()
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(0.5)
+    return waits
+
+
+@asynccontextmanager
+async def together(work: Any) -> AsyncIterator[None]:
+    """Do work beside what is measured, until that has ended."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+MEASURED: dict[str, Callable[[Place, int, float], Awaitable[Waits]]] = {
+    "commits": commits,
+    "calls": calls,
+    "wakes": wakes,
+    "sweeps": sweeps,
+    "live streams": live,
+}
+
+
+async def fairness(kind: str, scale: float) -> list[Row]:
+    """Another tenant's p99 in ms: alone, beside one with its share, and beside one at 100 times its share."""
+    rows: list[Row] = []
+    for what, measure in MEASURED.items():
+        found: dict[str, list[float]] = {way: [] for way in WAYS}
+        for _ in range(ROUNDS):
+            for way, shares in WAYS.items():
+                async with PLACES[kind](0) as place:
+                    found[way].append(p99_ms(await measure(place, shares, scale)))
+        alone, share, loud = (median(found[way]) for way in WAYS)
+        rows.append({
+            "store": kind, "what": what, "alone_ms": alone, "share_ms": share, "loud_ms": loud,
+            "loud_over_share": loud / share, "loud_over_alone": loud / alone,
+        })  # fmt: skip
+    return rows
+
+
+def p99_ms(waits: Waits) -> float:
+    ordered = sorted(waits)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] * 1e3
+
+
+SUITES = {"fairness": fairness}
