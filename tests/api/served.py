@@ -13,7 +13,12 @@ from starlette.types import Message
 from betimes.api.catalogue import ROUTES
 from betimes.api.server import serve
 from betimes.app import Betimes
+from betimes.app.betimes import Settings
+from betimes.app.deployment import HandlerSettings
 from betimes.testing.clock import VirtualClock
+
+ANY_HANDLER = Settings(handlers=HandlerSettings(tenants={"*": ("*",)}))
+"""For tests that call Python handlers from several tenants."""
 
 
 class Reply:

@@ -8,7 +8,7 @@ import pytest
 
 from betimes.app import Betimes
 from betimes.domains.automation.sensor_model import Evaluation, RunRequest
-from tests.api.served import site
+from tests.api.served import ANY_HANDLER, site
 from tests.api.test_auth import made
 
 HANDLER = {"kind": "handler", "name": "brief"}
@@ -167,7 +167,7 @@ async def test_a_sensor_does_not_change_its_type() -> None:
     ],
 )  # fmt: skip
 async def test_saving_a_target_needs_the_scope_of_what_it_acts_on(target: dict[str, Any], scope: str) -> None:
-    async with site(dev=False) as s:
+    async with site(dev=False, settings=ANY_HANDLER) as s:
         plain = s.with_key(await made(s, "automation:write", "automation:read"))
         for path, body in (("/v1/schedules", SCHEDULE), ("/v1/sensors", SENSOR)):
             one = f"{path}/{body.get('schedule_id') or body.get('sensor_id')}"
@@ -186,7 +186,7 @@ async def test_saving_a_target_needs_the_scope_of_what_it_acts_on(target: dict[s
 
 
 async def test_part_of_a_target_is_patched_by_whoever_may_save_the_whole() -> None:
-    async with site(dev=False) as s:
+    async with site(dev=False, settings=ANY_HANDLER) as s:
         admin = s.with_key(await made(s, "admin"))
         target = {"kind": "trigger", "account_id": "a", "trigger_type": "SIGNAL_ARRIVED"}
         await admin("POST", "/v1/schedules", {**SCHEDULE, "target": target})

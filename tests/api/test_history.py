@@ -17,7 +17,7 @@ from betimes.services.caller import Caller
 from betimes.services.notifications_views import NotificationRequest
 from betimes.services.scores import NewScore
 from betimes.services.tenants import NewKey, Rotation
-from tests.api.served import Client, Site, site
+from tests.api.served import ANY_HANDLER, Client, Site, site
 
 TRIGGER = {"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-1"}
 SEGMENT = [
@@ -94,7 +94,7 @@ async def test_a_tenants_own_key_carries_out_that_tenants_effects_alone() -> Non
     def declare(bt: Betimes) -> None:
         bt.handler("note")(lambda payload: called.append(payload["payload"]["of"]))
 
-    async with site(dev=False, declare=declare) as s:
+    async with site(dev=False, declare=declare, settings=ANY_HANDLER) as s:
         for tenant in ("acme", "other"):
             schedules = _services(s, tenant).schedules
             await schedules.create(ScheduleRequest(

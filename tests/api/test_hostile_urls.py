@@ -142,7 +142,7 @@ async def test_effects_and_definitions_saved_before_urls_were_checked_are_still_
     bad = "http://[::1:18780/x"
     async with site() as s:
         services = s.bt.mine
-        services.schedules.outside = type(services.schedules.outside)()  # as it was: nobody looked
+        services.schedules.deployment = type(services.schedules.deployment)()  # as it was: nobody looked
         await services.schedules.put("old", {"cron": "0 7 * * *", "target": _hook(bad)})
         await s.client("POST", "/v1/schedules/old/trigger", {})
         [effect] = [

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from standardwebhooks import Webhook
 
-from tests.api.served import Site, site
+from tests.api.served import ANY_HANDLER, Site, site
 from tests.api.test_auth import made
 from tests.api.test_automation import EVALUATION, POLL, SENSOR, with_evaluator
 
@@ -103,7 +103,7 @@ async def test_a_batch_of_events_is_answered_one_by_one() -> None:
 
 
 async def test_a_signed_batch_needs_its_proof() -> None:
-    async with site(dev=False) as s:
+    async with site(dev=False, settings=ANY_HANDLER) as s:
         sensor = await guarded(s, "signature")
         body, kind = msgspec.json.encode([EVENT]), "application/cloudevents-batch+json"
         told = await s.client("POST", sensor["push_url"], body, **signed(sensor["secret"], body), content_type=kind)
@@ -165,7 +165,7 @@ async def guarded(s: Site, auth: str) -> Any:
 
 
 async def test_a_signed_message_needs_the_tenant_and_no_key() -> None:
-    async with site(dev=False) as s:
+    async with site(dev=False, settings=ANY_HANDLER) as s:
         sensor = await guarded(s, "signature")
         assert sensor["push_url"] == "/v1/sensors/orders/messages?tenant=acme"
         body = b'{"data": 1}'
@@ -185,7 +185,7 @@ async def test_a_signed_message_needs_the_tenant_and_no_key() -> None:
 
 
 async def test_a_token_is_for_senders_that_cannot_set_headers() -> None:
-    async with site(dev=False) as s:
+    async with site(dev=False, settings=ANY_HANDLER) as s:
         sensor = await guarded(s, "token")
         envelope = msgspec.json.encode({"message": {"messageId": "p-1", "data": "eyJhIjoxfQ=="}, "subscription": "s"})
         told = await s.client("POST", sensor["push_url"], envelope, authorization="Bearer eyJhbGciOi.jwt.of-google")
@@ -195,7 +195,7 @@ async def test_a_token_is_for_senders_that_cannot_set_headers() -> None:
 
 
 async def test_a_key_is_good_for_every_sensor_and_none_for_one_that_asks_for_keys() -> None:
-    async with site(dev=False) as s:
+    async with site(dev=False, settings=ANY_HANDLER) as s:
         await guarded(s, "key")
         assert (await s.client("POST", "/v1/sensors/orders/messages?tenant=acme", MESSAGE)).status == 401
         writer = s.with_key(await made(s, "automation:write"))

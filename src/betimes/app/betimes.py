@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from secrets import token_hex
 from types import TracebackType
@@ -25,10 +25,11 @@ import msgspec
 from betimes.app.backtests import backtested
 from betimes.app.declared_definitions import put_declared
 from betimes.app.decorators import Declarations
-from betimes.app.outside_rules import outside_rules
+from betimes.app.deployment import EncryptionSettings, HandlerSettings, deployment_of
 from betimes.app.passes import advance_fully, advance_some, one_pass
 from betimes.app.places import Clock, store_at, system_clock
 from betimes.app.scorers import open_scorer
+from betimes.app.webhook_secrets import WebhookSecrets
 from betimes.backtest.making import backtester
 from betimes.backtest.plan import Plan
 from betimes.backtest.report import BacktestReport
@@ -37,11 +38,12 @@ from betimes.core.instants import Instant, parse, seconds
 from betimes.core.policies import Body, merge
 from betimes.domains.backtests.model import EXECUTOR
 from betimes.domains.catalogue import DECIDERS, SECTIONS
-from betimes.domains.tenant.model import DEPLOYMENT, RotateWebhookSecret, SetPolicy, TenantState, tenant_stream
+from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
 from betimes.effects.channels import Channels, ChannelSettings, LogChannel
 from betimes.effects.delivery import CHANNELS, delivery_executors
 from betimes.effects.enrichment import Enrichment, EnrichmentSettings
 from betimes.effects.evaluators import Evaluators
+from betimes.effects.handler_guard import guard_handlers
 from betimes.effects.handlers import Handlers
 from betimes.effects.http_source import HttpSource, SourceSettings
 from betimes.effects.runs import RunStarter
@@ -54,19 +56,20 @@ from betimes.engine.jobs import Submission
 from betimes.engine.reports import Reporter, log_report
 from betimes.engine.settings import EngineSettings
 from betimes.services.caller import Caller
+from betimes.services.deployment import Deployment
 from betimes.services.hourly_sweep import HourlySweep, SweepSettings
 from betimes.services.intent_worker import IntentSettings, IntentWorker
 from betimes.services.intents import Intents
 from betimes.services.notifications import Notifications
-from betimes.services.outside_calls import OutsideRules
 from betimes.services.policy_check import demand_callable
+from betimes.services.reseal import ResealReport, reseal_secrets
 from betimes.services.runs import Runs
 from betimes.services.schedules import Schedules
 from betimes.services.scores import Scores
 from betimes.services.sensors import Sensors
 from betimes.services.tally import Tally
 from betimes.services.tenancy import Tenancy
-from betimes.services.tenants import PolicyRequest, fresh_webhook_secret
+from betimes.services.tenants import PolicyRequest
 from betimes.testing.clock import VirtualClock
 
 DEVELOPMENT_CHANNELS = ChannelSettings(
@@ -92,6 +95,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     intents: IntentSettings = IntentSettings()
     sources: Mapping[str, SourceSettings] = {}
     """Sources of conditions over HTTP, by name; those declared in Python come before them."""
+    handlers: HandlerSettings = HandlerSettings()
+    """Which handlers and evaluators tenants may name."""
+    encryption: EncryptionSettings = EncryptionSettings()
+    """How signing secrets are kept."""
     engine: EngineSettings = EngineSettings()
     undeclared: Undeclared = "pause"
     """What becomes of schedules and sensors that the application's code declared once and declares no longer."""
@@ -124,6 +131,7 @@ class Betimes:
         self._report = self.tally.counting(report)
         self._store = store_at(url, clock)
         self._handlers = Handlers()
+        self._secrets = WebhookSecrets(lambda: self.engine)
         self._webhooks = self._make_webhooks(self.settings.webhooks)
         self._evaluators = Evaluators(self._webhooks)
         self.declared = declared = Declarations(self._handlers, self._evaluators, lambda: self.is_open)
@@ -134,7 +142,7 @@ class Betimes:
         self._engine: Engine | None = None
         self._own: Tenancy | None = None
         self._scorer: Enrichment | None = None
-        self._outside = OutsideRules()
+        self._deployment = Deployment()
         self._http_sources: dict[str, HttpSource] = {}
         self._closing = AsyncExitStack()
 
@@ -180,9 +188,15 @@ class Betimes:
             observe=self.tally.committed,
         )  # fmt: skip
         self._engine = self._starter.engine = engine
-        self._outside = outside_rules(self.settings.webhooks)
+        self._deployment = deployment_of(
+            self.settings.webhooks,
+            handlers=self.settings.handlers,
+            encryption=self.settings.encryption,
+            tenant=self._tenant,
+        )
+        self._secrets.box = self._deployment.box
         if self._policy is not None:
-            demand_callable(self._outside, engine.book.effective(self._policy))
+            demand_callable(self._deployment, engine.book.effective(self._policy))
         self._scorer = await open_scorer(
             self.settings.enrichment, self.declared.scorer, self._make_webhooks, self.settings.webhooks, self._closing
         )
@@ -193,7 +207,7 @@ class Betimes:
             self.start_workers()
 
     def _make_webhooks(self, settings: WebhookSettings) -> Webhooks:
-        return Webhooks(self._webhook_secrets, now=self.clock or system_clock, settings=settings)
+        return Webhooks(self._secrets, now=self.clock or system_clock, settings=settings)
 
     async def _opened_webhooks(self) -> Webhooks | None:
         """Webhooks, if what they need is installed."""
@@ -204,8 +218,7 @@ class Betimes:
 
     def _executors(self, channels: Channels, webhooks: Webhooks | None) -> Mapping[str, Executor]:
         executors = {
-            **self._handlers.executors(),
-            **self._evaluators.executors(),
+            **self._guard({**self._handlers.executors(), **self._evaluators.executors()}),
             **delivery_executors(lambda: self.engine, channels, {*CHANNELS, *self.settings.channels.names}),
             "sweep": sweeper(lambda: self.engine),
             EXECUTOR: backtester(lambda: self.engine, self.backtest),
@@ -214,8 +227,12 @@ class Betimes:
             executors["webhook"] = WebhookExecutor(webhooks)
         return self._starter.wrap(executors)
 
+    def _guard(self, executors: Mapping[str, Executor]) -> dict[str, Executor]:
+        """Let tenants use only the handlers and evaluators they may: a definition may be older than the list."""
+        return guard_handlers(lambda: self.engine, lambda: self._deployment, executors)
+
     async def _put_in_force(self) -> None:
-        await self._ensure_webhook_secret()
+        await self._secrets.ensure()
         own = self.mine
         if self.declared.registry:
             state: TenantState | None = await own.runs.state(tenant_stream(self._tenant))
@@ -228,27 +245,13 @@ class Betimes:
 
     async def apply_policy(self, policy: Body, *, actor: str = "config") -> str:
         """Put the deployment's policy in force; one that cannot work is refused with every path. Its fingerprint."""
-        demand_callable(self._outside, self.engine.book.effective(policy))
+        demand_callable(self._deployment, self.engine.book.effective(policy))
         await self.engine.submit(Submission(stream=DEPLOYMENT, command=SetPolicy(dict(policy)), actor=actor))
         return (await self.engine.policy_of(DEPLOYMENT.tenant)).fingerprint
 
-    async def _ensure_webhook_secret(self) -> None:
-        """The deployment signs for tenants that have no secret of their own."""
-        state: TenantState | None = await self.mine.runs.state(DEPLOYMENT)
-        if state is None or not state.webhook_secret:
-            command = RotateWebhookSecret(fresh_webhook_secret(), 0)
-            await self.engine.submit(Submission(stream=DEPLOYMENT, command=command, actor="start"))
-
-    async def _webhook_secrets(self, tenant: str) -> Sequence[str]:
-        """The tenant's own secrets that are alive, or the deployment's."""
-        now = await self._store.now()
-        for stream in (tenant_stream(tenant), DEPLOYMENT):
-            state: TenantState | None = await self.mine.runs.state(stream)
-            if state and state.webhook_secret:
-                ends_at = state.previous_webhook_secret_expires_at
-                previous = [state.previous_webhook_secret] if ends_at is not None and ends_at > now else []
-                return [secret for secret in (state.webhook_secret, *previous) if secret]
-        return []
+    async def reseal_secrets(self, *, actor: str = "app") -> ResealReport:
+        """Encrypt every stored secret with the first of the configured keys."""
+        return await reseal_secrets(self.engine, self._deployment.box, actor)
 
     def start_workers(self) -> None:
         """Ring alarms, carry out effects, work off intents and sweep scores in the background."""
@@ -306,7 +309,7 @@ class Betimes:
 
     def for_caller(self, caller: Caller) -> Tenancy:
         """The same services for another tenant, or on another's behalf."""
-        return Tenancy(self.engine, caller, evaluate=self._evaluators, scorer=self._scorer, outside=self._outside)
+        return Tenancy(self.engine, caller, evaluate=self._evaluators, scorer=self._scorer, deployment=self._deployment)
 
     @property
     def runs(self) -> Runs:

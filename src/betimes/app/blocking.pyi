@@ -32,6 +32,7 @@ import betimes.services.intents_views
 import betimes.services.notifications_views
 import betimes.services.pages
 import betimes.services.recurrence_views
+import betimes.services.reseal
 import betimes.services.runs_views
 import betimes.services.scores
 import betimes.services.scores_views
@@ -325,6 +326,7 @@ class BlockingBetimes:
     def mine(self) -> BlockingTenancy: ...
     @property
     def notifications(self) -> BlockingNotifications: ...
+    def reseal_secrets(self, *, actor: builtins.str = ...) -> betimes.services.reseal.ResealReport: ...
     @property
     def runs(self) -> BlockingRuns: ...
     @property

@@ -24,7 +24,7 @@ import msgspec
 
 from betimes.api.limits import ConnectionLimits
 from betimes.app.betimes import DEVELOPMENT_CHANNELS, Settings, Undeclared
-from betimes.app.outside_rules import outside_rules, url_problems
+from betimes.app.deployment import EncryptionSettings, HandlerSettings, deployment_of, url_problems
 from betimes.core.checking import list_problems, problems
 from betimes.core.errors import Invalid, MissingExtra, NotFound
 from betimes.core.policies import PolicyBook, merge
@@ -96,6 +96,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What conditions of intents are evaluated against, over HTTP: `price`, `portfolio`, `last_interaction`."""
     secrets: dict[str, str] = {}
     """Values that other settings name; better kept in the environment (`BETIMES_SECRETS__NAME`) than in the file."""
+    handlers: HandlerSettings = HandlerSettings()
+    """Which Python handlers and evaluators the definitions of tenants may name."""
+    encryption: EncryptionSettings = EncryptionSettings()
+    """Keys that signing secrets are encrypted with in the database."""
     engine: EngineSettings = EngineSettings()
     undeclared: Undeclared = "pause"
     """What becomes of schedules and sensors that an application declares no longer: pause, delete or keep."""
@@ -114,6 +118,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return Settings(
             channels=self._channels, webhooks=webhooks, enrichment=self.enrichment, sweep=self.sweep,
             intents=self.intents, sources=self._sources, engine=self.engine, undeclared=self.undeclared,
+            handlers=self.handlers, encryption=self.encryption,
         )  # fmt: skip
 
     @property
@@ -271,7 +276,7 @@ def _policy_problems(policy: Any) -> list[Problem]:
     if not isinstance(policy, Mapping):
         return []
     try:
-        demand_callable(outside_rules(WebhookSettings()), PolicyBook(SECTIONS).effective(policy))
+        demand_callable(deployment_of(WebhookSettings()), PolicyBook(SECTIONS).effective(policy))
     except Invalid as error:
         return [(f"policy.{path}", message) for path, message in error.problems]
     return []

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from betimes.app.at_rest import at_rest_warnings
 from betimes.app.betimes import Betimes
 from betimes.app.configuration import Configuration, is_loopback
 from betimes.core.errors import BetimesError, Invalid, MissingExtra
@@ -59,6 +60,9 @@ async def served(serving: Serving, announce: Announce, stopping: asyncio.Event |
         listener = listening(serving.configuration) if serving.role != "worker" else None
         try:
             async with serving.bt:
+                if not serving.configuration.server.dev:
+                    for told in at_rest_warnings(serving.bt.url, serving.bt.settings.encryption):
+                        _log.warning("%s", told)
                 if listener is None:
                     announce({"event": "working", "role": serving.role, "db": shown(serving.bt.url)})
                     await stopping.wait()

@@ -166,6 +166,7 @@ def without_secrets(configuration: Configuration) -> dict[str, Any]:
     """The configuration as data; credentials are in URLs, so of those only the kind is shown."""
     body = cast(dict[str, Any], msgspec.to_builtins(configuration))
     body["db"] = shown(configuration.db)
+    body["encryption"]["keys"] = ["…"] * len(configuration.encryption.keys)
     body["secrets"] = dict.fromkeys(configuration.secrets, "…")
     channels = [body["channels"] or {}, body["sources"], *(tenant["channels"] for tenant in body["tenants"].values())]
     for named in channels:

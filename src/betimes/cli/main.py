@@ -22,6 +22,7 @@ COMMANDS = {
     "tick": ("passes:tick", "Do one bounded pass over everything that is due; says what is still due."),
     "sweep": ("passes:sweep", "Let every score that is due decay."),
     "key": ("keys:app", "API keys."),
+    "secrets": ("secrets:app", "Signing secrets in the database: make a key, encrypt them again."),
     "policy": ("policy:app", "The policy in force: show, check, apply."),
     "backtest": ("backtest:backtest", "Say what other policies would have changed in the recorded traffic."),
     "trigger": ("triggers:app", "Triggers: what became of one; cancel one that waits."),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # what a command does not use need not be loaded
     from betimes.backtest.report import BacktestReport
     from betimes.engine.engine import Engine, TickResult
     from betimes.services.caller import Caller
+    from betimes.services.reseal import ResealReport
     from betimes.services.tenancy import Tenancy
 
 Role: TypeAlias = Literal["all", "api", "worker"]
@@ -53,6 +54,8 @@ class Application(Protocol):
     async def tick(self, *, limit: int = ..., max_s: float = ..., tenant: str | None = ...) -> TickResult: ...
 
     async def apply_policy(self, policy: Mapping[str, Any], *, actor: str = ...) -> str: ...
+
+    async def reseal_secrets(self, *, actor: str = ...) -> ResealReport: ...
 
     async def backtest(
         self, plan: Plan, *, jobs: int | None = ..., progress: Callable[[float], None] | None = ...

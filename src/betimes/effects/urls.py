@@ -15,7 +15,7 @@ from yarl import URL
 from betimes.effects.addresses import AddressRules
 from betimes.effects.failures import BadUrl, ForbiddenAddress, WebhookFailed
 from betimes.effects.settings import WebhookSettings
-from betimes.services.outside_calls import UrlFinding
+from betimes.services.deployment import UrlFinding
 
 URL_CHARS_MAX = 2_000
 SCHEMES = ("https", "http")

@@ -17,7 +17,7 @@ from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import replay
 from betimes.services.asking import examined
-from betimes.services.outside_calls import OutsideRules
+from betimes.services.deployment import Deployment
 
 T = TypeVar("T")
 
@@ -39,10 +39,10 @@ class Caller(msgspec.Struct, frozen=True):
 class Service:
     """One domain for one caller. Who makes one for each request can ask it how its last command went."""
 
-    def __init__(self, engine: Engine, caller: Caller, *, outside: OutsideRules | None = None) -> None:
+    def __init__(self, engine: Engine, caller: Caller, *, deployment: Deployment | None = None) -> None:
         self.engine = engine
         self.caller = caller
-        self.outside = outside or OutsideRules()
+        self.deployment = deployment or Deployment()
         self.last: Recorded | None = None
         """What the last command led to, now or when its key was first seen."""
 

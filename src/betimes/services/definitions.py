@@ -26,7 +26,7 @@ from betimes.services.asking import asked
 from betimes.services.automation_views import RunBrief, run_brief
 from betimes.services.caller import Service
 from betimes.services.newest import cursor_after
-from betimes.services.outside_calls import call_problems, calls_of_definition
+from betimes.services.outside_calls import calls_of_definition, handler_problems, url_problems
 from betimes.services.pages import Listing, NumberPlace, Page, UnreadableRow
 from betimes.services.target_names import unknown_names
 from betimes.services.target_scopes import scope_to_save
@@ -157,12 +157,13 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         """
         targets, calls = targets_of(definition), calls_of_definition(definition)
         unknown = tuple(unknown_names(targets, await self.engine.policy_of(stream.tenant)))
-        uncallable = tuple(call_problems(self.outside, calls, {}))
+        uncallable = tuple(url_problems(self.deployment, calls, {}))
         before = await self.state(stream) if unknown or uncallable else None
         if before is not None:
             unknown = () if targets_of(before.definition) == targets else unknown
-            uncallable = tuple(call_problems(self.outside, calls, calls_of_definition(before.definition)))
-        named((*unknown, *uncallable))
+            uncallable = tuple(url_problems(self.deployment, calls, calls_of_definition(before.definition)))
+        refused = await handler_problems(self.engine, self.deployment, stream.tenant, calls)
+        named((*unknown, *uncallable, *refused))
 
     def demand_readable(self, target: Target) -> None:
         """Refuse a command that is not a target, or that its stream could never read: it would fail at every tick."""

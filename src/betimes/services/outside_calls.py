@@ -2,43 +2,28 @@
 
 Whoever saves a name is told at once what the process that saves it knows about it: a URL that can never be called is
 refused with the field that has it; one that this process's configuration forbids is saved with a warning, because
-another process may call it under another configuration. A name that stays as it was is not refused again.
+another process may call it under another configuration. A URL that stays as it was is not refused again. A handler is
+refused where the configuration does not list it for the tenant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
-
-import msgspec
 
 from betimes.core.checking import Problem
 from betimes.core.policies import Policy
-from betimes.domains.automation.sensor_model import WebhookEvaluator
+from betimes.domains.automation.sensor_model import HandlerEvaluator, WebhookEvaluator
 from betimes.domains.hooks import Hooks
-from betimes.domains.runs.policy import RunsPolicy, WebhookHandler
-from betimes.domains.targets import WebhookTarget
+from betimes.domains.runs.policy import PythonHandler, RunsPolicy, WebhookHandler
+from betimes.domains.targets import HandlerTarget, WebhookTarget
+from betimes.domains.tenant.model import DEPLOYMENT
+from betimes.engine.engine import Engine
+from betimes.services.deployment import Deployment
 from betimes.services.remarks import Remark
 
-
-class UrlFinding(msgspec.Struct, frozen=True):
-    """What is known of a URL before it is called; both are empty if there is nothing to say."""
-
-    problem: str = ""
-    """Why it can never be called."""
-    warning: str = ""
-    """Why this process would not call it."""
-
-
-CheckUrl: TypeAlias = Callable[[str], UrlFinding]
-
-
-class OutsideRules(msgspec.Struct, frozen=True):
-    """What the configuration of this process says of the names that tenants save."""
-
-    check_url: CheckUrl = lambda url: UrlFinding()
-
-
+Webhook: TypeAlias = WebhookTarget | WebhookEvaluator | WebhookHandler
+Handler: TypeAlias = HandlerTarget | HandlerEvaluator | PythonHandler
 Calls: TypeAlias = Mapping[str, Any]
 """Targets, evaluators and handlers by the path of the field that has them."""
 
@@ -63,21 +48,37 @@ def calls_of_policy(policy: Policy) -> Calls:
     }
 
 
-def call_problems(rules: OutsideRules, calls: Calls, before: Calls) -> Iterator[Problem]:
-    """Yield what can never work of the calls that were not saved before."""
+def url_problems(deployment: Deployment, calls: Calls, before: Calls) -> Iterator[Problem]:
+    """Yield the URLs that can never be called, of the calls that were not saved before."""
     known = list(before.values())
-    for path, url in _urls({path: call for path, call in calls.items() if call not in known}):
-        if problem := rules.check_url(url).problem:
-            yield path, problem
-
-
-def call_warnings(rules: OutsideRules, calls: Calls) -> list[Remark]:
-    """Return what this process would not do of the calls."""
-    found = ((path, rules.check_url(url)) for path, url in _urls(calls))
-    return [Remark(path, told) for path, finding in found if (told := finding.problem or finding.warning)]
-
-
-def _urls(calls: Calls) -> Iterable[tuple[str, str]]:
     for path, call in calls.items():
-        if isinstance(call, WebhookTarget | WebhookEvaluator | WebhookHandler):
-            yield f"{path}.url", call.url
+        if isinstance(call, Webhook) and call not in known and (problem := deployment.check_url(call.url).problem):
+            yield f"{path}.url", problem
+
+
+async def handler_problems(engine: Engine, deployment: Deployment, tenant: str, calls: Calls) -> list[Problem]:
+    """Return the handlers and evaluators that are not for this tenant."""
+    return [
+        (f"{path}.name", not_permitted(call.name))
+        for path, call in calls.items()
+        if isinstance(call, Handler) and not await permits_handler(engine, deployment, tenant, call.name)
+    ]
+
+
+async def permits_handler(engine: Engine, deployment: Deployment, tenant: str, name: str) -> bool:
+    """Return whether a tenant may use a handler: it is listed for it, or the deployment's own policy names it."""
+    if deployment.permits_handler(tenant, name):
+        return True
+    shared = calls_of_policy(await engine.policy_of(DEPLOYMENT.tenant)).values()
+    return any(isinstance(call, Handler) and call.name == name for call in shared)
+
+
+def not_permitted(name: str) -> str:
+    return f"the tenant may not use the handler {name!r}; handlers.tenants of the configuration lists those it may"
+
+
+def call_warnings(deployment: Deployment, calls: Calls) -> list[Remark]:
+    """Return what this process would not do of the calls."""
+    urls = [(f"{path}.url", call.url) for path, call in calls.items() if isinstance(call, Webhook)]
+    found = [(path, deployment.check_url(url)) for path, url in urls]
+    return [Remark(path, told) for path, finding in found if (told := finding.problem or finding.warning)]

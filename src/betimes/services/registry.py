@@ -66,7 +66,7 @@ class Registry(Service):
         except Invalid as error:
             problems = tuple((_entry_path(path, names), message) for path, message in error.problems)
             raise Invalid(str(error), problems) from None
-        found = call_warnings(self.outside, calls_of_policy(policy))
+        found = call_warnings(self.deployment, calls_of_policy(policy))
         paths = [(_entry_path(remark.path, names), remark.message) for remark in found]
         return [Remark(path, message) for path, message in paths if path.startswith("entries")]
 

@@ -150,7 +150,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         warnings = [
             *_warnings(state),
             *unserved_names(state.definition, self.engine.executors),
-            *call_warnings(self.outside, calls_of_definition(state.definition)),
+            *call_warnings(self.deployment, calls_of_definition(state.definition)),
         ]
         return ScheduleWritten(**fields, warnings=warnings, segment_id=recorded.segment_id)
 

@@ -8,7 +8,9 @@ from hashlib import sha256
 from secrets import token_bytes, token_urlsafe
 
 from betimes.core.errors import MissingExtra
+from betimes.core.streams import StreamId
 from betimes.domains.automation.sensor_model import Auth
+from betimes.services.deployment import SecretBox
 
 
 def fresh_secret(auth: Auth) -> str:
@@ -16,9 +18,13 @@ def fresh_secret(auth: Auth) -> str:
     return token_urlsafe(32) if auth == "token" else "whsec_" + b64encode(token_bytes(24)).decode()
 
 
-def kept_secret(auth: Auth, secret: str) -> str:
-    """What is stored: a signature can be verified with its key alone, a token with its digest."""
-    return sha256(secret.encode()).hexdigest() if auth == "token" else secret
+def kept_secret(auth: Auth, secret: str, stream: StreamId, box: SecretBox) -> str:
+    """Return what is stored: the digest of a token; the key of signatures, sealed, since only it verifies them."""
+    return token_digest(secret) if auth == "token" else box.seal(secret, stream)
+
+
+def token_digest(token: str) -> str:
+    return sha256(token.encode()).hexdigest()
 
 
 def is_signed(secret: str, headers: Mapping[str, str], body: bytes) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import Awaitable, Callable, Mapping
-from hmac import compare_digest
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -63,11 +62,13 @@ from betimes.services.automation_views import (
 )
 from betimes.services.caller import Caller
 from betimes.services.definitions import Definitions, generated_id, named, request_of, targets_of
+from betimes.services.deployment import Deployment
 from betimes.services.evaluation_views import dry_view, rows_of, view_in
 from betimes.services.newest import page_of
-from betimes.services.outside_calls import OutsideRules, call_warnings, calls_of_definition
+from betimes.services.outside_calls import call_warnings, calls_of_definition, handler_problems
 from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
-from betimes.services.secrets import fresh_secret, is_signed, kept_secret
+from betimes.services.secrets import fresh_secret, kept_secret
+from betimes.services.sensor_proof import Proof, is_proven
 from betimes.services.target_names import unserved_names
 
 Evaluate: TypeAlias = Callable[[str, Evaluator, Mapping[str, Any], int], Awaitable[Any]]
@@ -95,9 +96,9 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         caller: Caller,
         *,
         evaluate: Evaluate | None = None,
-        outside: OutsideRules | None = None,
+        deployment: Deployment | None = None,
     ) -> None:
-        super().__init__(engine, caller, outside=outside)
+        super().__init__(engine, caller, deployment=deployment)
         self._evaluate = evaluate
 
     # -- definitions
@@ -155,7 +156,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         if state.definition.auth == "key":
             raise Refused("NO_SECRET", f"the sensor {sensor_id!r} is authenticated by API keys; it has no secret")
         secret = fresh_secret(state.definition.auth)
-        command = RotateSecret(kept_secret(state.definition.auth, secret))
+        command = RotateSecret(kept_secret(state.definition.auth, secret, stream, self.deployment.box))
         recorded = await self.change(stream, command, key=key, request=fingerprint((stream, "secret")))
         if recorded.replayed:
             return SecretView(None, None, recorded.segment_id)
@@ -177,7 +178,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         if definition.auth != "key" and (before is None or before.definition.auth != definition.auth):
             secret = fresh_secret(definition.auth)
         kind = DefineSensor if definition.enabled else ShelveSensor
-        kept = kept_secret(definition.auth, secret) if secret else ""
+        kept = kept_secret(definition.auth, secret, stream, self.deployment.box) if secret else ""
         # the secret is another every time, so what a repeat must agree in is said without it
         agreed = request or self.caller.request or fingerprint((stream, definition))
         command = kind(definition, if_version, kept, self.caller.application, self.caller.scopes)
@@ -196,7 +197,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             raise NotFound(f"there is no sensor {recorded.stream.id!r}")
         fields = sensor_fields(recorded.stream.id, state)
         calls = calls_of_definition(state.definition)
-        warnings = [*unserved_names(state.definition, self.engine.executors), *call_warnings(self.outside, calls)]
+        warnings = [*unserved_names(state.definition, self.engine.executors), *call_warnings(self.deployment, calls)]
         return SensorWritten(**fields, warnings=warnings, segment_id=recorded.segment_id)
 
     def _push_url(self, sensor_id: str, definition: SensorDefinition, secret: str) -> str:
@@ -246,18 +247,12 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, token: str | None = None
     ) -> Auth:
         """Return how a request proved that it comes from the sensor's sender; raise `Refused` if it did not."""
-        state: SensorState | None = await self.state(self.stream("sensor", sensor_id))
+        stream = self.stream("sensor", sensor_id)
+        state: SensorState | None = await self.state(stream)
         now = await self.engine.store.now()
-        known = state.secrets if state else ()
-        secrets = [one.secret for one in known if one.until_at is None or one.until_at > now]
-        auth: Auth = state.definition.auth if state else "key"
-        if auth == "token" and token is not None:
-            given = kept_secret("token", token)
-            if any(compare_digest(given, secret) for secret in secrets):
-                return auth
-        if auth == "signature" and any(is_signed(secret, headers, body) for secret in secrets):
-            return auth
-        raise Refused("UNAUTHENTICATED", UNPROVEN)
+        if state is None or not is_proven(state, stream, Proof(headers, body, token), now, self.deployment.box):
+            raise Refused("UNAUTHENTICATED", UNPROVEN)
+        return state.definition.auth
 
     async def message(self, sensor_id: str, message: Message | Mapping[str, Any]) -> EvaluationView:
         """Take a message once; a repeat of its id is answered with the first outcome."""
@@ -284,6 +279,8 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         definition = state.definition
         if definition.sensor_type != "poll" or definition.evaluator is None:
             raise Refused("NOT_A_POLL_SENSOR", f"the sensor {sensor_id!r} is told of messages; it does not poll")
+        calls = {"evaluator": definition.evaluator}
+        named(tuple(await handler_problems(self.engine, self.deployment, stream.tenant, calls)))
         evaluation_id, request = f"sensor_eval:{sensor_id}:manual:{key or uuid4().hex}", f"{sensor_id}|manual"
         if key and not dry_run and (again := await self.answered(evaluation_id, EVALUATIONS, request)):
             return await self._recorded(stream, again)

@@ -6,9 +6,9 @@ from functools import cached_property
 
 from betimes.engine.engine import Engine
 from betimes.services.caller import Caller
+from betimes.services.deployment import Deployment
 from betimes.services.intents import Intents
 from betimes.services.notifications import Notifications, Scorer
-from betimes.services.outside_calls import OutsideRules
 from betimes.services.runs import Runs
 from betimes.services.schedules import Schedules
 from betimes.services.scores import Scores
@@ -26,17 +26,17 @@ class Tenancy:
         *,
         evaluate: Evaluate | None = None,
         scorer: Scorer | None = None,
-        outside: OutsideRules | None = None,
+        deployment: Deployment | None = None,
     ) -> None:
         self.engine = engine
         self.caller = caller
         self._evaluate = evaluate
         self._scorer = scorer
-        self._outside = outside
+        self._deployment = deployment
 
     @cached_property
     def runs(self) -> Runs:
-        return Runs(self.engine, self.caller, outside=self._outside)
+        return Runs(self.engine, self.caller, deployment=self._deployment)
 
     @cached_property
     def notifications(self) -> Notifications:
@@ -48,11 +48,11 @@ class Tenancy:
 
     @cached_property
     def schedules(self) -> Schedules:
-        return Schedules(self.engine, self.caller, outside=self._outside)
+        return Schedules(self.engine, self.caller, deployment=self._deployment)
 
     @cached_property
     def sensors(self) -> Sensors:
-        return Sensors(self.engine, self.caller, evaluate=self._evaluate, outside=self._outside)
+        return Sensors(self.engine, self.caller, evaluate=self._evaluate, deployment=self._deployment)
 
     @cached_property
     def scores(self) -> Scores:
@@ -60,4 +60,4 @@ class Tenancy:
 
     @cached_property
     def tenants(self) -> Tenants:
-        return Tenants(self.engine, self.caller, outside=self._outside)
+        return Tenants(self.engine, self.caller, deployment=self._deployment)

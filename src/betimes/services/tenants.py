@@ -165,8 +165,9 @@ class Tenants(Service):
         """A new secret for outbound calls; both sign until the old one ends. A replay has none."""
         request = asked(request, Rotation)
         secret = fresh_webhook_secret()
+        sealed = self.deployment.box.seal(secret, tenant_stream(self.caller.tenant))
         sent = f"rotate webhook secret {request.overlap_s}" if key else ""
-        recorded = await self._change(RotateWebhookSecret(secret, request.overlap_s), key=key, request=sent)
+        recorded = await self._change(RotateWebhookSecret(sealed, request.overlap_s), key=key, request=sent)
         ends = moment((await self._tenant()).previous_webhook_secret_expires_at)
         return WebhookSecret(None if recorded.replayed else secret, ends)
 
@@ -184,7 +185,7 @@ class Tenants(Service):
         policy = await checked_policy(self, request.overrides)
         await self._change(SetPolicy(request.overrides, request.version))
         view = await self.policy()
-        warnings = call_warnings(self.outside, calls_of_policy(policy))
+        warnings = call_warnings(self.deployment, calls_of_policy(policy))
         return PolicyWritten(**{name: getattr(view, name) for name in view.__struct_fields__}, warnings=warnings)
 
     async def check_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyCheck:
@@ -196,7 +197,7 @@ class Tenants(Service):
         except PolicyInvalid as error:
             return PolicyCheck(False, [Remark(*problem) for problem in error.problems], [], None, [])
         after = msgspec.json.decode(policy.body)
-        warnings = call_warnings(self.outside, calls_of_policy(policy))
+        warnings = call_warnings(self.deployment, calls_of_policy(policy))
         return PolicyCheck(True, [], warnings, policy.fingerprint, list(changes("", before, after)))
 
     # -- the stream

@@ -150,6 +150,14 @@ class RotateSecret(msgspec.Struct, frozen=True, tag=True):
     secret: str
 
 
+class ResealSecrets(msgspec.Struct, frozen=True, tag=True):
+    """Keep the same secrets in another form; nothing changes for whoever signs."""
+
+    secrets: tuple[str, ...]
+    was: str
+    """The fingerprint of the form they had, which must still be theirs."""
+
+
 class ResetCursor(msgspec.Struct, frozen=True, tag=True):
     cursor: Any = None
     if_state_version: int | None = None
@@ -206,6 +214,10 @@ class SensorDeclared(msgspec.Struct, frozen=True, tag=True):
 
 class SensorDeleted(msgspec.Struct, frozen=True, tag=True):
     at: Instant
+
+
+class SecretsResealed(msgspec.Struct, frozen=True, tag=True):
+    secrets: tuple[str, ...]
 
 
 class SecretRotated(msgspec.Struct, frozen=True, tag=True):
@@ -318,9 +330,9 @@ class EvaluationRef(msgspec.Struct, frozen=True):
 
 SensorCommands: TypeAlias = (
     DefineSensor | ShelveSensor | EnableSensor | DisableSensor | DeleteSensor | RotateSecret | ResetCursor
-    | ReceiveMessage | Evaluated
+    | ResealSecrets | ReceiveMessage | Evaluated
 )  # fmt: skip
 SensorEvents: TypeAlias = (
-    SensorDefined | SensorEnabled | SensorDisabled | SensorDeleted | SecretRotated | CursorReset | MessageReceived
-    | EvaluationStarted | SensorEvaluated | RunRequested | PollMoved | SensorDeclared
+    SensorDefined | SensorEnabled | SensorDisabled | SensorDeleted | SecretRotated | SecretsResealed | CursorReset
+    | MessageReceived | EvaluationStarted | SensorEvaluated | RunRequested | PollMoved | SensorDeclared
 )  # fmt: skip

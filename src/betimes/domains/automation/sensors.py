@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from betimes.core.canonical import encode
+from betimes.core.canonical import encode, fingerprint
 from betimes.core.deciders import Call, Decider, Decision, Index, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.errors import BetimesError
 from betimes.core.instants import SECOND, Instant, epoch_down
@@ -46,11 +46,13 @@ from betimes.domains.automation.sensor_model import (
     MessageReceived,
     PollMoved,
     ReceiveMessage,
+    ResealSecrets,
     ResetCursor,
     RotateSecret,
     RunRequest,
     Secret,
     SecretRotated,
+    SecretsResealed,
     SensorCommands,
     SensorDeclared,
     SensorDefined,
@@ -90,10 +92,19 @@ def decide(
         case RotateSecret(secret):
             until = now + policy[AutomationPolicy].secret_overlap_s * SECOND
             return Decision((SecretRotated(secret, now, until),))
+        case ResealSecrets(secrets, was):
+            return _reseal(state, secrets, was)
         case ResetCursor():
             return _reset_cursor(view.stream, state, command, now)
         case EnableSensor() | DisableSensor() | DeleteSensor():
             return mismatch(view.stream, command.if_version, state.version) or _switch(state, command, now)
+
+
+def _reseal(state: SensorState, secrets: tuple[str, ...], was: str) -> Decision | Refusal:
+    known = tuple(one.secret for one in state.secrets)
+    if fingerprint(known) != was or len(secrets) != len(known):
+        return Refusal("VERSION_MISMATCH", "the secrets were changed meanwhile; try again")
+    return Decision((SecretsResealed(secrets),))
 
 
 def _missing(stream: StreamId) -> Refusal:
@@ -290,6 +301,9 @@ def fold(state: SensorState | None, event: SensorEvents) -> SensorState | None:
             return replace(state, declared_by=declared_by)
         case SensorDeleted():
             return None
+        case SecretsResealed(secrets):
+            sealed = zip(secrets, state.secrets, strict=True)
+            return replace(state, secrets=tuple(Secret(secret, known.until_at) for secret, known in sealed))
         case SecretRotated(secret, _, old_until_at):
             old = tuple(Secret(known.secret, old_until_at) for known in state.secrets[:1])
             return replace(state, secrets=(Secret(secret), *old))

@@ -34,6 +34,7 @@ from betimes.domains.tenant.model import (
     KeyRevoked,
     KeyRotated,
     PolicySet,
+    ResealWebhookSecrets,
     RevokeKey,
     RotateKey,
     RotateWebhookSecret,
@@ -42,6 +43,7 @@ from betimes.domains.tenant.model import (
     TenantState,
     Visits,
     WebhookSecretRotated,
+    WebhookSecretsResealed,
     tenant_stream,
 )
 
@@ -75,6 +77,8 @@ def tenant_decider(book: PolicyBook, deciders: Iterable[Decider[Any]] = ()) -> D
                 return _unusable(tenant, key_id, now) or Decision((KeyRevoked(key_id, now),))
             case RotateWebhookSecret(secret, overlap_s):
                 return Decision((WebhookSecretRotated(secret, now + overlap_s * SECOND),))
+            case ResealWebhookSecrets(secret, previous, was):
+                return _reseal(tenant, secret, previous, was)
             case Settled(executor=executor) if executor == RECONSIDER:
                 return _visited(view, tenant, command)
             case Wake() | Settled():
@@ -114,6 +118,12 @@ def _set_policy(
     lists.update(tenant.visits.lists if tenant.visits else ())
     visits = Visits(tenant.policy_version + 1, tuple(sorted(lists))) if lists else None
     return Decision((PolicySet(command.policy, name, now, visits),), effects=_leg(view, visits))
+
+
+def _reseal(tenant: TenantState, secret: str, previous: str, was: str) -> Decision | Refusal:
+    if fingerprint((tenant.webhook_secret, tenant.previous_webhook_secret)) != was:
+        return Refusal("VERSION_MISMATCH", "the secrets were changed meanwhile; try again")
+    return Decision((WebhookSecretsResealed(secret, previous),))
 
 
 def _leg(view: View[TenantState], visits: Visits | None) -> tuple[Effect, ...]:
@@ -192,6 +202,8 @@ def fold(state: TenantState | None, event: Events) -> TenantState:
             return _with_key(tenant, key_id, rotated)
         case KeyRevoked(key_id, at):
             return _with_key(tenant, key_id, replace(tenant.keys[key_id], revoked_at=at))
+        case WebhookSecretsResealed(secret, previous):
+            return replace(tenant, webhook_secret=secret, previous_webhook_secret=previous)
         case WebhookSecretRotated(secret, previous_expires_at):
             return replace(
                 tenant,

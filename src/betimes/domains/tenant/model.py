@@ -58,6 +58,15 @@ class RotateWebhookSecret(msgspec.Struct, frozen=True, tag=True):
     overlap_s: int
 
 
+class ResealWebhookSecrets(msgspec.Struct, frozen=True, tag=True):
+    """Keep the same secrets in another form; nothing changes for whoever verifies signatures."""
+
+    webhook_secret: str
+    previous_webhook_secret: str
+    was: str
+    """The fingerprint of the form they had, which must still be theirs."""
+
+
 class Visits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Streams that are still to reconsider their instants: those of these kinds and statuses, from a stream on."""
 
@@ -116,6 +125,11 @@ class WebhookSecretRotated(msgspec.Struct, frozen=True, tag=True):
     previous_expires_at: Instant
 
 
+class WebhookSecretsResealed(msgspec.Struct, frozen=True, tag=True):
+    webhook_secret: str
+    previous_webhook_secret: str
+
+
 class ApiKey(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     scopes: tuple[str, ...]
@@ -139,7 +153,14 @@ class TenantState(msgspec.Struct, frozen=True, omit_defaults=True):
     visits: Visits | None = None
 
 
-Commands: TypeAlias = SetPolicy | CreateKey | RotateKey | RevokeKey | RotateWebhookSecret
+Commands: TypeAlias = SetPolicy | CreateKey | RotateKey | RevokeKey | RotateWebhookSecret | ResealWebhookSecrets
 Events: TypeAlias = (
-    PolicySet | StreamsVisited | KeyCreated | KeyForgotten | KeyRotated | KeyRevoked | WebhookSecretRotated
+    PolicySet
+    | StreamsVisited
+    | KeyCreated
+    | KeyForgotten
+    | KeyRotated
+    | KeyRevoked
+    | WebhookSecretRotated
+    | WebhookSecretsResealed
 )

@@ -6,11 +6,14 @@ Everything here is called from the connection's own thread.
 from __future__ import annotations
 
 import codecs
+import os
 import random
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 import apsw
 import msgspec
@@ -92,6 +95,8 @@ class Connection:
         self._log_pages = 0
         self._quick_commits = 0
         self._start_over_at = LOG_PAGES_MAX
+        if create:
+            _make_private(path)
         self._raw = apsw.Connection(path, flags=flags, statementcachesize=STATEMENTS_KEPT)
         try:
             self._raw.set_busy_handler(self.patience)
@@ -257,3 +262,10 @@ class Connection:
             return decoder.decode(text)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise DamagedStore(f"{self.path} holds text that cannot be read: {error}; run `verify`") from error
+
+
+def _make_private(path: str) -> None:
+    """Make a file that is not there for its owner alone, since it will hold secrets; its log gets the same mode."""
+    name = unquote(urlsplit(path).path) if path.startswith("file:") else path
+    with suppress(OSError):  # one that is there keeps its mode; what else is wrong with the path SQLite tells better
+        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
