@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from betimes.app import Betimes
-from betimes.core.errors import NotFound
+from betimes.core.errors import MalformedRow, NotFound
 from betimes.core.instants import LAST
 from betimes.core.scopes import domains_of
 from betimes.core.segments import segment_digest
 from betimes.core.streams import StreamId
+from betimes.engine.pruning import Retention, prune
 from betimes.engine.repair import Ailment, examine, mend
-from betimes.engine.replay import verify
+from betimes.engine.replay import replay, verify
 from betimes.engine.store import NOT_CACHED, Ask, Changes, StreamWrite
 from betimes.services.caller import Caller
 from betimes.services.ledger import Ledger
@@ -73,7 +74,8 @@ async def found_in(bt: Betimes, *, repair: bool) -> dict[str, Ailment]:
 
 @pytest.mark.parametrize("store", STORES)
 async def test_a_repair_is_named_before_and_seen_in_history_after(store: str, tmp_path: Path) -> None:
-    async with opened(store, tmp_path, VirtualClock()) as (bt, database):
+    clock = VirtualClock()
+    async with opened(store, tmp_path, clock) as (bt, database):
         await damage(bt, database)
         told = {id: one.remedy or "" for id, one in (await found_in(bt, repair=False)).items()}
         assert told.keys() == {"row", "past", "both", "newer", "index"}
@@ -96,6 +98,14 @@ async def test_a_repair_is_named_before_and_seen_in_history_after(store: str, tm
         shown = [segment.command for segment in page.items if segment.command]
         assert {"type": "Repair", "lost": [2]}.items() <= next(one for one in shown if one["type"] == "Repair").items()
         assert (await found_in(bt, repair=True)).keys() == {"newer"}
+        past = StreamId("default", "score", "past")
+        assert (await replay(bt.engine.store, bt.engine.kinds, past)).state is not None
+        with pytest.raises(MalformedRow):
+            await replay(bt.engine.store, bt.engine.kinds, past, version=2)
+        clock.advance(86_400)
+        pruned = await prune(bt.engine.store, bt.engine.kinds, Retention(history_days=0.1))
+        assert (pruned.segments > 0, pruned.findings) == (True, [])
+        assert len((await bt.engine.store.history(past, 0, 10))[1]) == 1
 
 
 @pytest.mark.parametrize("store", STORES)

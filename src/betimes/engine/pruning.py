@@ -81,7 +81,7 @@ async def _fold_before(store: Store, replayed: Replayed, before_at: Instant) -> 
         for segment in page:
             if segment.at >= before_at:
                 return last
-            replayed.apply(segment)
+            replayed.examine(segment)
             last = segment
         if len(page) < PAGE_MAX:
             return last

@@ -73,6 +73,8 @@ class Replayed:
         """Versions that cannot be trusted, and that no repair stands for: from the first on the state is not known."""
         self.is_newer = False
         """Whether a newer version wrote some of it."""
+        self.error: Exception | None = None
+        """What `follow` met first."""
         self.mended: set[int] = set()
         """Versions that repairs stand for."""
 
@@ -80,6 +82,16 @@ class Replayed:
         """Fold the next segment; raise what it raises."""
         self._check(segment)
         self._fold(segment)
+        self._move(segment)
+
+    def follow(self, segment: Segment) -> None:
+        """Fold the next segment; what it raises is kept in `error` until a repair stands for it."""
+        try:
+            self._check(segment)
+            self._fold(segment)
+        except Exception as error:  # noqa: BLE001 — whoever needs the state is told
+            self.unread.add(segment.version)
+            self.error = self.error or error
         self._move(segment)
 
     def examine(self, segment: Segment) -> None:
@@ -163,7 +175,9 @@ async def replay(
     async for segment, _ in _history(store, stream):
         if (version is not None and segment.version > version) or (until_at is not None and segment.at >= until_at):
             break
-        replayed.apply(segment)
+        replayed.follow(segment)
+    if replayed.unread and replayed.error:
+        raise replayed.error
     if replayed.segments == 0:
         raise NotFound(f"there is no history of {stream} so early; it never was, or it was pruned")
     return replayed
@@ -243,6 +257,8 @@ async def _verify_whole(store: Store, report: VerifyReport, key_retention_s: int
         report.findings.append(Finding(None, 0, f"it cannot be read as a whole: {error}", "the database"))
         return
     report.head = audit.found
+    if not audit.found.segments and not audit.recorded.segments:
+        report.notes.append("the database is empty; a file that was copied without its log may look like that")
     report.findings += [Finding(None, 0, what, row) for row, what in audit.problems]
     report.findings += [Finding(None, 0, what, "the database") for what in head_problems(audit, expected)]
     if audit.unrecorded:
