@@ -3,9 +3,11 @@
     make soak ARGS="kills --store postgres --minutes 30"
     make soak ARGS="seeds --count 50000 --first 1000000"
     make soak ARGS="every --minutes 5"
+    make soak ARGS="every --record"
 
-It prints how far it is every ten seconds. It ends with 1 if anything was found, with the command that runs the round
-of each finding again.
+It prints how far it is every ten seconds, and after Ctrl-C the row of what was done until then. It ends with 1 if
+anything was found, with the command that runs the round of each finding again. `--record` does as much as is to be
+published, which takes hours.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ def main() -> int:
         tally = _soak(name, RUNS[name], store, options)
         found += len(tally.findings)
         rows.append(_row(name, RUNS[name], tally, options, commit))
+        if tally.is_interrupted:
+            break
     print(HEAD, *rows, sep="\n", flush=True)
     return 1 if found else 0
 
@@ -48,11 +52,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("run", nargs="+", choices=["every", *RUNS], metavar="RUN", help="one or more of those below")
     parser.add_argument("--store", choices=["sqlite", "postgres"], help="only on this one")
     parser.add_argument("--count", type=int, help="end after so many units")
-    parser.add_argument("--minutes", type=float, help="end after so long; 10, unless a count is given")
+    parser.add_argument("--record", action="store_true", help="end after as many as are to be published")
+    parser.add_argument("--minutes", type=float, help="end after so long; 10, if nothing else is said")
     parser.add_argument("--first", type=int, default=1, help="the seed of the first round")
     parser.add_argument("--at-once", type=int, help="rounds under way at a time")
     options = parser.parse_args()
-    if options.count is None and options.minutes is None:
+    if options.count is None and options.minutes is None and not options.record:
         options.minutes = 10.0
     return options
 
@@ -71,7 +76,7 @@ def _soak(name: str, run: Run, store: str, options: argparse.Namespace) -> Tally
         state = f"{tally.amount(run.units)}, {len(tally.findings)} findings, next seed {tally.next_seed}"
         print(f"{name} on {store}: {state}, {tally.seconds:.0f} s", flush=True)
 
-    limits = Limits(options.count, options.minutes)
+    limits = Limits(run.record if options.record else options.count, options.minutes)
     tally = soak(run, store, limits, options.first, options.at_once or run.at_once, say)
     say(tally)
     return tally

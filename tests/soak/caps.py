@@ -74,7 +74,7 @@ def overshoot_caps(order: Order) -> Round:
         for member in members:
             member.join(HANGS_S)
         codes = [member.exitcode for member in members]
-        if any(codes):
+        if any(code != 0 for code in codes):
             return Round(0, [f"processes ended with {codes}"])
         if time.gmtime().tm_yday != day:  # a new day has a new budget
             return Round(0)

@@ -68,6 +68,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     play: Callable[[Order], Round]
     size: int
     """How many units a round has at most."""
+    record: int
+    """How many units docs/reliability.md has, or should have."""
     stores: tuple[str, ...] = ("sqlite", "postgres")
     seeds_each: int = 1
     """How many seeds a round uses up."""
@@ -94,6 +96,7 @@ class Tally(msgspec.Struct):
     notes: Counter[str] = msgspec.field(default_factory=Counter)
     seconds: float = 0.0
     next_seed: int = 0
+    is_interrupted: bool = False
 
     def add(self, order: Order, result: Round) -> None:
         self.count += result.count
@@ -135,6 +138,7 @@ def soak(run: Run, store: str, limits: Limits, first: int, at_once: int, say: Ca
                 said_s = time.monotonic()
                 say(tally)
     except KeyboardInterrupt:  # what was done until here counts
+        tally.is_interrupted = True
         return tally
     finally:
         for one in under_way:

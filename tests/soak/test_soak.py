@@ -50,8 +50,8 @@ def anything_goes(order):
 def play(order):
     return {1: lambda: Round(1), 2: lambda: 1 // 0, 3: lambda: os._exit(1)}[order.seed]()
 
-RUNS["sample"] = Run(units="samples", says="a sample", play=play, size=1, stores=("none",))
-RUNS["open"] = Run(units="URLs", says="anything goes", play=anything_goes, size=200, stores=("none",))
+RUNS["sample"] = Run(units="samples", says="a sample", play=play, size=1, record=1, stores=("none",))
+RUNS["open"] = Run(units="URLs", says="anything goes", play=anything_goes, size=200, record=1, stores=("none",))
 sys.argv[1:] = ["sample", "urls", "open", "--count", "200"]
 sys.exit(main())
 """
