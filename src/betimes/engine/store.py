@@ -311,7 +311,8 @@ class Store(Protocol):
         was due before it is passed over, and must not even be looked at: there may be millions of them. A store that
         can do without may take those of the oldest that lie nearest behind it, which spares it pages to write.
         Streams held by somebody else are skipped. The index `alarm` heeds snoozes. With `shares`, which does not go
-        with `after` or `tenant`, only the oldest of these tenants are taken, of each at most so many.
+        with `after` or `tenant`, only those of these tenants are taken, of each at most so many: first the oldest of
+        each, then the next of each.
         """
 
     async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:

@@ -5,9 +5,9 @@ is due than can be taken at once, tenants take turns: a rotation goes through th
 them at a time, and says which have something due. What it costs depends on how many tenants wait for anything, never on
 how much is due. Each process has rotations of its own; what others hold is skipped by the store.
 
-**Passes over due streams** alternate while there is a backlog: one takes the oldest, whoever's they are, so that
-nothing waits for ever; the next takes of each tenant its share. Where several tenants have alarms, passes over alarms
-are shorter, because whoever comes due meanwhile waits for the pass.
+**Passes over due streams** take turns too while there is a backlog: some take the oldest of each tenant, then the next
+of each, and one in between takes the oldest of all, so that nothing waits for ever. Where several tenants have alarms,
+passes over alarms are shorter, because whoever comes due meanwhile waits for the pass.
 
 **Calls** are given slots one by one, to the tenant that has the fewest, as long as it has fewer than `SHARE_OF_FREE`
 times what stays free. So one tenant alone fills three quarters of the slots, many fill nearly all, and whoever comes
@@ -26,6 +26,10 @@ SHARE_OF_FREE = 3
 PART_OF_PASS = 8
 PART_MIN = 16
 """A pass over alarms among several tenants: an eighth of a batch, and at least so many streams."""
+
+
+IN_TURN_MAX: Mapping[DueIndex, int] = {"alarm": 3, "due": 1}
+"""Passes in shares between two over the oldest of all; a sweep goes faster where it goes on by what lies together."""
 
 
 class TenantRotation:
@@ -61,19 +65,23 @@ class PassTurns:
         self._rotations = {index: TenantRotation(store, index) for index in ("alarm", "due")}
         self._looks_next: dict[DueIndex, bool] = {"alarm": False, "due": True}
         """Whether the next pass looks for other tenants. Sweeps are long and few, so they begin with it."""
+        self._in_turn_count: dict[DueIndex, int] = {"alarm": 0, "due": 0}
+        """Passes in shares since the last over the oldest of all."""
 
     async def plan(self, index: DueIndex, kinds: Sequence[str], limit: int) -> tuple[int, dict[str, int] | None]:
         """Return how many streams to take, and how many of which tenants; `None` for the oldest of all."""
         rotation = self._rotations[index]
-        if not self._looks_next[index]:
+        if not self._looks_next[index] or self._in_turn_count[index] >= IN_TURN_MAX[index]:
+            self._in_turn_count[index] = 0
             return self._length(index, limit), None
-        self._looks_next[index] = False
         is_whole = rotation.is_at_start
         tenants = await rotation.next(kinds, self._length(index, limit))
         length = self._length(index, limit)
         if not tenants or (len(tenants) == 1 and is_whole and rotation.is_at_start):
+            self._in_turn_count[index] = 0
             return length, None  # nobody else waits
-        return length, dict.fromkeys(tenants, max(length // len(tenants), 1))
+        self._in_turn_count[index] += 1
+        return length, dict.fromkeys(tenants, max(2 * length // len(tenants), 1))
 
     def _length(self, index: DueIndex, limit: int) -> int:
         if index == "alarm" and self._rotations[index].has_several:

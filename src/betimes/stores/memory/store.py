@@ -92,14 +92,11 @@ class MemoryStore:
         try:
             tx.now = self.clock()
             until = tx.now if until_at is None else min(until_at, tx.now)
-            left = Counter(shares or {})
-            for at, stream in self._due(index, kinds, tenant):
-                if at > until or len(tx.rows) == limit:
+            due = self._due(index, kinds, tenant)
+            for at, stream in due if shares is None else _in_shares(due, shares):
+                if len(tx.rows) == limit:
                     break
-                if shares is not None and left[stream.tenant] <= 0:
-                    continue
-                if (after is None or at >= after.at) and tx.try_lock(stream):
-                    left[stream.tenant] -= 1
+                if at <= until and (after is None or at >= after.at) and tx.try_lock(stream):
                     tx.rows[stream] = Row(*self.database.rows[stream][2:8])
             await asyncio.sleep(0)
             yield tx
@@ -266,6 +263,17 @@ class MemoryStore:
             sum(e.status in ("pending", "leased") for e in effects), sum(e.status == "dead" for e in effects),
             dict(stale),
         )  # fmt: skip
+
+
+def _in_shares(due: list[tuple[Instant, StreamId]], shares: Mapping[str, int]) -> list[tuple[Instant, StreamId]]:
+    """The oldest of each tenant first, then the next of each, up to its share."""
+    counts: Counter[str] = Counter()
+    ranked: list[tuple[int, tuple[Instant, StreamId]]] = []
+    for at, stream in due:
+        counts[stream.tenant] += 1
+        if counts[stream.tenant] <= shares.get(stream.tenant, 0):
+            ranked.append((counts[stream.tenant], (at, stream)))
+    return [found for _, found in sorted(ranked)]
 
 
 def _stream_fits(row: StreamRow, query: StreamQuery) -> bool:

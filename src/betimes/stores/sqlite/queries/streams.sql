@@ -81,14 +81,14 @@ FROM (
     ORDER BY s.n <= :behind, s.n LIMIT :limit
 );
 
--- alarms_in_shares: Streams of some tenants whose alarm is due, oldest first, of each tenant at most its share.
+-- alarms_in_shares: Streams of some tenants whose alarm is due, the oldest of each first, of each at most its share.
 SELECT json_group_array(json_array(
     json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
     json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at)
 ))
 FROM (
     SELECT s.* FROM (
-        SELECT p.n, p.wake_at, t.value ->> 1 AS share, row_number() OVER (
+        SELECT p.n, t.value ->> 1 AS share, row_number() OVER (
             PARTITION BY p.tenant ORDER BY p.wake_at, p.n
         ) AS nth
         FROM json_each(:shares) AS t CROSS JOIN stream AS p ON p.n IN (
@@ -99,7 +99,7 @@ FROM (
     ) AS picked
     CROSS JOIN stream AS s ON s.n = picked.n
     WHERE picked.nth <= picked.share
-    ORDER BY s.wake_at, s.tenant, s.kind, s.id LIMIT :limit
+    ORDER BY picked.nth, s.wake_at, s.tenant, s.kind, s.id LIMIT :limit
 );
 
 -- due_in_shares: The same for streams that are due for a claim or a sweep.
@@ -120,7 +120,7 @@ FROM (
     ) AS picked
     CROSS JOIN stream AS s ON s.n = picked.n
     WHERE picked.nth <= picked.share
-    ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit
+    ORDER BY picked.nth, s.due_at, s.tenant, s.kind, s.id LIMIT :limit
 );
 
 -- tenants_with_alarms: The next tenants that have alarms, and whether one of them is due.
