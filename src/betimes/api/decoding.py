@@ -10,8 +10,9 @@ import msgspec
 
 from betimes.api.problems import HttpProblem
 from betimes.api.routes import Route
-from betimes.core.bounds import NAME_CHARS_MAX, dotted, scan, text_problem
+from betimes.core.bounds import NAME_CHARS_MAX, VALUES_MAX, check_cost, dotted, scan, text_problem
 from betimes.core.checking import DEPTH_MAX, Examined, Findings, examine, problems, refusal, with_choices, within_depth
+from betimes.core.errors import Invalid
 from betimes.domains.names import Id
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
@@ -21,13 +22,17 @@ HANDLES = frozenset({"segment_id", "effect_id", "incident_id", "key_id"})
 """Parameters of paths that are made of ids, and checked where they are taken apart."""
 
 
-def json_of(raw: bytes, content_type: str | None) -> Any:
+def json_of(raw: bytes, content_type: str | None, values_max: int = VALUES_MAX) -> Any:
     """The body as JSON values; 413, 415 or 400 when it cannot be."""
     if len(raw) > BODY_BYTES_MAX:
         raise HttpProblem(413, "BODY_TOO_LARGE", f"The body has {len(raw):,} bytes; at most {BODY_BYTES_MAX:,} fit.")
     kind = (content_type or "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         raise HttpProblem(415, "UNSUPPORTED_MEDIA_TYPE", "Send Content-Type: application/json.")
+    try:
+        check_cost(raw, values_max)
+    except Invalid as error:
+        raise HttpProblem(413, "BODY_TOO_LARGE", f"The body cannot be read: {error}.") from None
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

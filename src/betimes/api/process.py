@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from itertools import count
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 STREAMS_PER_TENANT_MAX = 20
 COMMENT_S = 15.0
 READINESS_S = 1.0
+BODY_THREADS = 2
+INLINE_BYTES_MAX = 8 * 1024
+INLINE_OBJECTS_MAX = 20
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Streams:
@@ -71,6 +77,22 @@ class Streams:
                 self._tail = None
 
 
+class Bodies:
+    """Threads in which long bodies are decoded and checked, so that nobody else's request waits for that.
+
+    There are few of them: whoever sends many long bodies waits for their own.
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(BODY_THREADS, thread_name_prefix="betimes-body")
+
+    async def read(self, raw: bytes, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the work makes of a body: at once of a short one, in a thread of any other."""
+        if len(raw) <= INLINE_BYTES_MAX and raw.count(b"{") <= INLINE_OBJECTS_MAX:
+            return work(*args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
+
+
 class Readiness:
     """What the last look at the store found; everybody who asks within a second is told the same."""
 
@@ -102,6 +124,7 @@ class Process:
         self.turns = Turns()
         self.identities = Identities()
         self.readiness = Readiness()
+        self.bodies = Bodies()
         self._name = uuid4().int
         self._requests = count()
 

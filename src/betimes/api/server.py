@@ -32,12 +32,14 @@ from betimes.api.decoding import (
 from betimes.api.problems import CHALLENGE, HttpProblem, problem_of
 from betimes.api.process import Process
 from betimes.api.routes import ANY_KEY, PUBLIC, Answer, Application, Ask, Route
+from betimes.core.bounds import BATCH_VALUES_MAX, VALUES_MAX, check_cost
 from betimes.core.canonical import fingerprint
 from betimes.core.checking import refusal
 from betimes.core.errors import Invalid
 from betimes.core.scopes import allows
 from betimes.core.streams import checked_stream
 from betimes.services.answers import Answers
+from betimes.services.asking import in_slices
 from betimes.services.caller import Caller
 from betimes.services.identities import KEY_PREFIX, Identities
 
@@ -138,17 +140,27 @@ async def _answered(
 async def _read_and_call(route: Route, ask: Ask, request: Request) -> Answer | Response:
     if route.raw_body or route.body is not None:
         ask.raw = await _read(request)
+    if route.raw_body:
+        await ask.process.bodies.read(ask.raw, check_cost, ask.raw, VALUES_MAX)
     if route.raw_body or route.body is None:
         return await _call(route, ask)
-    if not ask.raw and route.body_optional:
-        value: Any = {}
-    else:
-        value = json_of(ask.raw, request.headers.get("content-type"))
+    alone: list[Ask | Exception] | None = None
+    try:
+        alone = await ask.process.bodies.read(ask.raw, _prepare, route, ask)
+    finally:  # one that is refused counts too
+        await ask.process.rate_limits.admit(ask.engine, ask.caller.tenant, "items", len(alone or "1"))
+    return _echoed(await _call(route, ask), ask.caller.correlation) if alone is None else await _batch(route, alone)
+
+
+def _prepare(route: Route, ask: Ask) -> list[Ask | Exception] | None:
+    """Decode and check the body: into the request itself, or as a batch, whose items are returned."""
+    is_left_out = not ask.raw and route.body_optional
+    values_max = BATCH_VALUES_MAX if route.batch else VALUES_MAX
+    value = {} if is_left_out else json_of(ask.raw, ask.headers.get("content-type"), values_max)
     if route.batch and isinstance(value, dict) and "items" in value:
-        return await _batch(route, ask, value)
-    await ask.process.rate_limits.admit(ask.engine, ask.caller.tenant, "items")
+        return _items(route, ask, value)
     _decode(route, ask, value)
-    return _echoed(await _call(route, ask), ask.caller.correlation)
+    return None
 
 
 def _echoed(answer: Answer | Response, correlation: str) -> Answer | Response:
@@ -225,20 +237,24 @@ async def _plain(route: Route, ask: Ask) -> Answer | Response:
     return Answer(answer, route.status if answer is not None or route.reply is not None else 204)
 
 
-async def _batch(route: Route, ask: Ask, value: dict[str, Any]) -> Answer:
-    """Every item as if it came alone, in order; those of one stream keep theirs."""
+def _items(route: Route, ask: Ask, value: dict[str, Any]) -> list[Ask | Exception]:
     items = value["items"]
     if value.keys() != {"items"} or not isinstance(items, list) or not 1 <= len(items) <= BATCH_MAX:
         raise refusal("field", [("items", f"1 to {BATCH_MAX} items, and nothing beside them")])
     if ask.idempotency_key is not None:
         message = "each item of a batch carries its own key"
         raise Invalid(message, (("header.idempotency-key", message),))
-    await ask.process.rate_limits.admit(ask.engine, ask.caller.tenant, "items", len(items))
-    alone = [_item(route, ask, item, place) for place, item in enumerate(items)]
+    return [_item(route, ask, item, place) for place, item in enumerate(items)]
+
+
+async def _batch(route: Route, alone: list[Ask | Exception]) -> Answer:
+    """Every item as if it came alone, in order; those of one stream keep theirs."""
     asks = [one for one in alone if isinstance(one, Ask)]
     answers = iter(await _all(route, asks))
-    return Answer(Batch([batch_item(place, next(answers) if isinstance(one, Ask) else one)
-                         for place, one in enumerate(alone)]))  # fmt: skip
+    return Answer(Batch([
+        batch_item(place, next(answers) if isinstance(one, Ask) else one)
+        async for place, one in in_slices(enumerate(alone))
+    ]))  # fmt: skip
 
 
 def _item(route: Route, ask: Ask, item: Any, place: int) -> Ask | Exception:

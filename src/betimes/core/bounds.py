@@ -7,6 +7,7 @@ The scan goes by what the values are, visits each of them once, and builds paths
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -30,6 +31,14 @@ NUMBER_MAX = 10**300
 DECIMAL_MAX = Decimal(10) ** 15
 DECIMALS_MAX = 100
 """Digits after the point that a decimal may have; what a field keeps of them is its own matter."""
+VALUES_MAX = 40_000
+"""In JSON from outside, objects and lists included: it is decoded in one go, and nobody else runs meanwhile."""
+BATCH_VALUES_MAX = 250_000
+"""In a batch, whose items are looked at one by one."""
+_SIGNS = (b",", b"[", b"{")
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+SCANNED_ONE_BY_ONE_MAX = 16
+_LONG_NUMBER = re.compile(rb"[0-9]{301}")
 SCANNED_WRONG_MAX = 1_000
 """Wrong values after which a container is not looked through any further."""
 
@@ -42,8 +51,20 @@ def scan(value: Any, kind: Any) -> list[Problem]:
     return _scan(value, _mode(kind) == "free", 0)
 
 
-def read_json(raw: bytes) -> Any:
+def check_cost(raw: bytes, values_max: int) -> None:
+    """Raise `Invalid` if JSON holds more values, or longer numbers, than may be looked at; texts may hold any."""
+    if not _LONG_NUMBER.search(raw) and sum(map(raw.count, _SIGNS)) <= values_max:
+        return
+    bare = _TEXT.sub(b"", raw)
+    if sum(map(bare.count, _SIGNS)) > values_max:
+        raise Invalid(f"it holds more than {values_max:,} values", (("", f"at most {values_max:,} values"),))
+    if _LONG_NUMBER.search(bare):
+        raise Invalid("it holds a number of more than 300 digits", (("", "at most 300 digits in a number"),))
+
+
+def read_json(raw: bytes, values_max: int = VALUES_MAX) -> Any:
     """Return what others answered or sent as JSON; raise `Invalid` if it is none, too deep or out of bounds."""
+    check_cost(raw, values_max)
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -86,8 +107,36 @@ def instant_problem(when: datetime) -> str:
     return f"must be from {FIRST_TEXT} to {LAST_TEXT} in UTC"
 
 
+def within_depth(value: Any, levels: int) -> bool:
+    """Return whether JSON values are nested at most so deep: what is deeper may be read and not be written again."""
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [
+            part
+            for whole in layer
+            if (kind := whole.__class__) is dict or kind is list
+            for part in (whole.values() if kind is dict else whole)
+        ]
+        if not layer:
+            return True
+    return False
+
+
+def _is_plain_json(value: Any, depth: int) -> bool:
+    """Return whether a long free value is JSON as it would be read, at the speed of the decoder; `False` is a maybe."""
+    if len(value) <= SCANNED_ONE_BY_ONE_MAX or not within_depth(value, DEPTH_MAX - depth - 1):
+        return False
+    try:
+        text = msgspec.json.encode(value)
+        return not _LONG_NUMBER.search(text) and bool(msgspec.json.decode(text) == value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
 def _scan(value: Any, free: bool, depth: int) -> list[Problem]:
     if value is None or value is True or value is False:
+        return []
+    if free and value.__class__ in (dict, list) and _is_plain_json(value, depth):
         return []
     if isinstance(value, str):
         problem = text_problem(value, free=free)

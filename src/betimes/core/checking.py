@@ -16,7 +16,8 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cache, cached_property
+from heapq import nsmallest
 from types import FunctionType
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
@@ -24,6 +25,7 @@ import msgspec
 
 from betimes.core.bounds import DEPTH_MAX as DEPTH_MAX
 from betimes.core.bounds import NAME_CHARS_MAX, dotted, scan
+from betimes.core.bounds import within_depth as within_depth
 from betimes.core.errors import PROBLEMS_MAX, Invalid
 
 T = TypeVar("T")
@@ -34,6 +36,9 @@ LOOKED_AT_MAX = 10_000
 """Parts of something wrong that are looked at one by one."""
 MESSAGE_CHARS_MAX = 500
 """Of what is said about one problem: a message may quote what was sent."""
+COMPARED_CHARS_MAX = 40
+"""Of an unknown name that is compared with the known ones: comparing takes the square of its length."""
+_fields_of = cache(msgspec.structs.fields)
 _REFUSED = (msgspec.ValidationError, ValueError, OverflowError, Invalid)
 
 
@@ -67,8 +72,12 @@ class Findings:
 
     def add(self, path: str, message: str) -> None:
         self.total += 1
-        if len(self.first) < PROBLEMS_MAX:
+        if self.describes_more:
             self.first.append((path, message[:MESSAGE_CHARS_MAX]))
+
+    @property
+    def describes_more(self) -> bool:
+        return len(self.first) < PROBLEMS_MAX
 
     def extend(self, found: Iterable[Problem]) -> None:
         for path, message in found:
@@ -138,19 +147,6 @@ def list_problems(found: Sequence[Problem], total: int = 0) -> str:
     listed = "; ".join(f"{path or 'the body'}: {message}" for path, message in found[:PROBLEMS_MAX])
     more = max(total, len(found)) - PROBLEMS_MAX
     return f"{listed}; and {more:,} more" if more > 0 else listed
-
-
-def within_depth(value: Any, levels: int) -> bool:
-    """Whether JSON values are nested at most so deep: what is deeper may be read and not be written again."""
-    layer = [value]
-    for _ in range(levels + 1):
-        layer = [
-            part for whole in layer if isinstance(whole, dict | list)
-            for part in (whole.values() if isinstance(whole, dict) else whole)
-        ]  # fmt: skip
-        if not layer:
-            return True
-    return False
 
 
 # -- in part
@@ -262,7 +258,7 @@ def _fits(path: str, value: Any, kind: Any, found: Findings) -> bool:
 
 def _build_struct(path: str, value: Mapping[Any, Any], kind: type[msgspec.Struct], found: Findings) -> Any:
     parts: dict[str, Any] = {}
-    fields = msgspec.structs.fields(kind)
+    fields = _fields_of(kind)
     for field in fields:
         place = dotted(path, field.encode_name)
         if field.encode_name in value:
@@ -273,21 +269,23 @@ def _build_struct(path: str, value: Mapping[Any, Any], kind: type[msgspec.Struct
                 found.add(place, "is required")
     if kind.__struct_config__.forbid_unknown_fields:
         known = {field.encode_name for field in fields} | {kind.__struct_config__.tag_field}
-        for name in sorted(str(name)[:NAME_CHARS_MAX] for name in value.keys() - known):
-            found.add(dotted(path, name), _unknown_field(name, known))
+        unknown = value.keys() - known
+        for name in nsmallest(PROBLEMS_MAX, (str(name)[:NAME_CHARS_MAX] for name in unknown)):
+            found.add(dotted(path, name), _unknown_field(name, known) if found.describes_more else "")
+        found.total += max(len(unknown) - PROBLEMS_MAX, 0)
     return _obeying(path, Partial(kind, parts), found)
 
 
 def _unknown_field(name: str, known: Iterable[str | None]) -> str:
     """Return what is said about a field that is not there: the one that may be meant, or all there are."""
     names = sorted(filter(None, known))
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(name, names, n=1) if len(name) <= COMPARED_CHARS_MAX else []
     return f"no such field; did you mean {near[0]}?" if near else f"no such field; known are {', '.join(names)}"
 
 
 def _obeying(path: str, part: Partial, found: Findings) -> Any:
     """Return the part after its struct's own `__post_init__`, which is asked again with each field it refuses unset."""
-    defaults = {field.name: _default(field) for field in msgspec.structs.fields(part._kind)}
+    defaults = {field.name: _default(field) for field in _fields_of(part._kind)}
     tried, refused = part, dict[str, Any]()
     while True:
         try:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from betimes.core.bounds import dotted, scan
+from betimes.core.bounds import NAME_CHARS_MAX, dotted, scan
 from betimes.core.canonical import encode, fingerprint
 from betimes.core.checking import list_problems, problems
 from betimes.core.errors import Invalid, PolicyInvalid
@@ -97,8 +97,8 @@ class PolicyBook:
         return self._policy(msgspec.json.decode(body), [])
 
     def _policy(self, body: Body, found: list[tuple[str, str]]) -> Policy:
-        found += [(name, f"no such section; known are {', '.join(sorted(self._sections)) or 'none'}")
-                  for name in sorted(map(str, body.keys() - self._sections.keys()))]  # fmt: skip
+        known = f"no such section; known are {', '.join(sorted(self._sections)) or 'none'}"
+        found += [(name[:NAME_CHARS_MAX], known) for name in sorted(map(str, body.keys() - self._sections.keys()))]
         sections: dict[str, msgspec.Struct] = {}
         for name, kind in self._sections.items():
             value = body.get(name, {})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,6 +12,9 @@ from betimes.core.checking import Examined, Rule, examine
 from betimes.core.errors import Invalid
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+SLICE = 16
+"""Items of a batch that are looked at in one go."""
 
 
 def asked(request: T | Mapping[str, Any] | Examined[T], kind: type[T], rules: Sequence[Rule[T]] = ()) -> T:
@@ -26,6 +30,14 @@ def examined(request: T | Mapping[str, Any] | Examined[T], kind: type[T]) -> Exa
     if isinstance(request, Examined):
         return request
     return examine(dict(request) if isinstance(request, Mapping) else json_of(request), kind)
+
+
+async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
+    """Yield the items of a long list, letting others have the event loop every few of them."""
+    for number, item in enumerate(items, start=1):
+        yield item
+        if number % SLICE == 0:
+            await asyncio.sleep(0)
 
 
 def require_list(items: Any, name: str) -> Sequence[Any]:

@@ -26,7 +26,7 @@ from betimes.domains.notifications.policy import NotificationsPolicy
 from betimes.domains.notifications.sentences import sentence
 from betimes.engine.engine import Engine
 from betimes.engine.store import LedgerQuery
-from betimes.services.asking import examined, require_list
+from betimes.services.asking import examined, in_slices, require_list
 from betimes.services.caller import Caller
 from betimes.services.inboxes import Inboxes
 from betimes.services.moments import instant, moment
@@ -91,12 +91,15 @@ class Notifications(Inboxes):
     ) -> list[NotificationVerdict | BetimesError]:
         """Each as if it came alone, those to one person in their order; an error stands where an answer would."""
         _check_size("items", requests, BATCH_MAX)
-        asked = [await self._checked(request) for request in requests]
+        asked = [await self._checked(request) async for request in in_slices(requests)]
         fine = [request for request in asked if isinstance(request, NotificationRequest)]
         commands = await self._enriched(fine)
         sending = (self._sent(request, command) for request, command in zip(fine, commands, strict=True))
         sent = iter(await asyncio.gather(*sending, return_exceptions=True))
-        return [one if isinstance(one, BetimesError) else self._told(next(sent), one, trace) for one in asked]
+        return [
+            one if isinstance(one, BetimesError) else self._told(next(sent), one, trace)
+            async for one in in_slices(asked)
+        ]
 
     def _told(
         self, answer: Recorded | BaseException, request: NotificationRequest, trace: bool
