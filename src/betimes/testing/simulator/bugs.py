@@ -7,7 +7,7 @@ bug splits a commit, the later half runs in the worker's own process, so that it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple, TypeAlias
 from unittest.mock import patch
@@ -24,9 +24,11 @@ from betimes.engine.jobs import Job
 from betimes.engine.lane import Lane
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.store import NOT_CACHED, Ask, Changes
+from betimes.engine.tenant_turns import TenantRotation
 from betimes.stores.memory.effects import MemoryEffect
 from betimes.stores.memory.transaction import MemoryTx
 from betimes.testing.simulator.connection import Connection, SimulatedTx
+from betimes.testing.simulator.gates import TENANTS
 from betimes.testing.simulator.world import World
 
 SPLIT_S = 0.3
@@ -171,6 +173,16 @@ def unknown_taken_as_written() -> Iterator[Replacement]:
 @bug("an unknown commit is taken as not written")
 def unknown_taken_as_not_written() -> Iterator[Replacement]:
     yield Attempts, "_arrived", lambda attempts, changes: _always(False)
+
+
+@bug("a tenant never has its turn")
+def tenant_starved() -> Iterator[Replacement]:
+    next_tenants = TenantRotation.next
+
+    async def all_but_one(rotation: TenantRotation, names: Sequence[str], limit: int) -> tuple[str, ...]:
+        return tuple(name for name in await next_tenants(rotation, names, limit) if name != TENANTS[-1])
+
+    yield TenantRotation, "next", all_but_one
 
 
 # -- one commit, or several
