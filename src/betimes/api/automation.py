@@ -43,6 +43,7 @@ from betimes.services.automation_views import (
 from betimes.services.caller import Caller
 from betimes.services.pages import Page
 from betimes.services.recurrence_views import Preview, PreviewRequest
+from betimes.services.sensor_proof import Proof
 from betimes.services.sensors import UNPROVEN, Sensors
 
 TAG = "Automation"
@@ -90,7 +91,7 @@ class CursorRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Any JSON; left out or null, the evaluator starts anew."""
 
 
-class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ProofQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of a sender without an API key."""
 
     tenant: str | None = None
@@ -148,7 +149,8 @@ async def cancel_backfill(ask: Ask) -> Answer:
 
 async def receive(ask: Ask) -> Answer:
     """With a key, or with the sensor's own proof, which is judged where no keys are needed too."""
-    is_proof_offered = ask.query.token is not None or "webhook-signature" in ask.headers
+    is_token = Proof(ask.headers, b"", None).bearer_token.count(".") == 2
+    is_proof_offered = ask.query.token is not None or "webhook-signature" in ask.headers or is_token
     may_write = bool(ask.scopes) and ask.query.tenant in (None, ask.caller.tenant)
     has_key = may_write and bool(ask.key_id or not is_proof_offered)
     sensors, sensor_id = ask.services.sensors if has_key else _of_tenant(ask), ask.path["sensor_id"]
@@ -262,9 +264,10 @@ ROUTES = (
         description="Plain, a CloudEvent (structured or `ce-` headers) or a Pub/Sub message (its envelope, or "
         "unwrapped with metadata in headers). Several CloudEvents as `application/cloudevents-batch+json` are "
         "answered like a batch. Bytes that are no text are kept as `data_base64`. Without a key: "
-        "`?tenant=` with the headers of Standard Webhooks (`auth: signature`), or with `&token=` (`auth: token`). "
+        "`?tenant=` with the headers of Standard Webhooks (`auth: signature`), with `&token=` (`auth: token`), or "
+        "with an identity token in `Authorization` (`auth: oidc`). "
         "202 while an evaluator works on it. A repeat of its id is answered with the first outcome.",
-        query=Proof, raw_body=True, described_body=PlainMessage, batch_body=(BATCH, list[CloudEvent]),
+        query=ProofQuery, raw_body=True, described_body=PlainMessage, batch_body=(BATCH, list[CloudEvent]),
         reply=EvaluationView, also=(202,), own_proof=True,
         codes=((409, "SENSOR_PAUSED"), (409, "NOT_A_PUSH_SENSOR"), (501, "EXTRA_NOT_INSTALLED")),
         example={"message_id": "m-1", "data": {"order": 7}},

@@ -46,6 +46,7 @@ from betimes.effects.evaluators import Evaluators
 from betimes.effects.handler_guard import guard_handlers
 from betimes.effects.handlers import Handlers
 from betimes.effects.http_source import HttpSource, SourceSettings
+from betimes.effects.identity_tokens import IdentityTokens, IssuerSettings
 from betimes.effects.runs import RunStarter
 from betimes.effects.settings import WebhookSettings
 from betimes.effects.sweeping import sweeper
@@ -99,6 +100,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Which handlers and evaluators tenants may name."""
     encryption: EncryptionSettings = EncryptionSettings()
     """How signing secrets are kept."""
+    oidc: Mapping[str, IssuerSettings] = {}
+    """Who is trusted to sign identity tokens of pushed messages, by issuer, besides Google."""
     engine: EngineSettings = EngineSettings()
     undeclared: Undeclared = "pause"
     """What becomes of schedules and sensors that the application's code declared once and declares no longer."""
@@ -192,6 +195,7 @@ class Betimes:
             self.settings.webhooks,
             handlers=self.settings.handlers,
             encryption=self.settings.encryption,
+            tokens=IdentityTokens(self.settings.oidc, self._webhooks.get),
             tenant=self._tenant,
         )
         self._secrets.box = self._deployment.box

@@ -32,6 +32,7 @@ from betimes.domains.catalogue import SECTIONS
 from betimes.effects.channels import AppriseChannel, ChannelSettings, LogChannel, WebhookChannel
 from betimes.effects.enrichment import EnrichmentSettings
 from betimes.effects.http_source import SourceSettings
+from betimes.effects.identity_tokens import IssuerSettings
 from betimes.effects.settings import WebhookSettings
 from betimes.engine.settings import EngineSettings
 from betimes.services.hourly_sweep import SweepSettings
@@ -100,6 +101,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Which Python handlers and evaluators the definitions of tenants may name."""
     encryption: EncryptionSettings = EncryptionSettings()
     """Keys that signing secrets are encrypted with in the database."""
+    oidc: dict[str, IssuerSettings] = {}
+    """Issuers of identity tokens that pushed messages may bring, besides Google, each with where its keys are."""
     engine: EngineSettings = EngineSettings()
     undeclared: Undeclared = "pause"
     """What becomes of schedules and sensors that an application declares no longer: pause, delete or keep."""
@@ -118,7 +121,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return Settings(
             channels=self._channels, webhooks=webhooks, enrichment=self.enrichment, sweep=self.sweep,
             intents=self.intents, sources=self._sources, engine=self.engine, undeclared=self.undeclared,
-            handlers=self.handlers, encryption=self.encryption,
+            handlers=self.handlers, encryption=self.encryption, oidc=self.oidc,
         )  # fmt: skip
 
     @property

@@ -13,7 +13,7 @@ from betimes.core.errors import MissingExtra
 from betimes.effects.channels import PLACE, Channel, ChannelSettings, WebhookChannel
 from betimes.effects.enrichment import EnrichmentSettings
 from betimes.effects.settings import WebhookSettings
-from betimes.services.deployment import CheckUrl, Deployment, PlainBox, SecretBox, UrlFinding
+from betimes.services.deployment import CheckUrl, Deployment, NoTokens, PlainBox, SecretBox, TokenVerifier, UrlFinding
 
 NO_CLIENT = UrlFinding(
     warning="this process cannot call it or check it: webhooks need aiohttp, pip install 'betimes[server]'"
@@ -62,11 +62,13 @@ def deployment_of(
     *,
     handlers: HandlerSettings | None = None,
     encryption: EncryptionSettings | None = None,
+    tokens: TokenVerifier | None = None,
     tenant: str = "default",
 ) -> Deployment:
     """Return what services go by; `tenant` is the application's own."""
     permits = partial((handlers or HandlerSettings()).permits, tenant)
-    return Deployment(url_check(webhooks), permits, secret_box(encryption or EncryptionSettings()))
+    box = secret_box(encryption or EncryptionSettings())
+    return Deployment(url_check(webhooks), permits, box, tokens or NoTokens())
 
 
 def secret_box(encryption: EncryptionSettings) -> SecretBox:

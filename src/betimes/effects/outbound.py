@@ -72,11 +72,20 @@ class Outbound:
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> bytes:
         """The body of a 2xx answer, or a `WebhookFailed`."""
+        return await self._request("POST", url, body, headers, timeout_s)
+
+    async def get(self, url: str, timeout_s: float) -> bytes:
+        """Return the body of a 2xx answer; raise `WebhookFailed` otherwise."""
+        return await self._request("GET", url, None, {}, timeout_s)
+
+    async def _request(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], timeout_s: float
+    ) -> bytes:
         target = self._rules.target(url)
         host = target.host_port_subcomponent or ""
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._posted(target, host, body, headers)
+                return await self._requested(method, target, host, body, headers)
         except WebhookFailed:
             raise
         except TimeoutError:
@@ -86,10 +95,12 @@ class Outbound:
         except (aiohttp.ClientError, OSError) as error:
             raise Unreachable(f"{host} could not be reached: {_cause(error)}") from None
 
-    async def _posted(self, target: URL, host: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    async def _requested(
+        self, method: str, target: URL, host: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> bytes:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._settings.connect_timeout_s)
-        async with self._session.post(
-            target, data=body, headers=headers, allow_redirects=False, timeout=limits
+        async with self._session.request(
+            method, target, data=body, headers=headers, allow_redirects=False, timeout=limits
         ) as response:
             try:
                 if not 200 <= response.status < 300:

@@ -93,6 +93,12 @@ class Webhooks:
         sent |= signed(await self._secrets_of(tenant), id, self._now(), body)
         return await self._outbound.post(url, body, sent, timeout_s or self._settings.timeout_s)
 
+    async def get(self, url: str) -> bytes:
+        """Return the body of a 2xx answer to a request that is not signed; raise `WebhookFailed` otherwise."""
+        if self._outbound is None:
+            raise WebhookFailed("webhooks are not open; use `async with Webhooks(...)`")
+        return await self._outbound.get(url, self._settings.timeout_s)
+
     async def _secrets_of(self, tenant: str) -> Sequence[str]:
         found = self._secrets(tenant)
         return await found if inspect.isawaitable(found) else found

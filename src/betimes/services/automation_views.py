@@ -25,6 +25,7 @@ from betimes.domains.automation.sensor_model import (
     Auth,
     EvaluationCause,
     Evaluator,
+    OidcProof,
     SensorDefinition,
     SensorState,
 )
@@ -282,10 +283,13 @@ class SensorRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_errors: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
     allowed_targets: Annotated[tuple[Target, ...], msgspec.Meta(max_length=ALLOWED_TARGETS_MAX)] = ()
     """What an evaluator may choose besides `target`; an account or a person left out is any."""
+    oidc: OidcProof | None = None
+    """Whose identity tokens are accepted, with `auth: oidc`."""
 
     def definition(self) -> SensorDefinition:
         fields = {name: getattr(self, name) for name in SensorDefinition.__struct_fields__}
-        return SensorDefinition(**{**fields, "allowed_targets": self.allowed_targets or UNSET})
+        unset = {"allowed_targets": self.allowed_targets or UNSET, "oidc": self.oidc or UNSET}
+        return SensorDefinition(**{**fields, **unset})
 
 
 class SensorView(JsonView, frozen=True, kw_only=True):
@@ -303,6 +307,7 @@ class SensorView(JsonView, frozen=True, kw_only=True):
     max_run_requests: int
     max_errors: int
     allowed_targets: tuple[Target, ...]
+    oidc: OidcProof | None
     status: SensorStatus
     paused_reason: Literal["NOT_DECLARED"] | None
     declared_by: str | None
@@ -330,6 +335,7 @@ def sensor_fields(sensor_id: str, state: SensorState) -> dict[str, Any]:
     fields = {name: getattr(state.definition, name) for name in SensorDefinition.__struct_fields__}
     return fields | {
         "allowed_targets": fields["allowed_targets"] or (),
+        "oidc": fields["oidc"] or None,
         "sensor_id": sensor_id,
         "status": state.status,
         "paused_reason": state.paused_reason or None,

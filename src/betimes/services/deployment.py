@@ -11,7 +11,9 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from betimes.core.errors import Unavailable
+from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
+from betimes.domains.automation.sensor_model import OidcProof
 
 SEALED = "sealed:"
 """What a stored secret begins with that is encrypted: `sealed:<key>:<text>`."""
@@ -58,9 +60,28 @@ class PlainBox:
         return not stored.startswith(SEALED)
 
 
+class TokenVerifier(Protocol):
+    """Knows the issuers of identity tokens that the configuration trusts."""
+
+    def trusts(self, issuer: str) -> bool: ...
+
+    async def verify(self, token: str, wanted: OidcProof, now: Instant) -> bool: ...
+
+
+class NoTokens:
+    """Trusts nobody's."""
+
+    def trusts(self, issuer: str) -> bool:
+        return False
+
+    async def verify(self, token: str, wanted: OidcProof, now: Instant) -> bool:
+        return False
+
+
 class Deployment(msgspec.Struct, frozen=True):
     """What services ask before something is saved."""
 
     check_url: CheckUrl = lambda url: UrlFinding()
     permits_handler: PermitsHandler = lambda tenant, name: True
     box: SecretBox = PlainBox()
+    tokens: TokenVerifier = NoTokens()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.domains.automation.sensor_model import SensorState
-from betimes.services.deployment import SecretBox
+from betimes.services.deployment import Deployment
 from betimes.services.secrets import is_signed, token_digest
 
 
@@ -20,15 +20,23 @@ class Proof(NamedTuple):
     body: bytes
     token: str | None
 
+    @property
+    def bearer_token(self) -> str:
+        found = next((value for name, value in self.headers.items() if name.lower() == "authorization"), "")
+        kind, _, token = found.partition(" ")
+        return token.strip() if kind.lower() == "bearer" else ""
 
-def is_proven(state: SensorState, stream: StreamId, proof: Proof, now: Instant, box: SecretBox) -> bool:
-    """Return whether the proof is that of one of the sensor's living secrets."""
+
+async def is_proven(state: SensorState, stream: StreamId, proof: Proof, now: Instant, deployment: Deployment) -> bool:
+    """Return whether the proof is that of one of the sensor's living secrets, or of the sender it trusts."""
     stored = [one.secret for one in state.secrets if one.until_at is None or one.until_at > now]
     match state.definition.auth:
         case "token" if proof.token is not None:
             given = token_digest(proof.token)
             return any(compare_digest(given, digest) for digest in stored)
         case "signature":
-            return any(is_signed(box.open(secret, stream), proof.headers, proof.body) for secret in stored)
+            return any(is_signed(deployment.box.open(secret, stream), proof.headers, proof.body) for secret in stored)
+        case "oidc" if state.definition.oidc and (token := proof.bearer_token):
+            return await deployment.tokens.verify(token, state.definition.oidc, now)
         case _:
             return False

@@ -28,6 +28,7 @@ from betimes.domains.automation.evaluations import answered
 from betimes.domains.automation.messages import parsed, parsed_batch
 from betimes.domains.automation.sensor_model import (
     EVALUATIONS,
+    SECRET_AUTHS,
     Auth,
     DefineSensor,
     DeleteSensor,
@@ -153,8 +154,8 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         """A new secret, shown once: a replay has none. The old one lives on for a while."""
         stream = self.stream("sensor", sensor_id)
         state: SensorState = await self.found(stream)
-        if state.definition.auth == "key":
-            raise Refused("NO_SECRET", f"the sensor {sensor_id!r} is authenticated by API keys; it has no secret")
+        if state.definition.auth not in SECRET_AUTHS:
+            raise Refused("NO_SECRET", f"the sensor {sensor_id!r} has auth: {state.definition.auth}; it has no secret")
         secret = fresh_secret(state.definition.auth)
         command = RotateSecret(kept_secret(state.definition.auth, secret, stream, self.deployment.box))
         recorded = await self.change(stream, command, key=key, request=fingerprint((stream, "secret")))
@@ -170,12 +171,14 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         is_other = before is not None and before.definition.sensor_type != definition.sensor_type
         fixed = (("sensor_type", "cannot be changed; delete the sensor and make another"),) if is_other else ()
         named((*sensor_problems(id, definition), *(fixed if if_version != 0 else ())))
+        if definition.oidc and not self.deployment.tokens.trusts(definition.oidc.issuer):
+            named((("oidc.issuer", "is not trusted; [oidc] of the configuration lists issuers and their keys"),))
         await self.demand_scopes(stream, targets_of(definition))
         await self.demand_known(stream, definition)
         for target in targets_of(definition):
             self.demand_readable(target)
         secret = None
-        if definition.auth != "key" and (before is None or before.definition.auth != definition.auth):
+        if definition.auth in SECRET_AUTHS and (before is None or before.definition.auth != definition.auth):
             secret = fresh_secret(definition.auth)
         kind = DefineSensor if definition.enabled else ShelveSensor
         kept = kept_secret(definition.auth, secret, stream, self.deployment.box) if secret else ""
@@ -250,7 +253,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         stream = self.stream("sensor", sensor_id)
         state: SensorState | None = await self.state(stream)
         now = await self.engine.store.now()
-        if state is None or not is_proven(state, stream, Proof(headers, body, token), now, self.deployment.box):
+        if state is None or not await is_proven(state, stream, Proof(headers, body, token), now, self.deployment):
             raise Refused("UNAUTHENTICATED", UNPROVEN)
         return state.definition.auth
 

@@ -69,6 +69,10 @@ def evaluator_problems(definition: Any) -> tuple[Problem, ...]:
 def auth_problems(definition: Any) -> tuple[Problem, ...]:
     if definition.sensor_type == "poll" and definition.auth != "key":
         return (("auth", "is for push sensors"),)
+    if definition.auth == "oidc" and not definition.oidc:
+        return (("oidc", "is required for auth: oidc"),)
+    if definition.auth != "oidc" and definition.oidc:
+        return (("oidc", "is for auth: oidc"),)
     return ()
 
 

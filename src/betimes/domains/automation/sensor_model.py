@@ -30,7 +30,9 @@ EVALUATIONS = "sensor_evaluations"
 
 EvaluationStatus: TypeAlias = Literal["triggered", "no_change", "error", "skipped_stale_cursor"]
 EvaluationCause: TypeAlias = Literal["message", "poll", "manual"]
-Auth: TypeAlias = Literal["key", "signature", "token"]
+Auth: TypeAlias = Literal["key", "signature", "token", "oidc"]
+SECRET_AUTHS = ("signature", "token")
+"""Those for which the sensor has a secret."""
 
 
 def sensor_stream(tenant: str, sensor_id: str) -> StreamId:
@@ -61,6 +63,17 @@ class WebhookEvaluator(msgspec.Struct, frozen=True, tag_field="kind", tag="webho
 Evaluator: TypeAlias = HandlerEvaluator | WebhookEvaluator
 
 
+class OidcProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose identity tokens (OpenID Connect) are accepted."""
+
+    audience: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+    """What the token must be for."""
+    issuer: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] = "https://accounts.google.com"
+    """Who signs it; the configuration says who is trusted."""
+    email: Annotated[str, msgspec.Meta(min_length=3, max_length=320)] | None = None
+    """The sender's account, such as a service account; left out: any that the issuer signs for the audience."""
+
+
 class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
     sensor_type: Literal["push", "poll"]
     target: Target
@@ -76,6 +89,7 @@ class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
     max_errors: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
     allowed_targets: Annotated[tuple[Target, ...], msgspec.Meta(max_length=ALLOWED_TARGETS_MAX)] | UnsetType = UNSET
     """What an evaluator may choose besides `target`; an account or a person left out is any."""
+    oidc: OidcProof | UnsetType = UNSET
 
 
 class RunRequest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -32,6 +32,7 @@ from betimes.domains.automation.schedules import mismatch
 from betimes.domains.automation.sensor_model import (
     CURSOR_CHARS_MAX,
     RUN_REQUESTS_MAX,
+    SECRET_AUTHS,
     CursorReset,
     DefineSensor,
     DeleteSensor,
@@ -325,7 +326,7 @@ def _defined(state: SensorState | None, event: SensorDefined) -> SensorState:
     fresh = SensorState(
         definition, event.version, state.created_at if state else at, at, event.made,
         "active" if definition.enabled else "paused", event.state_version, next_at=event.next_at,
-        secrets=secrets if definition.auth != "key" else (), authority=event.authority,
+        secrets=secrets if definition.auth in SECRET_AUTHS else (), authority=event.authority,
     )  # fmt: skip
     if state is None:
         return fresh
