@@ -149,6 +149,7 @@ async def _compare(engine: Engine, folder: Path, rules: Rules) -> tuple[Outcome,
     )
     problems = [
         *_keys_used_twice(segments),
+        *_out_of_order(segments),
         *against_the_rules(admitted, rules),
         *_admitted_while_shut(engine, segments),
         *_strangers(admitted, journals),
@@ -181,6 +182,14 @@ def _by_key(engine: Engine, segments: list[Segment]) -> dict[tuple[str, str], An
 def _keys_used_twice(segments: list[Segment]) -> Iterator[str]:
     used = Counter(segment.key for segment in segments if segment.key)
     return (f"{key} led to {times} segments" for key, times in used.items() if times > 1)
+
+
+def _out_of_order(segments: list[Segment]) -> Iterator[str]:
+    """A stream's segments are numbered without gaps, and their instants never go back."""
+    ordered = sorted(segments, key=lambda segment: (segment.stream, segment.version))
+    for before, after in pairwise(ordered):
+        if before.stream == after.stream and (after.version != before.version + 1 or after.at < before.at):
+            yield f"{after.handle} at {after.at} follows {before.handle} at {before.at}"
 
 
 Admissions = dict[StreamId, list[tuple[Instant, str]]]

@@ -78,9 +78,14 @@ def a_count_too_many(place: Place, journals: Journals, more: Journal) -> None:
     _change(place, """UPDATE ledger SET events = '[{"type":"Counted","visitor":"x"}]' WHERE kind = 'tally'""")
 
 
+def time_turned_back(place: Place, journals: Journals, more: Journal) -> None:
+    _change(place, "UPDATE ledger SET at = 1 WHERE kind = 'tally' AND version = 2")
+
+
 @pytest.mark.parametrize(
     ("tamper", "found"),
     [
+        (time_turned_back, "at 1 follows tally:"),
         (an_answer_nobody_gave, "acknowledged and lost"),
         (another_answer, "one key, two answers"),
         (a_second_call, "was made 2 times"),
