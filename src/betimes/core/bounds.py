@@ -171,7 +171,9 @@ NAME_CHARS_MAX = 100
 def _parts(value: Any, free: bool) -> Iterator[tuple[str | int, Any, bool]]:
     """Yield the parts of a container, and the keys of a mapping as parts of their own."""
     if isinstance(value, msgspec.Struct):
-        yield from ((shown, getattr(value, name), is_free) for name, shown, is_free in _doors(type(value)))
+        for name, shown, is_free in _doors(type(value)):
+            if (part := getattr(value, name)) is not msgspec.UNSET:  # what is left out
+                yield shown, part, is_free
     elif isinstance(value, Mapping):
         for name, part in value.items():
             yield str(name), part, free
