@@ -14,7 +14,7 @@ UV_PIP = $(BIN)/pip install --quiet uv && VIRTUAL_ENV=$(VENV) $(if $(INDEX),UV_D
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint fast-tests slow-tests browser bench soak reference lock clean
+.PHONY: help run test lint style types fast-tests slow-tests browser bench soak reference lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -22,13 +22,18 @@ help: ## show this list
 run: $(READY) ## show in a minute what betimes does
 	@$(BIN)/betimes demo $(ARGS)
 
-test: lint ## lint, types, fast tests, then the slow ones
-	@$(MAKE) --no-print-directory fast-tests
+# Types are checked by one process, which would leave a core idle without the tests beside it.
+test: style ## lint, types, fast tests, then the slow ones
+	@$(MAKE) --no-print-directory -j 2 types fast-tests
 	@$(MAKE) --no-print-directory slow-tests
 
-lint: $(READY) ## style, format and types
+lint: style types ## style, format and types
+
+style: $(READY)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
+
+types: $(READY)
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/mypy src/betimes/app/blocking.py # its stub hides it from the line above
 

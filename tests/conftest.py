@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 # A loaded machine must not fail a test that is merely slow.
 settings.register_profile("betimes", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("few", settings.get_profile("betimes"), max_examples=5)
 settings.load_profile("betimes")
 
 

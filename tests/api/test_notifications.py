@@ -171,7 +171,7 @@ async def test_in_app_messages_are_listed_and_marked_as_read() -> None:
         await sent(s)
         await s.bt.tick()
         page = (await s.client("GET", "/v1/users/u-3/inbox?unread=true")).json
-        assert list(page) == ["items", "next_cursor", "unread_count"]
+        assert list(page) == ["items", "next_cursor", "unread_count", "unreadable"]
         (item,) = page["items"]
         assert list(item) == [
             "item_id", "event_id", "event_type", "title", "message", "metadata", "digest", "delivered_at", "read_at",

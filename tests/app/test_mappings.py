@@ -63,7 +63,7 @@ async def test_one_thing_where_many_are_expected_is_refused(sent: Any) -> None:
 SERVICES: tuple[type[Service], ...] = (
     Runs, Notifications, Intents, Schedules, Sensors, Scores, Tenants, Effects, Ledger,
 )  # fmt: skip
-NO_REQUEST = {"command", "is_wanted", "kind", "recorded", "rows_of", "segment", "target", "targets"}
+NO_REQUEST = {"command", "is_wanted", "kind", "place", "recorded", "rows_of", "segment", "target", "targets"}
 """Parameters that are the code's own, never what somebody asks for."""
 
 

@@ -100,7 +100,7 @@ async def test_a_channel_without_a_place_for_it_needs_no_address() -> None:
 async def test_every_url_of_a_channel_is_sent_to_and_one_failure_fails_it() -> None:
     async with receiver() as good, receiver(refuse) as bad:
         urls = (*apprise_to(bad).urls, *apprise_to(good).urls)
-        async with channels({"push": AppriseChannel(urls)}) as sending:
+        async with channels({"push": AppriseChannel(urls, PATIENT_S)}) as sending:
             with pytest.raises(ChannelFailed, match="'push' failed: Apprise could not deliver") as failure:
                 await send(sending, "push")
     assert (len(good.requests), len(bad.requests)) == (1, 1)
@@ -112,8 +112,8 @@ async def test_credentials_appear_in_no_error_log_or_repr(caplog: pytest.LogCapt
     async with receiver(refuse) as here:
         configured: dict[str, Channel] = {
             "push": apprise_to(here),
-            "odd": AppriseChannel((f"nosuchservice://{PASSWORD}@host/{{address}}",)),
-            "broken": AppriseChannel((f"tgram://{PASSWORD}/",)),
+            "odd": AppriseChannel((f"nosuchservice://{PASSWORD}@host/{{address}}",), PATIENT_S),
+            "broken": AppriseChannel((f"tgram://{PASSWORD}/",), PATIENT_S),
             "hook": WebhookChannel(f"http://127.0.0.1:{here.port}/?token={PASSWORD}"),
         }
         async with webhooks() as client, channels(configured, webhooks=client) as sending:

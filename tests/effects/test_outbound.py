@@ -32,9 +32,10 @@ from tests.effects.receivers import (
     trusting_the_certificate,
     webhooks,
 )
+from tests.patience import HANGS_S
 
 
-async def post(client: Webhooks, url: str, timeout_s: float = 10.0) -> bytes:
+async def post(client: Webhooks, url: str, timeout_s: float = HANGS_S) -> bytes:
     return await client.post(url, b"{}", id="one", tenant="acme", timeout_s=timeout_s)
 
 

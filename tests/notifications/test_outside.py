@@ -21,6 +21,9 @@ from tests.notifications.people import AT_ONCE, request
 # Apprise loads all its plug-ins with the first one, and a library of one of them uses a module that Python gave up.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")
 
+PATIENT_S = 120.0
+"""The longest a channel may be given."""
+
 
 class Receivers:
     """What arrived, by the last part of its path; those named in `broken` answer 500."""
@@ -44,11 +47,11 @@ async def reaching(url: str, there: Receivers, clock: VirtualClock) -> AsyncIter
         base = f"127.0.0.1:{here.port}"
         channels = ChannelSettings(
             channels={
-                "push": AppriseChannel((f"json://{base}/push?:device={{address}}",)),
-                "email": WebhookChannel(f"http://{base}/email"),
-                "sms": AppriseChannel((f"json://{base}/sms",)),
+                "push": AppriseChannel((f"json://{base}/push?:device={{address}}",), PATIENT_S),
+                "email": WebhookChannel(f"http://{base}/email", PATIENT_S),
+                "sms": AppriseChannel((f"json://{base}/sms",), PATIENT_S),
             },
-            tenants={"acme": {"pager": WebhookChannel(f"http://{base}/pager")}},
+            tenants={"acme": {"pager": WebhookChannel(f"http://{base}/pager", PATIENT_S)}},
         )
         settings = Settings(channels=channels, webhooks=LOOPBACK)
         policy: dict[str, Any] = {"notifications": {"channels": {"pager": {}}, **AT_ONCE}}

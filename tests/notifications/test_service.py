@@ -216,10 +216,10 @@ async def test_a_dry_run_can_judge_as_of_another_instant(backend: Backend, tmp_p
         assert (await p.service.classify(body)).reasons == ("FATIGUE_CAP_5M",)
         later = await p.service.classify(body | {"at": "2026-01-05T09:20:00Z"})
         assert (later.outcome, later.event_id) == ("NOW", None)
-        for nowhere in ("0001-01-01T00:00:00Z", "9999-12-31T00:00:00Z"):
-            with pytest.raises(Invalid) as error:
-                await p.service.classify(body | {"at": nowhere})
-            assert [path for path, _ in error.value.problems] == ["at"]
+        assert (await p.service.classify(body | {"at": "9999-12-31T00:00:00Z"})).outcome == "NOW"
+        with pytest.raises(Invalid) as error:
+            await p.service.classify(body | {"at": "0001-01-01T00:00:00Z"})
+        assert [path for path, _ in error.value.problems] == ["at"]
 
 
 # -- people
