@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import msgspec
@@ -11,7 +12,8 @@ import pytest
 
 from betimes.core.canonical import encode
 from betimes.core.errors import Invalid
-from betimes.core.instants import HOUR, SECOND, parse, render
+from betimes.core.instants import DAY, HOUR, SECOND, Instant, parse, render
+from betimes.core.occurrences import Excluding, Occurrences
 from betimes.core.zones import zone
 from betimes.domains.automation.checks import schedule_problems
 from betimes.domains.automation.model import ScheduleDefinition
@@ -104,6 +106,28 @@ def test_what_is_excluded_for_ever_ends() -> None:
     never = Recurrence(cron="0 0 * * MON", exclude=Exclude(weekdays=("MON",))).occurrences()
     assert next(never.after(NINE), None) is None
     assert never.previous(NINE) is None
+
+
+class Mondays(Occurrences, frozen=True):
+    """The first Monday of each four years, counting how often it is asked."""
+
+    asked: list[Instant]
+
+    def after(self, at: Instant) -> Iterator[Instant]:
+        self.asked.append(at)
+        return (tick for tick in count(NINE, 4 * 364 * DAY) if tick > at)
+
+    def before(self, at: Instant) -> Iterator[Instant]:
+        self.asked.append(at)
+        return (tick for tick in count(NINE, -4 * 364 * DAY) if tick < at)
+
+
+def test_what_is_excluded_for_fifty_years_is_not_searched_for_thousands() -> None:
+    asked: list[Instant] = []
+    never = Excluding(Mondays(asked), "UTC", frozenset(), frozenset({0}))
+    assert next(never.after(NINE), None) is None
+    assert next(never.before(NINE), None) is None
+    assert len(asked) < 30
 
 
 def test_excluding_a_year_of_days_walks_no_seconds() -> None:

@@ -18,8 +18,8 @@ import msgspec
 from betimes.core import zones
 from betimes.core.instants import DAY, LAST, SECOND, Instant
 
-DAYS_EXCLUDED_MAX = 50 * 366
-"""Excluded days in a row that are passed over; nothing is left after that."""
+EXCLUDED_MAX = 50 * 366 * DAY
+"""Time in which everything is excluded; nothing is left after that."""
 _EPOCH_DAY = date(1970, 1, 1)
 _LATEST = LAST - DAY
 """Of an interval: every zone can still show it."""
@@ -115,27 +115,25 @@ class Excluding(Occurrences, frozen=True):
     """0 is Monday."""
 
     def after(self, at: Instant) -> Iterator[Instant]:
-        days = 0
-        while days <= DAYS_EXCLUDED_MAX:
+        since = at
+        while at - since <= EXCLUDED_MAX:
             for tick in self.inner.after(at):
                 if (day := self._excluded_day(tick)) is not None:
                     at = max(tick, self._begin_of(day + 1, tick)[0] * SECOND - 1)
-                    days += 1
                     break
-                days = 0
+                since = tick
                 yield tick
             else:
                 return
 
     def before(self, at: Instant) -> Iterator[Instant]:
-        days = 0
-        while days <= DAYS_EXCLUDED_MAX:
+        since = at
+        while since - at <= EXCLUDED_MAX:
             for tick in self.inner.before(at):
                 if (day := self._excluded_day(tick)) is not None:
                     at = min(tick, self._begin_of(day, tick)[1] * SECOND)
-                    days += 1
                     break
-                days = 0
+                since = tick
                 yield tick
             else:
                 return
