@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
@@ -94,11 +95,19 @@ class Page:
 @asynccontextmanager
 async def browsed(url: str, folder: Path) -> AsyncIterator[Page]:
     """The page at an address, in a browser that ends with the block."""
+    with TemporaryDirectory(prefix="betimes-browser-", ignore_cleanup_errors=True) as temp:
+        async with _browsed(url, folder, temp) as page:
+            yield page
+
+
+@asynccontextmanager
+async def _browsed(url: str, folder: Path, temp: str) -> AsyncIterator[Page]:
+    """`temp` is for the browser's own files, and short: it has sockets there."""
     assert CHROMIUM is not None
     profile = folder / "profile"
     process = await asyncio.create_subprocess_exec(
         CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank", stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE, start_new_session=True, env={**os.environ, "TMPDIR": str(folder)},
+        stderr=asyncio.subprocess.PIPE, start_new_session=True, env={**os.environ, "TMPDIR": temp},
     )  # fmt: skip
     try:
         address = await _address(process)

@@ -89,7 +89,7 @@ async def test_a_storm_with_repeats_evaluates_each_message_once(backend: Backend
 
 async def test_with_an_evaluator_a_message_is_pending_until_it_reports(backend: Backend, tmp_path: Path) -> None:
     async with automation_world(backend, tmp_path, evaluators=counting()) as world:
-        await world.sensor(evaluator=POLL["evaluator"])
+        await world.sensor(evaluator=POLL["evaluator"], timeout_seconds=300)
         first = await world.sensors.receive("orders", {}, b'{"message_id": "m-1", "data": 7}')
         assert (first.status, first.message_id, first.run_requests) == ("pending", "m-1", [])
         assert [view.status for view in await listed(world)] == ["pending"]
@@ -103,7 +103,7 @@ async def test_with_an_evaluator_a_message_is_pending_until_it_reports(backend: 
 
 async def test_what_became_of_a_message_is_found_by_its_id(backend: Backend, tmp_path: Path) -> None:
     async with automation_world(backend, tmp_path, evaluators=counting()) as world:
-        await world.sensor(evaluator=POLL["evaluator"])
+        await world.sensor(evaluator=POLL["evaluator"], timeout_seconds=300)
         for number in range(3):
             await world.sensors.message("orders", Message(f"m-{number}", number))
         [waiting] = (await world.sensors.evaluations("orders", message_id="m-1")).items
@@ -127,7 +127,7 @@ async def test_a_failing_evaluator_ends_as_a_dead_letter_and_the_message_is_not_
 
     body = {"automation": {"evaluator_attempts_max": 2}}
     async with automation_world(backend, tmp_path, evaluators=evaluators, body=body) as world:
-        await world.sensor(evaluator=POLL["evaluator"])
+        await world.sensor(evaluator=POLL["evaluator"], timeout_seconds=300)
         await world.sensors.message("orders", Message("m-1"))
         await world.settle()
         await world.go(60)

@@ -22,6 +22,8 @@ MANY_GATES = Workload(seed=3, at_once=3, tenants=1, gates=400, shared=0)
 """So many that alarms come due at gates where nobody is knocking; elsewhere they ring ahead of the next command."""
 NOBODY_WAITS = Rules(GatePolicy(cooldown_s=0, per_hour=1_000_000, greet=True, tally=True), lease_s=1)
 OF_ALARMS: tuple[Point, ...] = ("picked", "waking", "woken")
+OF_EFFECTS: tuple[Point, ...] = ("sending", "sent", "leased", "called", "settling", "settled")
+"""After the answer of the command they come from: by then, on a busy machine, nobody may be waiting for one."""
 INSIDE_COMMIT: tuple[Point, ...] = ("committing", "committed")
 
 
@@ -36,4 +38,4 @@ async def test_a_process_killed_at_a_point_leaves_nothing_half_done(place: Place
         assert await victim.ended() == -signal.SIGKILL
     outcome = await reconcile(place, tmp_path, rules)
     assert outcome.answered > 0
-    assert outcome.unanswered > 0
+    assert outcome.unanswered > 0 or point in OF_EFFECTS

@@ -316,8 +316,9 @@ def _limits(world: World) -> Iterator[str]:
                 enabled[owner_of[name]].add(name)
             elif event["type"] in ("IntentDisabled", "IntentDeleted", "IntentDefined"):
                 enabled[owner_of[name]].discard(name)
-        if len(enabled[owner_of[name]]) > LIMIT:
-            yield f"{segment.handle} ({command_name(segment)}) left {len(enabled[owner_of[name]])} enabled"
+        theirs = enabled[owner_of.get(name, "")]  # a command to an intent that never was has a segment too
+        if len(theirs) > LIMIT:
+            yield f"{segment.handle} ({command_name(segment)}) left {len(theirs)} enabled"
     for stream, row in sorted(world.server.database.rows.items()):
         if stream.kind == "owner":
             known = set(msgspec.json.decode(row.state or '{"enabled":{}}')["enabled"])
