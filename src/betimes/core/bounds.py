@@ -134,7 +134,7 @@ def _is_plain_json(value: Any, depth: int) -> bool:
 
 
 def _scan(value: Any, free: bool, depth: int) -> list[Problem]:
-    if value is None or value is True or value is False:
+    if value is None or value is True or value is False or value is msgspec.UNSET:
         return []
     if free and value.__class__ in (dict, list) and _is_plain_json(value, depth):
         return []
