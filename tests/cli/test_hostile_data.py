@@ -57,7 +57,8 @@ SEES_TEXT = (
     "key revoke KEY", "policy check hostile.json",
 )  # fmt: skip
 SEES_NEITHER = (
-    "tick", "sweep", "verify", "prune --history-days 0", "export lake", "schedule list", "schedule ticks brief",
+    "tick", "sweep", "verify", "doctor", "secrets key", "secrets reseal",
+    "prune --history-days 0", "export lake", "schedule list", "schedule ticks brief",
     "schedule trigger brief", "schedule preview */5", "schedule delete brief", "sensor list", "sensor delete shop",
     "sensor rotate-secret shop", "sensor evaluate shop", "sensor cursor shop null --state-version 1",
     "intent check intent.json", "policy apply policy.json", "policy show", "effects discard DEAD",
