@@ -11,6 +11,7 @@ from betimes.app import Betimes
 from betimes.testing.clock import VirtualClock
 from tests.api.extremes import find_failures
 from tests.api.isolation import compare_sites
+from tests.api.populated import declare
 from tests.postgres import elsewhere, raw_connection, server_dsn
 from tests.soak.rounds import Order, Round
 
@@ -31,8 +32,11 @@ def send_extremes(order: Order) -> Round:
 
     async def send() -> Round:
         clock = VirtualClock("2026-01-05T09:00:00Z")
-        async with _database(order, "betimes") as url, Betimes(url, clock=clock, workers=False) as bt:
-            found = await find_failures(bt, clock, order.count, order.seed)
+        async with _database(order, "betimes") as url:
+            bt = Betimes(url, clock=clock, workers=False)
+            declare(bt)
+            async with bt:
+                found = await find_failures(bt, clock, order.count, order.seed)
         return Round(order.count, found.failed, {"of them answered 2xx": found.passed_count})
 
     return asyncio.run(send())
