@@ -14,7 +14,7 @@ from tests.api.populated import declare
 from tests.api.served import Client
 from tests.api.stores import STORES, StoreName, application_on
 
-REQUESTS = 1_500
+REQUESTS = 1_000
 PASSED_MIN = REQUESTS // 3
 """What never gets past the door finds nothing behind it."""
 SEED = 20260105
