@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from betimes.app import Betimes
 from betimes.app.betimes import Settings
 from betimes.core.errors import Invalid, Refused
 from betimes.core.instants import SECOND
+from betimes.engine.store import StreamQuery, StreamRow
 from betimes.services.intent_worker import IntentSettings
 from betimes.testing.clock import VirtualClock
 from tests.intents.stories import body
@@ -33,9 +35,10 @@ async def test_what_a_worker_cannot_carry_out_stays_pending_for_whoever_can(back
         assert await ours.once() == {"condition_not_met": 1, "success": 1}
         left = [item.intent_id for item in (await world.intents.pending()).items]
         assert left == ["mixed", "portfolio", "price", "telegram", "theirs"]
-        assert await worker(world, sources={"price": lambda ticker: 131}, has_channel=lambda *_: False).once() == {
-            "condition_not_met": 1
-        }
+        priced = {"price": lambda ticker: 131}
+        assert await worker(world, sources=priced, has_channel=lambda *_: False).once() == {}, "it could tell nobody"
+        pushing = worker(world, sources=priced, has_channel=lambda tenant, channel: channel == "push")
+        assert await pushing.once() == {"condition_not_met": 1}
 
 
 async def test_workers_outside_leave_alone_what_is_the_built_in_workers_own(backend: Backend, tmp_path: Path) -> None:
@@ -68,6 +71,41 @@ async def test_what_is_left_to_others_neither_keeps_a_worker_busy_nor_stands_in_
         assert await ours.next_due_at() == world.clock() + 30 * 60 * SECOND
         await world.intents.patch("p000", {"condition": {"expression": "inactive_hours > 1"}})
         assert await ours.once() == {"condition_not_met": 1}
+
+
+async def test_a_pass_that_runs_out_of_time_gives_back_what_it_holds(tmp_path: Path) -> None:
+    async with working(MEMORY, tmp_path) as world:
+        await world.intents.create(body("interval", intent_id="slow", action_type="briefing"))
+        world.hours_pass(0.5)
+
+        async def brief(action: Any) -> None:
+            await asyncio.Event().wait()
+
+        assert await worker(world, handlers={"briefing": brief}).once(max_s=0.01) == {}
+        assert [item.intent_id for item in (await world.intents.pending()).items] == ["slow"]
+
+
+async def test_due_intents_that_nobody_here_can_take_are_not_read(tmp_path: Path) -> None:
+    async with working(MEMORY, tmp_path) as world:
+        for number in range(30):
+            await world.intents.create(body(intent_id=f"p{number}", user_id=f"u{number}"))
+            await world.intents.create(body("interval", intent_id=f"o{number}", user_id=f"u{number}", worker="outside"))
+        await world.intents.create(body("interval", intent_id="mine", worker="builtin"))
+        world.hours_pass(0.5)
+        seen: list[str] = []
+        read = world.inner.engine.store.streams
+
+        async def streams(query: StreamQuery) -> list[StreamRow]:
+            rows = await read(query)
+            seen.extend(row.stream.id for row in rows)
+            return rows
+
+        world.inner.engine.store.streams = streams  # type: ignore[method-assign]
+        await worker(world).next_due_at()
+        assert seen == ["mine"]
+        seen.clear()
+        assert len((await world.intents.claim_many({"trigger_type": "price"}, limit=200)).items) == 30
+        assert not [id for id in seen if not id.startswith("p")]
 
 
 async def test_a_clock_is_advanced_past_intents_that_nobody_here_carries_out() -> None:

@@ -12,14 +12,16 @@ from tests.postgres import opened_stores, raw_connection, server_dsn
 
 pytestmark = pytest.mark.postgres
 
+WORK = {"among": ["open"], "due_before": 9, "after_due_at": 5}
 NO_STREAM = {f"after_{part}": None for part in StreamId._fields}
 STREAMS: dict[str, Any] = {
-    "tenant": "acme", "kind": "thing", "owner": None, "owned": None, "status": None, "living": True, "limit": 50,
-    "after_created_at": 9, "after_tenant": "acme", "after_kind": "thing", "after_id": "m",
+    "tenant": "acme", "kind": "thing", "owner": None, "owned": None, "status": None, "among": None, "living": True,
+    "limit": 50, "after_created_at": 9, "after_tenant": "acme", "after_kind": "thing", "after_id": "m",
 }  # fmt: skip
 EFFECTS: dict[str, Any] = {
     "tenant": "acme", "version": None, "executor": None, "status": None, "dead": None, "limit": 50,
-    **{f"source_{part}": None for part in StreamId._fields}, "after_created_at": 9,
+    **{f"source_{part}": None for part in StreamId._fields}, "any_source": True, "same_source": None,
+    "after_created_at": 9,
     **{f"after_{part}": value for part, value in EffectId("acme", "thing", "m", 1, 0)._asdict().items()},
 }  # fmt: skip
 DUE: dict[str, Any] = {"tenant": "acme", "executors": ["handler:a"], "limit": 5, "now": 9, "ran_out": ""}
@@ -27,7 +29,7 @@ DUE: dict[str, Any] = {"tenant": "acme", "executors": ["handler:a"], "limit": 5,
 
 LEDGER: dict[str, Any] = {
     "tenant": "acme", "kind": None, "id": None, "key": None, "turn": None, "correlation": None, "since_at": None,
-    "until_at": None, "limit": 50, "settled": 10**9, "after": 9, "before": 10**9,
+    "until_at": None, "limit": 50, "settled": 10**9, "after": 9, "before": 10**9, "any_kind": None,
 }  # fmt: skip
 
 
@@ -41,6 +43,8 @@ TURN = {"names": ["thing"], "after": "", "limit": 10, "now": None}
     [
         ("ledger", {"key": "k"}, "using ledger_key"),
         ("ledger", {"key": "k", "since_at": 5}, "using ledger_key"),
+        ("ledger_of_tenant", {"kind": "thing"}, "using ledger_kind"),
+        ("ledger_of_tenant", {"kind": "thing", "since_at": 5_000}, "using ledger_kind"),
         ("ledger_between", {"since_at": 5_000_000}, "using ledger_pkey"),
         ("ledger_between", {"until_at": 900}, "using ledger_pkey"),
         ("ledger_between", {"since_at": 900, "until_at": 2_000}, "using ledger_pkey"),
@@ -75,7 +79,9 @@ async def _fill_ledger(connection: Any, schema: str, count: int) -> None:
     ("name", "values", "index"),
     [
         ("newest_streams", STREAMS, "Backward using stream_created"),
-        ("newest_streams", STREAMS | {"status": "open"}, "Backward using stream_created"),
+        ("newest_streams_among", STREAMS | {"among": ["open"]}, "Backward using stream_status"),
+        ("due_streams_among", STREAMS | WORK, "using stream_tenant_work"),
+        ("due_streams_among", STREAMS | WORK | {"tenant": None}, "using stream_work"),
         ("newest_streams", {**STREAMS, **NO_STREAM, "after_created_at": None}, "Backward using stream_created"),
         ("newest_streams", STREAMS | {"owner": "u-1", "owned": True}, "Backward using stream_owner"),
         ("newest_effects", EFFECTS, "Backward using effect_created"),

@@ -48,9 +48,9 @@ async def one_pass(
     if kinds is not None and "intent" not in kinds:
         intents = None
     if intents is not None:
-        fired["intent"] = (await intents.once(min(limit, INTENTS_MAX))).total()
+        fired["intent"] = (await intents.once(min(limit, INTENTS_MAX), max(MIN_S, max_s / 2))).total()
     if kinds is None or KIND in kinds:
-        swept = await sweep.once(limit, max_s)
+        swept = await sweep.once(limit, max(MIN_S, ends_s - loop.time()))
         fired[KIND], complete = swept.decayed + swept.skipped, swept.complete
         due_at = await sweep.next_at() if complete else await engine.store.now()
     done = await engine.tick(limit=limit, max_s=max(MIN_S, ends_s - loop.time()), tenant=tenant, kinds=kinds)

@@ -27,6 +27,8 @@ class StreamQuery(msgspec.Struct, frozen=True):
     kind: str | None = None
     owner: str | None = None
     status: str | None = None
+    among: tuple[str, ...] = ()
+    """Of any of these statuses; streams that are due and have no owner are in no such list."""
     due_before: Instant | None = None
     """At or before this instant."""
     after: StreamId | None = None

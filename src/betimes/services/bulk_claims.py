@@ -29,8 +29,8 @@ async def claim_due(
         taken, is_all = await _claim_first(service, command, limit)
         if is_all:
             return taken
-    among = statuses(trigger_type, True) if trigger_type else (None,)
-    due = DueIntents(service.engine, service.caller.tenant, _is_for_outside, owner=user_id, statuses=among)
+    among = statuses(trigger_type, True, ("any", "outside"))
+    due = DueIntents(service.engine, service.caller.tenant, among, _is_readable, owner=user_id)
     for _ in range(ROUNDS_MAX):
         wanted = limit - len(taken)
         streams = await due.find(wanted)
@@ -43,8 +43,8 @@ async def claim_due(
     return taken
 
 
-def _is_for_outside(stream: StreamId, definition: Definition) -> bool:
-    return definition.worker != "builtin"
+async def _is_readable(stream: StreamId, definition: Definition) -> bool:
+    return True
 
 
 async def _claim_first(service: Service, command: ClaimIntent, limit: int) -> tuple[list[Recorded], bool]:

@@ -249,15 +249,15 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         return () if checkpoint_of(segment) else self.engine.kinds.of(segment.stream).events(segment)
 
     def page_of_states(
-        self, view_of: Callable[[str, Any], Item], rows: Sequence[StreamRow], limit: int, filters: Any
+        self, view_of: Callable[[str, Any], Item], rows: Sequence[StreamRow], last: StreamRow | None, filters: Any
     ) -> Page[Item]:
-        """Return the page of rows that were read, one more than fit if there are more behind it."""
+        """Return the page of rows that were found; it goes on after the last that was looked at, if there is one."""
         found: Listing[Item] = Listing()
-        for row in rows[:limit]:
+        for row in rows:
             with found.reading(row.stream):
                 state = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
                 found.items.append(view_of(row.stream.id, state))
-        return found.page(cursor_after(filters, rows[limit - 1]) if len(rows) > limit else None)
+        return found.page(cursor_after(filters, last) if last else None)
 
     async def _segments_back(self, stream: StreamId, before: int, limit: int) -> list[Segment]:
         query = LedgerQuery(

@@ -1,17 +1,19 @@
 """Due intents that somebody can carry out: a walk through what is due that passes over what is left to others.
 
-What is not for a worker stays due until somebody else takes it, so it would stand at the head of the queue for ever. A
-walk remembers how far from the head nothing was for it, and looks there again only after `LOOK_AGAIN_S`: a definition
-may have changed meanwhile. An intent that this process cannot read is left to others too: it must stop nobody else's.
+What is not for a worker stays due until somebody else takes it, so it would stand at the head of the queue for ever.
+Most of it is not even looked at: the store has what is due by status, which says an intent's type and for whom it is.
+Of the rest, a walk remembers how far from the head nothing was for it, and looks there again only after
+`LOOK_AGAIN_S`: a definition may have changed meanwhile. An intent that this process cannot read is left to
+others too: it must stop nobody else's.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from heapq import merge
-from itertools import islice
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeAlias
 from zlib import crc32
+
+from msgspec.structs import replace
 
 from betimes.core.errors import BetimesError
 from betimes.core.instants import SECOND, Instant
@@ -24,16 +26,16 @@ LOOK_AGAIN_S = 60
 AT_LEAST = 64
 """Rows that are looked at in the first page, however few are wanted; the next ones are longer."""
 _FAR_AT = 2**62
-Fits: TypeAlias = Callable[[StreamId, Definition], bool]
+Fits: TypeAlias = Callable[[StreamId, Definition], Awaitable[bool]]
 Place: TypeAlias = tuple[Instant, StreamId]
 
 
 class DueIntents:
-    """What is due of one tenant or owner, or of all, and fits; of any of these statuses, where `None` is all."""
+    """What is due of one tenant or owner, or of all, and fits; of any of these statuses."""
 
     def __init__(
-        self, engine: Engine, tenant: str | None, fits: Fits, *, owner: str | None = None,
-        statuses: Sequence[str | None] = (None,), name: str = "",
+        self, engine: Engine, tenant: str | None, statuses: tuple[str, ...], fits: Fits, *, owner: str | None = None,
+        name: str = "",
     ) -> None:  # fmt: skip
         self._engine = engine
         self._owner = owner
@@ -64,7 +66,7 @@ class DueIntents:
         async for row, fits in self._walk(now, PAGE_MAX):
             if fits:
                 return row.due_at
-            last = (row.due_at or 0, row.stream)
+            last = self._place(row)
         later = await self._page(_FAR_AT, last, 1)
         return later[0].due_at if later else None
 
@@ -78,8 +80,8 @@ class DueIntents:
         place, only_unfit = self._passed, True
         while rows := await self._page(now, place, page):
             for row in rows:
-                place = (row.due_at or 0, row.stream)
-                fits = self._is_fit(row)
+                place = self._place(row)
+                fits = await self._is_fit(row, now)
                 only_unfit = only_unfit and not fits
                 if only_unfit:
                     self._passed = place
@@ -88,23 +90,24 @@ class DueIntents:
                 return
             page = PAGE_MAX
 
-    def _is_fit(self, row: StreamRow) -> bool:
+    async def _is_fit(self, row: StreamRow, now: Instant) -> bool:
+        if row.due_at is None or row.due_at > now or row.status not in self._statuses:
+            return False
         try:
             state: IntentState = self._engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
-            return self._fits(row.stream, state.definition)
+            return await self._fits(row.stream, state.definition)
         except BetimesError:
             return False
 
-    async def _page(self, before_at: Instant, after: Place | None, limit: int) -> list[StreamRow]:
-        """Return rows of all the statuses, the longest due first."""
-        pages = [
-            await self._engine.store.streams(self._query(status, before_at, after, limit)) for status in self._statuses
-        ]
-        return list(islice(merge(*pages, key=lambda row: (row.due_at or 0, row.stream)), limit))
+    def _place(self, row: StreamRow) -> Place:
+        return ((row.due_at if self._owner is None else row.listed_at) or 0, row.stream)
 
-    def _query(self, status: str | None, before_at: Instant, after: Place | None, limit: int) -> StreamQuery:
+    async def _page(self, before_at: Instant, after: Place | None, limit: int) -> list[StreamRow]:
+        """Return what is due, the longest first; of one owner, who has few, what is listed, cooling ones too."""
         after_at, after_stream = after or (None, None)
-        return StreamQuery(
-            tenant=self._tenant, kind="intent", owner=self._owner, status=status, due_before=before_at,
-            after=after_stream, after_due_at=after_at, limit=limit,
-        )  # fmt: skip
+        query = StreamQuery(tenant=self._tenant, kind="intent", after=after_stream, limit=limit)
+        if self._owner is None:
+            query = replace(query, among=self._statuses, due_before=before_at, after_due_at=after_at)
+        else:
+            query = replace(query, owner=self._owner, listed_before=before_at, after_listed_at=after_at)
+        return await self._engine.store.streams(query)

@@ -15,13 +15,14 @@ from betimes.domains.catalogue import DOMAIN_OF
 from betimes.domains.notifications.model import inbox_stream
 from betimes.engine.engine import Engine
 from betimes.engine.kinds import decoded
-from betimes.engine.store import PAGE_MAX, SEND, EffectQuery, EffectRow, EffectStatus
+from betimes.engine.store import PAGE_MAX, SEND, EffectQuery, EffectRow
 from betimes.services.asking import asked
 from betimes.services.caller import Caller, Service
 from betimes.services.json_view import JsonView
 from betimes.services.moments import moment
 from betimes.services.notification_texts import texts_of
 from betimes.services.pages import (
+    LOOKED_AT_MAX,
     InstantPlace,
     Listing,
     Page,
@@ -34,7 +35,6 @@ from betimes.services.pages import (
 from betimes.services.pending_delivery import load_delivery
 from betimes.services.showing import shown
 
-PAGES_MAX = 20
 """Pages of effects that one list looks through; what is left is behind its cursor."""
 NUMBER_MAX = 2**31 - 1
 """Versions and places are below it on every store."""
@@ -111,7 +111,7 @@ class Effects(Service):
         if cursor is not None:
             after = _effect_at(place, self.caller.tenant)
             query = msgspec.structs.replace(query, after=after, after_created_at=place.at)
-        for _ in range(PAGES_MAX):
+        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
             page = await self.engine.store.effects(query)
             for row in page:
                 if self._is_wanted(row, filters):
@@ -133,14 +133,10 @@ class Effects(Service):
 
     def _query(self, filters: EffectFilters) -> EffectQuery:
         tenant = self.caller.tenant
-        narrowed: dict[Status | None, EffectStatus | None] = {"done": "done", "failed": "failed", "dead": "dead"}
+        source = inbox_stream(tenant, filters.user_id) if filters.user_id is not None else None
+        is_indexed = filters.status == "dead" and source is None
         return EffectQuery(
-            tenant=tenant,
-            source=inbox_stream(tenant, filters.user_id) if filters.user_id is not None else None,
-            executor=None if filters.channel is None else DELIVER + filters.channel,
-            status=narrowed.get(filters.status),
-            newest_first=True,
-            limit=PAGE_MAX,
+            tenant=tenant, source=source, status="dead" if is_indexed else None, newest_first=True, limit=PAGE_MAX
         )
 
     def _is_wanted(self, row: EffectRow, filters: EffectFilters) -> bool:
@@ -150,6 +146,7 @@ class Effects(Service):
             and filters.effect_kind in (None, kind_of(row))
             and filters.domain in (None, domain_of(row.id.kind))
             and (filters.user_id is None or row.executor.startswith(DELIVER))
+            and (filters.channel is None or row.executor == DELIVER + filters.channel)
         )
 
     async def effect(self, effect_id: str) -> EffectDetail:

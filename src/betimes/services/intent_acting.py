@@ -122,12 +122,24 @@ class Acting:
         self._has_channel = has_channel
         self._handlers = {name.removeprefix("handler:"): handler for name, handler in handlers.items()}
         self._actor = actor
+        self._channels: dict[str, tuple[str, ...]] = {}
+        """By tenant, as policies say."""
 
-    def can_act(self, tenant: str, definition: Definition) -> bool:
+    async def can_act(self, tenant: str, definition: Definition) -> bool:
         """Whether there is a handler, or one of the channels, for what the intent asks."""
-        if definition.action_channels is None or self._handler(definition.action_type):
+        if self._handler(definition.action_type):
             return True
-        return any(self._has_channel(tenant, name) for name in definition.action_channels)
+        channels = definition.action_channels or await self._default_channels(tenant)
+        return any(self._has_channel(tenant, name) for name in channels)
+
+    async def _default_channels(self, tenant: str) -> tuple[str, ...]:
+        if tenant not in self._channels:
+            self._channels[tenant] = tuple((await self._engine.policy_of(tenant))[IntentsPolicy].channels)
+        return self._channels[tenant]
+
+    def forget_policies(self) -> None:
+        """Read each tenant's policy again when it is next needed."""
+        self._channels.clear()
 
     def _handler(self, action_type: str) -> Handler | None:
         return self._handlers.get(action_type) if action_type in HANDLED else None

@@ -24,6 +24,7 @@ import msgspec
 from betimes.core.errors import BetimesError, Invalid
 from betimes.core.instants import HOUR, Instant, checked_instant, parse
 from betimes.core.streams import StreamId
+from betimes.domains.intents.conditions import sources_of
 from betimes.domains.intents.expressions import PRICE
 from betimes.domains.intents.model import IntentState
 from betimes.domains.scores.model import KIND, ScoreState
@@ -122,16 +123,6 @@ def check_source_name(name: str) -> None:
     """Raise `Invalid` for a name that no trigger asks for."""
     if name not in NAMES:
         raise Invalid(f"no such source: {name}; known are {', '.join(NAMES)}")
-
-
-def sources_of(needs: tuple[str, ...]) -> frozenset[str]:
-    """Return the sources that give the values of these names."""
-    return frozenset("price" if name.startswith(PRICE) else _SOURCE_OF[name] for name in needs)
-
-
-_SOURCE_OF = {
-    "total_value": "portfolio", "any_holding_change": "portfolio", "inactive_hours": "last_interaction",
-}  # fmt: skip
 
 
 def takes_context(source: Source) -> bool:

@@ -4,8 +4,8 @@
     await worker.once()            # one bounded pass, for a tick
     await worker.run()             # until cancelled
 
-It takes only what it can carry out to the end: an intent whose condition needs a source that it has not, whose action
-it has neither a handler nor a channel for, or which is for workers outside, stays in `pending` for whoever can.
+It takes only what it can carry out to the end: an intent whose type or condition needs a source that it has not, whose
+action it has neither a handler nor a channel for, or which is for workers outside, stays in `pending` for whoever can.
 
 Any number of workers may run, in any number of processes. While one works its claim is renewed; if the claim is lost
 all the same, because the process was stopped for longer, the work is dropped and nothing is reported. A worker that
@@ -22,6 +22,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -31,7 +32,7 @@ from msgspec.structs import replace
 from betimes.core.errors import BetimesError, Refused, StoreError
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
-from betimes.domains.intents.conditions import askable
+from betimes.domains.intents.conditions import askable, sources_of
 from betimes.domains.intents.expressions import CannotTell
 from betimes.domains.intents.model import (
     AwaitSource,
@@ -48,7 +49,8 @@ from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report, Reporter, guarded, log_report
 from betimes.services.due_intents import DueIntents
 from betimes.services.intent_acting import Acting, Handler, HasChannel, action_of, any_channel, elapsed_ms
-from betimes.services.intent_sources import Source, SourceFailed, Sources, sources_of
+from betimes.services.intent_sources import Source, SourceFailed, Sources
+from betimes.services.intents_lists import statuses
 
 ERROR_CHARS_MAX = 2_000
 SOURCE_ERROR_CHARS_MAX = 500
@@ -110,7 +112,7 @@ class IntentWorker:
         self._name = name
         self._sources = Sources(engine, sources or {}, source_timeout_s)
         self._acting = Acting(engine, handlers or {}, name, has_channel)
-        self._due = DueIntents(engine, tenant, self._carries_out, name=name)
+        self._due = DueIntents(engine, tenant, self._statuses(), self._carries_out, name=name)
         self._crowded = False
         self._tenant = tenant
         self._at_once = at_once
@@ -118,13 +120,31 @@ class IntentWorker:
         self._poll_s = poll_s
         self._report = guarded(report)
 
-    async def once(self, limit: int = CLAIMS_MAX) -> Counter[str]:
-        """Claim what is due, up to a limit, and see it to its end: how many ended in which way."""
+    async def once(self, limit: int = CLAIMS_MAX, max_s: float | None = None) -> Counter[str]:
+        """Claim what is due, up to a limit, and see it to its end: how many ended in which way.
+
+        After `max_s` seconds no more is claimed, and what is under way is given back.
+        """
         ends: Counter[str] = Counter()
-        while limit > 0 and (claimed := await self._claim(min(limit, self._at_once))):
+        loop = asyncio.get_running_loop()
+        ends_s = None if max_s is None else loop.time() + max_s
+        while limit > 0 and (ends_s is None or loop.time() < ends_s):
+            if not (claimed := await self._claim(min(limit, self._at_once))):
+                break
             limit -= len(claimed)
-            ends.update(await asyncio.gather(*(self._work(held) for held in claimed)))
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(ends_s):
+                    await self._work_all(claimed, ends)
         return ends
+
+    async def _work_all(self, claimed: list[_Held], ends: Counter[str]) -> None:
+        """Work on these at once and count how they end; if cancelled, only those that have ended."""
+        tasks = [asyncio.create_task(self._work(held)) for held in claimed]
+        try:
+            await asyncio.wait(tasks)
+        finally:
+            await _stopped(*tasks)
+            ends.update(task.result() for task in tasks if not task.cancelled())
 
     async def run(self) -> None:
         """Work until cancelled; what is under way then is given back."""
@@ -162,19 +182,23 @@ class IntentWorker:
 
     async def next_due_at(self) -> Instant | None:
         """Return when there is something to do, as far as is known: what is left to others does not count."""
+        self._acting.forget_policies()
         return await self._due.next_at()
 
-    def _carries_out(self, stream: StreamId, definition: Definition) -> bool:
+    def _statuses(self) -> tuple[str, ...]:
+        """Return those of intents it may be able to carry out: what needs a source it has not is left out."""
+        return statuses(None, True, ("any", "builtin"), self._sources.names)
+
+    async def _carries_out(self, stream: StreamId, definition: Definition) -> bool:
         """Whether this worker has all that the intent needs."""
-        if definition.worker == "outside":
-            return False
         condition = askable(definition)
         if condition is not None and not sources_of(condition.needs) <= self._sources.names:
             return False
-        return self._acting.can_act(stream.tenant, definition)
+        return await self._acting.can_act(stream.tenant, definition)
 
     async def _claim(self, limit: int) -> list[_Held]:
         command = ClaimIntent(self._name, self._lease_s, among_many=True, builtin=True)
+        self._acting.forget_policies()
         streams = await self._due.find(min(limit, CLAIMS_MAX), crowded=self._crowded)
         asked_s = asyncio.get_running_loop().time()
         answers = await asyncio.gather(*(self._submit(stream, command) for stream in streams), return_exceptions=True)

@@ -52,7 +52,7 @@ from betimes.engine.store import StreamQuery
 from betimes.services.asking import json_of
 from betimes.services.bulk_claims import claim_due
 from betimes.services.caller import Service
-from betimes.services.intents_lists import executions, listed, pending, state_of, statuses
+from betimes.services.intents_lists import executions, pending, state_of, statuses
 from betimes.services.intents_views import (
     CheckView,
     ClaimsView,
@@ -72,7 +72,7 @@ from betimes.services.intents_views import (
     intent_view,
 )
 from betimes.services.moments import moment
-from betimes.services.newest import cursor_after, page_of, stream_at
+from betimes.services.newest import cursor_after, look_through, page_of, stream_at
 from betimes.services.pages import (
     InstantPlace,
     Listing,
@@ -149,18 +149,21 @@ class Intents(Service):
     ) -> Page[IntentView]:  # fmt: skip
         """The last created first."""
         filters = ("intents", self.caller.tenant, user_id, trigger_type, enabled)
+        wanted = () if trigger_type is None and enabled is None else statuses(trigger_type, enabled)
         query = StreamQuery(
-            tenant=self.caller.tenant, kind="intent", owner=user_id, limit=checked_limit(limit) + 1
+            tenant=self.caller.tenant, kind="intent", owner=user_id, among=wanted if user_id is None else ()
         )  # fmt: skip
-        rows = await listed(self.engine, page_of(query, cursor, filters), statuses(trigger_type, enabled))
+        rows, last = await look_through(
+            self.engine.store, page_of(query, cursor, filters), checked_limit(limit),
+            lambda row: not wanted or row.status in wanted,
+        )  # fmt: skip
         now, policy = await self.engine.store.now(), await self._policy()
-        more = cursor_after(filters, rows[limit - 1]) if len(rows) > limit else None
         found: Listing[IntentView] = Listing()
-        for row in rows[:limit]:
+        for row in rows:
             with found.reading(row.stream):
                 state = state_at(row.stream, state_of(self.engine, row), policy, now)
                 found.items.append(intent_view(row.stream.id, state, now))
-        return found.page(more)
+        return found.page(cursor_after(filters, last) if last else None)
 
     async def check(self, body: Body) -> CheckView:
         """What making this intent would say, and when it would be looked at; nothing is recorded."""
@@ -193,7 +196,7 @@ class Intents(Service):
         filters = ("pending", self.caller.tenant, user_id, in_cooldown)
         place, now = place_of(cursor, filters, InstantPlace), await self.engine.store.now()
         query = StreamQuery(tenant=self.caller.tenant, kind="intent", owner=user_id, limit=checked_limit(limit) + 1)
-        by = "due" if in_cooldown is False else "listed"
+        by = "due" if in_cooldown is False and user_id is None else "listed"
         query = replace(query, **{f"{by}_before": now})
         if place is not None:
             after = stream_at(place, self.caller.tenant, "intent")
@@ -268,11 +271,8 @@ class Intents(Service):
             raise NotFound(f"there is no intent {intent_id!r}")
         filters = ("history", self.caller.tenant, intent_id)
         place = place_of(cursor, filters, NumberPlace)
-        found = await executions(self.engine, stream, place.number if place else 0, limit + 1)
-        page: Listing[ExecutionView] = Listing()
-        for _, view in found[:limit]:
-            page.add(view)
-        return page.page(cursor_of(filters, NumberPlace(found[limit - 1][0])) if len(found) > limit else None)
+        found, more = await executions(self.engine, stream, place.number if place else 0, limit)
+        return found.page(None if more is None else cursor_of(filters, NumberPlace(more)))
 
     # -- how it is done
 

@@ -6,8 +6,8 @@ that order (`listed_at`), cooling or not. Alarms that are due and that nobody ha
 
 from __future__ import annotations
 
-from heapq import merge
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, get_args
 
 from msgspec.structs import replace
 
@@ -16,38 +16,43 @@ from betimes.core.policies import Policy
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.domains.intents.decide import state_at
-from betimes.domains.intents.folding import COOLING, TYPES
+from betimes.domains.intents.definitions import WorkerChoice
+from betimes.domains.intents.folding import COOLING, SOURCES, TYPES, sorts_of
 from betimes.domains.intents.model import CONDITION_BASED, FireIntent, IntentState
 from betimes.engine.engine import Engine
 from betimes.engine.kinds import Kind, checkpoint_of
 from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
 from betimes.services.intents_views import ExecutionView, IntentView, execution_view, intent_view
-from betimes.services.pages import InstantPlace, Listing, UnreadableRow
+from betimes.services.pages import LOOKED_AT_MAX, InstantPlace, Listing, UnreadableRow
 
 ROUNDS_MAX = 5
 """How many times as many rows as are asked for one page looks at."""
 HISTORY_PAGE = 200
 
 
-def statuses(trigger_type: str | None, enabled: bool | None) -> list[str | None]:
-    """The statuses in the store's index that a filter stands for; `None` is all of them."""
-    if trigger_type is None and enabled is None:
-        return [None]
+WORKERS: tuple[WorkerChoice, ...] = get_args(WorkerChoice)
+
+
+def statuses(
+    trigger_type: str | None, enabled: bool | None, workers: Iterable[WorkerChoice] = WORKERS,
+    sources: frozenset[str] = frozenset(SOURCES),
+) -> tuple[str, ...]:  # fmt: skip
+    """Return the statuses in the store's index that a filter stands for, of intents that need only these sources."""
     kinds = TYPES if trigger_type is None else (trigger_type,)
     states = ["enabled", COOLING] if enabled else ["disabled"] if enabled is False else ["enabled", COOLING, "disabled"]
-    return [f"{state}.{kind}" for kind in kinds for state in states if state != COOLING or kind in CONDITION_BASED]
+    return tuple(
+        f"{state}.{sort}"
+        for worker in workers
+        for kind in kinds
+        for sort in sorts_of(kind, worker, sources)
+        for state in states
+        if state != COOLING or kind in CONDITION_BASED
+    )
 
 
 def state_of(engine: Engine, row: StreamRow) -> IntentState:
     state: IntentState = engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
     return state
-
-
-async def listed(engine: Engine, query: StreamQuery, among: list[str | None]) -> list[StreamRow]:
-    """Intents of any of these statuses, the last created first, at most as many as the query says."""
-    pages = [await engine.store.streams(replace(query, status=status)) for status in among]
-    merged = merge(*pages, key=lambda row: (row.created_at, row.stream), reverse=True)
-    return [row for row, _ in zip(merged, range(query.limit), strict=False)]
 
 
 async def pending(
@@ -82,26 +87,26 @@ def is_pending(state: IntentState, now: Instant) -> bool:
     return state.enabled and state.claim is None and state.next_check_at is not None and state.next_check_at <= now
 
 
-Execution = tuple[int, ExecutionView | UnreadableRow]
-
-
-async def executions(engine: Engine, stream: StreamId, after: int, limit: int) -> list[Execution]:
-    """Executions newest first, each with its place in the ledger; from before the place `after`, at most `limit`."""
-    found: list[Execution] = []
+async def executions(
+    engine: Engine, stream: StreamId, after: int, limit: int
+) -> tuple[Listing[ExecutionView], int | None]:
+    """Return executions newest first, from before the place `after`, and where to go on, if there may be more."""
+    found: Listing[ExecutionView] = Listing()
     kind = engine.kinds.of(stream)
-    while True:
+    for _ in range(LOOKED_AT_MAX // HISTORY_PAGE):
         segments = await engine.store.ledger(
             LedgerQuery(after=after, backwards=True, tenant=stream.tenant, kind=stream.kind, id=stream.id,
                         limit=HISTORY_PAGE)
         )  # fmt: skip
         for segment in segments:
             if view := _execution(kind, segment):
-                found.append((segment.seq, view))
-                if len(found) >= limit:
-                    return found
+                if len(found) == limit:
+                    return found, after
+                found.add(view)
+            after = segment.seq
         if len(segments) < HISTORY_PAGE:
-            return found
-        after = segments[-1].seq
+            return found, None
+    return found, after
 
 
 def _execution(kind: Kind, segment: Segment) -> ExecutionView | UnreadableRow | None:

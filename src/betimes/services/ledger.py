@@ -24,6 +24,7 @@ from betimes.services.json_view import JsonView
 from betimes.services.moments import instant, moment
 from betimes.services.outcomes import Outcome, judged, spelt
 from betimes.services.pages import (
+    LOOKED_AT_MAX,
     Listing,
     Place,
     Position,
@@ -142,7 +143,7 @@ class Ledger(Service):
         if filters.kind is not None and domain_of(filters.kind) not in self._domains:
             return found, place, False
         size = limit + 1 if filters.event_type is None else PAGE_MAX
-        for _ in range(PAGES_MAX):
+        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
             page = await self.engine.store.ledger(self._query(filters, place, size, backwards=backwards))
             for segment in page:
                 if self._is_wanted(segment, filters):
@@ -157,13 +158,16 @@ class Ledger(Service):
 
     def _query(self, filters: LedgerFilters, place: int, size: int, *, backwards: bool) -> LedgerQuery:
         return LedgerQuery(
-            after=place, backwards=backwards, tenant=self.caller.tenant, kind=filters.kind, id=filters.id,
-            key=filters.key, correlation=filters.correlation_id, since_at=instant(filters.since),
+            after=place, backwards=backwards, tenant=self.caller.tenant, kind=filters.kind,
+            id=None if filters.kind is None else filters.id, key=filters.key,
+            correlation=filters.correlation_id or None, since_at=instant(filters.since),
             until_at=instant(filters.until), limit=size,
         )  # fmt: skip
 
     def _is_wanted(self, segment: Segment, filters: LedgerFilters) -> bool:
         if domain_of(segment.stream.kind) not in self._domains:
+            return False
+        if filters.id not in (None, segment.stream.id) or filters.correlation_id not in (None, segment.correlation):
             return False
         if filters.event_type is None:
             return True

@@ -26,6 +26,8 @@ Item = TypeVar("Item")
 P = ParamSpec("P")
 T = TypeVar("T")
 LIMIT_MAX = 200
+LOOKED_AT_MAX = 10_000
+"""Rows one page of a list looks at, where no index has what it is narrowed by, before it says where to go on."""
 CURSOR_CHARS_MAX = 16_384
 Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 """An instant or a number of the ledger: far beyond any, and every store can compare with it."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-from betimes.core.errors import MalformedRow, NewerVersion, NotFound, Refused
+from betimes.core.errors import BetimesError, MalformedRow, NewerVersion, NotFound, Refused
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId, parse_effect_handle, segment_handle
@@ -29,10 +29,11 @@ from betimes.domains.runs.model import (
     run_id_of,
     run_stream,
 )
-from betimes.engine.store import PAGE_MAX, EffectQuery, LedgerQuery, StreamQuery
+from betimes.engine.store import PAGE_MAX, EffectQuery, StreamQuery, StreamRow
 from betimes.services.asking import asked
 from betimes.services.moments import moment
-from betimes.services.pages import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.services.newest import cursor_after, look_through, page_of
+from betimes.services.pages import Listing, Page, check_filters, checked_limit
 from betimes.services.payloads import payloads_of
 from betimes.services.registry import Registry
 from betimes.services.runs_views import (
@@ -165,44 +166,34 @@ class Runs(Triggers, Registry):
         cursor: str | None = None,
     ) -> Page[RunView]:
         """Runs the gate admitted, newest first."""
-        checked_limit(limit)
         filters = ("runs", self.caller.tenant, account_id, status, trigger_type, handler)
-        place = place_of(cursor, filters, NumberPlace) or NumberPlace(0)
-        wanted = {"status": status, "trigger_type": trigger_type, "handler": handler}
-        found: Listing[RunView] = Listing()
-        for _ in range(PAGES_MAX):
-            page = await self.engine.store.ledger(self._admissions(account_id, place.number))
-            for segment in page:
-                more = await self._admitted(segment, wanted)
-                if len(found) + len(more) > limit:
-                    return found.page(cursor_of(filters, place))
-                place = NumberPlace(segment.seq)
-                found.extend(more)
-            if len(page) < PAGE_MAX:
-                return found.page()
-        return found.page(cursor_of(filters, place))
-
-    def _admissions(self, account_id: str | None, before: int) -> LedgerQuery:
-        """The accounts' segments, newest first: each admission is one of them."""
-        return LedgerQuery(
-            after=before, backwards=True, tenant=self.caller.tenant, kind="account", id=account_id, limit=PAGE_MAX
+        statuses: tuple[str, ...] = get_args(RunStatus) if status is None else (status,)
+        query = StreamQuery(
+            tenant=self.caller.tenant, kind="run", owner=account_id, among=statuses if account_id is None else ()
         )
-
-    async def _admitted(self, segment: Segment, wanted: dict[str, str | None]) -> Listing[RunView]:
+        wanted = {"trigger_type": trigger_type, "handler": handler}
+        rows, last = await look_through(
+            self.engine.store, page_of(query, cursor, filters), checked_limit(limit),
+            lambda row: row.status in statuses and self._fits(row, wanted),
+        )  # fmt: skip
         found: Listing[RunView] = Listing()
-        streams: list[StreamId] = []
-        with found.reading(segment):
-            if '"type":"RunAllowed"' in segment.events:
-                events = self.engine.kinds.of(segment.stream).events(segment)
-                admitted = [event.run_id for event in events if isinstance(event, RunAllowed)]
-                streams = [run_stream(self.caller.tenant, run_id) for run_id in admitted]
-        rows = await self.engine.store.load(streams)
-        for stream, row in ((stream, rows[stream]) for stream in streams if stream in rows):
-            with found.reading(stream):
-                state = self.engine.kinds.of(stream).state(stream, row.schema, row.state)
-                if state and all(value is None or getattr(state, name) == value for name, value in wanted.items()):
-                    found.items.append(await self._view(stream, state, row.version))
-        return found
+        for row in rows:
+            with found.reading(row.stream):
+                found.items.append(await self._view(row.stream, self._run_in(row), row.version))
+        return found.page(cursor_after(filters, last) if last else None)
+
+    def _run_in(self, row: StreamRow) -> RunState:
+        state: RunState = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+        return state
+
+    def _fits(self, row: StreamRow, wanted: dict[str, str | None]) -> bool:
+        """Whether the gate admitted it, and it is as wanted; one that cannot be read is shown as such."""
+        try:
+            run = self._run_in(row)
+        except BetimesError:
+            return True
+        fits = all(value is None or getattr(run, name) == value for name, value in wanted.items())
+        return fits and run.allowed_at is not None
 
     async def _view(self, stream: StreamId, run: RunState, version: int) -> RunView:
         return RunView(
@@ -272,7 +263,9 @@ class Runs(Triggers, Registry):
         """With filters, the runs that wait are looked through in the order they came and claimed one by one."""
         claims: list[RunClaim] = []
         now = await self.engine.store.now()
-        query = StreamQuery(tenant=self.caller.tenant, kind="run", due_before=now, owner=wanted.account_id, limit=200)
+        query = StreamQuery(
+            tenant=self.caller.tenant, kind="run", listed_before=now, owner=wanted.account_id, limit=200
+        )
         for _ in range(PAGES_MAX):
             page = await self.engine.store.streams(query)
             for row in page:
@@ -284,7 +277,7 @@ class Runs(Triggers, Registry):
                         claims.append(await self._claimed(await self._told(row.stream, command)))
             if len(page) < query.limit:
                 break
-            query = msgspec.structs.replace(query, after=page[-1].stream, after_due_at=page[-1].due_at)
+            query = msgspec.structs.replace(query, after=page[-1].stream, after_listed_at=page[-1].listed_at)
         return claims
 
     async def renew(

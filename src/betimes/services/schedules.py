@@ -65,7 +65,7 @@ from betimes.services.automation_views import (
 )
 from betimes.services.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of, targets_of
 from betimes.services.moments import instant, moment
-from betimes.services.newest import page_of
+from betimes.services.newest import look_through, page_of
 from betimes.services.outside_calls import call_warnings, calls_of_definition
 from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.recurrence_views import Preview, PreviewRequest, PreviewTick
@@ -106,10 +106,10 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         """The last created first."""
         filters = ["schedules", self.caller.tenant, status]
         query = StreamQuery(
-            tenant=self.caller.tenant, kind="schedule", status=status, limit=checked_limit(limit) + 1
+            tenant=self.caller.tenant, kind="schedule", among=() if status is None else (status,)
         )  # fmt: skip
-        rows = await self.engine.store.streams(page_of(query, cursor, filters))
-        return self.page_of_states(schedule_view, rows, limit, filters)
+        rows, last = await look_through(self.engine.store, page_of(query, cursor, filters), checked_limit(limit))
+        return self.page_of_states(schedule_view, rows, last, filters)
 
     async def delete(self, schedule_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("schedule", schedule_id), DeleteSchedule(if_match))
@@ -228,10 +228,10 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         """The last started first."""
         filters = ["backfills", self.caller.tenant, schedule_id]
         query = StreamQuery(
-            tenant=self.caller.tenant, kind="backfill", owner=schedule_id, limit=checked_limit(limit) + 1
+            tenant=self.caller.tenant, kind="backfill", owner=schedule_id
         )  # fmt: skip
-        rows = await self.engine.store.streams(page_of(query, cursor, filters))
-        return self.page_of_states(backfill_view, rows, limit, filters)
+        rows, last = await look_through(self.engine.store, page_of(query, cursor, filters), checked_limit(limit))
+        return self.page_of_states(backfill_view, rows, last, filters)
 
     async def get_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
         return backfill_view(backfill_id, await self._found_backfill(schedule_id, backfill_id))

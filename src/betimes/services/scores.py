@@ -43,6 +43,7 @@ from betimes.services.asking import asked, require_list
 from betimes.services.moments import Moment, instant, moment
 from betimes.services.newest import after_row, cursor_after, page_of
 from betimes.services.pages import (
+    LOOKED_AT_MAX,
     Listing,
     NumberPlace,
     Page,
@@ -71,8 +72,6 @@ from betimes.services.sweeps import Sweeps
 Reason: TypeAlias = Annotated[str, msgspec.Meta(max_length=200)]
 _Entries: TypeAlias = list[HistoryEntry | UnreadableRow]
 _Imported: TypeAlias = list[WrittenScore | BetimesError]
-LOOKED_AT_MAX = 10_000
-"""Rows one page of a list looks at before it says where to go on."""
 
 
 def _points(name: str, value: Decimal | None, low: int, high: int) -> Micro | None:
@@ -330,7 +329,7 @@ class Scores(Sweeps):
         stream = self.stream(KIND, user_id)
         if stream not in await self.engine.store.load([stream]):
             raise NotFound(f"there is no score of {user_id!r}; create it, or send an interaction")
-        while True:
+        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
             query = LedgerQuery(after=seq, backwards=True, tenant=stream.tenant, kind=KIND, id=user_id, limit=PAGE_MAX)
             segments = await self.engine.store.ledger(query)
             for segment in segments:
@@ -343,6 +342,7 @@ class Scores(Sweeps):
                 skip, seq = 0, segment.seq
             if len(segments) < PAGE_MAX:
                 return found.page()
+        return found.page(cursor_of(filters, NumberPlace(seq)))
 
     def _entries(self, segment: Segment) -> _Entries:
         found: Listing[HistoryEntry] = Listing()

@@ -65,7 +65,7 @@ from betimes.services.caller import Caller
 from betimes.services.definitions import Definitions, generated_id, named, request_of, targets_of
 from betimes.services.deployment import Deployment
 from betimes.services.evaluation_views import dry_view, rows_of, view_in
-from betimes.services.newest import page_of
+from betimes.services.newest import look_through, page_of
 from betimes.services.outside_calls import call_warnings, calls_of_definition, handler_problems
 from betimes.services.pages import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.services.secrets import fresh_secret, kept_secret
@@ -125,10 +125,14 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         """The last created first."""
         filters = ["sensors", self.caller.tenant, status, sensor_type]
         query = StreamQuery(
-            tenant=self.caller.tenant, kind="sensor", status=status, owner=sensor_type, limit=checked_limit(limit) + 1
+            tenant=self.caller.tenant, kind="sensor", owner=sensor_type,
+            among=() if status is None or sensor_type is not None else (status,),
         )  # fmt: skip
-        rows = await self.engine.store.streams(page_of(query, cursor, filters))
-        return self.page_of_states(sensor_view, rows, limit, filters)
+        rows, last = await look_through(
+            self.engine.store, page_of(query, cursor, filters), checked_limit(limit),
+            lambda row: status in (None, row.status),
+        )  # fmt: skip
+        return self.page_of_states(sensor_view, rows, last, filters)
 
     async def delete(self, sensor_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("sensor", sensor_id), DeleteSensor(if_match))

@@ -24,6 +24,18 @@ _COMPARE: dict[Operator, Callable[[Decimal, Decimal], bool]] = {
 }  # fmt: skip
 
 
+TRIGGER_SOURCES = {"price": "price", "portfolio": "portfolio", "silence": "last_interaction"}
+"""What intents of a type are evaluated against; the other types go by the clock."""
+_SOURCE_OF = {
+    "total_value": "portfolio", "any_holding_change": "portfolio", "inactive_hours": "last_interaction",
+}  # fmt: skip
+
+
+def sources_of(needs: tuple[str, ...]) -> frozenset[str]:
+    """Return the sources that give the values of these names."""
+    return frozenset("price" if name.startswith(PRICE) else _SOURCE_OF[name] for name in needs)
+
+
 class Askable(Protocol):
     """A condition with the names of the values it needs."""
 

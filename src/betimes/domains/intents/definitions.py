@@ -110,6 +110,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     action_channels: tuple[str, ...] | None = None
     gate: Gate | None = None
     worker: WorkerChoice = "any"
+    sources: tuple[str, ...] = ()
+    """What its expression is evaluated against, where that is not just what its type stands for."""
 
     @property
     def is_condition_based(self) -> bool:

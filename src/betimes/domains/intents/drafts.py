@@ -13,7 +13,8 @@ import msgspec
 
 from betimes.core.checking import examine
 from betimes.core.instants import render
-from betimes.domains.intents.model import Definition, Draft, Gate, Problem, Schedule
+from betimes.domains.intents.conditions import TRIGGER_SOURCES, expression, sources_of
+from betimes.domains.intents.model import CONDITION_BASED, Definition, Draft, Gate, Problem, Schedule
 from betimes.domains.intents.timing import read_instant, usual_check_minutes
 
 READ_ONLY = frozenset({
@@ -88,4 +89,12 @@ def definition_of(draft: Draft) -> Definition:
         action_channels=draft.action_channels,
         gate=Gate(gate.trigger_type) if gate and gate.account_id == draft.user_id else gate,
         worker=draft.worker,
+        sources=_other_sources(draft),
     )
+
+
+def _other_sources(draft: Draft) -> tuple[str, ...]:
+    """Return the sources of its expression, unless they are what its type stands for."""
+    text = draft.condition.expression if draft.condition and draft.trigger_type in CONDITION_BASED else None
+    needed = tuple(sorted(sources_of(expression(text).needs))) if text is not None else ()
+    return () if needed == (TRIGGER_SOURCES.get(draft.trigger_type),) else needed

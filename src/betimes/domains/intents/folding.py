@@ -7,12 +7,17 @@ the cooldown out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import combinations
+
 from msgspec.structs import replace
 
 from betimes.core.deciders import Index
 from betimes.core.instants import Instant, earliest
+from betimes.domains.intents.conditions import TRIGGER_SOURCES
 from betimes.domains.intents.model import (
     CLAIM_EXPIRED,
+    CONDITION_BASED,
     Claim,
     ClaimExpired,
     ClaimReleased,
@@ -32,6 +37,7 @@ from betimes.domains.intents.model import (
 )
 
 COOLING = "cooling"
+SOURCES = tuple(sorted(TRIGGER_SOURCES.values()))
 TYPES = ("cron", "interval", "once", "price", "silence", "portfolio")
 
 
@@ -152,9 +158,25 @@ def listed_at(state: IntentState) -> Instant | None:
     return max(state.next_check_at, state.claim.expires_at if state.claim else 0)
 
 
+def sort_of(trigger_type: str, worker: str, sources: tuple[str, ...] = ()) -> str:
+    """Return what a worker has to look for: the type, other sources it needs, and who works on it if not everybody."""
+    needed = f"{trigger_type}~{'+'.join(sources)}" if sources else trigger_type
+    return needed if worker == "any" else f"{needed}.{worker}"
+
+
+def sorts_of(trigger_type: str, worker: str, sources: frozenset[str]) -> Iterator[str]:
+    """Yield every sort of a type that needs no other than these sources."""
+    if TRIGGER_SOURCES.get(trigger_type) in (None, *sources):
+        yield sort_of(trigger_type, worker)
+    if trigger_type in CONDITION_BASED:
+        for count in range(1, len(sources) + 1):
+            for needed in combinations(sorted(sources), count):
+                yield sort_of(trigger_type, worker, needed)
+
+
 def status_of(state: IntentState) -> str:
-    """`enabled`, `disabled` or `cooling` (enabled, with a cooldown that ends after the next check), and the type."""
-    kind = state.definition.trigger_type
+    """Return `enabled`, `disabled` or `cooling` (enabled, and its cooldown ends after the next check), and its sort."""
+    kind = sort_of(state.definition.trigger_type, state.definition.worker, state.definition.sources)
     if not state.enabled:
         return f"disabled.{kind}"
     ends_at = state.cooldown_ends_at

@@ -182,7 +182,8 @@ def alarm(run: RunState) -> Instant | None:
 def index(run: RunState) -> Index:
     """Runs the gate admitted are listed by status and account; those a worker may claim are due since then."""
     claimable = run.handler == "claim" and run.status == "allowed"
-    return Index(run.status, run.account_id, run.allowed_at if claimable else None)
+    due_at = run.allowed_at if claimable else None
+    return Index(run.status, run.account_id, due_at, due_at)
 
 
 RUN: Decider[RunState] = Decider(

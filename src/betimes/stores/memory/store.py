@@ -283,6 +283,7 @@ def _stream_fits(row: StreamRow, query: StreamQuery) -> bool:
         and query.kind in (None, row.stream.kind)
         and query.owner in (None, row.owner)
         and query.status in (None, row.status)
+        and (not query.among or (row.status in query.among and (query.due_before is None or row.owner != "")))
         and _after_stream(row, query)
     )  # fmt: skip
 

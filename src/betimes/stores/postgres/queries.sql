@@ -57,9 +57,12 @@ SELECT least(
 -- next_due: when the next stream can be claimed or swept or the next call is due
 SELECT least(
     (
-        SELECT due_at FROM betimes.stream WHERE due_at IS NOT NULL AND kind = ANY (:kinds)
-        AND tenant = :tenant --?
-        ORDER BY due_at LIMIT 1
+        SELECT min(s.due_at) FROM unnest(:kinds::text[]) k
+        CROSS JOIN LATERAL (
+            SELECT due_at FROM betimes.stream WHERE due_at IS NOT NULL AND kind = k
+            AND tenant = :tenant --?
+            ORDER BY due_at LIMIT 1
+        ) s
     ),
     (
         SELECT min(c.next_attempt_at)
@@ -115,59 +118,6 @@ WHERE executor = 'send' AND status = 'pending' AND created_at < :created_before
     AND tenant = :tenant --?
 ORDER BY created_at, tenant, kind, id, version, place LIMIT :limit;
 
--- effects: effects in order of their ids
-SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
-    finished_at, last_error, at_most_once, to_tenant, to_kind, to_id, history
-FROM betimes.effect
-WHERE true
-    AND tenant = :tenant --?
-    AND tenant = :source_tenant --?
-    AND kind = :source_kind --?
-    AND id = :source_id --?
-    AND version = :version --?
-    AND executor = :executor --?
-    AND status = :status --?
-    AND (tenant, kind, id, version, place) > (:after_tenant, :after_kind, :after_id, :after_version, :after_place) --?
-ORDER BY tenant, kind, id, version, place LIMIT :limit;
-
--- newest_effects: effects from the newest on; those about to be applied are in an index of their own
-SELECT * FROM (
-    (
-        SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
-            finished_at, last_error, at_most_once, to_tenant, to_kind, to_id, history
-        FROM betimes.effect
-        WHERE (executor <> 'send' OR status <> 'pending')
-            AND status = 'dead' --? dead
-            AND tenant = :tenant --?
-            AND tenant = :source_tenant --?
-            AND kind = :source_kind --?
-            AND id = :source_id --?
-            AND version = :version --?
-            AND executor = :executor --?
-            AND status = :status --?
-            AND created_at <= :after_created_at --?
-            AND (created_at, tenant, kind, id, version, place) < (:after_created_at, :after_tenant, :after_kind, :after_id, :after_version, :after_place) --?
-        ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC, version DESC, place DESC LIMIT :limit
-    )
-    UNION ALL
-    (
-        SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
-            finished_at, last_error, at_most_once, to_tenant, to_kind, to_id, history
-        FROM betimes.effect
-        WHERE executor = 'send' AND status = 'pending'
-            AND tenant = :tenant --?
-            AND tenant = :source_tenant --?
-            AND kind = :source_kind --?
-            AND id = :source_id --?
-            AND version = :version --?
-            AND executor = :executor --?
-            AND status = :status --?
-            AND (created_at, tenant, kind, id, version, place) < (:after_created_at, :after_tenant, :after_kind, :after_id, :after_version, :after_place) --?
-        ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC, version DESC, place DESC LIMIT :limit
-    )
-) newest
-ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC, version DESC, place DESC LIMIT :limit;
-
 -- revive_effect: give a dead letter fresh attempts
 UPDATE betimes.effect
 SET status = 'pending', attempts = 0, next_attempt_at = betimes.clock(:now), finished_at = NULL
@@ -191,160 +141,6 @@ SELECT k.request, l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.sche
 FROM betimes.key k
 JOIN betimes.ledger l ON l.tenant = k.tenant AND l.kind = k.kind AND l.id = k.id AND l.version = k.version
 WHERE k.tenant = :tenant AND k.collection = :collection AND k.key = :key AND k.expires_at > betimes.clock(:now);
-
--- streams: streams that exist, in order of their ids
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at
-FROM betimes.stream
-WHERE version > 0
-    AND state IS NOT NULL --? living
-    AND tenant = :tenant --?
-    AND kind = :kind --?
-    AND owner = :owner --?
-    AND owner <> '' --? owned
-    AND status = :status --?
-    AND (tenant, kind, id) > (:after_tenant, :after_kind, :after_id) --?
-ORDER BY tenant, kind, id LIMIT :limit;
-
--- newest_streams: streams that exist, from the last created on
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at
-FROM betimes.stream
-WHERE created_at IS NOT NULL AND version > 0
-    AND state IS NOT NULL --? living
-    AND tenant = :tenant --?
-    AND kind = :kind --?
-    AND owner = :owner --?
-    AND owner <> '' --? owned
-    AND status = :status --?
-    AND created_at <= :after_created_at --?
-    AND (created_at, tenant, kind, id) < (:after_created_at, :after_tenant, :after_kind, :after_id) --?
-ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC LIMIT :limit;
-
--- due_streams: streams that exist and are due by an instant, the earliest first
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at
-FROM betimes.stream
-WHERE version > 0 AND due_at <= :due_before
-    AND state IS NOT NULL --? living
-    AND tenant = :tenant --?
-    AND kind = :kind --?
-    AND owner = :owner --?
-    AND status = :status --?
-    AND due_at >= :after_due_at --?
-    AND (due_at, tenant, kind, id) > (:after_due_at, :after_tenant, :after_kind, :after_id) --?
-ORDER BY due_at, tenant, kind, id LIMIT :limit;
-
--- listed_streams: streams that stand in a list by an instant, the earliest first
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at
-FROM betimes.stream
-WHERE version > 0 AND listed_at <= :listed_before
-    AND state IS NOT NULL --? living
-    AND tenant = :tenant --?
-    AND kind = :kind --?
-    AND owner = :owner --?
-    AND owner <> '' --? owned
-    AND status = :status --?
-    AND listed_at >= :after_listed_at --?
-    AND (listed_at, tenant, kind, id) > (:after_listed_at, :after_tenant, :after_kind, :after_id) --?
-ORDER BY listed_at, tenant, kind, id LIMIT :limit;
-
--- history: a stream's row, beside its first segment, and a page of its segments
-SELECT s.version AS row_version, s.schema AS row_schema, CASE WHEN coalesce(l.nth, 1) = 1 THEN s.state END AS row_state,
-    s.at AS row_at, s.alarm_at AS row_alarm_at, s.status, s.owner, s.due_at, s.digest AS row_digest, s.snooze_until,
-    s.created_at, s.listed_at,
-    l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy,
-    l.prev, l.digest, l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
-FROM betimes.stream s
-LEFT JOIN LATERAL (
-    SELECT h.*, row_number() OVER (ORDER BY h.version) AS nth
-    FROM betimes.ledger h
-    WHERE h.tenant = s.tenant AND h.kind = s.kind AND h.id = s.id AND h.version > :after_version
-    ORDER BY h.version LIMIT :limit
-) l ON true
-WHERE s.tenant = :tenant AND s.kind = :kind AND s.id = :id AND s.version > 0
-ORDER BY l.version;
-
--- settled_seq: up to where the ledger can change no more
-SELECT betimes.settled_seq();
-
--- ledger: segments in commit order
-SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
-    verdict, reply, actor, correlation, cause
-FROM betimes.ledger
-WHERE seq <= :settled AND seq > :after
-    AND tenant = :tenant --?
-    AND kind = :kind --?
-    AND id = :id --?
-    AND key = :key AND key IS NOT NULL --?
-    AND correlation = :correlation AND correlation <> '' --?
-    AND turn = :turn --?
-    AND at >= :since_at --?
-    AND at < :until_at --?
-ORDER BY seq LIMIT :limit;
-
--- ledger_backwards: segments against commit order
-SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
-    verdict, reply, actor, correlation, cause
-FROM betimes.ledger
-WHERE seq <= :settled
-    AND seq < :before --?
-    AND tenant = :tenant --?
-    AND kind = :kind --?
-    AND id = :id --?
-    AND key = :key AND key IS NOT NULL --?
-    AND correlation = :correlation AND correlation <> '' --?
-    AND turn = :turn --?
-    AND at >= :since_at --?
-    AND at < :until_at --?
-ORDER BY seq DESC LIMIT :limit;
-
--- ledger_between: segments in commit order, of blocks of the ledger that may hold the instants asked for
-SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
-    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
-FROM betimes.ledger_block b
-CROSS JOIN LATERAL (
-    SELECT * FROM betimes.ledger
-    WHERE seq >= b.first AND seq <= b.last AND seq <= :settled
-        AND seq > :after
-        AND at >= :since_at --?
-        AND at < :until_at --?
-        AND tenant = :tenant --?
-        AND kind = :kind --?
-        AND id = :id --?
-        AND correlation = :correlation --?
-        AND turn = :turn --?
-    ORDER BY seq LIMIT :limit
-) l
-WHERE b.first <= :settled
-    AND b.last > :after
-    AND b.at_max >= :since_at --?
-    AND b.at_min < :until_at --?
-ORDER BY b.last, l.seq LIMIT :limit;
-
--- ledger_between_backwards: the same against commit order
-SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
-    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
-FROM betimes.ledger_block b
-CROSS JOIN LATERAL (
-    SELECT * FROM betimes.ledger
-    WHERE seq >= b.first AND seq <= b.last AND seq <= :settled
-        AND seq < :before --?
-        AND at >= :since_at --?
-        AND at < :until_at --?
-        AND tenant = :tenant --?
-        AND kind = :kind --?
-        AND id = :id --?
-        AND correlation = :correlation --?
-        AND turn = :turn --?
-    ORDER BY seq DESC LIMIT :limit
-) l
-WHERE b.first <= :settled
-    AND b.first < :before --?
-    AND b.at_max >= :since_at --?
-    AND b.at_min < :until_at --?
-ORDER BY b.last DESC, l.seq DESC LIMIT :limit;
 
 -- save_policy: keep a policy body
 INSERT INTO betimes.policy (fingerprint, body) VALUES (:fingerprint, :body) ON CONFLICT DO NOTHING;

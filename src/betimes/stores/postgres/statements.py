@@ -1,4 +1,4 @@
-"""The SQL of `queries.sql`, `shares.sql` and `audit.sql` as statements with numbered parameters.
+"""The SQL of `queries.sql` and the files beside it as statements with numbered parameters.
 
 The files are written for the schema `betimes`, so that they can be tried as they are; another schema's name is put in
 its place. A line that ends in `--?` narrows a listing and is left out when its parameter, or the value named after it,
@@ -17,6 +17,7 @@ from betimes.core.errors import Invalid
 
 SCHEMA = "betimes"
 FOLDER = files(__package__)
+FILES = ("queries.sql", "lists.sql", "shares.sql", "audit.sql")
 
 Prepared: TypeAlias = tuple[str, list[Any]]
 _HEAD = re.compile(r"^-- (\w+): .+\n", re.MULTILINE)
@@ -44,7 +45,7 @@ def within(schema: str, sql: str) -> str:
 def statements() -> Mapping[str, str]:
     """Every statement of the files by its name."""
     found: dict[str, str] = {}
-    for file in ("queries.sql", "shares.sql", "audit.sql"):
+    for file in FILES:
         _, *parts = _HEAD.split((FOLDER / file).read_text())
         found |= {name: body.strip().removesuffix(";") for name, body in zip(parts[::2], parts[1::2], strict=True)}
     return found

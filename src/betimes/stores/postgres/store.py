@@ -202,6 +202,8 @@ class PostgresStore:
         if query.newest_first:
             narrowed["after_created_at"] = (query.after_created_at or 0) if query.after else None
             narrowed["dead"] = query.status == "dead" or None
+            narrowed["any_source"] = query.source is None or None
+            narrowed["same_source"] = (query.after is not None and query.after.source == query.source) or None
         statement = self._statement("newest_effects" if query.newest_first else "effects", **narrowed)
         return [rows.effect_row(record) for record in await self._sessions.rows(statement)]
 
@@ -221,21 +223,21 @@ class PostgresStore:
     async def streams(self, query: StreamQuery) -> list[StreamRow]:
         narrowed: dict[str, Any] = {
             "tenant": query.tenant, "kind": query.kind, "owner": query.owner, "status": query.status,
-            "living": None if query.tombstones else True, "owned": True if query.owner else None,
+            "among": list(query.among) or None, "living": None if query.tombstones else True,
+            "owned": True if query.owner else None,
             "limit": min(query.limit, PAGE_MAX), **_named("after", query.after, StreamId),
         }  # fmt: skip
-        name = "streams"
+        name, is_of_kind = "streams", bool(query.among) and query.kind is not None
         if query.due_before is not None:
-            name, narrowed["due_before"] = "due_streams", query.due_before
+            name = "due_streams_among" if is_of_kind else "due_streams"
+            narrowed["due_before"] = query.due_before
             narrowed["after_due_at"] = (query.after_due_at or 0) if query.after else None
         elif query.listed_before is not None:
             name, narrowed["listed_before"] = "listed_streams", query.listed_before
             narrowed["after_listed_at"] = (query.after_listed_at or 0) if query.after else None
         elif query.newest_first:
-            name, narrowed["after_created_at"] = (
-                "newest_streams",
-                (query.after_created_at or 0) if query.after else None,
-            )
+            name = "newest_streams_among" if is_of_kind and query.tenant is not None else "newest_streams"
+            narrowed["after_created_at"] = (query.after_created_at or 0) if query.after else None
         statement = self._statement(name, **narrowed)
         return [rows.stream_row(record) for record in await self._sessions.rows(statement)]
 
@@ -252,8 +254,11 @@ class PostgresStore:
             "limit": min(query.limit, PAGE_MAX),
         }  # fmt: skip
         by_index = query.key is not None or bool(query.correlation) or None not in (query.tenant, query.kind, query.id)
-        by_instant = not by_index and not (query.since_at is None and query.until_at is None)
+        by_instant = not (query.since_at is None and query.until_at is None)
         name = "ledger_between" if by_instant else "ledger"
+        if by_index or query.tenant is not None:
+            name = "ledger" if by_index else "ledger_of_tenant"
+            narrowed["any_kind"] = query.kind is None or None
         async with self._sessions.session() as session:
             narrowed["settled"] = await session.value(self._statement("settled_seq"))
             if query.backwards:

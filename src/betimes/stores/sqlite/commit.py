@@ -1,8 +1,8 @@
 """What a commit writes, in the writer's thread: every guard is the count of rows a statement changed.
 
-Streams are updated by row number. The alarm and the lists have statements of their own, run only for rows whose values
-changed, because touching an index costs more than writing the row. What a pass does to a thousand streams at once is
-written a thousand rows to a statement, with what they have in common bound once.
+Streams are updated by row number. The alarm, the lists and the status have statements of their own, run only for rows
+whose values changed, because touching an index costs more than writing the row. What a pass does to a thousand streams
+at once is written a thousand rows to a statement, with what they have in common bound once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALIKE_MIN = 64
 def find_places(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Place]:
     """Where the rows of these streams are, for those that exist."""
     asked = [(number, *stream, NOT_CACHED) for number, stream in enumerate(streams)]
-    return {streams[found[0]]: Place(*found[1:8]) for found in connection.json_of_rows("find_streams", asked)}
+    return {streams[found[0]]: Place(*found[1:9]) for found in connection.json_of_rows("find_streams", asked)}
 
 
 def write_changes(connection: Connection, changes: Changes, places: Mapping[StreamId, Place], now: Instant) -> None:
@@ -63,12 +63,12 @@ def _new_row(write: StreamWrite) -> tuple[object, ...]:
 
 def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, Place]]) -> int:
     moved: list[tuple[StreamWrite, Place]] = []
-    swept: dict[tuple[int, Instant, str], list[tuple[Any, ...]]] = {}
+    swept: dict[tuple[int, Instant], list[tuple[Any, ...]]] = {}
     for both in writes:
         write, at = both
         if _is_only_rescheduled(write, at):
             row = (at.n, write.expected, write.digest, write.state, write.due_at)
-            swept.setdefault((write.schema, write.at, write.status), []).append(row)
+            swept.setdefault((write.schema, write.at), []).append(row)
         else:
             moved.append(both)
     updated = 0
@@ -76,7 +76,7 @@ def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, 
         updated += connection.change_alike("reschedule_streams", shared, sorted(rows))
     updated += connection.change_rows(
         "update_streams",
-        [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state, w.status) for w, at in moved],
+        [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state) for w, at in moved],
     )
     connection.change_rows(
         "move_alarms",
@@ -90,6 +90,7 @@ def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, 
             if (w.owner, w.due_at, w.listed_at) != (at.owner, at.due_at, at.listed_at)
         ],
     )
+    connection.change_rows("restatus_streams", [(at.n, w.status) for w, at in moved if w.status != at.status])
     return updated
 
 
@@ -97,7 +98,8 @@ def _is_only_rescheduled(write: StreamWrite, at: Place) -> bool:
     """Whether the index of what is due is the only one to change: what a sweep does to every row it takes."""
     return (
         write.due_at != at.due_at and write.owner == at.owner and write.alarm_at == at.alarm_at
-        and write.listed_at == at.listed_at and at.snooze_until is None and write.version == write.expected + 1
+        and write.listed_at == at.listed_at and write.status == at.status
+        and at.snooze_until is None and write.version == write.expected + 1
     )  # fmt: skip
 
 

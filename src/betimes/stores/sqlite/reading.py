@@ -34,7 +34,7 @@ SEQ_MAX = 2**63 - 1
 def load(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
     asked = [(number, *stream, NOT_CACHED) for number, stream in enumerate(streams)]
     found = connection.json_of_rows("find_streams", asked)
-    return {streams[number]: row_of(Place(*columns[:7]), columns[7]) for number, *columns in found}
+    return {streams[number]: row_of(Place(*columns[:8]), columns[8]) for number, *columns in found}
 
 
 def seen(connection: Connection, keys: Sequence[KeyId], now: Instant) -> dict[KeyId, SeenKey]:
@@ -52,6 +52,9 @@ def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
         "owner": query.owner or None,
         "no_owner": query.owner == "" or None,
         "status": query.status,
+        "among": encode(query.among) if query.among else None,
+        "any_tenant": query.tenant is None or None,
+        "by_owner_listed": bool(query.owner and query.tenant and query.kind) or None,
         "existing": None if query.tombstones else True,
         "due_before": query.due_before,
         "due_at_after": (query.after_due_at or 0) if query.after else None,
@@ -64,12 +67,13 @@ def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
         "limit": min(query.limit, PAGE_MAX),
         **_parts(query.after, "after"),
     }
+    is_of_kind = bool(query.among) and query.kind is not None
     if query.due_before is not None:
-        name = "streams_by_due"
+        name = "streams_by_due_among" if is_of_kind else "streams_by_due"
     elif query.listed_before is not None:
         name = "streams_by_listed"
     elif query.newest_first:
-        name = "streams_newest"
+        name = "streams_newest_among" if is_of_kind and query.tenant is not None else "streams_newest"
     else:
         name = "streams_of_owner" if query.owner else "streams_by_name"
     return [listed_stream(columns) for columns in connection.json(name, bindings)]
@@ -90,11 +94,12 @@ def history(
 def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
     """One stream is read in the order of its versions, which is its commit order and that of an index.
 
-    Where instants alone narrow, blocks of the ledger that hold none of them are passed over.
+    Of one tenant, each kind is read along an index, from and to where the instants asked for may be. Where instants
+    alone narrow, blocks of the ledger that hold none of them are passed over.
     """
     one_stream = None not in (query.tenant, query.kind, query.id)
     by_index = one_stream or query.key is not None or bool(query.correlation)
-    by_instant = not by_index and not (query.since_at is None and query.until_at is None)
+    by_instant = not (query.since_at is None and query.until_at is None)
     order = ("by_version" if one_stream else "by_seq") + ("_back" if query.backwards else "")
     bindings = {
         "after": query.after or (SEQ_MAX if query.backwards else 0),
@@ -102,19 +107,26 @@ def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
         "backwards": query.backwards or None,
         "tenant": query.tenant,
         "kind": query.kind,
+        "any_kind": query.kind is None or None,
         "id": query.id,
         "one_stream": one_stream or None,
         order: True,
         "key": query.key,
         "key_of_tenant": None not in (query.key, query.tenant) or None,
         "correlation": query.correlation or None,
+        "correlation_of_tenant": (bool(query.correlation) and query.tenant is not None) or None,
         "no_correlation": query.correlation == "" or None,
         "turn": query.turn,
         "since_at": query.since_at,
         "until_at": query.until_at,
         "limit": min(query.limit, PAGE_MAX),
     }
-    name = "ledger_between" if by_instant else "ledger"
+    if by_index:
+        name = "ledger"
+    elif query.tenant is not None:
+        name = "ledger_of_tenant"
+    else:
+        name = "ledger_between" if by_instant else "ledger"
     return [segment_of(columns) for columns in connection.json(name, bindings)]
 
 
@@ -126,7 +138,7 @@ def effects(connection: Connection, query: EffectQuery) -> list[EffectRow]:
         "executor": query.executor,
         "status": query.status,
         "dead": (query.status == "dead" and query.source is None) or None,
-        "any_source": (query.status != "dead" and query.source is None) or None,
+        "any_source": query.source is None or None,
         "created_at_after": (query.after_created_at or 0) if query.after else None,
         "limit": min(query.limit, PAGE_MAX),
         "same_tenant": same_tenant,

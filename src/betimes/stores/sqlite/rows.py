@@ -26,6 +26,7 @@ class Place(NamedTuple):
     alarm_at: Instant | None
     snooze_until: Instant | None
     listed_at: Instant | None
+    status: str
 
 
 def in_shares(shares: Mapping[str, int]) -> dict[str, Any]:

@@ -154,12 +154,12 @@ class SqliteTx:
         self.rows.update((stream, NO_ROW) for stream in missing if asked[stream] != 0)
 
     def _place(self, stream: StreamId, columns: list[Any], cached: int = NOT_CACHED) -> None:
-        place = Place(*columns[:7])
+        place = Place(*columns[:8])
         self._places[stream] = place
         if place.version == cached:
             self.unchanged.add(stream)
         else:
-            self.rows[stream] = row_of(place, columns[7])
+            self.rows[stream] = row_of(place, columns[8])
 
     def _look_at_sends(self, connection: Connection, sends: Sequence[EffectId]) -> None:
         """Of each source, its oldest sends up to the first that is not asked for."""

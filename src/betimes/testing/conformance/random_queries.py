@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from msgspec.structs import replace
+
 from betimes.core.instants import MINUTE, Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
@@ -36,7 +38,7 @@ class RandomQueries:
     def streams_query(self, now: Instant) -> StreamQuery:
         after, due_before, newest_first = self.stream(), self.instant(now), self.dice.random() < 0.4
         listed_before = self.instant(now) if due_before is None else None
-        return StreamQuery(
+        query = StreamQuery(
             tenant=self.maybe("acme", "zeta"), kind=self.maybe(*KINDS), owner=self.maybe("", "u-1", "u-2"),
             status=self.maybe("open", "done"), due_before=due_before, after=after,
             after_due_at=now - self.dice.randint(0, 20) * MINUTE if after and due_before is not None else None,
@@ -45,6 +47,8 @@ class RandomQueries:
             newest_first=newest_first, after_created_at=self.created(after, now) if newest_first else None,
             tombstones=self.dice.random() < 0.3, limit=self.limit(),
         )  # fmt: skip
+        among = ("done", "open") if query.limit == 3 else ("open",) if query.tombstones else ()
+        return replace(query, among=among)
 
     def streams(self, query: StreamQuery) -> list[StreamRow]:
         rows = [row for of in sorted(self.model.rows) if (row := self.model.listed(of)) and _stream_fits(row, query)]
@@ -97,7 +101,10 @@ def _same(*pairs: tuple[object, object]) -> bool:
 def _stream_fits(row: StreamRow, query: StreamQuery) -> bool:
     of = row.stream
     narrowed = (of.tenant, query.tenant), (of.kind, query.kind), (row.owner, query.owner), (row.status, query.status)
-    return _same(*narrowed) and (row.state is not None or query.tombstones) and _follows(row, query)
+    shown = row.state is not None or query.tombstones
+    if query.among and (row.status not in query.among or (query.due_before is not None and not row.owner)):
+        return False
+    return _same(*narrowed) and shown and _follows(row, query)
 
 
 def _follows(row: StreamRow, query: StreamQuery) -> bool:

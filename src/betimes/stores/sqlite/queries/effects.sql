@@ -24,6 +24,7 @@ SELECT json_group_array(json_array(
 ))
 FROM (
     SELECT * FROM effect
+    INDEXED BY effect_send --? tenant
     WHERE executor = 'send' AND status = 'pending'
     AND created_at < :created_before --? all
     AND tenant = :tenant AND +created_at < :created_before --? tenant
@@ -151,33 +152,21 @@ SELECT json_group_array(@effect_columns) FROM (
     ORDER BY tenant, kind, id, version, place LIMIT :limit
 );
 
--- effects_narrowed: What a list of effects, the newest first, leaves out.
+-- effects_newest: Effects from the newest on; those of one source in the order of its versions, which is the same.
+SELECT json_group_array(@effect_columns) FROM (
+    SELECT * FROM effect WHERE TRUE
     AND tenant = :tenant --? tenant
     AND tenant = :tenant_source AND kind = :kind_source AND id = :id_source --? id_source
     AND version = :version --? version
+    AND status = 'dead' --? dead
     AND +executor = :executor --? executor
     AND +status = :status --? status
     AND (created_at, tenant, kind, id, version, place) < (:created_at_after, :tenant_after, :kind_after, :id_after, :version_after, :place_after) --? other_tenant
     AND (created_at, kind, id, version, place) < (:created_at_after, :kind_after, :id_after, :version_after, :place_after) --? same_tenant
-    ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC, version DESC, place DESC LIMIT :limit;
-
--- effects_newest: Effects from the newest on; those about to be applied are in an index of their own.
-SELECT json_group_array(@effect_columns) FROM (
-    SELECT * FROM effect WHERE n IN (
-        SELECT n FROM (
-            SELECT n FROM effect WHERE TRUE
-            AND (executor <> 'send' OR status <> 'pending') --? any_source
-            AND (+executor <> 'send' OR status <> 'pending') --? id_source
-            AND status = 'dead' --? dead
-            @effects_narrowed
-        )
-        UNION ALL
-        SELECT n FROM (
-            SELECT n FROM effect WHERE executor = 'send' AND status = 'pending'
-            @effects_narrowed
-        )
-    )
-    ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC, version DESC, place DESC LIMIT :limit
+    AND (version, place) < (:version_after, :place_after) --? same_source
+    ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC, version DESC, place DESC --? any_source
+    ORDER BY version DESC, place DESC --? id_source
+    LIMIT :limit
 );
 
 -- forget_effects: Remove effects that ended long ago; dead letters stay.

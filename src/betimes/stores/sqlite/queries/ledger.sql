@@ -31,7 +31,9 @@ SELECT json_group_array(@segment_columns) FROM (
 
 -- ledger: A page of segments in commit order; only a stream, a key or a correlation is worth leaving that order for.
 SELECT json_group_array(@segment_columns) FROM (
-    SELECT * FROM ledger WHERE TRUE
+    SELECT * FROM ledger
+    INDEXED BY sqlite_autoindex_ledger_1 --? one_stream
+    WHERE TRUE
     AND seq > :after --? forwards
     AND seq < :after --? backwards
     AND tenant = :tenant AND kind = :kind AND id = :id --? one_stream
@@ -41,6 +43,7 @@ SELECT json_group_array(@segment_columns) FROM (
     AND key = :key AND key IS NOT NULL --? key
     AND tenant = :tenant --? key_of_tenant
     AND correlation = :correlation AND correlation <> '' --? correlation
+    AND tenant = :tenant --? correlation_of_tenant
     AND correlation = '' --? no_correlation
     AND turn = :turn --? turn
     AND at >= :since_at --? since_at
@@ -52,6 +55,47 @@ SELECT json_group_array(@segment_columns) FROM (
     LIMIT :limit
 ) AS l;
 
+-- ledger_of_tenant: The same of one tenant: each of its kinds is read along an index, and the pages are merged.
+WITH RECURSIVE kinds (kind) AS (
+    SELECT :kind --? kind
+    SELECT min(kind) FROM ledger WHERE tenant = :tenant --? any_kind
+    UNION ALL --? any_kind
+    SELECT (SELECT min(l.kind) FROM ledger AS l WHERE l.tenant = :tenant AND l.kind > k.kind) --? any_kind
+    FROM kinds AS k WHERE k.kind IS NOT NULL --? any_kind
+), bounds (first, last) AS MATERIALIZED (
+    SELECT
+        (SELECT ifnull(min(first), 0) FROM ledger_block
+        WHERE at_max >= :since_at --? since_at
+        ),
+        (SELECT ifnull(max(last), 0) FROM ledger_block
+        WHERE at_min < :until_at --? until_at
+        AND (last < 9223372036854775807 OR (SELECT min(at) FROM ledger WHERE seq >= first) < :until_at) --? until_at
+        )
+)
+SELECT json_group_array(@segment_columns) FROM (
+    SELECT l.* FROM (
+        SELECT l.seq AS n FROM kinds AS k CROSS JOIN ledger AS l ON l.seq IN (
+            SELECT seq FROM ledger
+            WHERE tenant = :tenant AND kind = k.kind
+            AND seq > max(:after, (SELECT first FROM bounds) - 1) AND seq <= (SELECT last FROM bounds) --? forwards
+            AND seq <= min(:after - 1, (SELECT last FROM bounds)) AND seq >= (SELECT first FROM bounds) --? backwards
+            AND +id = :id --? id
+            AND +correlation = '' --? no_correlation
+            AND +turn = :turn --? turn
+            AND at >= :since_at --? since_at
+            AND at < :until_at --? until_at
+            ORDER BY seq --? by_seq
+            ORDER BY seq DESC --? by_seq_back
+            LIMIT :limit
+        )
+        ORDER BY n --? by_seq
+        ORDER BY n DESC --? by_seq_back
+        LIMIT :limit
+    ) AS page CROSS JOIN ledger AS l ON l.seq = page.n
+    ORDER BY page.n --? by_seq
+    ORDER BY page.n DESC --? by_seq_back
+) AS l;
+
 -- ledger_between: The same where instants are asked for: only blocks of the ledger that may hold them are looked at.
 SELECT json_group_array(@segment_columns) FROM (
     SELECT l.* FROM ledger_block AS b CROSS JOIN ledger AS l
@@ -60,7 +104,6 @@ SELECT json_group_array(@segment_columns) FROM (
     AND b.first < :after AND l.seq < :after --? backwards
     AND b.at_max >= :since_at AND l.at >= :since_at --? since_at
     AND b.at_min < :until_at AND l.at < :until_at --? until_at
-    AND +l.tenant = :tenant --? tenant
     AND +l.kind = :kind --? kind
     AND +l.id = :id --? id
     AND +l.correlation = '' --? no_correlation

@@ -1,6 +1,6 @@
 -- find_streams: Streams by their place in the question: what indexes hold of them, and the rest if they moved.
 SELECT json_group_array(json_array(
-    asked.column1, s.n, s.version, s.owner, s.due_at, s.alarm_at, s.snooze_until, s.listed_at,
+    asked.column1, s.n, s.version, s.owner, s.due_at, s.alarm_at, s.snooze_until, s.listed_at, s.status,
     CASE WHEN s.version <> asked.column5 THEN json_array(s.schema, s.state, s.at, s.digest) END
 ))
 FROM (VALUES /* rows */ (?, ?, ?, ?, ?)) AS asked
@@ -13,13 +13,12 @@ INSERT OR IGNORE INTO stream (
 VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- update_streams: What every write changes and no index holds; one that moved is missing from the count.
-UPDATE OR ROLLBACK stream SET version = w.column3, schema = w.column4, at = w.column5, digest = w.column6, state = w.column7,
-    status = w.column8
-FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?)) AS w
+UPDATE OR ROLLBACK stream SET version = w.column3, schema = w.column4, at = w.column5, digest = w.column6, state = w.column7
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1 AND stream.version = w.column2;
 
 -- reschedule_streams: Streams that moved by one version and of which only the index of what is due changes, as in a pass.
-UPDATE OR ROLLBACK stream SET schema = ?1, at = ?2, status = ?3, version = w.column2 + 1, digest = w.column3, state = w.column4,
+UPDATE OR ROLLBACK stream SET schema = ?1, at = ?2, version = w.column2 + 1, digest = w.column3, state = w.column4,
     due_at = w.column5
 FROM (VALUES /* rows */ (?, ?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1 AND stream.version = w.column2;
@@ -34,10 +33,15 @@ UPDATE OR ROLLBACK stream SET owner = w.column2, due_at = w.column3, listed_at =
 FROM (VALUES /* rows */ (?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1;
 
+-- restatus_streams: Another status of streams already updated.
+UPDATE OR ROLLBACK stream SET status = w.column2
+FROM (VALUES /* rows */ (?, ?)) AS w
+WHERE stream.n = w.column1;
+
 -- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at.
 SELECT json_group_array(json_array(
     json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
-    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at)
+    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at, status)
 ))
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
@@ -51,7 +55,7 @@ FROM (
 -- due_streams: Streams that are due for a claim or a sweep, oldest first.
 SELECT json_group_array(json_array(
     json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
-    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at)
+    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at, status)
 ))
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
@@ -66,7 +70,7 @@ FROM (
 -- due_nearby: Of so many of the oldest that are due, those that lie next behind a row, and then from the first row on.
 SELECT json_group_array(json_array(
     json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
-    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at)
+    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at, status)
 ))
 FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
@@ -84,7 +88,7 @@ FROM (
 -- alarms_in_shares: Streams of some tenants whose alarm is due, the oldest of each first, of each at most its share.
 SELECT json_group_array(json_array(
     json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
-    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at)
+    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at, status)
 ))
 FROM (
     SELECT s.* FROM (
@@ -105,7 +109,7 @@ FROM (
 -- due_in_shares: The same for streams that are due for a claim or a sweep.
 SELECT json_group_array(json_array(
     json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
-    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at)
+    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at, status)
 ))
 FROM (
     SELECT s.* FROM (
@@ -195,7 +199,8 @@ SELECT json_group_array(@stream_columns) FROM (
     AND tenant = :tenant --? tenant
     AND kind = :kind --? kind
     AND owner = '' --? no_owner
-    AND status = :status --? status
+    AND +status = :status --? status
+    AND +status IN (SELECT value FROM json_each(:among)) --? among
     AND (tenant, kind, id) > (:tenant_after, :kind_after, :id_after) --? id_after
     AND (kind, id) > (:kind_after, :id_after) --? same_tenant
     AND id > :id_after --? same_kind
@@ -208,7 +213,8 @@ SELECT json_group_array(@stream_columns) FROM (
     AND state IS NOT NULL --? existing
     AND tenant = :tenant --? tenant
     AND kind = :kind --? kind
-    AND status = :status --? status
+    AND +status = :status --? status
+    AND +status IN (SELECT value FROM json_each(:among)) --? among
     AND (+tenant, +kind, +id) > (:tenant_after, :kind_after, :id_after) --? id_after
     ORDER BY +tenant, +kind, +id LIMIT :limit
 );
@@ -221,10 +227,46 @@ SELECT json_group_array(@stream_columns) FROM (
     AND kind = :kind --? kind
     AND owner = :owner AND owner <> '' --? owner
     AND owner = '' --? no_owner
-    AND status = :status --? status
+    AND +status = :status --? status
+    AND +status IN (SELECT value FROM json_each(:among)) --? among
     AND (created_at, tenant, kind, id) < (:created_at_after, :tenant_after, :kind_after, :id_after) --? other_kind
     AND (created_at, id) < (:created_at_after, :id_after) --? same_kind
     ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC LIMIT :limit
+);
+
+-- streams_newest_among: The same of any of these statuses, each read along an index.
+SELECT json_group_array(@stream_columns) FROM (
+    SELECT s.* FROM json_each(:among) AS x CROSS JOIN stream AS s ON s.n IN (
+        SELECT n FROM stream INDEXED BY stream_status
+        WHERE tenant = :tenant AND kind = :kind AND status = x.value AND status <> ''
+        AND state IS NOT NULL --? existing
+        AND +owner = :owner --? owner
+        AND +owner = '' --? no_owner
+        AND +status = :status --? status
+        AND (created_at, id) < (:created_at_after, :id_after) --? same_kind
+        AND (created_at, tenant, kind, id) < (:created_at_after, :tenant_after, :kind_after, :id_after) --? other_kind
+        ORDER BY created_at DESC, id DESC LIMIT :limit
+    )
+    ORDER BY s.created_at DESC, s.id DESC LIMIT :limit
+);
+
+-- streams_by_due_among: Streams with an owner that are due, of any of these statuses, each read along an index.
+SELECT json_group_array(@stream_columns) FROM (
+    SELECT s.* FROM json_each(:among) AS x CROSS JOIN stream AS s ON s.n IN (
+        SELECT n FROM stream
+        INDEXED BY stream_work --? any_tenant
+        INDEXED BY stream_tenant_work --? tenant
+        WHERE kind = :kind AND status = x.value AND due_at <= :due_before AND owner <> ''
+        AND tenant = :tenant --? tenant
+        AND state IS NOT NULL --? existing
+        AND +owner = :owner --? owner
+        AND +owner = '' --? no_owner
+        AND +status = :status --? status
+        AND due_at >= :due_at_after --? id_after
+        AND (due_at, tenant, kind, id) > (:due_at_after, :tenant_after, :kind_after, :id_after) --? id_after
+        ORDER BY due_at, tenant, id LIMIT :limit
+    )
+    ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit
 );
 
 -- streams_by_due: Streams that are due at an instant, the longest due first.
@@ -235,7 +277,8 @@ SELECT json_group_array(@stream_columns) FROM (
     AND kind = :kind --? kind
     AND owner = :owner --? owner
     AND owner = '' --? no_owner
-    AND status = :status --? status
+    AND +status = :status --? status
+    AND +status IN (SELECT value FROM json_each(:among)) AND +owner <> '' --? among
     AND due_at >= :due_at_after --? id_after
     AND (due_at, tenant, kind, id) > (:due_at_after, :tenant_after, :kind_after, :id_after) --? id_after
     ORDER BY due_at, tenant, kind, id LIMIT :limit
@@ -243,13 +286,16 @@ SELECT json_group_array(@stream_columns) FROM (
 
 -- streams_by_listed: Streams that stand in a list by an instant, the earliest first.
 SELECT json_group_array(@stream_columns) FROM (
-    SELECT * FROM stream WHERE listed_at <= :listed_before
+    SELECT * FROM stream
+    INDEXED BY stream_owner_listed --? by_owner_listed
+    WHERE listed_at <= :listed_before
     AND state IS NOT NULL --? existing
     AND tenant = :tenant --? tenant
     AND kind = :kind --? kind
-    AND owner = :owner --? owner
+    AND owner = :owner AND owner <> '' --? owner
     AND owner = '' --? no_owner
-    AND status = :status --? status
+    AND +status = :status --? status
+    AND +status IN (SELECT value FROM json_each(:among)) --? among
     AND listed_at >= :listed_at_after --? id_after
     AND (listed_at, tenant, kind, id) > (:listed_at_after, :tenant_after, :kind_after, :id_after) --? id_after
     ORDER BY listed_at, tenant, kind, id LIMIT :limit

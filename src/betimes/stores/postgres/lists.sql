@@ -1,0 +1,299 @@
+-- Statements that list streams, segments and effects, in the same form as in `queries.sql`. Each is read along an index,
+-- in its order; what narrows it besides is looked through.
+
+-- streams: streams that exist, in order of their ids
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
+    listed_at
+FROM betimes.stream
+WHERE version > 0
+    AND state IS NOT NULL --? living
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND owner = :owner --?
+    AND owner <> '' --? owned
+    AND status = :status --?
+    AND status = ANY (:among) --?
+    AND (tenant, kind, id) > (:after_tenant, :after_kind, :after_id) --?
+ORDER BY tenant, kind, id LIMIT :limit;
+
+-- newest_streams: streams that exist, from the last created on
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
+    listed_at
+FROM betimes.stream
+WHERE created_at IS NOT NULL AND version > 0
+    AND state IS NOT NULL --? living
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND owner = :owner --?
+    AND owner <> '' --? owned
+    AND status = :status --?
+    AND status = ANY (:among) --?
+    AND created_at <= :after_created_at --?
+    AND (created_at, tenant, kind, id) < (:after_created_at, :after_tenant, :after_kind, :after_id) --?
+ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC LIMIT :limit;
+
+-- newest_streams_among: the same of any of these statuses, each read along an index
+SELECT s.tenant, s.kind, s.id, s.version, s.schema, s.state, s.at, s.alarm_at, s.status, s.owner, s.due_at, s.digest,
+    s.snooze_until, s.created_at, s.listed_at
+FROM unnest(:among::text[]) x
+CROSS JOIN LATERAL (
+    SELECT * FROM betimes.stream
+    WHERE tenant = :tenant AND kind = :kind AND status = x AND status <> '' AND version > 0
+        AND state IS NOT NULL --? living
+        AND owner = :owner --?
+        AND owner <> '' --? owned
+        AND status = :status --?
+        AND created_at <= :after_created_at --?
+        AND (created_at, tenant, kind, id) < (:after_created_at, :after_tenant, :after_kind, :after_id) --?
+    ORDER BY created_at DESC, id DESC LIMIT :limit
+) s
+ORDER BY s.created_at DESC, s.id DESC LIMIT :limit;
+
+-- due_streams: streams that exist and are due by an instant, the earliest first
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
+    listed_at
+FROM betimes.stream
+WHERE version > 0 AND due_at <= :due_before
+    AND state IS NOT NULL --? living
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND owner = :owner --?
+    AND status = :status --?
+    AND status = ANY (:among) AND owner <> '' --?
+    AND due_at >= :after_due_at --?
+    AND (due_at, tenant, kind, id) > (:after_due_at, :after_tenant, :after_kind, :after_id) --?
+ORDER BY due_at, tenant, kind, id LIMIT :limit;
+
+-- due_streams_among: streams with an owner that are due, of any of these statuses, each read along an index
+SELECT s.tenant, s.kind, s.id, s.version, s.schema, s.state, s.at, s.alarm_at, s.status, s.owner, s.due_at, s.digest,
+    s.snooze_until, s.created_at, s.listed_at
+FROM unnest(:among::text[]) x
+CROSS JOIN LATERAL (
+    SELECT * FROM betimes.stream
+    WHERE kind = :kind AND status = x AND due_at <= :due_before AND owner <> '' AND version > 0
+        AND tenant = :tenant --?
+        AND state IS NOT NULL --? living
+        AND owner = :owner --?
+        AND status = :status --?
+        AND due_at >= :after_due_at --?
+        AND (due_at, tenant, kind, id) > (:after_due_at, :after_tenant, :after_kind, :after_id) --?
+    ORDER BY due_at, tenant, id LIMIT :limit
+) s
+ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit;
+
+-- listed_streams: streams that stand in a list by an instant, the earliest first
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
+    listed_at
+FROM betimes.stream
+WHERE version > 0 AND listed_at <= :listed_before
+    AND state IS NOT NULL --? living
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND owner = :owner --?
+    AND owner <> '' --? owned
+    AND status = :status --?
+    AND status = ANY (:among) --?
+    AND listed_at >= :after_listed_at --?
+    AND (listed_at, tenant, kind, id) > (:after_listed_at, :after_tenant, :after_kind, :after_id) --?
+ORDER BY listed_at, tenant, kind, id LIMIT :limit;
+
+-- history: a stream's row, beside its first segment, and a page of its segments
+SELECT s.version AS row_version, s.schema AS row_schema, CASE WHEN coalesce(l.nth, 1) = 1 THEN s.state END AS row_state,
+    s.at AS row_at, s.alarm_at AS row_alarm_at, s.status, s.owner, s.due_at, s.digest AS row_digest, s.snooze_until,
+    s.created_at, s.listed_at,
+    l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy,
+    l.prev, l.digest, l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+FROM betimes.stream s
+LEFT JOIN LATERAL (
+    SELECT h.*, row_number() OVER (ORDER BY h.version) AS nth
+    FROM betimes.ledger h
+    WHERE h.tenant = s.tenant AND h.kind = s.kind AND h.id = s.id AND h.version > :after_version
+    ORDER BY h.version LIMIT :limit
+) l ON true
+WHERE s.tenant = :tenant AND s.kind = :kind AND s.id = :id AND s.version > 0
+ORDER BY l.version;
+
+-- settled_seq: up to where the ledger can change no more
+SELECT betimes.settled_seq();
+
+-- ledger: segments in commit order
+SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
+    verdict, reply, actor, correlation, cause
+FROM betimes.ledger
+WHERE seq <= :settled AND seq > :after
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND id = :id --?
+    AND key = :key AND key IS NOT NULL --?
+    AND correlation = :correlation AND correlation <> '' --?
+    AND turn = :turn --?
+    AND at >= :since_at --?
+    AND at < :until_at --?
+ORDER BY seq LIMIT :limit;
+
+-- ledger_backwards: segments against commit order
+SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
+    verdict, reply, actor, correlation, cause
+FROM betimes.ledger
+WHERE seq <= :settled
+    AND seq < :before --?
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND id = :id --?
+    AND key = :key AND key IS NOT NULL --?
+    AND correlation = :correlation AND correlation <> '' --?
+    AND turn = :turn --?
+    AND at >= :since_at --?
+    AND at < :until_at --?
+ORDER BY seq DESC LIMIT :limit;
+
+-- ledger_of_tenant: segments in commit order of one tenant: each of its kinds along an index, merged
+WITH RECURSIVE kinds (kind) AS (
+    SELECT :kind::text COLLATE "C" --?
+    SELECT min(kind) FROM betimes.ledger WHERE tenant = :tenant --? any_kind
+    UNION ALL --? any_kind
+    SELECT (SELECT min(l.kind) FROM betimes.ledger l WHERE l.tenant = :tenant AND l.kind > k.kind) --? any_kind
+    FROM kinds k WHERE k.kind IS NOT NULL --? any_kind
+), bounds AS MATERIALIZED (
+    SELECT
+        (
+            SELECT coalesce(min(first), 0) FROM betimes.ledger_block WHERE true
+            AND at_max >= :since_at --?
+        ) AS first,
+        (
+            SELECT coalesce(max(last), 0) FROM betimes.ledger_block WHERE true
+            AND at_min < :until_at --?
+            AND (last < 9223372036854775807 OR (SELECT min(at) FROM betimes.ledger WHERE seq >= first) < :until_at) --?
+        ) AS last
+)
+SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
+    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+FROM kinds k
+CROSS JOIN LATERAL (
+    SELECT * FROM betimes.ledger
+    WHERE tenant = :tenant AND kind = k.kind AND seq + 0 <= :settled
+        AND seq + 0 >= (SELECT first FROM bounds) AND seq + 0 <= (SELECT last FROM bounds)
+        AND seq + 0 > :after
+        AND id = :id --?
+        AND correlation = :correlation --?
+        AND turn = :turn --?
+        AND at >= :since_at --?
+        AND at < :until_at --?
+    ORDER BY seq + 0 LIMIT :limit
+) l
+ORDER BY l.seq LIMIT :limit;
+
+-- ledger_of_tenant_backwards: segments against commit order of one tenant: each of its kinds along an index, merged
+WITH RECURSIVE kinds (kind) AS (
+    SELECT :kind::text COLLATE "C" --?
+    SELECT min(kind) FROM betimes.ledger WHERE tenant = :tenant --? any_kind
+    UNION ALL --? any_kind
+    SELECT (SELECT min(l.kind) FROM betimes.ledger l WHERE l.tenant = :tenant AND l.kind > k.kind) --? any_kind
+    FROM kinds k WHERE k.kind IS NOT NULL --? any_kind
+), bounds AS MATERIALIZED (
+    SELECT
+        (
+            SELECT coalesce(min(first), 0) FROM betimes.ledger_block WHERE true
+            AND at_max >= :since_at --?
+        ) AS first,
+        (
+            SELECT coalesce(max(last), 0) FROM betimes.ledger_block WHERE true
+            AND at_min < :until_at --?
+            AND (last < 9223372036854775807 OR (SELECT min(at) FROM betimes.ledger WHERE seq >= first) < :until_at) --?
+        ) AS last
+)
+SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
+    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+FROM kinds k
+CROSS JOIN LATERAL (
+    SELECT * FROM betimes.ledger
+    WHERE tenant = :tenant AND kind = k.kind AND seq + 0 <= :settled
+        AND seq + 0 >= (SELECT first FROM bounds) AND seq + 0 <= (SELECT last FROM bounds)
+        AND seq + 0 < :before --?
+        AND id = :id --?
+        AND correlation = :correlation --?
+        AND turn = :turn --?
+        AND at >= :since_at --?
+        AND at < :until_at --?
+    ORDER BY seq + 0 DESC LIMIT :limit
+) l
+ORDER BY l.seq DESC LIMIT :limit;
+
+-- ledger_between: segments in commit order, of blocks of the ledger that may hold the instants asked for
+SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
+    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+FROM betimes.ledger_block b
+CROSS JOIN LATERAL (
+    SELECT * FROM betimes.ledger
+    WHERE seq >= b.first AND seq <= b.last AND seq <= :settled
+        AND seq > :after
+        AND at >= :since_at --?
+        AND at < :until_at --?
+        AND kind = :kind --?
+        AND id = :id --?
+        AND correlation = :correlation --?
+        AND turn = :turn --?
+    ORDER BY seq LIMIT :limit
+) l
+WHERE b.first <= :settled
+    AND b.last > :after
+    AND b.at_max >= :since_at --?
+    AND b.at_min < :until_at --?
+ORDER BY b.last, l.seq LIMIT :limit;
+
+-- ledger_between_backwards: the same against commit order
+SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
+    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+FROM betimes.ledger_block b
+CROSS JOIN LATERAL (
+    SELECT * FROM betimes.ledger
+    WHERE seq >= b.first AND seq <= b.last AND seq <= :settled
+        AND seq < :before --?
+        AND at >= :since_at --?
+        AND at < :until_at --?
+        AND kind = :kind --?
+        AND id = :id --?
+        AND correlation = :correlation --?
+        AND turn = :turn --?
+    ORDER BY seq DESC LIMIT :limit
+) l
+WHERE b.first <= :settled
+    AND b.first < :before --?
+    AND b.at_max >= :since_at --?
+    AND b.at_min < :until_at --?
+ORDER BY b.last DESC, l.seq DESC LIMIT :limit;
+
+-- effects: effects in order of their ids
+SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
+    finished_at, last_error, at_most_once, to_tenant, to_kind, to_id, history
+FROM betimes.effect
+WHERE true
+    AND tenant = :tenant --?
+    AND tenant = :source_tenant --?
+    AND kind = :source_kind --?
+    AND id = :source_id --?
+    AND version = :version --?
+    AND executor = :executor --?
+    AND status = :status --?
+    AND (tenant, kind, id, version, place) > (:after_tenant, :after_kind, :after_id, :after_version, :after_place) --?
+ORDER BY tenant, kind, id, version, place LIMIT :limit;
+
+-- newest_effects: effects from the newest on; those of one source in the order of its versions, which is the same
+SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
+    finished_at, last_error, at_most_once, to_tenant, to_kind, to_id, history
+FROM betimes.effect
+WHERE true
+    AND status = 'dead' --? dead
+    AND tenant = :tenant --?
+    AND tenant = :source_tenant --?
+    AND kind = :source_kind --?
+    AND id = :source_id --?
+    AND version = :version --?
+    AND executor = :executor --?
+    AND status = :status --?
+    AND created_at <= :after_created_at --?
+    AND (created_at, tenant, kind, id, version, place) < (:after_created_at, :after_tenant, :after_kind, :after_id, :after_version, :after_place) --?
+    AND (version, place) < (:after_version, :after_place) --? same_source
+ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC, version DESC, place DESC --? any_source
+ORDER BY version DESC, place DESC --? source_id
+LIMIT :limit;
