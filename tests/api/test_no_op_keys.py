@@ -57,8 +57,11 @@ async def test_whatever_is_answered_under_a_key_is_on_record_for_every_command_o
             for number, command in enumerate(commands_of(bt, stream)):
                 key = KeyId(TENANT, "walk", f"{stream.kind}-{stream.id[:9]}-{number}")
                 try:
-                    await bt.engine.submit(Submission(stream=stream, command=command, key=key.key, collection="walk"))
+                    asked = Submission(stream=stream, command=command, key=key.key, collection="walk")
+                    recorded = await bt.engine.submit(asked)
                 except (BetimesError, ValueError):
+                    continue
+                if getattr(recorded.reply, "problems", ()):  # it is invalid, and may be sent again put right
                     continue
                 answered += 1
                 if await bt.engine.store.seen(key) is None:
@@ -88,3 +91,14 @@ async def test_enabling_what_is_enabled_is_answered_as_recorded_and_enables_noth
                 assert (told.status, told.json["events"]) == (200, [])
             versions = [(await client("POST", f"{path}/enable")).json["segment_id"] for _ in range(3)]
             assert len(set(versions[1:])) == 1, "without a key nothing is written"
+
+
+async def test_an_intent_that_was_refused_as_invalid_can_be_sent_again_under_its_key_put_right() -> None:
+    body = {"user_id": "ann", "trigger_type": "once", "action_type": "notify", "action_context": "Look."}
+    async with site() as s:
+        past, later = ({**body, "schedule": {"trigger_at": f"{year}-01-01T00:00:00Z"}} for year in (2025, 2027))
+        refused = await s.client("PUT", "/v1/intents/one", past, idempotency_key="k1")
+        assert refused.status == 422
+        assert (await s.client("GET", "/v1/ledger")).json["items"] == []
+        put_right = await s.client("PUT", "/v1/intents/one", later, idempotency_key="k1")
+        assert put_right.status in (200, 201), put_right.raw

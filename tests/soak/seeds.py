@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 from betimes.testing.simulator.gates import GATES
 from betimes.testing.simulator.running import simulate
 from betimes.testing.simulator.workload import Workload
@@ -27,7 +29,11 @@ def simulate_domains(order: Order) -> Round:
 def _simulate(order: Order, workloads: tuple[Workload, ...]) -> Round:
     result = Round(order.count, [])
     for seed in range(order.seed, order.seed + order.count):
-        outcome = simulate(seed, workloads[seed % len(workloads)])
-        if not outcome.is_sound:
-            result.findings.append(f"seed {seed} of {outcome.workload}: " + "\n  ".join(outcome.findings))
+        workload = workloads[seed % len(workloads)]
+        try:
+            findings: tuple[str, ...] = simulate(seed, workload).findings
+        except Exception:  # noqa: BLE001 — that a seed cannot be played is a finding of that seed
+            findings = (traceback.format_exc(),)
+        if findings:
+            result.findings.append(f"seed {seed} of {workload.name}: " + "\n  ".join(findings))
     return result

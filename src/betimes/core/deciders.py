@@ -130,6 +130,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     reply: Any = None
     promised_at: Instant | None = None
     """The last instant promised to what this leaves waiting; the key is kept beyond it."""
+    is_invalid: bool = False
+    """The reply says what is wrong with the command: nothing is written and its key stays free."""
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -139,11 +139,11 @@ def uses_up_key(key: KeyId | None, turn: Turn, own: Live, decision: Decision) ->
     """Return whether a decision without events is written all the same: a segment without events keeps its answer.
 
     Who asks again under the key must be told the same, whatever became of the stream meanwhile. A command with a cause
-    is applied exactly once by its effect; nobody asks again.
+    is applied exactly once by its effect; nobody asks again. An invalid one may be asked again, put right.
     """
     if decision.also or decision.effects:
         raise Fault(f"a decision for {own.stream} has effects or other streams' events but no event of its own")
-    return key is not None and not turn.job.cause
+    return key is not None and not turn.job.cause and not decision.is_invalid
 
 
 def _judged(verdict: Verdict | None, stream: StreamId) -> tuple[Verdict | None, str | None]:

@@ -163,7 +163,8 @@ def _written(view: View[IntentState], fields: dict[str, Any], policy: Policy, no
     warnings = tuple(broken_rules(draft, [warnings_of]))
     if found:
         total = len(found) - len(misshapen) + misshapen_count
-        return Decision(reply=Defined(problems=tuple(found), warnings=warnings, problem_count=total))
+        reply = Defined(problems=tuple(found), warnings=warnings, problem_count=total)
+        return Decision(reply=reply, is_invalid=True)
     definition = definition_of(draft)
     event = _event(view, definition, draft.enabled, now)
     if event is None:
