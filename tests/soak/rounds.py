@@ -119,6 +119,7 @@ class _UnderWay(msgspec.Struct, frozen=True):
 def soak(run: Run, store: str, limits: Limits, first: int, at_once: int, say: Callable[[Tally], None]) -> Tally:
     """Play rounds until a limit is reached, too much was found or Ctrl-C; `say` is told every few seconds."""
     gc.freeze()  # what was imported is shared by all that is forked
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that its rounds end with it
     started_s = said_s = time.monotonic()
     tally, under_way, ordered = Tally(store, next_seed=first), list[_UnderWay](), 0
     try:
@@ -153,14 +154,17 @@ def _start(run: Run, store: str, seed: int, size: int) -> _UnderWay:
     if pid == 0:
         os.setpgid(0, 0)
         near.close()
-        far.send_bytes(msgspec.json.encode(_play(run, order)))
-        os._exit(0)
+        try:
+            far.send_bytes(msgspec.json.encode(_play(run, order)))
+        finally:  # whoever waits for it may be gone; nothing of the caller's is done here
+            os._exit(0)
     far.close()
     return _UnderWay(order, pid, near, time.monotonic() + run.hangs_s, folder)
 
 
 def _play(run: Run, order: Order) -> Round:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         return run.play(order)
     except BaseException:  # noqa: BLE001 — whatever it is, it is a finding
