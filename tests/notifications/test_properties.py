@@ -28,7 +28,7 @@ from betimes.domains.notifications.model import (
     UnbanPerson,
 )
 from betimes.domains.notifications.quiet import QuietHours
-from betimes.domains.notifications.rules import RULES, STAGES
+from betimes.domains.notifications.rules import STAGES
 from betimes.testing.scenarios import Scenario
 from tests.notifications.inboxes import NIGHT, NINE, inbox
 
@@ -153,7 +153,7 @@ def test_every_notification_gets_exactly_one_answer_with_a_known_reason(
                 assert verdict is not None
                 assert verdict.reasons[-1] in REASONS[verdict.answer]
                 for step in verdict.trace:
-                    assert step.reason is None or step.reason in STAGES[RULES.rules[step.rule].name][1]
+                    assert step.reason is None or step.reason in STAGES[str(step.rule)][1]
                 assert (verdict.until is not None) == (verdict.answer == "LATER")
 
     Total(policy).play(life)

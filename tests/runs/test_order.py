@@ -45,8 +45,8 @@ def test_a_fresh_trigger_is_allowed_and_its_run_is_made_in_the_same_turn() -> No
 
 
 def test_a_key_seen_before_is_skipped_with_the_first_verdict_attached_and_changes_nothing() -> None:
-    matched = Step(2, "COOLDOWN", (10, 300))
-    first = Verdict("LATER", ("COOLDOWN",), "runs", until=NINE, trace=(Step(0), Step(1), matched))
+    matched = Step("cooldown", "COOLDOWN", (10, 300))
+    first = Verdict("LATER", ("COOLDOWN",), "runs", until=NINE, trace=(Step("debounce"), Step("budget"), matched))
     recorded = Recorded(StreamId("tenant", "account", "acct"), 3, NINE, "p", first, Outcome("deferred", "run_1"))
     command = repeated(signal(), recorded)
     explained = Verdict("LATER", ("COOLDOWN",), "runs", until=NINE, trace=(matched,))

@@ -12,6 +12,7 @@ from betimes.core.canonical import encode
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId, segment_handle
 from betimes.core.verdicts import TRACE_BYTES_MAX, Verdict, within_bound
+from betimes.engine.kinds import Kinds
 from betimes.engine.rehearsal import Step
 
 DIFFERENCES_MAX = 20
@@ -35,15 +36,16 @@ class Control(msgspec.Struct):
     """Verdicts with the same answer, reasons and instant."""
     segments: int = 0
     identical: int = 0
-    """Segments whose verdict with its trace, and whose events, are the same to the byte."""
+    """Segments whose verdict with its trace, and whose events, are the same to the byte (rules by their names)."""
     differences: list[Difference] = []
 
 
 class ControlCheck:
     """Holds what was rehearsed against what was recorded, whichever comes first."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Kinds) -> None:
         self.control = Control()
+        self._kinds = kinds
         self._rehearsed: dict[tuple[StreamId, int], tuple[str | None, str]] = {}
         self._recorded: dict[tuple[StreamId, int], tuple[str | None, str]] = {}
 
@@ -84,7 +86,7 @@ class ControlCheck:
     ) -> None:
         control = self.control
         control.segments += 1
-        control.identical += recorded == rehearsed
+        control.identical += recorded == rehearsed or (self._named(recorded[0]), recorded[1]) == rehearsed
         verdict = recorded[0]
         if verdict is None and rehearsed[0] is None:
             return
@@ -96,6 +98,14 @@ class ControlCheck:
             control.differences.append(
                 Difference(segment_handle(stream, version), stream.tenant, verdict or "", rehearsed[0] or "")
             )
+
+    def _named(self, text: str | None) -> str | None:
+        """Return a recorded verdict as it is written now: old traces number their rules."""
+        if text is None:
+            return None
+        verdict = _verdicts.decode(text)
+        table = self._kinds.table(verdict.table)
+        return encode(table.named(verdict)) if table else text
 
 
 def _text(verdict: Verdict | None) -> str | None:

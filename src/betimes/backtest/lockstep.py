@@ -97,7 +97,7 @@ class Lockstep:
         self.others = [World(self, candidate) for candidate in plan.candidates]
         self._worlds = (self.control, *self.others)
         self._at: Instant | None = None
-        self._check = ControlCheck()
+        self._check = ControlCheck(kinds)
         self._asked: list[dict[KeyId, Question]] = [{} for _ in plan.candidates]
         self._places = {id(world): place for place, world in enumerate(self.others)}
         self._swept: tuple[str, Instant | None] | None = None

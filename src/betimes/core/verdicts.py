@@ -1,9 +1,10 @@
 """Verdicts: may this happen NOW, LATER or NEVER, and why.
 
 A verdict carries its reason codes, `until` when postponed, and its trace: every rule that was looked at, in
-order, with the values it saw. The trace is stored as rule numbers and bare values, at most 2 kB of it; the
-rule table it belongs to turns it back into names and sentences when somebody reads it. ALLOW, DEFER and SKIP
-are the same three answers in the spelling of runs; a domain spells them at its edge.
+order, with the values it saw. The trace is stored as rule names and bare values, at most 2 kB of it; the rule
+table it belongs to turns it back into sentences when somebody reads it. Rules may be added, moved and retired: a
+name never gets another meaning, so what was recorded still reads as it did. ALLOW, DEFER and SKIP are the same three
+answers in the spelling of runs; a domain spells them at its edge.
 """
 
 from __future__ import annotations
@@ -43,21 +44,22 @@ PASSED = Finding()
 
 
 class Step(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
-    """One line of a trace: the rule's number in its table, the reason if it matched, what it saw."""
+    """One line of a trace: the rule's name, the reason if it matched, what it saw."""
 
-    rule: int
+    rule: str | int
+    """A number in traces that were recorded before names were: the rule's place in its table then."""
     reason: str | None = None
     values: tuple[Any, ...] = ()
     shadow: bool = False
 
 
 @cache
-def _passed(rule: int) -> Step:
+def _passed(rule: str) -> Step:
     return Step(rule)
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The answer with its reasons; `table` names the rules its trace counts by."""
+    """The answer with its reasons; `table` names the table its rules belong to."""
 
     answer: Answer
     reasons: tuple[str, ...]
@@ -116,22 +118,49 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
     name: str
     rules: tuple[Rule[Case], ...]
     otherwise: Hit
+    retired: tuple[Rule[Any], ...] = ()
+    """Rules that judge no more and still say what they said: old traces name them."""
+    places: tuple[str, ...] = ()
+    """The names that numbers in old traces stand for. It is never changed."""
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` if two rules share a name, or a place names no rule."""
+        names = [rule.name for rule in (*self.rules, *self.retired)]
+        wrong = {name for name in names if names.count(name) > 1} | {name for name in self.places if name not in names}
+        if wrong:
+            raise ValueError(f"the table {self.name} must have one rule, in use or retired, for: {sorted(wrong)}")
+
+    def rule(self, named: str | int) -> Rule[Any] | None:
+        """Return the rule of this name, or of this place in old traces, whether or not it still judges."""
+        if isinstance(named, int):
+            named = self.places[named] if 0 <= named < len(self.places) else ""
+        return next((rule for rule in (*self.rules, *self.retired) if rule.name == named), None)
+
+    def named(self, verdict: Verdict) -> Verdict:
+        """Return the verdict with the names of its rules where an old trace has numbers."""
+        steps = tuple(self._named(step) for step in verdict.trace)
+        return verdict if steps == verdict.trace else msgspec.structs.replace(verdict, trace=steps)
+
+    def _named(self, step: Step) -> Step:
+        rule = self.rule(step.rule) if isinstance(step.rule, int) else None
+        return msgspec.structs.replace(step, rule=rule.name) if rule else step
 
     def judge(self, case: Case, shadowed: Collection[str] = ()) -> Verdict:
         """Look at the rules in order until one hits. A shadowed rule is recorded and does not bind."""
         trace: list[Step] = []
-        for number, rule in enumerate(self.rules):
+        for rule in self.rules:
+            name = rule.name
             finding = rule.check(case)
             if finding is PASSED:
-                trace.append(_passed(number))
+                trace.append(_passed(name))
                 continue
             hit = finding.hit
             if hit is None:
-                trace.append(Step(number, None, finding.values))
-            elif rule.name in shadowed:
-                trace.append(Step(number, hit.reason, finding.values, shadow=True))
+                trace.append(Step(name, None, finding.values))
+            elif name in shadowed:
+                trace.append(Step(name, hit.reason, finding.values, shadow=True))
             else:
-                trace.append(Step(number, hit.reason, finding.values))
+                trace.append(Step(name, hit.reason, finding.values))
                 return self._verdict(hit, trace)
         return self._verdict(self.otherwise, trace)
 
@@ -147,14 +176,15 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
         return Verdict(hit.answer, (hit.reason,), self.name, until=hit.until, trace=tuple(trace))
 
     def explain(self, verdict: Verdict) -> list[ExplainedStep]:
-        """The trace with the names and sentences of this table's rules; a rule the table does not have reads as `?`."""
+        """Return the trace with the sentences of this table's rules; one it never had has none."""
         return [self._explained(step, verdict.trace_cut) for step in verdict.trace]
 
     def _explained(self, step: Step, cut: bool) -> ExplainedStep:
-        name, sentence = "?", ""
-        values = dict(zip(map(str, range(len(step.values))), step.values, strict=True))
-        if 0 <= step.rule < len(self.rules):
-            rule = self.rules[step.rule]
+        rule = self.rule(step.rule)
+        if rule is None:
+            name, sentence = step.rule if isinstance(step.rule, str) else "?", ""
+            values = {str(place): value for place, value in enumerate(step.values)}
+        else:
             values = dict(zip(rule.sees, step.values, strict=False))
             name, sentence = rule.name, rule.sentence(step, values, cut=cut)
         mode: Literal["enforce", "shadow"] = "shadow" if step.shadow else "enforce"

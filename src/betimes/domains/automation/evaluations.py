@@ -80,6 +80,7 @@ RULES: RuleTable[Case] = RuleTable(
         Rule("no_change", _no_change, ("runs",), "it asks for {runs} runs", "it asks for {runs} runs"),
     ),
     otherwise=Hit("NOW", "TRIGGERED"),
+    places=("stale", "error", "no_change"),
 )  # fmt: skip
 _STATUS: dict[str, EvaluationStatus] = {
     "STALE_CURSOR": "skipped_stale_cursor", "EVALUATION_ERROR": "error", "NO_CHANGE": "no_change",

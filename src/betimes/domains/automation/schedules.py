@@ -111,6 +111,7 @@ RULES: RuleTable[Case] = RuleTable(
         ),
     ),
     otherwise=Hit("NOW", "DUE"),
+    places=("window", "limit", "nothing", "overlap"),
 )
 
 

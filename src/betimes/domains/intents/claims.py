@@ -99,6 +99,7 @@ CLAIM_RULES: RuleTable[ClaimCase] = RuleTable(
         ),
     ),
     otherwise=Hit("NOW", "DUE"),
+    places=("disabled", "claimed", "not_due", "cooling", "reserved"),
 )
 _REFUSALS = {
     "DISABLED": "{id} is disabled; enable it first",

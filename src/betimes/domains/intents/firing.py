@@ -59,6 +59,7 @@ FIRE_RULES: RuleTable[FireCase] = RuleTable(
              "it has no cooldown, or has not fired since"),
     ),
     otherwise=Hit("NOW", "RECORDED"),
+    places=("cooldown",),
 )  # fmt: skip
 
 

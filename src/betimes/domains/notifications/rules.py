@@ -255,6 +255,23 @@ RULES: RuleTable[Case] = RuleTable(
         ),
     ),
     otherwise=Hit("NOW", "DEFAULT_PASS"),
+    places=(
+        "expiry",
+        "ban",
+        "critical",
+        "dedup",
+        "opt_out",
+        "incident",
+        "forced",
+        "fatigue_24h",
+        "fatigue_1h",
+        "fatigue_5m",
+        "quiet_hours",
+        "cooldown",
+        "channel_cap",
+        "digest",
+        "score",
+    ),
 )
 
 STAGES = {

@@ -24,7 +24,7 @@ from betimes.domains.runs.account import alarm, fold, index
 from betimes.domains.runs.asking import Asking, Stage, asking_of, case_of
 from betimes.domains.runs.consequences import deferred_hooks
 from betimes.domains.runs.counters import quota_stream
-from betimes.domains.runs.gate import ADMISSION, GATE, RULE_NAMES, would_pass_at
+from betimes.domains.runs.gate import ADMISSION, GATE, would_pass_at
 from betimes.domains.runs.model import (
     AccountCommands,
     AccountEvents,
@@ -217,7 +217,7 @@ def _reconsider(account: AccountState | None, registry: dict[str, Entry], now: I
 
 def _debounced(asking: Asking, due: Due) -> Verdict:
     """What a trigger is told that waits, or shares what waits: it passes as soon as the gate lets that pass."""
-    step = Step(RULE_NAMES.index("debounce"), "DEBOUNCED", (0, asking.entry.debounce_seconds))
+    step = Step("debounce", "DEBOUNCED", (0, asking.entry.debounce_seconds))
     then = case_of(replace(asking, due=due, now=due.until_at))
     judgement = ADMISSION.judge(then)
     passes_at = due.until_at if judgement.answer == "NOW" else would_pass_at(then, judgement)

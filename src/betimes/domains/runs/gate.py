@@ -262,7 +262,9 @@ _DEBOUNCE: Rule[Any] = Rule(
     "no run of this type before",
 )
 _PASS = Hit("NOW", "WITHIN_LIMITS")
+_PLACES = ("debounce", "budget", "cooldown", "account_cap", "tenant_cap", "saturation")
 
-GATE: RuleTable[DecisionCostGateInput] = RuleTable("cost_gate", _GATE_RULES, otherwise=_PASS)
-ADMISSION: RuleTable[DecisionCostGateInput] = RuleTable("runs", (_DEBOUNCE, *_GATE_RULES), otherwise=_PASS)
-RULE_NAMES = tuple(rule.name for rule in ADMISSION.rules)
+GATE: RuleTable[DecisionCostGateInput] = RuleTable("cost_gate", _GATE_RULES, otherwise=_PASS, places=_PLACES[1:])
+ADMISSION: RuleTable[DecisionCostGateInput] = RuleTable(
+    "runs", (_DEBOUNCE, *_GATE_RULES), otherwise=_PASS, places=_PLACES
+)

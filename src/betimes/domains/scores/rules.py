@@ -76,6 +76,7 @@ RULES: RuleTable[Case] = RuleTable(
         ),
     ),
     otherwise=Hit("NOW", "OVERDUE"),
+    places=("paused", "grace", "nothing_owed"),
 )
 
 
