@@ -65,6 +65,9 @@ def _kind(decider: Decider[Any]) -> Iterator[str]:
     yield f"Commands: {_names(decider.commands)}"
     yield ""
     yield f"Events: {_names(decider.events)}"
+    if decider.reasons:
+        yield from ("", "Reasons:", "", "| reason | meaning |", "|---|---|")
+        yield from (f"| `{code}` | {meaning} |" for code, meaning in decider.reasons.items())
     for table in decider.tables:
         yield from (
             "",

@@ -201,6 +201,8 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     repeated: Callable[[Any, Recorded], Command | None] | None = None
     """What to decide (and record, without a key) when a key is seen again; `None`: only answer from the record."""
     tables: tuple[RuleTable[Any], ...] = ()
+    reasons: Mapping[str, str] = {}
+    """What each reason of its verdicts means; a verdict with another is not written. None: any will do."""
     scope: str = "admin"
     """What a caller's key needs to write to streams of this kind."""
     targets: tuple[type[msgspec.Struct], ...] = ()

@@ -117,7 +117,7 @@ def write(
 ) -> Recorded:
     """Add a decision's rows to the batch. The first segment is the command's own stream's and carries the command."""
     stream, reply = own.stream, decision.reply
-    verdict, judged = _judged(decision.verdict, stream)
+    verdict, judged = _judged(decision.verdict, own)
     asked = text_of(command, settings.command_chars_max, "the command to", stream)
     replied = None if reply is None else text_of(reply, settings.events_chars_max, "the reply of", stream)
     first = _after(own, decision.events, turn, settings, Said(asked, key, judged, replied))
@@ -146,11 +146,14 @@ def uses_up_key(key: KeyId | None, turn: Turn, own: Live, decision: Decision) ->
     return key is not None and not turn.job.cause and not decision.is_invalid
 
 
-def _judged(verdict: Verdict | None, stream: StreamId) -> tuple[Verdict | None, str | None]:
+def _judged(verdict: Verdict | None, own: Live) -> tuple[Verdict | None, str | None]:
     """The verdict, its trace within the bound, and its text."""
     if verdict is None:
         return None, None
-    text = text_of(verdict, TRACE_BYTES_MAX * 1024, "the verdict for", stream)
+    known = own.decider.reasons
+    if known and not all(reason in known for reason in verdict.reasons):
+        raise Fault(f"a verdict for {own.stream} has the reasons {verdict.reasons}; its decider's are {sorted(known)}")
+    text = text_of(verdict, TRACE_BYTES_MAX * 1024, "the verdict for", own.stream)
     if len(text) <= TRACE_BYTES_MAX:
         return verdict, text
     bounded = within_bound(verdict)

@@ -47,6 +47,7 @@ from betimes.domains.automation.model import (
     run_key_of,
 )
 from betimes.domains.automation.ownership import changes_owner
+from betimes.domains.automation.reasons import TICK_REASONS
 from betimes.domains.automation.requests import Requests, Wanted, ends_at_once
 from betimes.domains.automation.schedule_fold import alarm, fold, index
 from betimes.domains.endings import RunFinished
@@ -340,4 +341,5 @@ SCHEDULE: Decider[ScheduleState] = Decider(
     index=index,
     stops=(ShelveSchedule, DisableSchedule, DeleteSchedule),
     tables=(RULES,),
+    reasons=TICK_REASONS,
 )

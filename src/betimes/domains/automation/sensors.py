@@ -27,6 +27,7 @@ from betimes.domains.automation.evaluations import RULES, Attempt, answered, pau
 from betimes.domains.automation.model import RunRequested
 from betimes.domains.automation.ownership import changes_owner, take_over
 from betimes.domains.automation.policy import AutomationPolicy
+from betimes.domains.automation.reasons import EVALUATION_REASONS
 from betimes.domains.automation.requests import runs_of
 from betimes.domains.automation.schedules import mismatch
 from betimes.domains.automation.sensor_model import (
@@ -396,4 +397,5 @@ SENSOR: Decider[SensorState] = Decider(
     heeds=(AutomationPolicy,),
     heeding=("active",),
     tables=(RULES,),
+    reasons=EVALUATION_REASONS,
 )

@@ -50,6 +50,7 @@ from betimes.domains.intents.model import (
 )
 from betimes.domains.intents.owners import OWNER
 from betimes.domains.intents.policy import IntentsPolicy
+from betimes.domains.intents.reasons import REASONS
 from betimes.domains.intents.timing import check_after_failure, first_check
 from betimes.domains.intents.validation import Case, problems_of, warnings_of
 from betimes.domains.notifications.policy import NotificationsPolicy
@@ -257,6 +258,7 @@ INTENT: Decider[IntentState] = Decider(
     heeds=(IntentsPolicy,),
     heeding=tuple(f"enabled.{name}" for name in TYPES),
     tables=(CLAIM_RULES, FIRE_RULES),
+    reasons=REASONS,
 )
 
 DECIDERS: tuple[Decider[Any], ...] = (INTENT, OWNER)

@@ -50,6 +50,7 @@ from betimes.domains.notifications.model import (
 )
 from betimes.domains.notifications.policy import Dedup, NotificationsPolicy
 from betimes.domains.notifications.preferences import preference_problems
+from betimes.domains.notifications.reasons import REASONS
 from betimes.domains.notifications.reconsidering import reconsidered
 from betimes.domains.notifications.rules import RULES
 from betimes.domains.notifications.texts import exact_hash, fingerprint, masked, normalised
@@ -262,6 +263,7 @@ INBOX: Decider[InboxState] = Decider(
     replies=Answer | IncidentAnswer,
     stops=(BanPerson,),
     tables=(RULES,),
+    reasons=REASONS,
     heeds=(NotificationsPolicy,),
     heeding=("incident", "waiting"),
 )

@@ -46,6 +46,7 @@ from betimes.domains.runs.model import (
 )
 from betimes.domains.runs.outcomes import WAITING_MAX, allowed, asked_hooks, exhausted, judged, refused
 from betimes.domains.runs.policy import Entry, RunsPolicy, shares_quota
+from betimes.domains.runs.reasons import REASONS
 
 KEPT_MAX = 100
 """Payloads that the run after a burst sees at most; the newest are kept."""
@@ -279,6 +280,7 @@ ACCOUNT: Decider[AccountState] = Decider(
     needs=needs,
     repeated=repeated,
     tables=(ADMISSION, GATE),
+    reasons=REASONS,
     heeds=(RunsPolicy,),
     heeding=("waiting",),
 )

@@ -37,6 +37,7 @@ from betimes.domains.scores.model import (
     ThresholdCrossed,
 )
 from betimes.domains.scores.policy import ScoresPolicy
+from betimes.domains.scores.reasons import REASONS
 from betimes.domains.scores.rules import (
     RULES,
     Paid,
@@ -374,6 +375,7 @@ SCORE: Decider[ScoreState] = Decider(
     index=index,
     heeds=(ScoresPolicy,),
     tables=(RULES,),
+    reasons=REASONS,
 )
 
 DECIDERS = (SCORE,)
