@@ -72,6 +72,9 @@ async def test_every_bad_field_is_named() -> None:
         assert paths == ["account_id", "colour", "idempotency_key", "trigger_type"]
         unknown = await s.client("POST", "/v1/triggers", {**TRIGGER, "trigger_type": "NO_SUCH"})
         assert (unknown.status, unknown.json["code"]) == (422, "UNKNOWN_TRIGGER_TYPE")
+        [error] = unknown.json["errors"]
+        assert error["path"] == "trigger_type"
+        assert "SIGNAL_ARRIVED" in error["message"], "the ones there are"
 
 
 async def test_a_batch_answers_each_item_in_order() -> None:

@@ -45,6 +45,8 @@ REFUSALS = {
     "NOT_ONE_AMOUNT": (422, "INVALID"),
     "IN_THE_FUTURE": (422, "INVALID"),
 }
+REFUSED_FIELDS = {"UNKNOWN_TRIGGER_TYPE": "trigger_type"}
+"""Fields that are all there is to blame for a refusal."""
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 CODES = {"TOO_LARGE": "BODY_TOO_LARGE", "VERSION_CONFLICT": "STORE_UNAVAILABLE", "DUPLICATE_KEY": "STORE_UNAVAILABLE"}
 RETRY_AFTER_S = 1
@@ -93,7 +95,9 @@ def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
         return _problem(error.status, error.code, str(error), error.errors), error.headers
     if isinstance(error, Refused):
         status, code = REFUSALS.get(error.reason, (409, error.reason))
-        return _problem(status, code, str(error)), _refusal_headers(status, error)
+        field = REFUSED_FIELDS.get(error.reason)
+        errors = ((field, str(error)),) if field else ()
+        return _problem(status, code, str(error), errors), _refusal_headers(status, error)
     if isinstance(error, Invalid):
         return _problem(422, "INVALID", str(error), error.problems, total=error.total), {}
     if isinstance(error, BetimesError) and error.http_status != 500:

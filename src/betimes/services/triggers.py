@@ -100,8 +100,8 @@ def tenant_rule(tenant: str) -> Rule[Any]:
 
 def _type_rule(policy: Policy) -> Rule[Any]:
     def judge(request: Any) -> Iterator[Problem]:
-        if request.trigger_type not in policy[RunsPolicy].registry:
-            yield "trigger_type", f"{request.trigger_type!r} is not in the registry; register it first"
+        if message := policy[RunsPolicy].type_problem(request.trigger_type):
+            yield "trigger_type", message
 
     return judge
 
@@ -217,7 +217,7 @@ class Triggers(Service):
         policy = await self.engine.policy_of(self.caller.tenant)
         entry = policy[RunsPolicy].registry.get(trigger_type)
         if entry is None:
-            raise Refused("UNKNOWN_TRIGGER_TYPE", f"{trigger_type!r} is not in the registry; register it first")
+            raise Refused("UNKNOWN_TRIGGER_TYPE", policy[RunsPolicy].type_problem(trigger_type))
         if entry.debounce_mode == "trailing":
             raise Invalid(f"{trigger_type} waits bursts out, so each of its triggers needs a key of its own; give one")
         bucket = epoch_down(at) // max(KEY_BUCKET_MIN_S, entry.debounce_seconds)

@@ -111,9 +111,7 @@ def _request(view: View[AccountState], command: RequestRun, policy: Policy, now:
     entry = policy[RunsPolicy].registry.get(command.trigger_type)
     if entry is None:
         if command.strict:
-            return Refusal(
-                "UNKNOWN_TRIGGER_TYPE", f"{command.trigger_type!r} is not in the registry; register it first"
-            )
+            return Refusal("UNKNOWN_TRIGGER_TYPE", policy[RunsPolicy].type_problem(command.trigger_type))
         return _unknown(view, due, "new", policy, now)
     asking = asking_of(view, due, "new", entry, policy, now)
     if entry.debounce_mode == "trailing":

@@ -90,6 +90,10 @@ def _built_in() -> dict[str, Entry]:
     }
 
 
+TYPES_TOLD_MAX = 20
+"""Trigger types that are named to who asks for one there is not."""
+
+
 class RunsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     registry: dict[TriggerType, Entry] = msgspec.field(default_factory=_built_in)
     """The trigger types; the six built-in ones are there unless overridden."""
@@ -114,6 +118,15 @@ class RunsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         if self.tier is not None and self.tier not in self.tiers:
             raise ValueError(f"tier: there is no tier {self.tier!r} in tiers")
+
+    def type_problem(self, trigger_type: str) -> str:
+        """Return what is wrong with the trigger type somebody names, or nothing."""
+        if trigger_type in self.registry:
+            return ""
+        known = sorted(self.registry)
+        more = f" and {len(known) - TYPES_TOLD_MAX} more" if len(known) > TYPES_TOLD_MAX else ""
+        told = ", ".join(known[:TYPES_TOLD_MAX]) or "none"
+        return f"{trigger_type!r} is not in the registry; register it first, or use one of: {told}{more}"
 
 
 class Limits(msgspec.Struct, frozen=True, gc=False):
