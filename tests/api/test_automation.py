@@ -23,7 +23,7 @@ SCHEDULE_VIEW = [
 ]  # fmt: skip
 SENSOR_VIEW = [
     "sensor_id", "sensor_type", "target", "payload", "asset_selection", "partition_selection", "enabled", "auth",
-    "evaluator", "interval_seconds", "timeout_seconds", "max_run_requests", "max_errors", "allowed_targets",
+    "evaluator", "interval_seconds", "timeout_seconds", "max_run_requests", "max_errors", "allowed_targets", "oidc",
     "status", "paused_reason", "declared_by", "state_version", "cursor", "next_evaluation_at", "last_evaluated_at",
     "consecutive_errors", "last_error", "secret", "push_url", "version", "created_at", "updated_at",
 ]  # fmt: skip

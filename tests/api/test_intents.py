@@ -133,7 +133,7 @@ async def test_lists_are_filtered_and_paged() -> None:
             user_id = "u-1" if number else "u-0"
             await s.client("POST", "/v1/intents", {**INTENT, "intent_id": f"i-{number}", "user_id": user_id})
         page = (await s.client("GET", "/v1/intents?limit=2")).json
-        assert list(page) == ["items", "next_cursor"]
+        assert list(page) == ["items", "next_cursor", "unreadable"]
         rest = (await s.client("GET", f"/v1/intents?limit=2&cursor={page['next_cursor']}")).json
         assert [item["intent_id"] for item in page["items"] + rest["items"]] == ["i-2", "i-1", "i-0"]
         assert len((await s.client("GET", "/v1/intents?user_id=u-1&enabled=true")).json["items"]) == 2

@@ -69,7 +69,7 @@ async def test_lists_are_filtered_and_paged() -> None:
         for user_id in ("new-1", "new-2"):
             await s.client("POST", "/v1/scores", {"user_id": user_id, "chapter": 2})
         page = (await s.client("GET", "/v1/scores?limit=2")).json
-        assert list(page) == ["items", "next_cursor"]
+        assert list(page) == ["items", "next_cursor", "unreadable"]
         rest = (await s.client("GET", f"/v1/scores?limit=2&cursor={page['next_cursor']}")).json
         assert [item["user_id"] for item in page["items"] + rest["items"]] == ["new-2", "new-1", "late"]
         for query, users in (("overdue=true", ["late"]), ("chapter=2", ["new-2", "new-1"]), ("game_status=won", [])):

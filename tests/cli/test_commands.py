@@ -80,7 +80,8 @@ def test_a_notification_is_shown_with_its_trace_as_json(tmp_path: Path) -> None:
 
 
 def test_tenants_do_not_see_each_other(tmp_path: Path) -> None:
-    body = msgspec.json.encode(SCHEDULE).decode()
+    theirs = {**SCHEDULE, "target": {"kind": "trigger", "trigger_type": "SIGNAL_ARRIVED", "account_id": "a"}}
+    body = msgspec.json.encode(theirs).decode()
     betimes("schedule", "put", "brief", "-", "--tenant", "acme", folder=tmp_path, stdin=body)
     assert betimes("schedule", "list", "--json", folder=tmp_path).json["items"] == []
     assert betimes("schedule", "list", "--json", folder=tmp_path, BETIMES_TENANT="acme").json["items"]

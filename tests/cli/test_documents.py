@@ -117,11 +117,13 @@ def test_every_fixture_is_documented() -> None:
 
 
 def test_the_configuration_on_its_page_is_valid_and_names_every_section(tmp_path: Path) -> None:
-    (example,) = blocks((ROOT / "docs" / "configuration.md").read_text(), "toml")
-    (tmp_path / "betimes.toml").write_text(example)
-    body = file_body(tmp_path / "betimes.toml")
-    configured(body)
-    assert set(body) == set(Configuration.__struct_fields__)
+    named = set()
+    for number, example in enumerate(blocks((ROOT / "docs" / "configuration.md").read_text(), "toml")):
+        (tmp_path / f"{number}.toml").write_text(example)
+        body = file_body(tmp_path / f"{number}.toml")
+        configured(body)
+        named |= set(body)
+    assert named == set(Configuration.__struct_fields__)
 
 
 def test_what_is_public_is_named_twice_alike() -> None:

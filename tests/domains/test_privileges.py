@@ -50,6 +50,8 @@ def smallest(kind: Any) -> Any:
         case msgspec.inspect.StructType():
             fields = {field.encode_name: smallest(field.type) for field in kind.fields if field.required}
             return fields | ({kind.tag_field: kind.tag} if kind.tag_field else {})
+        case msgspec.inspect.Metadata():
+            return smallest(kind.type)
         case msgspec.inspect.UnionType():
             return smallest(kind.types[0])
         case msgspec.inspect.StrType():

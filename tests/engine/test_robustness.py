@@ -82,7 +82,7 @@ async def test_a_malformed_row_is_named_and_leaves_its_neighbours_alone() -> Non
         )
         assert isinstance(front, MalformedRow)
         assert "acme/gate/front" in str(front)
-        assert "verify" in str(front)
+        assert "betimes doctor" in str(front)
         assert not isinstance(back, BaseException)
 
 

@@ -42,7 +42,7 @@ async def test_a_source_over_http_gives_a_field_of_the_answer(tmp_path: Path) ->
     async with quotes() as port:
         async with HttpSource(f"http://127.0.0.1:{port}/{{subject}}", field="data.last", timeout_s=HANGS_S) as price:
             assert await price("NVDA") == 128.4
-            for ticker, wanted in (("AWAY", "answered 302"), ("LONG", "more than"), ("TEXT", "no JSON")):
+            for ticker, wanted in (("AWAY", "answered 302"), ("LONG", "more than"), ("TEXT", "not JSON")):
                 with pytest.raises(SourceAnswer, match=wanted):
                     await price(ticker)
         async with HttpSource(f"http://127.0.0.1:{port}/{{subject}}", field="data.ticker", timeout_s=HANGS_S) as name:

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from betimes.core.bounds import text_problem
 from betimes.core.deciders import Decision, View
 from betimes.core.instants import Instant, render
 from betimes.core.streams import ID_CHARS_MAX, KeyId, StreamId
@@ -244,8 +243,7 @@ async def _handle(handler: Handler, action: Action) -> Done:
     begun_s = time.perf_counter()
     result = await called(handler, action)
     said = result[:PREVIEW_CHARS_MAX] if isinstance(result, str) else ""
-    preview = said if said and not text_problem(said) else None
-    return Done(message_id=action.action_id, message_preview=preview, generation_ms=elapsed_ms(begun_s))
+    return Done(message_id=action.action_id, message_preview=said or None, generation_ms=elapsed_ms(begun_s))
 
 
 def _cut(text: str, chars_max: int) -> str:
