@@ -381,10 +381,7 @@ SENSOR: Decider[SensorState] = Decider(
     kind="sensor",
     state=SensorState,
     scope="automation:write",
-    targets=(
-        EnableSensor,
-        DisableSensor,
-    ),
+    targets=(EnableSensor, DisableSensor),
     commands=SensorCommands,
     events=SensorEvents,
     replies=EvaluationRef | None,
