@@ -32,6 +32,8 @@ _numbers = count(1)
 EMPTY = """
     SET lock_timeout = '1s';
     TRUNCATE betimes.stream, betimes.ledger, betimes.key, betimes.effect, betimes.policy, betimes.head;
+    DELETE FROM betimes.ledger_block WHERE last < 9223372036854775807;
+    UPDATE betimes.ledger_block SET first = 1;
     SELECT setval('betimes.ledger_seq', 0);
 """
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'betimes'"
