@@ -20,6 +20,20 @@ async def _admin(s: Site, tenant: str = "acme") -> Client:
 # -- policy
 
 
+async def test_a_hook_whose_target_names_what_the_policy_does_not_know_is_refused() -> None:
+    async with site() as s:
+        hook = {"on": ["GAME_OVER"], "target": {"kind": "trigger", "trigger_type": "NO_SUCH"}}
+        refused = await s.client("PUT", "/v1/policy", {"overrides": {"hooks": [hook]}})
+        assert (refused.status, refused.json["errors"][0]["path"]) == (422, "overrides.hooks[0].target.trigger_type")
+        assert "SIGNAL_ARRIVED" in refused.json["errors"][0]["message"]
+        registered = {
+            "hooks": [hook],
+            "runs": {"registry": {"NO_SUCH": {"debounce_seconds": 0, "cooldown_seconds": 0}}},
+        }
+        put = await s.client("PUT", "/v1/policy", {"overrides": registered})
+        assert put.status == 200, put.json
+
+
 async def test_overrides_are_put_and_shown_with_what_they_come_to() -> None:
     async with site() as s:
         before = await s.client("GET", "/v1/policy")

@@ -11,6 +11,7 @@ from betimes.domains.tenant.model import DEPLOYMENT, TenantState
 from betimes.services.caller import Service
 from betimes.services.deployment import Deployment
 from betimes.services.outside_calls import calls_of_policy, handler_problems, url_problems
+from betimes.services.target_names import unknown_hook_names
 
 
 async def checked_policy(service: Service, overrides: Body) -> Policy:
@@ -18,8 +19,9 @@ async def checked_policy(service: Service, overrides: Body) -> Policy:
     deployment: TenantState | None = await service.state(DEPLOYMENT)
     policy = service.engine.book.sent(deployment.policy if deployment else {}, overrides)
     tenant = service.caller.tenant
+    before = await service.engine.policy_of(tenant)
     refused = await handler_problems(service.engine, service.deployment, tenant, calls_of_policy(policy))
-    demand_callable(service.deployment, policy, await service.engine.policy_of(tenant), refused)
+    demand_callable(service.deployment, policy, before, (*refused, *unknown_hook_names(policy, before)))
     return policy
 
 

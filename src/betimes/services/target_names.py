@@ -8,6 +8,7 @@ from typing import Any
 from betimes.core.checking import Problem
 from betimes.core.policies import Policy
 from betimes.domains.automation.sensor_model import HandlerEvaluator
+from betimes.domains.hooks import Hooks
 from betimes.domains.notifications.decide import name_problems
 from betimes.domains.notifications.policy import NotificationsPolicy
 from betimes.domains.runs.policy import RunsPolicy
@@ -23,13 +24,20 @@ def unknown_names(targets: tuple[Target, ...], policy: Policy) -> Iterator[Probl
             yield f"{path}.{name}", message
 
 
+def unknown_hook_names(policy: Policy, before: Policy) -> Iterator[Problem]:
+    """Yield what a policy does not know of the targets of its own hooks; those in force before are left alone."""
+    known = [hook.target for hook in before[Hooks].entries]
+    for place, hook in enumerate(policy[Hooks].entries):
+        for name, message in () if hook.target in known else _unknown_in(hook.target, policy):
+            yield f"hooks[{place}].target.{name}", message
+
+
 def _unknown_in(target: Target, policy: Policy) -> tuple[Problem, ...]:
     match target:
         case NotificationTarget():
             return name_problems(target.event_type, target.channels, policy[NotificationsPolicy])
         case TriggerTarget(trigger_type) if trigger_type not in policy[RunsPolicy].registry:
-            known = ", ".join(sorted(policy[RunsPolicy].registry))
-            return (("trigger_type", f"no such type: {trigger_type!r}; known are {known}"),)
+            return (("trigger_type", policy[RunsPolicy].type_problem(trigger_type)),)
         case _:
             return ()
 
