@@ -154,3 +154,20 @@ async def test_a_definition_is_shown_patched_and_previewed_with_all_its_fields()
             "2026-01-07T08:00",
             "2026-01-07T09:00",
         ]
+
+
+async def test_a_tick_whose_run_failed_says_why() -> None:
+    bt = Betimes("memory://", clock=VirtualClock("2026-01-05T09:00:00Z"))
+
+    @bt.handler("brief")
+    def brief(body: dict[str, Any]) -> None:
+        raise ValueError("there is no paper left")
+
+    async with bt:
+        target = {"kind": "handler", "name": "brief"}
+        await bt.schedules.create({"schedule_id": "daily", "cron": "0 10 * * *", "target": target})
+        await bt.advance(by_s=20 * 3_600)
+        [tick] = (await bt.schedules.ticks("daily")).items
+    assert tick.run
+    assert tick.run.status == "dead"
+    assert "there is no paper left" in (tick.run.error or "")

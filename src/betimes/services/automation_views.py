@@ -182,6 +182,8 @@ class RunBrief(JsonView, frozen=True):
 
     status: str
     verdict: RunVerdict | None
+    error: str | None = None
+    """Why it failed, or was not delivered."""
 
 
 def run_brief(state: RunState | None) -> RunBrief | None:
@@ -190,7 +192,8 @@ def run_brief(state: RunState | None) -> RunBrief | None:
     status = state.ending or ("done" if state.target == "command" else state.status)
     if state.status == "skipped":
         return RunBrief(status, RunVerdict("SKIP", state.reason))
-    return RunBrief(status, RunVerdict("ALLOW", "WITHIN_LIMITS") if state.allowed_at is not None else None)
+    verdict = RunVerdict("ALLOW", "WITHIN_LIMITS") if state.allowed_at is not None else None
+    return RunBrief(status, verdict, state.error or state.reason or None)
 
 
 # -- ticks
