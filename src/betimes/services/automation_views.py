@@ -178,12 +178,11 @@ class RunVerdict(JsonView, frozen=True):
 
 
 class RunBrief(JsonView, frozen=True):
-    """What became of a run, and what the gate said of it, if it met the gate."""
+    """What became of a run, what the gate said of it, if it met the gate, and why it failed or was not delivered."""
 
     status: str
     verdict: RunVerdict | None
     error: str | None = None
-    """Why it failed, or was not delivered."""
 
 
 def run_brief(state: RunState | None) -> RunBrief | None:
