@@ -77,8 +77,22 @@ def decided(knocks: Sequence[tuple[str, str]], stored: dict[str, Stored], now: i
         request = fingerprint((stream, command))
         own = digest(before.digest, TENANT, "gate", gate, before.version + 1, now, asked, events, verdict, key)
         index = GATE.index(state)
-        row = Written(gate, before.version + 1, encode(state), now, GATE.alarm(state), own, index.status, index.due_at,
-                      asked, events, verdict, before.digest, key, request)  # fmt: skip
+        row = Written(
+            gate,
+            before.version + 1,
+            encode(state),
+            now,
+            GATE.alarm(state),
+            own,
+            index.status,
+            index.due_at,
+            asked,
+            events,
+            verdict,
+            before.digest,
+            key,
+            request,
+        )
         stored[gate] = Stored(row.version, row.state, own)
         written.append(row)
     return written
@@ -170,17 +184,20 @@ class PostgresLoop:
             await connection.execute(
                 f"INSERT INTO {schema}.stream (tenant, kind, id) SELECT $1, 'gate', unnest($2::text[]) "
                 "ON CONFLICT DO NOTHING",
-                TENANT, gates,
-            )  # fmt: skip
+                TENANT,
+                gates,
+            )
             rows = await connection.fetch(
                 f"SELECT id, version, state, digest FROM {schema}.stream "
                 "WHERE tenant = $1 AND kind = 'gate' AND id = ANY($2::text[]) ORDER BY id FOR UPDATE",
-                TENANT, gates,
-            )  # fmt: skip
+                TENANT,
+                gates,
+            )
             seen = await connection.fetch(
                 f"SELECT key FROM {schema}.key WHERE tenant = $1 AND collection = 'gate' AND key = ANY($2::text[])",
-                TENANT, keys,
-            )  # fmt: skip
+                TENANT,
+                keys,
+            )
             assert not seen
             now = time.time_ns() // 1_000
             stored = {row["id"]: Stored(row["version"], row["state"], row["digest"]) for row in rows}
@@ -196,8 +213,9 @@ class PostgresLoop:
             "FROM unnest($2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::text[], "
             "$9::bigint[]) w(id, version, state, at, alarm_at, digest, status, due_at) "
             "WHERE s.tenant = $1 AND s.kind = 'gate' AND s.id = w.id",
-            TENANT, *map(list, zip(*(row[:8] for row in last), strict=True)),
-        )  # fmt: skip
+            TENANT,
+            *map(list, zip(*(row[:8] for row in last), strict=True)),
+        )
         await connection.execute(
             f"INSERT INTO {schema}.ledger (tenant, kind, id, version, turn, at, schema, command, events, policy, prev, "
             "digest, collection, key, verdict, actor, correlation, cause) "
@@ -205,10 +223,16 @@ class PostgresLoop:
             "w.key, w.verdict, '', '', '' "
             "FROM unnest($3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], "
             "$10::text[], $11::text[]) w(id, version, at, command, events, prev, digest, key, verdict)",
-            TENANT, POLICY.fingerprint,
-            *map(list, zip(*((r.id, r.version, r.at, r.command, r.events, r.prev, r.digest, r.key, r.verdict)
-                             for r in rows), strict=True)),
-        )  # fmt: skip
+            TENANT,
+            POLICY.fingerprint,
+            *map(
+                list,
+                zip(
+                    *((r.id, r.version, r.at, r.command, r.events, r.prev, r.digest, r.key, r.verdict) for r in rows),
+                    strict=True,
+                ),
+            ),
+        )
         await connection.execute(
             f"INSERT INTO {schema}.key (tenant, collection, key, request, kind, id, version, expires_at, expires_hour) "
             "SELECT $1, 'gate', w.key, w.request, 'gate', w.id, w.version, w.at, w.at / 3600000000 "
@@ -216,7 +240,7 @@ class PostgresLoop:
             "w(key, request, id, version, at)",
             TENANT,
             *map(list, zip(*((r.key, r.request, r.id, r.version, r.at + KEY_US) for r in rows), strict=True)),
-        )  # fmt: skip
+        )
 
     async def close(self) -> None:
         await self._connection.close()

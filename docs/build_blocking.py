@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from betimes.app.betimes import Betimes
+from betimes.domain.service import Service
 from betimes.engine.engine import Engine
-from betimes.services.caller import Service
-from betimes.services.tenancy import Tenancy
+from betimes.tenancy import Tenancy
 
 STUB = Path(__file__).parent.parent / "src" / "betimes" / "app" / "blocking.pyi"
 HEAD = """\
@@ -52,9 +52,9 @@ def written() -> str:
 def _class(kind: type[Any], name: str) -> str:
     lines = [f"class {name}:"]
     if issubclass(kind, Service):
-        lines += ["    caller: betimes.services.caller.Caller", "    last: betimes.core.segments.Recorded | None"]
+        lines += ["    caller: betimes.domain.service.Caller", "    last: betimes.core.segments.Recorded | None"]
     if kind is Engine:
-        lines += ["    store: betimes.engine.store.Store", "    kinds: betimes.engine.kinds.Kinds"]
+        lines += ["    store: betimes.engine.store.Store", "    kinds: betimes.engine.codecs.Kinds"]
     return "\n".join([*lines, *_members(kind, _bound(kind))])
 
 

@@ -10,19 +10,19 @@ from typing import Any, get_args
 
 import msgspec
 
-from betimes.api.catalogue import ROUTES
+from betimes.app.routes import ROUTES
+from betimes.backtest.decide import BACKTESTS
+from betimes.catalogue import AREAS, DOMAINS, SECTIONS
 from betimes.core.canonical import encode
 from betimes.core.deciders import Decider
-from betimes.domains.backtests.decide import BACKTESTS
-from betimes.domains.catalogue import DOMAINS, SECTIONS
-from betimes.engine.spelling import structs_in
+from betimes.engine.stable_text import structs_in
 
 
 def domains() -> Iterator[str]:
-    for name, deciders in DOMAINS.items():
+    for name in AREAS:
         yield from ("", f"## {name.capitalize()}", "", f"See [{name.capitalize()}]({name}.md).", "")
         yield from _policy(name)
-        for decider in deciders:
+        for decider in (decider for domain in DOMAINS if domain.area == name for decider in domain.deciders):
             yield from _kind(decider)
     yield from ("", "## Backtests", "", "See [Backtests](backtest.md).")
     yield from _kind(BACKTESTS)

@@ -36,8 +36,8 @@ from betimes import (
     render,
     verify,
 )
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.sqlite import SqliteStore
-from betimes.testing.clock import VirtualClock
 
 # What can be asked, what can happen, and what is remembered.
 

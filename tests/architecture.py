@@ -12,36 +12,71 @@ from pathlib import Path
 PACKAGE = "betimes"
 LINES_MAX = 400
 
-CORE = frozenset({"core"})
-DOMAINS = CORE | {"domains"}
-ENGINE = DOMAINS | {"engine"}
-SERVICES = ENGINE | {"services"}
-BACKTEST = SERVICES | {"backtest"}
-TESTING = SERVICES | {"stores", "effects", "testing"}
-EVERYTHING = TESTING | {"backtest", "api", "cli", "console", "app", PACKAGE}
+DOMAINS = frozenset({"runs", "notifications", "intents", "schedules", "sensors", "scores"})
+"""The folders of one shape."""
+SHAPE = ("model.py", "decide.py", "domain.py", "tables.py", "service.py", "views.py", "routes.py")
+"""The files that every domain has."""
+OUTER = {
+    "service", "routes", "commands", "worker",  # what callers see, and what is done outside a commit
+    "registry", "payloads", "triggers",
+    "delivery", "enrichment", "history", "inboxes", "message_texts", "pending_delivery",
+    "actions", "bulk_claims", "due", "http_source", "lists", "sources",
+    "evaluators", "identity_tokens", "proof", "secrets",
+    "hourly_sweep", "sweep", "sweep_executor",
+}  # fmt: skip
+"""The files of a domain that are not pure. All others decide, fold or describe, and import pure files only."""
+PURE_ELSEWHERE = frozenset(
+    {
+        "backtest/decide.py",
+        "backtest/model.py",
+        "domain/completions.py",
+        "domain/declaration.py",
+        "domain/hooks.py",
+        "domain/json_view.py",
+        "domain/saved_responses/decide.py",
+        "domain/saved_responses/model.py",
+        "domain/targets.py",
+        "domain/warnings.py",
+        "http/policy.py",
+    }
+)
+"""Pure files that belong to no domain."""
 
-# What each part may import. The package's own `__init__` is the part "betimes".
+PURE = frozenset({"core", "pure"})
+ENGINE = PURE | {"engine"}
+SERVICES = ENGINE | {"domain"}
+FRAMEWORKS = SERVICES | {"catalogue", "tenancy"}
+READERS = FRAMEWORKS | {"http", "cli", "ledger"}
+EVERYTHING = READERS | DOMAINS | {"admin", "backtest", "outbound", "stores", "testing", "app", "console", PACKAGE}
+
+# What each part may import. `pure` stands for the pure files of every folder, wherever they are; the package's own
+# `__init__` is the part "betimes".
 ARROWS: dict[str, frozenset[str]] = {
-    "core": CORE,
-    "domains": DOMAINS,
-    "engine": ENGINE,
-    "stores": ENGINE | {"stores"},
-    "services": SERVICES,
-    "effects": SERVICES | {"effects"},
-    "backtest": BACKTEST,
-    "api": BACKTEST | {"api"},
-    "cli": BACKTEST | {"cli"},
-    "console": SERVICES | {"console"},
-    "testing": TESTING,
+    "core": frozenset({"core"}),
+    "pure": PURE,
+    "engine": frozenset({"core", "engine"}),
+    "stores": frozenset({"core", "engine", "stores"}),
+    "domain": SERVICES,
+    "outbound": SERVICES | {"outbound"},
+    **{name: SERVICES | {name, "outbound"} for name in DOMAINS},
+    "tenancy": SERVICES | DOMAINS | {"admin"},
+    "catalogue": PURE,
+    "http": FRAMEWORKS | {"http"},
+    "cli": FRAMEWORKS | {"cli"},
+    "admin": FRAMEWORKS | {"admin"},
+    "ledger": FRAMEWORKS | {"ledger", "notifications"},
+    "backtest": READERS | {"backtest"},
+    "console": READERS | {"console"},
+    "testing": ENGINE | {"stores", "testing"},
     "app": EVERYTHING,
     "__main__": EVERYTHING,
     PACKAGE: EVERYTHING,
 }
+EDGES = {"routes": "http", "commands": "cli", "command": "cli"}
+"""Files by the last word of their name, and the framework that they alone may import."""
 
 # Modules that wire an application together and so belong to `app`, wherever users find them.
-WIRING = ("testing/fixtures.py",)
-
-PURE_PARTS = ("core", "domains", "engine")
+WIRING = ("cli/bootstrap.py", "testing/fixtures.py")
 
 AMBIENT = re.compile(
     r"""
@@ -74,25 +109,37 @@ VAGUE_NAMES = {"utils", "util", "helpers", "helper", "manager", "managers", "com
 
 
 def imports_against_the_arrows(package: Path) -> list[str]:
-    """Imports, also relative and type-checking ones, that no arrow allows."""
+    """Return the imports, also relative and type-checking ones, that no arrow allows."""
     offences = []
     for path in python_files(package):
         part = part_of(path, package)
         if part not in ARROWS:
             offences.append(f"{path}: the part {part!r} has no place in the architecture")
             continue
-        for line, target in imported_parts(path, package):
-            if target not in ARROWS[part]:
+        edge = EDGES.get(path.stem.rpartition("_")[2]) if part != "pure" else None
+        for line, module in imported_modules(path, package):
+            target = part_of_module(module)
+            if target not in ARROWS[part] and target != edge:
                 offences.append(f"{path}:{line}: {part} must not import {target}")
     return offences
+
+
+def missing_files(package: Path) -> list[str]:
+    """Return what the folders of the domains lack of the shape that all of them have."""
+    return [
+        f"{package / domain}: has no {name}"
+        for domain in sorted(DOMAINS)
+        for name in SHAPE
+        if not (package / domain / name).exists()
+    ]
 
 
 def ambient_reads(package: Path) -> list[str]:
     """Uses of a clock, randomness or the environment where these must come in as arguments."""
     return [
         f"{path}:{line}: {name} is ambient; take it as an argument"
-        for part in PURE_PARTS
-        for path in python_files(package / part)
+        for path in python_files(package)
+        if part_of(path, package) in ("core", "pure", "engine")
         for line, name in outside_names(ast.parse(path.read_text()))
         if AMBIENT.fullmatch(name)
     ]
@@ -170,36 +217,57 @@ def source_files(folder: Path) -> list[Path]:
 
 
 def part_of(path: Path, package: Path) -> str:
+    """Return the part of the architecture that a file belongs to."""
     inner = path.relative_to(package)
     if inner.as_posix() in WIRING:
         return "app"
     first = inner.parts[0].removesuffix(".py")
+    if is_pure(inner):
+        return "pure"
     return PACKAGE if first == "__init__" else first
 
 
-def imported_parts(path: Path, package: Path) -> Iterator[tuple[int, str]]:
-    """The parts of the package that a module imports, each with its line."""
+def is_pure(inner: Path) -> bool:
+    """Return whether a file, by its name, may import nothing but core and other pure files."""
+    if inner.as_posix() in PURE_ELSEWHERE:
+        return True
+    return (
+        len(inner.parts) > 1
+        and inner.parts[0] in DOMAINS
+        and inner.stem.rpartition("_")[2] != "views"
+        and inner.stem not in OUTER | {"__init__"}
+    )
+
+
+def part_of_module(module: str) -> str:
+    """Return the part that a dotted name below the package belongs to."""
+    inner = Path(*module.split(".")).with_suffix(".py")
+    return "pure" if is_pure(inner) else inner.parts[0].removesuffix(".py")
+
+
+def imported_modules(path: Path, package: Path) -> Iterator[tuple[int, str]]:
+    """Yield the modules of the package that a file imports, by their names below it, each with its line."""
     containing = (PACKAGE, *path.relative_to(package).parent.parts)
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Import(names=names):
                 modules = [alias.name for alias in names]
             case ast.ImportFrom(names=names):
-                origin = absolute_origin(node, containing)
-                modules = [f"{PACKAGE}.{part_named(alias.name)}" for alias in names]
-                if origin != PACKAGE:
-                    modules = [origin]
+                modules = [named_module(absolute_origin(node, containing), alias.name, package) for alias in names]
             case _:
                 continue
-        for module in modules:
+        for module in dict.fromkeys(modules):
             root, _, rest = module.partition(".")
             if root == PACKAGE:
-                yield node.lineno, rest.partition(".")[0] or PACKAGE
+                yield node.lineno, rest or PACKAGE
 
 
-def part_named(name: str) -> str:
-    """What `from betimes import name` reaches: a part, or else something of the package's own `__init__`."""
-    return name if name in ARROWS else PACKAGE
+def named_module(origin: str, name: str, package: Path) -> str:
+    """Return what `from origin import name` reaches: a module of that name, or else the origin itself."""
+    inner = "/".join([*origin.split(".")[1:], name])
+    is_module = (package / f"{inner}.py").exists() or (package / inner).is_dir()
+    is_part = origin == PACKAGE and name in ARROWS
+    return f"{origin}.{name}" if is_module or is_part else origin
 
 
 def absolute_origin(node: ast.ImportFrom, containing: tuple[str, ...]) -> str:

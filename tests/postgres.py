@@ -203,8 +203,14 @@ class Proxy:
         await self.shows_ends.wait()
         writer.close()
 
-    async def _cut(self, data: bytes, answers: asyncio.Task[None], near: asyncio.StreamWriter,
-                   reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:  # fmt: skip
+    async def _cut(
+        self,
+        data: bytes,
+        answers: asyncio.Task[None],
+        near: asyncio.StreamWriter,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
         """`before`: the COMMIT never arrives; `after`: it is carried out and nobody is told; `late`: when released."""
         cut, self.cut = self.cut, None
         answers.cancel()

@@ -35,7 +35,7 @@ def test_no_import_goes_against_the_arrows() -> None:
     assert architecture.imports_against_the_arrows(PACKAGE) == []
 
 
-def test_nothing_ambient_is_read_in_core_domains_and_engine() -> None:
+def test_nothing_ambient_is_read_in_pure_files_and_the_engine() -> None:
     assert architecture.ambient_reads(PACKAGE) == []
 
 
@@ -65,20 +65,26 @@ def test_every_module_is_named_for_what_it_holds(folder: Path) -> None:
     ("name", "text", "target"),
     [
         ("core/instants.py", "from betimes.engine.store import Store", "engine"),
-        ("core/instants.py", "import betimes.domains.runs", "domains"),
-        ("core/instants.py", "from betimes import domains", "domains"),
+        ("core/instants.py", "import betimes.runs.model", "pure"),
+        ("core/instants.py", "from betimes import runs", "runs"),
         ("core/instants.py", "from betimes import Betimes", "betimes"),
         ("core/instants.py", "import betimes", "betimes"),
         ("core/instants.py", "def late():\n    from betimes import app", "app"),
-        ("domains/runs/decide.py", "from ...engine import store", "engine"),
-        ("domains/runs/decide.py", "from ... import engine", "engine"),
-        ("domains/__init__.py", "from ..engine import store", "engine"),
-        ("domains/runs/decide.py", "if TYPE_CHECKING:\n    from betimes.stores import memory", "stores"),
         ("engine/loop.py", "from betimes.stores.memory import MemoryStore", "stores"),
-        ("stores/memory.py", "from betimes.effects import webhooks", "effects"),
-        ("api/runs.py", "from betimes.app import Betimes", "app"),
-        ("cli/runs.py", "from betimes.testing import clock", "testing"),
-        ("testing/clock.py", "from betimes.api import runs", "api"),
+        ("engine/loop.py", "from betimes.runs.model import RunState", "pure"),
+        ("runs/decide.py", "from ..engine import store", "engine"),
+        ("runs/decide.py", "from .. import engine", "engine"),
+        ("runs/rules.py", "from betimes.runs.service import Runs", "runs"),
+        ("runs/rules.py", "if TYPE_CHECKING:\n    from betimes.stores import memory", "stores"),
+        ("runs/quotas.py", "from betimes.domain.service import Service", "domain"),
+        ("runs/service.py", "from betimes.http.routes import Route", "http"),
+        ("runs/routes.py", "from betimes.cli.options import At", "cli"),
+        ("runs/service.py", "from betimes.intents.service import Intents", "intents"),
+        ("stores/memory.py", "from betimes.outbound import webhooks", "outbound"),
+        ("http/server.py", "from betimes.runs.routes import ROUTES", "runs"),
+        ("http/server.py", "from betimes.app import Betimes", "app"),
+        ("cli/options.py", "from betimes.testing import clock", "testing"),
+        ("testing/clock.py", "from betimes.http import routes", "http"),
         ("testing/clock.py", "from betimes.app import Betimes", "app"),
     ],
 )
@@ -91,16 +97,27 @@ def test_an_import_against_the_arrows_is_caught(write: Write, name: str, text: s
     ("name", "text"),
     [
         ("core/instants.py", "import msgspec\nfrom . import reasons\nfrom betimes.core import reasons"),
-        ("domains/runs/decide.py", "from .model import Run\nfrom betimes.core import reasons"),
-        ("engine/loop.py", "from betimes import core, domains\nfrom .store import Store"),
+        ("runs/decide.py", "from .model import Run\nfrom betimes.core import reasons"),
+        ("runs/rules.py", "from betimes.schedules.nominal_time import NominalTime"),
+        ("runs/service.py", "from betimes.runs.rules import GATE\nfrom betimes.domain.service import Service"),
+        ("runs/routes.py", "from betimes.http.routes import Route\nfrom betimes.runs.views import RunView"),
+        ("runs/commands.py", "from betimes.cli.options import At"),
+        ("engine/loop.py", "from betimes import core\nfrom .store import Store"),
         ("stores/sqlite/store.py", "from betimes.engine.store import Store\nfrom ..rows import Row"),
-        ("testing/conformance.py", "from betimes.stores import memory\nfrom betimes.effects import webhooks"),
-        ("app.py", "from betimes.api import runs\nfrom betimes.stores import memory"),
+        ("testing/conformance.py", "from betimes.stores import memory"),
+        ("app.py", "from betimes.runs import routes\nfrom betimes.stores import memory"),
         ("__init__.py", "from betimes.app import Betimes"),
     ],
 )
 def test_an_import_along_the_arrows_is_allowed(write: Write, name: str, text: str) -> None:
     assert architecture.imports_against_the_arrows(write(name, text)) == []
+
+
+def test_every_domain_has_the_shape_of_the_others(write: Write) -> None:
+    assert architecture.missing_files(PACKAGE) == []
+    [*missing] = architecture.missing_files(write("runs/model.py", ""))
+    assert not any(offence.endswith("runs: has no model.py") for offence in missing)
+    assert any(offence.endswith("runs: has no decide.py") for offence in missing)
 
 
 def test_a_part_outside_the_architecture_is_caught(write: Write) -> None:
@@ -127,7 +144,7 @@ def test_a_part_outside_the_architecture_is_caught(write: Write) -> None:
         "import whenever\nwhenever.ZonedDateTime.now('UTC')",
     ],
 )
-@pytest.mark.parametrize("part", ["core", "domains/runs", "engine"])
+@pytest.mark.parametrize("part", ["core", "runs", "engine"])
 def test_an_ambient_read_is_caught(write: Write, part: str, text: str) -> None:
     assert architecture.ambient_reads(write(f"{part}/sample.py", text)) != []
 

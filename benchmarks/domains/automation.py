@@ -28,17 +28,18 @@ from betimes.core.deciders import EffectCall
 from betimes.core.instants import DAY, SECOND, Instant, parse
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.domains.automation import decide as automation
-from betimes.domains.automation.model import DefineSchedule, ScheduleDefinition
-from betimes.domains.automation.policy import AutomationPolicy
-from betimes.domains.hooks import Hooks
-from betimes.domains.runs import decide as runs
-from betimes.domains.runs.policy import RunsPolicy
-from betimes.domains.targets import HandlerTarget
-from betimes.effects.lake.export import export
+from betimes.domain.hooks import Hooks
+from betimes.domain.targets import HandlerTarget
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import Store
+from betimes.ledger.lake.export import export
+from betimes.runs.domain import DOMAIN as RUNS
+from betimes.runs.policy import RunsPolicy
+from betimes.schedules.domain import DOMAIN as SCHEDULES
+from betimes.schedules.model import DefineSchedule, ScheduleDefinition
+from betimes.sensors.domain import DOMAIN as SENSORS
+from betimes.sensors.policy import AutomationPolicy
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.sqlite import SqliteStore
 
@@ -95,9 +96,13 @@ class Ticking:
         self._called: list[Instant] = []
         self._all_called = asyncio.Event()
         self.engine = Engine(
-            _store(place, self._clock), (*automation.DECIDERS, *runs.DECIDERS), name=f"bench-ticks{next(_names)}",
-            sections=SECTIONS, executors={"handler:brief": self._brief}, observe=self._committed,
-        )  # fmt: skip
+            _store(place, self._clock),
+            (*SCHEDULES.deciders, *SENSORS.deciders, *RUNS.deciders),
+            name=f"bench-ticks{next(_names)}",
+            sections=SECTIONS,
+            executors={"handler:brief": self._brief},
+            observe=self._committed,
+        )
 
     def _committed(self, segments: Sequence[Segment]) -> None:
         ticks = sum(segment.stream.kind == "schedule" and "ScheduleTicked" in segment.events for segment in segments)
@@ -116,20 +121,25 @@ class Ticking:
             await self._all_called.wait()
         ticked, called = ([(at - DUE_AT) / 1_000 for at in sorted(found)] for found in (self._ticked, self._called))
         return {
-            "ticks_per_s": len(ticked) / (ticked[-1] / 1e3), "tick_p50_ms": median(ticked),
-            "tick_p99_ms": _p99(ticked), "runs_per_s": len(called) / (called[-1] / 1e3), "run_p50_ms": median(called),
+            "ticks_per_s": len(ticked) / (ticked[-1] / 1e3),
+            "tick_p50_ms": median(ticked),
+            "tick_p99_ms": _p99(ticked),
+            "runs_per_s": len(called) / (called[-1] / 1e3),
+            "run_p50_ms": median(called),
             "run_p99_ms": _p99(called),
-        }  # fmt: skip
+        }
 
     async def _define(self) -> None:
         target = HandlerTarget("brief")
         commands = [DefineSchedule(ScheduleDefinition(cron=cron, timezone=zone, target=target)) for cron, zone in DUE]
         for first in range(0, self._schedules, 2_000):
             numbers = range(first, min(first + 2_000, self._schedules))
-            await asyncio.gather(*(
-                self.engine.submit(Submission(stream=StreamId(TENANT, "schedule", f"s{n}"), command=command))
-                for n, command in zip(numbers, cycle(commands), strict=False)
-            ))  # fmt: skip
+            await asyncio.gather(
+                *(
+                    self.engine.submit(Submission(stream=StreamId(TENANT, "schedule", f"s{n}"), command=command))
+                    for n, command in zip(numbers, cycle(commands), strict=False)
+                )
+            )
 
 
 async def _peer(module: str, place: Place, schedules: int) -> Row:
@@ -198,10 +208,17 @@ async def cron(kind: str, scale: float) -> list[Row]:
     _ours(number)  # so that the zone's years are read
     rounds = [(_ours(number), _again(number), _cronsim(number), _croniter(number)) for _ in range(3)]
     ours, again, cronsim, croniter = (median(found) for found in zip(*rounds, strict=True))
-    return [{
-        "store": kind, "next_per_s": ours, "again_per_s": again, "cronsim_per_s": cronsim, "croniter_per_s": croniter,
-        "over_cronsim": median(a / b for a, _, b, _ in rounds), "over_croniter": median(a / c for a, _, _, c in rounds),
-    }]  # fmt: skip
+    return [
+        {
+            "store": kind,
+            "next_per_s": ours,
+            "again_per_s": again,
+            "cronsim_per_s": cronsim,
+            "croniter_per_s": croniter,
+            "over_cronsim": median(a / b for a, _, b, _ in rounds),
+            "over_croniter": median(a / c for a, _, _, c in rounds),
+        }
+    ]
 
 
 def _starts(number: int) -> list[int]:
@@ -268,8 +285,16 @@ async def lake(kind: str, scale: float) -> list[Row]:
             idle_s = time.perf_counter() - started
         await store.close()
     rows = sum(report.rows.values())
-    return [{"store": kind, "segments": report.segments, "rows": rows, "segments_per_s": report.segments / elapsed_s,
-             "rows_per_s": rows / elapsed_s, "nothing_new_ms": idle_s * 1e3}]  # fmt: skip
+    return [
+        {
+            "store": kind,
+            "segments": report.segments,
+            "rows": rows,
+            "segments_per_s": report.segments / elapsed_s,
+            "rows_per_s": rows / elapsed_s,
+            "nothing_new_ms": idle_s * 1e3,
+        }
+    ]
 
 
 def _p99(ordered: list[float]) -> float:

@@ -19,8 +19,8 @@ from typing import Any
 from benchmarks.domains.service import DATABASES
 from betimes.app.betimes import Betimes
 from betimes.backtest.plan import Candidate, Plan
-from betimes.services.runs_views import TriggerRequest
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.runs.views import TriggerRequest
 
 NOTIFICATIONS, TRIGGERS, DAYS = 1_000_000, 100_000, 30
 PEOPLE, ACCOUNTS = 10_000, 2_000
@@ -78,8 +78,10 @@ async def _recorded(bt: Betimes, clock: VirtualClock, scale: float) -> tuple[int
     total = 0
     started = time.perf_counter()
     for number in range(rounds):
-        share = [int(whole * scale * (number + 1) / rounds) - int(whole * scale * number / rounds)
-                 for whole in (NOTIFICATIONS, TRIGGERS)]  # fmt: skip
+        share = [
+            int(whole * scale * (number + 1) / rounds) - int(whole * scale * number / rounds)
+            for whole in (NOTIFICATIONS, TRIGGERS)
+        ]
         asked: list[Awaitable[Any]] = [bt.runs.trigger(one) for one in islice(triggers, share[1])]
         asked += [bt.notifications.send(one, trace=False) for one in islice(notes, share[0])]
         await asyncio.gather(*asked)
@@ -94,19 +96,25 @@ def _notes(people: int) -> Iterator[dict[str, Any]]:
     for number in count():
         hint = HINTS[number % len(HINTS)]
         yield {
-            "event_id": f"e{number}", "user_id": f"p{number * 7_919 % people}", "source": "bench",
-            "event_type": KINDS[number % len(KINDS)], "title": "News", "channels": ["in_app"],
+            "event_id": f"e{number}",
+            "user_id": f"p{number * 7_919 % people}",
+            "source": "bench",
+            "event_type": KINDS[number % len(KINDS)],
+            "title": "News",
+            "channels": ["in_app"],
             "message": f"Order {number // 3} has gone on to the next of its {number % 40} places",
             **({"priority_hint": hint} if hint else {}),
-        }  # fmt: skip
+        }
 
 
 def _triggers(accounts: int) -> Iterator[TriggerRequest]:
     for number in count():
         yield TriggerRequest(
-            account_id=f"a{number * 31 % accounts}", trigger_type="SIGNAL_ARRIVED", idempotency_key=f"t{number}",
+            account_id=f"a{number * 31 % accounts}",
+            trigger_type="SIGNAL_ARRIVED",
+            idempotency_key=f"t{number}",
             payload={"number": number},
-        )  # fmt: skip
+        )
 
 
 SUITES = {"backtest": backtest}

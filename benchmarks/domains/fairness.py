@@ -17,19 +17,19 @@ from statistics import median
 from typing import Any
 
 from benchmarks.places import PLACES, Place
+from betimes.catalogue import DECIDERS
+from betimes.catalogue import SECTIONS as ALL_SECTIONS
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import SECOND
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.domains.catalogue import DECIDERS
-from betimes.domains.catalogue import SECTIONS as ALL_SECTIONS
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.services.caller import Caller
-from betimes.services.runs import Runs
-from betimes.services.runs_views import TriggerRequest
-from betimes.services.scores import NewScore, Scores
-from betimes.services.verdict_feed import FeedFilters, VerdictFeed, VerdictTail
+from betimes.ledger.verdict_feed import FeedFilters, VerdictFeed, VerdictTail
+from betimes.runs.service import Runs
+from betimes.runs.views import TriggerRequest
+from betimes.scores.service import NewScore, Scores
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 
 Row = dict[str, Any]
@@ -50,9 +50,14 @@ async def gates(
 ) -> AsyncIterator[Engine]:
     name = f"fair{next(_names)}"
     async with Engine(
-        place.store(), SAMPLE, name=name, sections=SECTIONS, policy={"gates": policy}, executors=executors,
+        place.store(),
+        SAMPLE,
+        name=name,
+        sections=SECTIONS,
+        policy={"gates": policy},
+        executors=executors,
         observe=observe,
-    ) as engine:  # fmt: skip
+    ) as engine:
         yield engine
 
 
@@ -144,8 +149,14 @@ async def wakes(place: Place, shares: int, scale: float) -> Waits:
 
 @asynccontextmanager
 async def application(place: Place, observe: Callable[[Sequence[Segment]], None]) -> AsyncIterator[Engine]:
-    registry = {"SIGNAL_ARRIVED": {"debounce_seconds": 0, "cooldown_seconds": 0, "max_per_account_per_hour": 100_000,
-                                   "max_per_tenant_per_hour": 100_000}}  # fmt: skip
+    registry = {
+        "SIGNAL_ARRIVED": {
+            "debounce_seconds": 0,
+            "cooldown_seconds": 0,
+            "max_per_account_per_hour": 100_000,
+            "max_per_tenant_per_hour": 100_000,
+        }
+    }
     policy = {"runs": {"registry": registry, "tenant_daily_run_budget": 1_000_000_000}}
     name = f"fair{next(_names)}"
     async with Engine(
@@ -248,10 +259,17 @@ async def fairness(kind: str, scale: float) -> list[Row]:
                 async with PLACES[kind](0) as place:
                     found[way].append(p99_ms(await measure(place, shares, scale)))
         alone, share, loud = (median(found[way]) for way in WAYS)
-        rows.append({
-            "store": kind, "what": what, "alone_ms": alone, "share_ms": share, "loud_ms": loud,
-            "loud_over_share": loud / share, "loud_over_alone": loud / alone,
-        })  # fmt: skip
+        rows.append(
+            {
+                "store": kind,
+                "what": what,
+                "alone_ms": alone,
+                "share_ms": share,
+                "loud_ms": loud,
+                "loud_over_share": loud / share,
+                "loud_over_alone": loud / alone,
+            }
+        )
     return rows
 
 

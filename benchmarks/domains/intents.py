@@ -21,10 +21,10 @@ import asyncpg
 
 from benchmarks.places import PLACES, TENANT, Place
 from betimes.core.streams import StreamId
-from betimes.domains.intents.decide import DECIDERS, SECTIONS
-from betimes.domains.intents.model import Claimed, ClaimIntent, DefineIntent, FireIntent
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
+from betimes.intents.decide import DECIDERS, SECTIONS
+from betimes.intents.model import Claimed, ClaimIntent, DefineIntent, FireIntent
 
 ROUNDS = 3
 WORKERS = (1, 8, 64)
@@ -83,9 +83,12 @@ async def ours(engine: Engine, workers: int, total: int, bulk: int) -> float:
 
 async def _made(engine: Engine, intent_id: str, user_id: str) -> None:
     body = {
-        "user_id": user_id, "trigger_type": "price", "condition": {"ticker": "NVDA", "operator": "<", "value": 130},
-        "action_type": "notify", "action_context": "Tell me when NVDA falls under 130.",
-    }  # fmt: skip
+        "user_id": user_id,
+        "trigger_type": "price",
+        "condition": {"ticker": "NVDA", "operator": "<", "value": 130},
+        "action_type": "notify",
+        "action_context": "Tell me when NVDA falls under 130.",
+    }
     await engine.submit(Submission(stream=StreamId(TENANT, "intent", intent_id), command=DefineIntent(body)))
 
 
@@ -193,9 +196,11 @@ class PgQueuerQueue:
         batch = min(BULK, workers)
         begun_s = time.perf_counter()
         await queue.qm.run(
-            dequeue_timeout=timedelta(seconds=1), batch_size=batch, mode=QueueExecutionMode.drain,
+            dequeue_timeout=timedelta(seconds=1),
+            batch_size=batch,
+            mode=QueueExecutionMode.drain,
             max_concurrent_tasks=max(workers, 2 * batch),
-        )  # fmt: skip
+        )
         elapsed_s = time.perf_counter() - begun_s
         await connection.close()
         assert done == total, f"{done} of {total} were done"

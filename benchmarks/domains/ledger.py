@@ -11,10 +11,10 @@ import apsw
 import asyncpg
 
 from benchmarks.places import PLACES, TENANT, Place, server
-from betimes.domains.catalogue import DECIDERS, SECTIONS
+from betimes.catalogue import DECIDERS, SECTIONS
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.services.caller import Caller
-from betimes.services.ledger import Ledger, LedgerFilters
+from betimes.ledger.service import Ledger, LedgerFilters
 
 SEGMENTS = 1_000_000
 ROUNDS = 5

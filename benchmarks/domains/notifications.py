@@ -24,14 +24,14 @@ from benchmarks.places import PLACES, TENANT, Place
 from betimes.core.canonical import encode
 from betimes.core.policies import PolicyBook
 from betimes.core.streams import StreamId
-from betimes.domains.hooks import Hooks
-from betimes.domains.notifications.decide import DECIDERS
-from betimes.domains.notifications.model import NOTIFICATIONS, InboxState, Notify, Preferences
-from betimes.domains.notifications.policy import NotificationsPolicy
-from betimes.domains.notifications.quiet import QuietHours
-from betimes.domains.notifications.texts import exact_hash, fingerprint, normalised
+from betimes.domain.hooks import Hooks
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
+from betimes.notifications.decide import DECIDERS
+from betimes.notifications.fingerprints import exact_hash, fingerprint, normalised
+from betimes.notifications.model import NOTIFICATIONS, InboxState, Notify, Preferences
+from betimes.notifications.policy import NotificationsPolicy
+from betimes.notifications.quiet_hours import QuietHours
 
 ROUNDS = 3
 BATCH = 256

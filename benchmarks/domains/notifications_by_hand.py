@@ -21,8 +21,8 @@ from betimes.core.canonical import digest, encode
 from betimes.core.deciders import Call, Decision, View
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
-from betimes.domains.notifications.decide import INBOX
-from betimes.domains.notifications.model import InboxState, Notify
+from betimes.notifications.decide import INBOX
+from betimes.notifications.model import InboxState, Notify
 
 KEY_US = 7 * 86_400 * 1_000_000
 Asked = tuple[str, str, Notify]
@@ -83,8 +83,22 @@ def decided(batch: Sequence[Asked], stored: dict[str, Stored], policy: Policy, n
             for place, call in enumerate(decision.effects)
             if isinstance(call, Call)
         )
-        row = Written(person, before.version + 1, encode(state), now, INBOX.alarm(state), own,
-                      INBOX.index(state).status, asked, events, verdict, reply, before.digest, key, calls)  # fmt: skip
+        row = Written(
+            person,
+            before.version + 1,
+            encode(state),
+            now,
+            INBOX.alarm(state),
+            own,
+            INBOX.index(state).status,
+            asked,
+            events,
+            verdict,
+            reply,
+            before.digest,
+            key,
+            calls,
+        )
         stored[person] = Stored(row.version, row.state, own)
         written.append(row)
     return written
@@ -128,9 +142,24 @@ class SqliteByHand:
             "INSERT INTO ledger (tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, "
             "collection, key, verdict, reply, actor, correlation, cause) "
             "VALUES (?, 'inbox', ?, ?, 'loop', ?, 1, ?, ?, ?, ?, ?, 'notifications', ?, ?, ?, '', '', '')",
-            [(TENANT, r.id, r.version, r.at, r.command, r.events, self._policy.fingerprint, r.prev, r.digest, r.key,
-              r.verdict, r.reply) for r in rows],
-        )  # fmt: skip
+            [
+                (
+                    TENANT,
+                    r.id,
+                    r.version,
+                    r.at,
+                    r.command,
+                    r.events,
+                    self._policy.fingerprint,
+                    r.prev,
+                    r.digest,
+                    r.key,
+                    r.verdict,
+                    r.reply,
+                )
+                for r in rows
+            ],
+        )
         self._connection.executemany(
             "INSERT INTO key "
             "(tenant, collection, key, request, stream_tenant, stream_kind, stream_id, version, expires_at) "
@@ -141,9 +170,12 @@ class SqliteByHand:
             "INSERT INTO effect (tenant, kind, id, version, place, executor, created_at, next_attempt_at, "
             "at_most_once, attempts_max, lease_s, to_tenant, to_kind, to_id, payload) "
             "VALUES (?, 'inbox', ?, ?, ?, ?, ?, ?, 0, 3, 60, ?, 'inbox', ?, ?)",
-            [(TENANT, r.id, r.version, place, executor, r.at, r.at, TENANT, r.id, payload)
-             for r in rows for place, executor, payload in r.calls],
-        )  # fmt: skip
+            [
+                (TENANT, r.id, r.version, place, executor, r.at, r.at, TENANT, r.id, payload)
+                for r in rows
+                for place, executor, payload in r.calls
+            ],
+        )
 
     async def close(self) -> None:
         self._connection.close()
@@ -163,16 +195,22 @@ class PostgresByHand:
         async with connection.transaction():
             await connection.execute(
                 f"INSERT INTO {schema}.stream (tenant, kind, id) SELECT $1, 'inbox', unnest($2::text[]) "
-                "ON CONFLICT DO NOTHING", TENANT, people,
-            )  # fmt: skip
+                "ON CONFLICT DO NOTHING",
+                TENANT,
+                people,
+            )
             rows = await connection.fetch(
                 f"SELECT id, version, state, digest FROM {schema}.stream "
-                "WHERE tenant = $1 AND kind = 'inbox' AND id = ANY($2::text[]) ORDER BY id FOR UPDATE", TENANT, people,
-            )  # fmt: skip
+                "WHERE tenant = $1 AND kind = 'inbox' AND id = ANY($2::text[]) ORDER BY id FOR UPDATE",
+                TENANT,
+                people,
+            )
             seen = await connection.fetch(
                 f"SELECT key FROM {schema}.key WHERE tenant = $1 AND collection = 'notifications' "
-                "AND key = ANY($2::text[])", TENANT, keys,
-            )  # fmt: skip
+                "AND key = ANY($2::text[])",
+                TENANT,
+                keys,
+            )
             assert not seen
             stored = {row["id"]: Stored(row["version"], row["state"], row["digest"]) for row in rows}
             await self._write(decided(batch, stored, self._policy, time.time_ns() // 1_000))
@@ -185,24 +223,30 @@ class PostgresByHand:
             "created_at = coalesce(s.created_at, w.at), alarm_at = w.alarm_at, digest = w.digest, status = w.status "
             "FROM unnest($2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::text[]) "
             "w(id, version, state, at, alarm_at, digest, status) "
-            "WHERE s.tenant = $1 AND s.kind = 'inbox' AND s.id = w.id", TENANT, *_columns(row[:7] for row in last),
-        )  # fmt: skip
+            "WHERE s.tenant = $1 AND s.kind = 'inbox' AND s.id = w.id",
+            TENANT,
+            *_columns(row[:7] for row in last),
+        )
         await connection.execute(
             f"INSERT INTO {schema}.ledger (tenant, kind, id, version, turn, at, schema, command, events, policy, prev, "
             "digest, collection, key, verdict, reply, actor, correlation, cause) "
             "SELECT $1, 'inbox', w.id, w.version, 'loop', w.at, 1, w.command, w.events, $2, w.prev, w.digest, "
             "'notifications', w.key, w.verdict, w.reply, '', '', '' FROM unnest($3::text[], $4::bigint[], "
             "$5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[]) "
-            "w(id, version, at, command, events, prev, digest, key, verdict, reply)", TENANT, self._policy.fingerprint,
-            *_columns((r.id, r.version, r.at, r.command, r.events, r.prev, r.digest, r.key, r.verdict, r.reply)
-                      for r in rows),
-        )  # fmt: skip
+            "w(id, version, at, command, events, prev, digest, key, verdict, reply)",
+            TENANT,
+            self._policy.fingerprint,
+            *_columns(
+                (r.id, r.version, r.at, r.command, r.events, r.prev, r.digest, r.key, r.verdict, r.reply) for r in rows
+            ),
+        )
         await connection.execute(
             f"INSERT INTO {schema}.key (tenant, collection, key, request, kind, id, version, expires_at, expires_hour) "
             "SELECT $1, 'notifications', w.key, w.id, 'inbox', w.id, w.version, w.at, w.at / 3600000000 "
-            "FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) w(key, id, version, at)", TENANT,
+            "FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) w(key, id, version, at)",
+            TENANT,
             *_columns((r.key, r.id, r.version, r.at + KEY_US) for r in rows),
-        )  # fmt: skip
+        )
         calls = [
             (r.id, r.version, place, executor, r.at, payload) for r in rows for place, executor, payload in r.calls
         ]
@@ -212,8 +256,10 @@ class PostgresByHand:
                 "next_attempt_at, at_most_once, attempts_max, lease_s, to_tenant, to_kind, to_id, payload) "
                 "SELECT $1, 'inbox', w.id, w.version, w.place, w.executor, w.at, w.at, false, 3, 60, $1, 'inbox', "
                 "w.id, w.payload FROM unnest($2::text[], $3::bigint[], $4::int[], $5::text[], $6::bigint[], "
-                "$7::text[]) w(id, version, place, executor, at, payload)", TENANT, *_columns(calls),
-            )  # fmt: skip
+                "$7::text[]) w(id, version, place, executor, at, payload)",
+                TENANT,
+                *_columns(calls),
+            )
 
     async def close(self) -> None:
         await self._connection.close()

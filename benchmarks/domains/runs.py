@@ -17,19 +17,23 @@ import asyncpg
 
 from benchmarks.measuring import STRIDE, Measured, middle, paired_ratio, submitting
 from benchmarks.places import PLACES, TENANT, Place
-from betimes.domains.hooks import Hooks
-from betimes.domains.runs.decide import DECIDERS
-from betimes.domains.runs.policy import RunsPolicy
+from betimes.domain.hooks import Hooks
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.services.caller import Caller
-from betimes.services.runs import Runs
-from betimes.services.runs_views import TriggerRequest
+from betimes.runs.decide import DECIDERS
+from betimes.runs.policy import RunsPolicy
+from betimes.runs.service import Runs
+from betimes.runs.views import TriggerRequest
 
 ACCOUNTS = 10_000
 SUBMITTERS = 64
 ROUNDS = 3
-LIMITS = {"debounce_seconds": 60, "cooldown_seconds": 300, "max_per_account_per_hour": 12,
-          "max_per_tenant_per_hour": 100_000}  # fmt: skip
+LIMITS = {
+    "debounce_seconds": 60,
+    "cooldown_seconds": 300,
+    "max_per_account_per_hour": 12,
+    "max_per_tenant_per_hour": 100_000,
+}
 POLICY = {"runs": {"registry": {"SIGNAL_ARRIVED": LIMITS}, "tenant_daily_run_budget": 1_000_000_000}}
 _names = count(1)
 
@@ -119,9 +123,15 @@ async def by_dbos(place: Place, total: int) -> float:
         url = f"sqlite:///{folder}/dbos.db" if place.kind == "sqlite" else place.path
         threads = 1 if place.kind == "sqlite" else 16
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "benchmarks.peers.dbos_debounce", url, str(total), str(threads),
-            stdout=PIPE, stderr=DEVNULL,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "benchmarks.peers.dbos_debounce",
+            url,
+            str(total),
+            str(threads),
+            stdout=PIPE,
+            stderr=DEVNULL,
+        )
         said, _ = await process.communicate()
     return float(json.loads(said.splitlines()[-1])["per_s"])
 

@@ -29,18 +29,18 @@ from benchmarks.domains import scores_filled as filled
 from benchmarks.places import PLACES, Place
 from betimes.core.instants import DAY, HOUR, MINUTE
 from betimes.core.streams import StreamId
-from betimes.domains.hooks import Hooks
-from betimes.domains.scores.decide import DECIDERS
-from betimes.domains.scores.policy import ScoresPolicy
+from betimes.domain.hooks import Hooks
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
 from betimes.engine.replay import verify_stream
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store, StreamQuery
-from betimes.services.caller import Caller
-from betimes.services.scores import Scores
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.scores.decide import DECIDERS
+from betimes.scores.policy import ScoresPolicy
+from betimes.scores.service import Scores
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.sqlite import SqliteStore
-from betimes.testing.clock import VirtualClock
 
 Row = dict[str, Any]
 SCORES = 1_000_000
@@ -151,8 +151,9 @@ class PostgresHand:
         rows = await self._connection.fetch(
             "SELECT column_name FROM information_schema.columns WHERE table_schema = $1 AND table_name = $2 "
             "AND is_generated = 'NEVER' AND column_name <> 'seq'",
-            self._schema, table,
-        )  # fmt: skip
+            self._schema,
+            table,
+        )
         return [row[0] for row in rows]
 
     async def same_rows(self, values: Row) -> int:
@@ -177,12 +178,15 @@ async def sweep(kind: str, scale: float) -> list[Row]:
     async with PLACES[kind]() as place:
         store = _store(place, clock)
         engine = Engine(
-            store, DECIDERS, name="bench-sweep", sections={"scores": ScoresPolicy, "hooks": Hooks},
+            store,
+            DECIDERS,
+            name="bench-sweep",
+            sections={"scores": ScoresPolicy, "hooks": Hooks},
             settings=EngineSettings(batch_max=BATCH, cache_chars_max=1_000_000),
-        )  # fmt: skip
-        hand: Hand = SqliteHand(place) if kind == "sqlite" else PostgresHand(
-            await asyncpg.connect(place.path), place.schema
-        )  # fmt: skip
+        )
+        hand: Hand = (
+            SqliteHand(place) if kind == "sqlite" else PostgresHand(await asyncpg.connect(place.path), place.schema)
+        )
         async with engine:
             await filled.make_model(engine, clock)
             await hand.fill(count)

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
+from betimes.core.datetimes import moment
 from betimes.core.instants import HOUR
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.services.caller import Caller
-from betimes.services.moments import moment
-from betimes.services.scores import NewScore, Scores
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.scores.service import NewScore, Scores
 
 START = 1_767_600_000_000_000
 FIRST_SWEEP = START + 31 * HOUR
@@ -29,9 +29,25 @@ _MODEL = "model"
 _POINTS, _INTERACTED_AT = 59_876_543, START + 12_345_678
 """Numbers that occur nowhere else in what is written about the model."""
 _DIGESTED = (
-    "prev", "tenant", "kind", "id", "version", "turn", "at", "schema", "command", "events", "policy", "collection",
-    "key", "verdict", "reply", "actor", "correlation", "cause",
-)  # fmt: skip
+    "prev",
+    "tenant",
+    "kind",
+    "id",
+    "version",
+    "turn",
+    "at",
+    "schema",
+    "command",
+    "events",
+    "policy",
+    "collection",
+    "key",
+    "verdict",
+    "reply",
+    "actor",
+    "correlation",
+    "cause",
+)
 
 
 def interacted_at(number: int) -> int:
@@ -71,10 +87,14 @@ POSTGRES = Dialect(
 async def make_model(engine: Engine, clock: VirtualClock) -> None:
     """The one score that the engine makes."""
     assert clock() < FIRST_SWEEP
-    await Scores(engine, Caller(_MODEL)).create(NewScore(
-        user_id=_MODEL, score=Decimal(_POINTS).scaleb(-6), created_at=moment(START),
-        last_interaction_at=moment(_INTERACTED_AT),
-    ))  # fmt: skip
+    await Scores(engine, Caller(_MODEL)).create(
+        NewScore(
+            user_id=_MODEL,
+            score=Decimal(_POINTS).scaleb(-6),
+            created_at=moment(START),
+            last_interaction_at=moment(_INTERACTED_AT),
+        )
+    )
 
 
 def statements(

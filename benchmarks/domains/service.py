@@ -27,12 +27,12 @@ import msgspec
 
 from benchmarks.measuring import STRIDE, Measured, measured, middle, paired_ratio
 from benchmarks.places import TENANT, server
+from betimes.admin.service import NewKey
 from betimes.app.betimes import Betimes
 from betimes.core.errors import BetimesError
-from betimes.services.caller import Caller
-from betimes.services.runs_views import TriggerRequest
-from betimes.services.tenancy import Tenancy
-from betimes.services.tenants import NewKey
+from betimes.domain.service import Caller
+from betimes.runs.views import TriggerRequest
+from betimes.tenancy import Tenancy
 
 Body = dict[str, Any]
 ROUNDS = 5
@@ -46,20 +46,26 @@ def notifications() -> Iterator[Body]:
     """Endless notifications, each with a new id and a new text, into the inboxes of people in turn."""
     for n in count():
         yield {
-            "event_id": f"e-{n}", "user_id": f"u{n * STRIDE % SUBJECTS}", "event_type": "MESSAGE",
-            "priority_hint": "HIGH", "title": f"News about parcel {n}",
+            "event_id": f"e-{n}",
+            "user_id": f"u{n * STRIDE % SUBJECTS}",
+            "event_type": "MESSAGE",
+            "priority_hint": "HIGH",
+            "title": f"News about parcel {n}",
             "message": f"Your parcel number {n} was changed today, please look at it before the evening",
-            "source": "bench", "channels": ["push", "email"],
-        }  # fmt: skip
+            "source": "bench",
+            "channels": ["push", "email"],
+        }
 
 
 def triggers() -> Iterator[Body]:
     """Endless triggers, each with a new key, for accounts in turn."""
     for n in count():
         yield {
-            "account_id": f"a{n * STRIDE % SUBJECTS}", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": f"k-{n}",
+            "account_id": f"a{n * STRIDE % SUBJECTS}",
+            "trigger_type": "SIGNAL_ARRIVED",
+            "idempotency_key": f"k-{n}",
             "payload": {"signal": n},
-        }  # fmt: skip
+        }
 
 
 # -- over HTTP
@@ -151,9 +157,13 @@ async def triggered(services: Tenancy, items: list[Body]) -> None:
 
 
 async def inside(
-    ask: Callable[[Tenancy, list[Body]], Awaitable[None]], services: Tenancy, source: Iterator[Body], total: int,
-    tasks: int, size: int,
-) -> Measured:  # fmt: skip
+    ask: Callable[[Tenancy, list[Body]], Awaitable[None]],
+    services: Tenancy,
+    source: Iterator[Body],
+    total: int,
+    tasks: int,
+    size: int,
+) -> Measured:
     share = max(1, total // (tasks * size))
     return await _timed([lambda: ask(services, list(islice(source, size)))] * tasks, share, size)
 
@@ -208,11 +218,17 @@ async def _row(kind: str, name: str, there: Served, bt: Betimes, tasks: int, siz
         within.append(await inside(ask, services, theirs, total, tasks, size))
     over, within = over[1:], within[1:]  # the first round warms up
     return {
-        "store": kind, "asked": name, "connections": tasks, "items": size,
-        "http_per_s": middle(over).per_s, "http_p50_ms": middle(over).p50_ms, "http_p99_ms": middle(over).p99_ms,
-        "inside_per_s": middle(within).per_s, "inside_p99_ms": middle(within).p99_ms,
+        "store": kind,
+        "asked": name,
+        "connections": tasks,
+        "items": size,
+        "http_per_s": middle(over).per_s,
+        "http_p50_ms": middle(over).p50_ms,
+        "http_p99_ms": middle(over).p99_ms,
+        "inside_per_s": middle(within).per_s,
+        "inside_p99_ms": middle(within).p99_ms,
         "http_over_inside": paired_ratio(over, within, lambda run: run.per_s),
-    }  # fmt: skip
+    }
 
 
 @asynccontextmanager

@@ -54,9 +54,19 @@ def main(url: str, count: str, limit_s: str) -> None:
 def _row(scheduler: BackgroundScheduler, id: str, trigger: CronTrigger, due: datetime) -> dict[str, object]:
     """A job as its store writes it."""
     job = Job(
-        scheduler, id=id, name=id, func=brief, args=(), kwargs={}, trigger=trigger, executor="default", coalesce=True,
-        misfire_grace_time=None, max_instances=2, next_run_time=due,
-    )  # fmt: skip
+        scheduler,
+        id=id,
+        name=id,
+        func=brief,
+        args=(),
+        kwargs={},
+        trigger=trigger,
+        executor="default",
+        coalesce=True,
+        misfire_grace_time=None,
+        max_instances=2,
+        next_run_time=due,
+    )
     return {
         "id": id,
         "next_run_time": due.timestamp(),

@@ -40,10 +40,12 @@ def main(url: str, count: str, limit_s: str) -> None:
     DBOS.launch()
     due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=SET_UP_S)
     cron = f"{due.second} {due.minute} {due.hour} {due.day} {due.month} *"
-    DBOS.apply_schedules([
-        {"schedule_name": f"s{number}", "workflow_fn": brief, "schedule": cron, "context": None}
-        for number in range(wanted)
-    ])  # fmt: skip
+    DBOS.apply_schedules(
+        [
+            {"schedule_name": f"s{number}", "workflow_fn": brief, "schedule": cron, "context": None}
+            for number in range(wanted)
+        ]
+    )
     if datetime.now(UTC) >= due:
         raise SystemExit("the schedules were not made in time")
     all_started.wait((due - datetime.now(UTC)).total_seconds() + float(limit_s))

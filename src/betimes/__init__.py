@@ -12,18 +12,7 @@ if TYPE_CHECKING:
     from betimes.app import Betimes, BlockingBetimes
     from betimes.backtest.plan import Plan, planned
     from betimes.backtest.report import BacktestReport
-    from betimes.core.deciders import (
-        Call,
-        Decider,
-        Decision,
-        EffectCall,
-        Index,
-        Refusal,
-        Send,
-        Settled,
-        View,
-        Wake,
-    )
+    from betimes.core.deciders import Call, Decider, Decision, EffectCall, Index, Refusal, Send, Settled, View, Wake
     from betimes.core.errors import (
         BetimesError,
         Fault,
@@ -42,17 +31,17 @@ if TYPE_CHECKING:
     from betimes.core.segments import Recorded, Segment
     from betimes.core.streams import StreamId
     from betimes.core.verdicts import Finding, Hit, Rule, RuleTable, Verdict
-    from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, tenant_stream
-    from betimes.engine.calls import GiveUp, RetryAfter
+    from betimes.engine.effects import GiveUp, RetryAfter
     from betimes.engine.engine import Engine, TickResult
-    from betimes.engine.explaining import Explanation, explain
+    from betimes.engine.explanation import Explanation, explain
     from betimes.engine.jobs import Submission
     from betimes.engine.pruning import PruneReport, Retention, prune
     from betimes.engine.replay import VerifyReport, replay, verify
     from betimes.engine.reports import Report
     from betimes.engine.settings import EngineSettings
     from betimes.engine.store import EffectQuery
-    from betimes.testing.clock import VirtualClock
+    from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, tenant_stream
+    from betimes.engine.virtual_clock import VirtualClock
 
     __version__: str
 
@@ -69,17 +58,17 @@ _NAMES = {
     "betimes.core.segments": "Recorded Segment",
     "betimes.core.streams": "StreamId",
     "betimes.core.verdicts": "Finding Hit Rule RuleTable Verdict",
-    "betimes.domains.tenant.model": "DEPLOYMENT SetPolicy tenant_stream",
-    "betimes.engine.calls": "GiveUp RetryAfter",
+    "betimes.engine.tenants.model": "DEPLOYMENT SetPolicy tenant_stream",
+    "betimes.engine.effects": "GiveUp RetryAfter",
     "betimes.engine.engine": "Engine TickResult",
-    "betimes.engine.explaining": "Explanation explain",
+    "betimes.engine.explanation": "Explanation explain",
     "betimes.engine.jobs": "Submission",
     "betimes.engine.pruning": "PruneReport Retention prune",
     "betimes.engine.replay": "VerifyReport replay verify",
     "betimes.engine.reports": "Report",
     "betimes.engine.settings": "EngineSettings",
     "betimes.engine.store": "EffectQuery",
-    "betimes.testing.clock": "VirtualClock",
+    "betimes.engine.virtual_clock": "VirtualClock",
 }
 _PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -14,7 +14,7 @@ class _Lazily:
     """The wiring, loaded when a command first asks for it."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        from betimes.app.wiring import Wired
+        from betimes.app.bootstrap import Wired
 
         found: Callable[..., Any] = getattr(Wired(), name)
         return found

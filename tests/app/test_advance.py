@@ -13,8 +13,8 @@ from betimes.app.passes import advance_fully
 from betimes.core.errors import Fault
 from betimes.core.instants import HOUR, Instant, parse, render
 from betimes.engine.engine import TickResult
-from betimes.testing.clock import VirtualClock
-from tests.api.served import site
+from betimes.engine.virtual_clock import VirtualClock
+from tests.http.served import site
 
 START = "2026-01-05T09:00:00Z"
 
@@ -68,10 +68,17 @@ async def test_an_intent_that_waits_for_an_outside_worker_does_not_stop_the_cloc
     ran: list[Any] = []
     hourly(ran.append)(bt)
     async with bt:
-        await bt.intents.create({
-            "intent_id": "nvda", "user_id": "ann", "trigger_type": "price", "action_type": "notify",
-            "condition": {"expression": "NVDA < 130"}, "action_context": "NVDA is under 130.", "worker": worker,
-        })  # fmt: skip
+        await bt.intents.create(
+            {
+                "intent_id": "nvda",
+                "user_id": "ann",
+                "trigger_type": "price",
+                "action_type": "notify",
+                "condition": {"expression": "NVDA < 130"},
+                "action_context": "NVDA is under 130.",
+                "worker": worker,
+            }
+        )
         done = await bt.advance(by_s=5 * 3_600)
         assert [intent.intent_id for intent in (await bt.intents.pending()).items] == ["nvda"]
     assert (render(clock()), done.complete, len(ran)) == ("2026-01-05T14:00:00Z", True, 5)

@@ -10,14 +10,19 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from betimes import Betimes, VirtualClock
-from betimes.services.json_view import JsonView
-from tests.api.served import site
+from betimes.domain.json_view import JsonView
 from tests.app.test_mappings import SERVICES
+from tests.http.served import site
 
 NOTE = {
-    "event_id": "e", "user_id": "ann", "event_type": "MESSAGE", "title": "Tom replied", "message": "See you at nine?",
-    "source": "chat", "channels": ["push"],
-}  # fmt: skip
+    "event_id": "e",
+    "user_id": "ann",
+    "event_type": "MESSAGE",
+    "title": "Tom replied",
+    "message": "See you at nine?",
+    "source": "chat",
+    "channels": ["push"],
+}
 TRIGGER = {"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"}
 INTERNAL = {"submit", "answered", "segment", "rows_back", "change", "found", "state", "state_after", "runs_of"}
 """Methods services share among themselves."""

@@ -12,9 +12,9 @@ import pytest
 from betimes import BlockingBetimes, NotFound, VirtualClock
 from betimes.app import Betimes
 from betimes.core.errors import Invalid
-from betimes.services.caller import Caller
-from betimes.services.ledger import Ledger
-from betimes.services.runs_views import TriggerRequest
+from betimes.domain.service import Caller
+from betimes.ledger.service import Ledger
+from betimes.runs.views import TriggerRequest
 
 
 def trigger(key: str) -> TriggerRequest:
@@ -93,11 +93,9 @@ def test_waiting_for_itself_is_refused_and_not_a_deadlock() -> None:
 
 
 def _every_minute(handler: str) -> Any:
-    from betimes.services.schedules import schedule_request
+    from betimes.schedules.service import schedule_request
 
-    return schedule_request(
-        {"schedule_id": "s", "cron": "* * * * *", "target": {"kind": "handler", "name": handler}}
-    )  # fmt: skip
+    return schedule_request({"schedule_id": "s", "cron": "* * * * *", "target": {"kind": "handler", "name": handler}})
 
 
 def test_what_it_has_is_listed_for_whoever_explores_it() -> None:

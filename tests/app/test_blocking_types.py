@@ -8,12 +8,12 @@ from typing import assert_type
 import pytest
 
 from betimes import BlockingBetimes, VirtualClock
+from betimes.domain.paging import Page
+from betimes.domain.service import Caller
 from betimes.engine.engine import TickResult
-from betimes.services.automation_views import ScheduleView, ScheduleWritten
-from betimes.services.caller import Caller
-from betimes.services.pages import Page
-from betimes.services.runs_views import TriggerVerdict
-from betimes.services.scores_views import Score
+from betimes.runs.views import TriggerVerdict
+from betimes.schedules.views import ScheduleView, ScheduleWritten
+from betimes.scores.views import Score
 
 TRIGGER = {"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"}
 SCHEDULE = {"cron": "0 8 * * *", "target": {"kind": "handler", "name": "brief"}}

@@ -8,7 +8,7 @@ import pytest
 
 from betimes.app.configuration import DEFAULT_DB, Configuration, configured, read
 from betimes.core.errors import Invalid, NotFound
-from betimes.effects.channels import LogChannel, WebhookChannel
+from betimes.outbound.channels import LogChannel, WebhookChannel
 
 TOML = """
 db = "sqlite:///shop.db"
@@ -78,8 +78,10 @@ def test_a_yaml_file_says_the_same(folder: Path) -> None:
     (folder / "betimes.yaml").write_text(YAML)
     found = read(environment={})
     assert (found.db, found.server.port, found.policy) == (
-        "sqlite:///shop.db", 9000, {"notifications": {"jitter_s": 0}},
-    )  # fmt: skip
+        "sqlite:///shop.db",
+        9000,
+        {"notifications": {"jitter_s": 0}},
+    )
 
 
 def test_the_environment_is_over_the_file_and_the_command_line_over_both(folder: Path) -> None:
@@ -126,9 +128,17 @@ def test_every_problem_is_named_by_its_path_at_once(folder: Path) -> None:
     )
     found = problems_of(environment={"BETIMES_SERVR__PORT": "1"})
     assert set(found) == {
-        "db", "colour", "server.port", "server.hots", "channels.push.kind", "engine", "policy.notifications.jitter_s",
-        "policy.runs.nope", "policy.weather", "BETIMES_SERVR__PORT",
-    }  # fmt: skip
+        "db",
+        "colour",
+        "server.port",
+        "server.hots",
+        "channels.push.kind",
+        "engine",
+        "policy.notifications.jitter_s",
+        "policy.runs.nope",
+        "policy.weather",
+        "BETIMES_SERVR__PORT",
+    }
     assert "batch_max" in found["engine"]
 
 

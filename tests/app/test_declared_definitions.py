@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from betimes import Betimes
-from betimes.app.betimes import Settings
+from betimes.app.settings import Settings
 from betimes.core.errors import Invalid
 from betimes.engine.reports import Report
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
 
 TARGET: dict[str, Any] = {"kind": "sweep"}
 
@@ -47,8 +47,10 @@ async def test_a_removed_decorator_stops_firing_after_the_restart(tmp_path: Path
     assert sorted(shop.calls) == ["brief", "report"]
     async with shop.start("brief") as bt:
         assert await statuses(bt) == {
-            "brief": ("active", None), "report": ("paused", "NOT_DECLARED"), "by-hand": ("active", None),
-        }  # fmt: skip
+            "brief": ("active", None),
+            "report": ("paused", "NOT_DECLARED"),
+            "by-hand": ("active", None),
+        }
         sensor = await bt.sensors.get("orders")
         assert (sensor.status, sensor.paused_reason, sensor.declared_by) == ("paused", "NOT_DECLARED", "default")
         shop.calls.clear()

@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from betimes.app import Betimes, BlockingBetimes
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.testing.fixtures import Make, betimes_app, blocking_betimes, make_betimes, virtual_clock
 
 __all__ = ["betimes_app", "blocking_betimes", "make_betimes", "virtual_clock"]
 
 NIGHT = {"timezone": "Europe/Berlin", "quiet_hours": [{"start": "22:00", "end": "07:00"}]}
 NOTE = {
-    "event_id": "e", "user_id": "ana", "event_type": "MESSAGE", "priority_hint": "HIGH", "title": "Tom replied",
-    "message": "See you at nine?", "source": "chat", "channels": ["push"],
-}  # fmt: skip
+    "event_id": "e",
+    "user_id": "ana",
+    "event_type": "MESSAGE",
+    "priority_hint": "HIGH",
+    "title": "Tom replied",
+    "message": "See you at nine?",
+    "source": "chat",
+    "channels": ["push"],
+}
 
 
 def test_a_night_passes_at_once(blocking_betimes: BlockingBetimes, virtual_clock: VirtualClock) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from betimes.app.betimes import Betimes, Settings
+from betimes.app.betimes import Betimes
 from betimes.app.deployment import HandlerSettings
+from betimes.app.settings import Settings
 from betimes.core.errors import Invalid
-from betimes.services.caller import Caller
-from betimes.services.tenancy import Tenancy
+from betimes.domain.service import Caller
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
-from betimes.testing.clock import VirtualClock
+from betimes.tenancy import Tenancy
 
 LATER = "2026-01-05T09:00:00Z"
 
@@ -58,10 +59,12 @@ def entry(name: str) -> dict[str, Any]:
 
 def sensor(target: str, evaluator: str, *allowed: str) -> dict[str, Any]:
     return {
-        "sensor_id": "p", "sensor_type": "poll", "target": {"kind": "handler", "name": target},
+        "sensor_id": "p",
+        "sensor_type": "poll",
+        "target": {"kind": "handler", "name": target},
         "evaluator": {"kind": "handler", "name": evaluator},
         "allowed_targets": [{"kind": "handler", "name": name} for name in allowed],
-    }  # fmt: skip
+    }
 
 
 async def refused(work: Any) -> list[str]:
@@ -84,8 +87,10 @@ async def test_every_door_holds_to_the_list() -> None:
         assert await refused(acme.schedules.put("s", schedule("wipe"))) == ["target.name"]
         assert await refused(acme.schedules.patch("s", {"target": {"name": "wipe"}})) == ["target.name"]
         assert await refused(acme.sensors.create(sensor("wipe", "poll", "brief", "wipe"))) == [
-            "target.name", "evaluator.name", "allowed_targets[1].name",
-        ]  # fmt: skip
+            "target.name",
+            "evaluator.name",
+            "allowed_targets[1].name",
+        ]
         assert await refused(acme.runs.put_registry([entry("wipe")])) == ["entries[0].handler.name"]
         hooks = [{"on": ["RUN_DECISION"], "target": {"kind": "handler", "name": "wipe"}}]
         assert await refused(acme.tenants.set_policy({"overrides": {"hooks": hooks}})) == ["hooks[0].target.name"]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from betimes import Betimes, Invalid, VirtualClock
-from betimes.services.caller import Caller
-from betimes.services.effects import Effects
-from betimes.services.ledger import Ledger
+from betimes.domain.service import Caller
+from betimes.ledger.effects import Effects
+from betimes.ledger.service import Ledger
 from tests.app.test_mappings import SERVICES
 
 LISTS: dict[str, list[dict[str, Any]]] = {

@@ -10,16 +10,16 @@ import msgspec
 import pytest
 
 from betimes import Betimes, Invalid, VirtualClock
-from betimes.services.caller import Caller, Service
-from betimes.services.effects import Effects
-from betimes.services.intents import Intents
-from betimes.services.ledger import Ledger
-from betimes.services.notifications import Notifications
-from betimes.services.runs import Runs
-from betimes.services.schedules import Schedules
-from betimes.services.scores import Scores
-from betimes.services.sensors import Sensors
-from betimes.services.tenants import Tenants
+from betimes.admin.service import Tenants
+from betimes.domain.service import Caller, Service
+from betimes.intents.service import Intents
+from betimes.ledger.effects import Effects
+from betimes.ledger.service import Ledger
+from betimes.notifications.service import Notifications
+from betimes.runs.service import Runs
+from betimes.schedules.service import Schedules
+from betimes.scores.service import Scores
+from betimes.sensors.service import Sensors
 
 
 async def test_mappings_are_taken_for_requests() -> None:
@@ -61,8 +61,16 @@ async def test_one_thing_where_many_are_expected_is_refused(sent: Any) -> None:
 
 
 SERVICES: tuple[type[Service], ...] = (
-    Runs, Notifications, Intents, Schedules, Sensors, Scores, Tenants, Effects, Ledger,
-)  # fmt: skip
+    Runs,
+    Notifications,
+    Intents,
+    Schedules,
+    Sensors,
+    Scores,
+    Tenants,
+    Effects,
+    Ledger,
+)
 NO_REQUEST = {"command", "is_wanted", "kind", "place", "recorded", "rows_of", "segment", "target", "targets"}
 """Parameters that are the code's own, never what somebody asks for."""
 

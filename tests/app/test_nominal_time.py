@@ -8,8 +8,8 @@ from typing import Any
 from betimes import Betimes
 from betimes.core.instants import parse
 from betimes.core.streams import StreamId
-from betimes.domains.runs.model import RequestRun
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.runs.model import RequestRun
 
 FIELDS = ("run_key", "scheduled_for", "data_interval_start", "data_interval_end", "partition_key")
 
@@ -58,16 +58,26 @@ async def test_five_catch_up_ticks_carry_five_times() -> None:
     async with bt:
         target = {"kind": "handler", "name": "brief"}
         await bt.schedules.create(
-            {"schedule_id": "s", "every": {"seconds": 3_600}, "target": target, "max_catchup_ticks": 5,
-             "partition": "hourly", "payload": {"style": "short"}}
-        )  # fmt: skip
+            {
+                "schedule_id": "s",
+                "every": {"seconds": 3_600},
+                "target": target,
+                "max_catchup_ticks": 5,
+                "partition": "hourly",
+                "payload": {"style": "short"},
+            }
+        )
         clock.advance_to("2026-01-05T14:10:00Z")
         await bt.tick()
     assert sorted(map(named, bodies)) == [
-        (f"2026-01-05T{hour}:00:00Z", f"2026-01-05T{hour - 1:02}:00:00Z", f"2026-01-05T{hour}:00:00Z",
-         f"2026-01-05T{hour - 1:02}Z")
+        (
+            f"2026-01-05T{hour}:00:00Z",
+            f"2026-01-05T{hour - 1:02}:00:00Z",
+            f"2026-01-05T{hour}:00:00Z",
+            f"2026-01-05T{hour - 1:02}Z",
+        )
         for hour in range(10, 15)
-    ]  # fmt: skip
+    ]
     assert {body["run_key"] for body in bodies} == {
         f"sched:s:{parse(f'2026-01-05T{hour}:00:00Z') // 1_000_000}" for hour in range(10, 15)
     }
@@ -92,9 +102,7 @@ async def test_a_triggers_scheduled_at_is_the_nominal_time_and_its_run_is_given_
     [scheduled, by_hand] = details
     assert scheduled["scheduled_at"] == "2026-01-05T10:00:00Z"
     assert scheduled["run_key"] == f"sched:s:{parse('2026-01-05T10:00:00Z') // 1_000_000}"
-    assert named(scheduled) == (
-        "2026-01-05T10:00:00Z", "2026-01-05T09:00:00Z", "2026-01-05T10:00:00Z", "2026-01-05",
-    )  # fmt: skip
+    assert named(scheduled) == ("2026-01-05T10:00:00Z", "2026-01-05T09:00:00Z", "2026-01-05T10:00:00Z", "2026-01-05")
     assert not set(FIELDS) & set(by_hand)
 
 
@@ -131,9 +139,14 @@ async def test_a_definition_is_shown_patched_and_previewed_with_all_its_fields()
     async with bt:
         target = {"kind": "sweep"}
         view = await bt.schedules.create(
-            {"schedule_id": "s", "cron": ["0 8 * * *", "@weekly"], "target": target,
-             "exclude": {"dates": ["2026-01-06"]}, "partition": "weekly"}
-        )  # fmt: skip
+            {
+                "schedule_id": "s",
+                "cron": ["0 8 * * *", "@weekly"],
+                "target": target,
+                "exclude": {"dates": ["2026-01-06"]},
+                "partition": "weekly",
+            }
+        )
         shown = view.to_dict()
         assert shown["cron"] == ["0 8 * * *", "@weekly"]
         assert (shown["every"], shown["partition"]) == (None, "weekly")

@@ -10,12 +10,12 @@ import pytest
 from aiohttp import web
 
 from betimes.app.betimes import Betimes
+from betimes.app.bootstrap import without_secrets
 from betimes.app.configuration import read
-from betimes.app.wiring import without_secrets
 from betimes.core.errors import Invalid, NotFound
 from tests.cli.running_inside import command as betimes
-from tests.effects.receivers import receiver
 from tests.notifications.people import request
+from tests.outbound.receivers import receiver
 
 PATIENT = "budget_s = 10.0\n"
 
@@ -78,8 +78,7 @@ def test_what_cannot_work_is_refused_by_its_path(tmp_path: Path, text: str, path
 
 
 @pytest.mark.parametrize(
-    ("place", "error"),
-    [("no_such_module_of_scores:f", NotFound), ("math:no_such", NotFound), ("math:pi", Invalid)],
+    ("place", "error"), [("no_such_module_of_scores:f", NotFound), ("math:no_such", NotFound), ("math:pi", Invalid)]
 )
 async def test_a_function_that_is_not_there_is_told_when_it_opens(
     tmp_path: Path, place: str, error: type[Exception]

@@ -15,14 +15,15 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from betimes.app.at_rest import at_rest_warnings
-from betimes.app.betimes import Betimes, Settings
+from betimes.app.betimes import Betimes
+from betimes.app.bootstrap import without_secrets
 from betimes.app.configuration import configured
 from betimes.app.deployment import EncryptionSettings
-from betimes.app.wiring import without_secrets
+from betimes.app.settings import Settings
 from betimes.core.errors import Invalid, Refused, Unavailable
-from betimes.effects.settings import WebhookSettings
 from betimes.engine.replay import verify
-from tests.effects.receivers import receiver
+from betimes.outbound.settings import WebhookSettings
+from tests.outbound.receivers import receiver
 
 OLD, NEW = (b64encode(bytes([number]) * 32).decode() for number in (1, 2))
 SENSOR = {"sensor_id": "orders", "sensor_type": "push", "auth": "signature", "target": {"kind": "sweep"}}
@@ -131,7 +132,7 @@ async def test_a_secret_copied_into_another_row_cannot_be_read(tmp_path: Path) -
 
 
 async def test_the_ledger_and_the_configuration_show_neither_secrets_nor_keys(tmp_path: Path) -> None:
-    from tests.api.served import site
+    from tests.http.served import site
 
     settings = Settings(encryption=EncryptionSettings(keys=(OLD,)))
     async with site(settings=settings) as s:

@@ -9,8 +9,8 @@ import pytest
 from betimes.app import Betimes
 from betimes.core.errors import Invalid
 from betimes.core.instants import render
-from betimes.services.runs_views import TriggerRequest
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.runs.views import TriggerRequest
 
 BRIEF = {"action_type": "briefing", "action_context": "what moved since yesterday"}
 
@@ -31,8 +31,11 @@ async def test_alarms_ring_at_their_own_instants_and_in_order() -> None:
     async with bt:
         done = await bt.advance(to="2026-01-05T12:00:00Z")
     assert rung == [
-        "2026-01-05T10:00:00Z", "daily 2026-01-05T10:30:00Z", "2026-01-05T11:00:00Z", "2026-01-05T12:00:00Z",
-    ]  # fmt: skip
+        "2026-01-05T10:00:00Z",
+        "daily 2026-01-05T10:30:00Z",
+        "2026-01-05T11:00:00Z",
+        "2026-01-05T12:00:00Z",
+    ]
     assert (done.complete, done.fired) == (True, {"schedule": 4})
 
 

@@ -8,10 +8,10 @@ import signal
 import sys
 from pathlib import Path
 
-from betimes.domains.tenant.decide import tenant_decider
-from betimes.effects.lake.export import export
-from betimes.effects.lake.places import Batch, LocalPlace
-from betimes.engine.kinds import Kinds
+from betimes.engine.codecs import Kinds
+from betimes.engine.tenants.decide import tenant_decider
+from betimes.ledger.lake.export import export
+from betimes.ledger.lake.places import Batch, LocalPlace
 from betimes.stores.sqlite import SqliteStore
 from tests.automation.worlds import BOOK, DECIDERS
 

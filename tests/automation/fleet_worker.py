@@ -33,9 +33,13 @@ def engine_on(place: Place, name: str) -> Engine:
         say("called")
 
     return Engine(
-        place.store(), DECIDERS, name=name, sections=SECTIONS, executors={"handler:brief": brief},
+        place.store(),
+        DECIDERS,
+        name=name,
+        sections=SECTIONS,
+        executors={"handler:brief": brief},
         report=lambda report: say(f"report {report.what}"),
-    )  # fmt: skip
+    )
 
 
 async def main(orders: Orders) -> None:

@@ -7,16 +7,10 @@ from typing import Any
 from betimes.core.deciders import Event
 from betimes.core.instants import Instant, parse
 from betimes.core.streams import StreamId
-from betimes.domains.automation.model import (
-    DefineSchedule,
-    ScheduleDefinition,
-    ScheduleState,
-    ScheduleTicked,
-    TicksSkipped,
-)
-from betimes.domains.automation.schedules import SCHEDULE
-from betimes.domains.runs.model import run_id_of, run_stream
-from betimes.domains.targets import HandlerTarget
+from betimes.domain.targets import HandlerTarget
+from betimes.runs.model import run_id_of, run_stream
+from betimes.schedules.decide import SCHEDULE
+from betimes.schedules.model import DefineSchedule, ScheduleDefinition, ScheduleState, ScheduleTicked, TicksSkipped
 from betimes.testing.scenarios import Scenario, given
 
 NINE = parse("2026-01-05T09:00:00Z")

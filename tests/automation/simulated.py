@@ -16,7 +16,11 @@ from betimes.core.deciders import EffectCall, Wake
 from betimes.core.instants import SECOND
 from betimes.core.policies import Body
 from betimes.core.streams import StreamId
-from betimes.domains.automation.backfill_model import (
+from betimes.domain.completions import RunFinished
+from betimes.domain.targets import HandlerTarget, TriggerTarget
+from betimes.engine.jobs import Submission
+from betimes.engine.tenants.model import SetPolicy
+from betimes.schedules.backfill_model import (
     AdvanceBackfill,
     CancelBackfill,
     PauseBackfill,
@@ -24,7 +28,7 @@ from betimes.domains.automation.backfill_model import (
     StartBackfill,
     backfill_stream,
 )
-from betimes.domains.automation.model import (
+from betimes.schedules.model import (
     DefineSchedule,
     DeleteSchedule,
     DisableSchedule,
@@ -34,7 +38,7 @@ from betimes.domains.automation.model import (
     TriggerSchedule,
     schedule_stream,
 )
-from betimes.domains.automation.sensor_model import (
+from betimes.sensors.model import (
     EVALUATIONS,
     DefineSensor,
     DisableSensor,
@@ -50,10 +54,6 @@ from betimes.domains.automation.sensor_model import (
     message_key,
     sensor_stream,
 )
-from betimes.domains.endings import RunFinished
-from betimes.domains.targets import HandlerTarget, TriggerTarget
-from betimes.domains.tenant.model import SetPolicy
-from betimes.engine.jobs import Submission
 from betimes.testing.simulator import Workload, World
 from betimes.testing.simulator.workload import nothing_due
 from betimes.testing.simulator.world import START_AT
@@ -140,24 +140,37 @@ class Clients:
         """Each of them once or more, at one worker or at two."""
         sensor = sensor_stream(TENANT, f"push{self.random.randrange(2)}")
         evaluator = HandlerEvaluator("orders") if sensor.id == "push1" else None
-        await self._do(sensor, DefineSensor(
-            SensorDefinition(sensor_type="push", target=HandlerTarget("brief"), evaluator=evaluator)
-        ))  # fmt: skip
+        await self._do(
+            sensor,
+            DefineSensor(SensorDefinition(sensor_type="push", target=HandlerTarget("brief"), evaluator=evaluator)),
+        )
         for _ in range(3):
             name = f"m{self.random.randrange(8)}"
             asked = Submission(
-                stream=sensor, command=ReceiveMessage(Message(name, self.number)), key=message_key(sensor.id, name),
-                collection=EVALUATIONS, request=sensor.id,
-            )  # fmt: skip
+                stream=sensor,
+                command=ReceiveMessage(Message(name, self.number)),
+                key=message_key(sensor.id, name),
+                collection=EVALUATIONS,
+                request=sensor.id,
+            )
             await asyncio.gather(*(self.world.insist(asked) for _ in range(self.random.choice((1, 2)))))
 
     async def sense(self) -> None:
         """A poll sensor, evaluated by hand between its polls, paused, resumed, its cursor moved on."""
         random, sensor = self.random, sensor_stream(TENANT, "poll")
-        await self._do(sensor, DefineSensor(SensorDefinition(
-            sensor_type="poll", target=HandlerTarget("brief"), evaluator=HandlerEvaluator("orders"),
-            interval_seconds=random.choice((20, 45)), timeout_seconds=random.choice((2, 6)), max_errors=30,
-        )))  # fmt: skip
+        await self._do(
+            sensor,
+            DefineSensor(
+                SensorDefinition(
+                    sensor_type="poll",
+                    target=HandlerTarget("brief"),
+                    evaluator=HandlerEvaluator("orders"),
+                    interval_seconds=random.choice((20, 45)),
+                    timeout_seconds=random.choice((2, 6)),
+                    max_errors=30,
+                )
+            ),
+        )
         await self.world.pause(0.5)
         row = self.world.server.database.rows.get(sensor)
         seen = int(msgspec.json.decode(row.state).get("state_version", 1)) if row and row.state else 1
@@ -220,7 +233,16 @@ AUTOMATION = Workload(
     settle_s=4 * 3_600,
     fails_on=(Wake, DefineSchedule, EnableSchedule, ReceiveMessage, AdvanceBackfill),
     may_write_nothing=(
-        SetPolicy, DefineSchedule, ShelveSchedule, EnableSchedule, DisableSchedule, TriggerSchedule, RunFinished,
-        AdvanceBackfill, DefineSensor, EnableSensor, DisableSensor,
+        SetPolicy,
+        DefineSchedule,
+        ShelveSchedule,
+        EnableSchedule,
+        DisableSchedule,
+        TriggerSchedule,
+        RunFinished,
+        AdvanceBackfill,
+        DefineSensor,
+        EnableSensor,
+        DisableSensor,
     ),
-)  # fmt: skip
+)

@@ -22,20 +22,13 @@ import msgspec
 from betimes.core.errors import Overloaded, StoreError
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.domains.automation.sensor_model import (
-    EVALUATIONS,
-    DefineSensor,
-    Message,
-    ReceiveMessage,
-    SensorDefinition,
-    message_key,
-)
-from betimes.domains.targets import HandlerTarget
+from betimes.domain.targets import HandlerTarget
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import verify
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import PAGE_MAX, LedgerQuery
+from betimes.sensors.model import EVALUATIONS, DefineSensor, Message, ReceiveMessage, SensorDefinition, message_key
 from betimes.testing.simulator.invariants import events_of
 from tests.automation.worlds import DECIDERS, SECTIONS
 from tests.crash.fleet import ROOT
@@ -94,9 +87,9 @@ async def rage(storm: Storm, *, verified: bool = False) -> Outcome:
         told = await asyncio.gather(*(_process(storm, process) for process in range(storm.processes)))
         seconds = time.monotonic() - started_s
         sent = {number for process, told_of in enumerate(told) for number in storm.numbers(process)[: told_of["sent"]]}
-        evaluated = Counter([
-            event["message_id"] async for event in _events(engine, "sensor") if event["type"] == "SensorEvaluated"
-        ])  # fmt: skip
+        evaluated = Counter(
+            [event["message_id"] async for event in _events(engine, "sensor") if event["type"] == "SensorEvaluated"]
+        )
         runs = Counter([event["run_key"] async for event in _events(engine, "run") if event["type"] == "RunAsked"])
         wrong = [*_wrong(sent, evaluated, runs)]
         if verified and not (await verify(engine.store, engine.kinds)).is_sound:
@@ -167,9 +160,12 @@ async def send(orders: Orders) -> dict[str, int]:
 async def _sent(engine: Engine, number: int) -> bool:
     """Send a message until it is answered; whether it was known."""
     submission = Submission(
-        stream=SENSOR, command=ReceiveMessage(Message(f"m{number}")), key=message_key(SENSOR.id, f"m{number}"),
-        collection=EVALUATIONS, request=SENSOR.id,
-    )  # fmt: skip
+        stream=SENSOR,
+        command=ReceiveMessage(Message(f"m{number}")),
+        key=message_key(SENSOR.id, f"m{number}"),
+        collection=EVALUATIONS,
+        request=SENSOR.id,
+    )
     while True:
         try:
             return (await engine.submit(submission)).replayed

@@ -15,12 +15,12 @@ import msgspec
 
 from betimes.core.instants import SECOND
 from betimes.core.streams import StreamId
-from betimes.domains.automation.model import DefineSchedule, DisableSchedule, EnableSchedule, ScheduleDefinition
-from betimes.domains.targets import HandlerTarget
+from betimes.domain.targets import HandlerTarget
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import verify
 from betimes.engine.store import PAGE_MAX, LedgerQuery
+from betimes.schedules.model import DefineSchedule, DisableSchedule, EnableSchedule, ScheduleDefinition
 from betimes.testing.simulator.invariants import events_of
 from tests.automation.controllers import Controllers
 from tests.automation.fleet_worker import engine_on

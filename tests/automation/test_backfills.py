@@ -9,7 +9,10 @@ from msgspec.structs import replace
 from betimes.core.deciders import Call, Send
 from betimes.core.instants import HOUR, MINUTE, SECOND, Instant, parse
 from betimes.core.streams import StreamId
-from betimes.domains.automation.backfill_model import (
+from betimes.domain.completions import RunFinished
+from betimes.domain.targets import CommandTarget, HandlerTarget, StreamName
+from betimes.runs.model import RunState, run_id_of, run_stream
+from betimes.schedules.backfill_model import (
     AdvanceBackfill,
     BackfillChecked,
     BackfillEnded,
@@ -19,8 +22,8 @@ from betimes.domains.automation.backfill_model import (
     ResumeBackfill,
     StartBackfill,
 )
-from betimes.domains.automation.backfills import BACKFILL
-from betimes.domains.automation.model import (
+from betimes.schedules.backfills import BACKFILL
+from betimes.schedules.model import (
     ScheduleDefinition,
     ScheduleState,
     ScheduleTicked,
@@ -28,9 +31,6 @@ from betimes.domains.automation.model import (
     run_key_of,
     schedule_stream,
 )
-from betimes.domains.endings import RunFinished
-from betimes.domains.runs.model import RunState, run_id_of, run_stream
-from betimes.domains.targets import CommandTarget, HandlerTarget, StreamName
 from betimes.testing.scenarios import Scenario, given
 
 NINE = parse("2026-01-05T09:00:00Z")

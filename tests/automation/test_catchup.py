@@ -12,10 +12,10 @@ from betimes.core.errors import PolicyInvalid
 from betimes.core.instants import HOUR, MINUTE, SECOND, Instant, parse
 from betimes.core.policies import PolicyBook
 from betimes.core.streams import StreamId
-from betimes.domains.automation.catchup import Plan, Timetable
-from betimes.domains.automation.model import ScheduleDefinition
-from betimes.domains.automation.policy import AutomationPolicy
-from betimes.domains.targets import HandlerTarget
+from betimes.domain.targets import HandlerTarget
+from betimes.schedules.catchup import Plan, Timetable
+from betimes.schedules.model import ScheduleDefinition
+from betimes.sensors.policy import AutomationPolicy
 
 STREAM = StreamId("acme", "schedule", "s")
 DEFINITIONS = st.builds(

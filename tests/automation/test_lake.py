@@ -16,13 +16,14 @@ import pytest
 from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.effects.lake.export import ExportReport, export
-from betimes.effects.lake.places import place_of
-from betimes.effects.lake.queries import QUERIES
-from betimes.effects.lake.tables import TABLES, schedule_ticks
-from betimes.effects.lake.views import open_lake
-from betimes.services.automation_views import BackfillRequest
-from betimes.services.sensors import sensor_request
+from betimes.ledger.lake.export import ExportReport, export
+from betimes.ledger.lake.places import place_of
+from betimes.ledger.lake.queries import QUERIES
+from betimes.ledger.lake.tables import TABLES
+from betimes.ledger.lake.views import open_lake
+from betimes.schedules.tables import schedule_ticks
+from betimes.schedules.views import BackfillRequest
+from betimes.sensors.service import sensor_request
 from tests.automation.exporter import POINTS
 from tests.automation.test_sensor_service import POLL, counting
 from tests.automation.worlds import HANDLER, Automation, automation_world
@@ -78,8 +79,9 @@ async def test_the_lake_has_every_segment_tick_evaluation_and_state(backend: Bac
             str((t.tick_id, t.status, t.reason, t.count, t.run_id, t.lag_ms, t.tzdata_version)) for t in ticks
         )
         assert asked("SELECT id, status, is_deleted FROM schedule_state ORDER BY id") == [
-            ("five", "paused", False), ("hourly", "", True),
-        ]  # fmt: skip
+            ("five", "paused", False),
+            ("hourly", "", True),
+        ]
         assert asked(
             "SELECT DISTINCT asset_selection FROM schedule_ticks WHERE schedule_id = 'hourly' AND status = 'fired'"
         ) == [(["a", "b"],)]
@@ -183,9 +185,7 @@ async def test_every_documented_query_runs(tmp_path: Path) -> None:
 
 
 def test_the_tables_are_those_of_the_specification() -> None:
-    assert {table.name for table in TABLES} == {
-        *OURS, "notifications", "intent_executions", "score_history",
-    }  # fmt: skip
+    assert {table.name for table in TABLES} == {*OURS, "notifications", "intent_executions", "score_history"}
 
 
 def test_the_rows_of_other_domains() -> None:
@@ -279,9 +279,16 @@ async def test_states_have_a_column_for_what_people_ask_of_them(tmp_path: Path) 
             view = sensors[id]
             cursor = None if view.cursor is None else msgspec.json.encode(view.cursor).decode()
             assert columns == [
-                view.sensor_type, view.enabled, view.version, view.state_version, cursor, view.next_evaluation_at,
-                view.last_evaluated_at, view.consecutive_errors, view.created_at,
-            ]  # fmt: skip
+                view.sensor_type,
+                view.enabled,
+                view.version,
+                view.state_version,
+                cursor,
+                view.next_evaluation_at,
+                view.last_evaluated_at,
+                view.consecutive_errors,
+                view.created_at,
+            ]
         rows = lake.execute(
             "SELECT id, timezone, enabled, definition_version, next_tick_at, last_scheduled_for, changed_at "
             "FROM schedule_state WHERE NOT is_deleted"
@@ -291,8 +298,13 @@ async def test_states_have_a_column_for_what_people_ask_of_them(tmp_path: Path) 
         for id, *columns in rows:
             of = schedules[id]
             assert columns == [
-                of.timezone, of.enabled, of.version, of.next_tick_at, of.last_scheduled_for, of.changed_at
-            ]  # fmt: skip
+                of.timezone,
+                of.enabled,
+                of.version,
+                of.next_tick_at,
+                of.last_scheduled_for,
+                of.changed_at,
+            ]
         gone = "SELECT enabled, next_tick_at, definition_version FROM schedule_state WHERE is_deleted"
         assert lake.execute(gone).fetchall() == [(None, None, None)]
 
@@ -337,8 +349,10 @@ def as_written_before(path: Path) -> None:
     lake = open_lake(str(path))
     for table in TABLES:
         for file in path.glob(f"batches/*/{table.name}/*/*.parquet"):
-            chosen = ", ".join(f'"{name}"::TIMESTAMP AS "{name}"' if kind == "INSTANT" else f'"{name}"'
-                               for name, kind in table.columns.items())  # fmt: skip
+            chosen = ", ".join(
+                f'"{name}"::TIMESTAMP AS "{name}"' if kind == "INSTANT" else f'"{name}"'
+                for name, kind in table.columns.items()
+            )
             other = file.with_suffix(".old")
             lake.execute(f"COPY (SELECT {chosen} FROM read_parquet('{file}')) TO '{other}' (FORMAT parquet)")
             other.replace(file)

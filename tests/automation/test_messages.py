@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from betimes.core.errors import Invalid, TooLarge
-from betimes.domains.automation.messages import parsed, parsed_batch
-from betimes.domains.automation.sensor_model import Message
+from betimes.sensors.messages import parsed, parsed_batch
+from betimes.sensors.model import Message
 
 EVENT = {"specversion": "1.0", "id": "e-1", "source": "/shop", "type": "order.made"}
 DEEP = b"[" * 40 + b"]" * 40
@@ -66,18 +66,30 @@ def test_the_same_id_of_two_sources_is_two_events() -> None:
     assert parsed({}, body(EVENT)).message_id != parsed({}, body(other)).message_id
 
 
-PUBLISHED = {"publish_time": "2026-01-05T09:00:00Z", "ordering_key": "shop-7",
-             "subscription": "projects/p/subscriptions/s"}  # fmt: skip
-UNWRAPPED = {"X-Goog-Pubsub-Message-Id": "42", "X-Goog-Pubsub-Publish-Time": "2026-01-05T09:00:00Z",
-             "X-Goog-Pubsub-Ordering-Key": "shop-7",
-             "X-Goog-Pubsub-Subscription-Name": "projects/p/subscriptions/s"}  # fmt: skip
+PUBLISHED = {
+    "publish_time": "2026-01-05T09:00:00Z",
+    "ordering_key": "shop-7",
+    "subscription": "projects/p/subscriptions/s",
+}
+UNWRAPPED = {
+    "X-Goog-Pubsub-Message-Id": "42",
+    "X-Goog-Pubsub-Publish-Time": "2026-01-05T09:00:00Z",
+    "X-Goog-Pubsub-Ordering-Key": "shop-7",
+    "X-Goog-Pubsub-Subscription-Name": "projects/p/subscriptions/s",
+}
 DATA = [(b'{"n": 1}', {"data": {"n": 1}}), (b"text", {"data": "text"}), (b"\xff\xfe", {"data_base64": "//4="})]
 
 
 def wrapped(raw: bytes) -> bytes:
-    pushed = {"messageId": "42", "message_id": "42", "data": b64encode(raw).decode(), "attributes": {"k": "v"},
-              "publishTime": "2026-01-05T09:00:00Z", "publish_time": "2026-01-05T09:00:00Z",
-              "orderingKey": "shop-7"}  # fmt: skip
+    pushed = {
+        "messageId": "42",
+        "message_id": "42",
+        "data": b64encode(raw).decode(),
+        "attributes": {"k": "v"},
+        "publishTime": "2026-01-05T09:00:00Z",
+        "publish_time": "2026-01-05T09:00:00Z",
+        "orderingKey": "shop-7",
+    }
     return body({"message": pushed, "subscription": "projects/p/subscriptions/s", "deliveryAttempt": 3})
 
 

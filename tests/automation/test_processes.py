@@ -19,12 +19,12 @@ import pytest
 from betimes.core.instants import DAY, SECOND, Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.domains.automation.model import DefineSchedule, ScheduleDefinition
-from betimes.domains.runs.model import run_id_of
-from betimes.domains.targets import HandlerTarget
+from betimes.domain.targets import HandlerTarget
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import PAGE_MAX, LedgerQuery
+from betimes.runs.model import run_id_of
+from betimes.schedules.model import DefineSchedule, ScheduleDefinition
 from betimes.testing.simulator.invariants import events_of
 from tests.automation.controllers import Controllers
 from tests.automation.fleet_worker import engine_on

@@ -15,10 +15,10 @@ from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, HOUR, SECOND, Instant, parse, render
 from betimes.core.occurrences import Excluding, Occurrences
 from betimes.core.zones import zone
-from betimes.domains.automation.checks import schedule_problems
-from betimes.domains.automation.model import ScheduleDefinition
-from betimes.domains.automation.recurrence import Every, Exclude, Partition, Recurrence
-from betimes.services.schedules import schedule_request
+from betimes.schedules.checks import schedule_problems
+from betimes.schedules.model import ScheduleDefinition
+from betimes.schedules.recurrence import Every, Exclude, Partition, Recurrence
+from betimes.schedules.service import schedule_request
 from docs.build_dst import changes, middle
 from tests.automation.cron_oracle import occurrences
 
@@ -38,8 +38,11 @@ def ticks(recurrence: Recurrence, start: str, count: int) -> list[str]:
 def test_several_crons_are_one_calendar_in_which_an_instant_occurs_once() -> None:
     found = Recurrence(cron=("0 8 * * *", "0 8,20 * * MON", "0 17 * * FRI"))
     assert ticks(found, "2026-01-04T20:00:00Z", 4) == [
-        "2026-01-05T08:00:00Z", "2026-01-05T20:00:00Z", "2026-01-06T08:00:00Z", "2026-01-07T08:00:00Z",
-    ]  # fmt: skip
+        "2026-01-05T08:00:00Z",
+        "2026-01-05T20:00:00Z",
+        "2026-01-06T08:00:00Z",
+        "2026-01-07T08:00:00Z",
+    ]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{render(change[0][0] * SECOND)} {change[1][0]}")
@@ -75,8 +78,9 @@ def _is_excluded(second: int, name: str, exclude: Exclude) -> bool:
 
 def test_an_interval_is_round_without_an_anchor_and_starts_at_one() -> None:
     assert ticks(Recurrence(every=Every(5_400)), "2026-01-05T09:00:00Z", 2) == [
-        "2026-01-05T10:30:00Z", "2026-01-05T12:00:00Z",
-    ]  # fmt: skip
+        "2026-01-05T10:30:00Z",
+        "2026-01-05T12:00:00Z",
+    ]
     anchored = Recurrence(every=Every(5_400, NINE + 60 * SECOND))
     assert ticks(anchored, "2020-01-01T00:00:00Z", 2) == ["2026-01-05T09:01:00Z", "2026-01-05T10:31:00Z"]
     found = anchored.occurrences()
@@ -94,12 +98,16 @@ def test_an_interval_keeps_real_time_where_clocks_change() -> None:
 
 def test_excluded_days_are_local_days() -> None:
     found = Recurrence(
-        cron="30 23 * * *", timezone="America/New_York",
+        cron="30 23 * * *",
+        timezone="America/New_York",
         exclude=Exclude(dates=(date(2026, 1, 6),), weekdays=("SAT", "SUN")),
-    )  # fmt: skip
+    )
     assert ticks(found, "2026-01-05T12:00:00Z", 4) == [
-        "2026-01-06T04:30:00Z", "2026-01-08T04:30:00Z", "2026-01-09T04:30:00Z", "2026-01-10T04:30:00Z",
-    ]  # fmt: skip
+        "2026-01-06T04:30:00Z",
+        "2026-01-08T04:30:00Z",
+        "2026-01-09T04:30:00Z",
+        "2026-01-10T04:30:00Z",
+    ]
 
 
 def test_what_is_excluded_for_ever_ends() -> None:
@@ -168,10 +176,12 @@ def test_an_hour_of_utc_ends_in_z() -> None:
         ({"cron": ["0 8 * * *", "x", "@never"]}, ["cron[1]", "cron[2]"]),
         ({"cron": "0 8 * * *", "timezone": "Mars/Base"}, ["timezone"]),
         ({"every": {"seconds": 60, "anchor": "2026-01-05T09:00:00.5Z"}}, ["every.anchor"]),
-        ({"cron": "x", "exclude": {"weekdays": ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"]}},
-         ["cron", "exclude.weekdays"]),
+        (
+            {"cron": "x", "exclude": {"weekdays": ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"]}},
+            ["cron", "exclude.weekdays"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_occur_is_named(body: dict[str, Any], paths: list[str]) -> None:
     definition = schedule_request({**body, "target": TARGET}).definition()
     assert [path for path, _ in schedule_problems("s", definition)] == paths
@@ -210,9 +220,11 @@ def test_a_definition_without_what_is_new_is_spelt_as_before() -> None:
 
 def test_a_definition_with_everything_is_read_back() -> None:
     body = {
-        "cron": ["0 8 * * *", "@hourly"], "exclude": {"dates": ["2026-12-25"], "weekdays": ["SUN"]},
-        "partition": "daily", "target": TARGET,
-    }  # fmt: skip
+        "cron": ["0 8 * * *", "@hourly"],
+        "exclude": {"dates": ["2026-12-25"], "weekdays": ["SUN"]},
+        "partition": "daily",
+        "target": TARGET,
+    }
     definition = schedule_request(body).definition()
     assert msgspec.json.decode(encode(definition), type=ScheduleDefinition) == definition
     every = schedule_request({"every": {"seconds": 60, "anchor": "2026-01-05T09:00:00Z"}, "target": TARGET})

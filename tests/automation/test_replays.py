@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from betimes.core.errors import KeyConflict, MissingScope, NotFound, VersionMismatch
-from betimes.domains.automation.sensor_model import Evaluation
-from betimes.effects.evaluators import Evaluators
-from betimes.services.automation_views import BackfillRequest
-from betimes.services.caller import Caller
-from betimes.services.schedules import Schedules, schedule_request
-from betimes.services.sensors import sensor_request
+from betimes.domain.service import Caller
+from betimes.schedules.service import Schedules, schedule_request
+from betimes.schedules.views import BackfillRequest
+from betimes.sensors.evaluators import Evaluators
+from betimes.sensors.model import Evaluation
+from betimes.sensors.service import sensor_request
 from tests.automation.worlds import HANDLER, automation_world
 from tests.stores.backends import Backend
 

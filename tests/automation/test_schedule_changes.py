@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from betimes.core.instants import HOUR, MINUTE
-from betimes.domains.automation.model import (
+from betimes.domain.targets import TriggerTarget
+from betimes.schedules.decide import SCHEDULE
+from betimes.schedules.model import (
     DefineSchedule,
     DeleteSchedule,
     DisableSchedule,
@@ -17,8 +19,6 @@ from betimes.domains.automation.model import (
     ShelveSchedule,
     Upcoming,
 )
-from betimes.domains.automation.schedules import SCHEDULE
-from betimes.domains.targets import TriggerTarget
 from betimes.testing.scenarios import given
 from tests.automation.scenes import NINE, definition, fired, of, schedule, skipped
 

@@ -14,11 +14,11 @@ from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
 from betimes.core.instants import parse
 from betimes.core.zones import TZDATA_VERSION
-from betimes.engine.calls import GiveUp
+from betimes.engine.effects import GiveUp
 from betimes.engine.replay import verify
-from betimes.services.automation_views import BackfillRequest, Tick
-from betimes.services.recurrence_views import PreviewRequest
-from betimes.services.schedules import schedule_request
+from betimes.schedules.recurrence_views import PreviewRequest
+from betimes.schedules.service import schedule_request
+from betimes.schedules.views import BackfillRequest, Tick
 from tests.automation.worlds import HANDLER, Automation, automation_world
 from tests.stores.backends import Backend
 
@@ -113,8 +113,9 @@ async def test_down_for_three_days_fires_ten_and_records_two_ranges(backend: Bac
         ticks = await all_ticks(world)
         assert [tick.status for tick in ticks] == ["fired"] * 10 + ["skipped"] * 2
         assert [(t.reason, t.count, t.tick_id, t.run_id) for t in ticks[10:]] == [
-            ("OVER_CATCHUP_LIMIT", 278, None, None), ("MISSED_OUTSIDE_WINDOW", 576, None, None),
-        ]  # fmt: skip
+            ("OVER_CATCHUP_LIMIT", 278, None, None),
+            ("MISSED_OUTSIDE_WINDOW", 576, None, None),
+        ]
         assert len({tick.segment_id for tick in ticks}) == 1
         fired_for = [datetime.fromtimestamp(int(body["run_key"].rsplit(":")[-1]), UTC) for body in world.called]
         assert sorted(fired_for) == [tick.scheduled_for for tick in reversed(ticks[:10])]
@@ -201,8 +202,10 @@ async def test_a_preview_saves_nothing(backend: Backend, tmp_path: Path) -> None
         request = PreviewRequest("30 2 * * *", "Europe/Berlin", from_=datetime(2026, 3, 28, tzinfo=UTC), count=3)
         shown = (await world.schedules.preview(request)).items
         assert [tick.local for tick in shown] == [
-            "2026-03-28T02:30:00+01:00", "2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00",
-        ]  # fmt: skip
+            "2026-03-28T02:30:00+01:00",
+            "2026-03-29T03:00:00+02:00",
+            "2026-03-30T02:30:00+02:00",
+        ]
         with pytest.raises(Invalid):
             await world.schedules.preview(PreviewRequest("x"))
         assert (await world.schedules.list()).items == []
@@ -213,8 +216,10 @@ async def test_a_manual_tick_is_answered_with_its_run(backend: Backend, tmp_path
         await world.schedule(enabled=False)
         tick = await world.schedules.trigger("brief", {"y": 2})
         assert (tick.tick_id, tick.cause, tick.run and tick.run.status) == (
-            "brief:manual:1767603600", "manual", "asked",
-        )  # fmt: skip
+            "brief:manual:1767603600",
+            "manual",
+            "asked",
+        )
         assert await world.elsewhere.trigger("brief", {"y": 2}) == tick
         with pytest.raises(Refused) as refused:
             await world.schedules.trigger("brief", {"y": 3})

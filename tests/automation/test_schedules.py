@@ -8,7 +8,11 @@ from betimes.core.deciders import Call, Send
 from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, parse
 from betimes.core.streams import StreamId
 from betimes.core.zones import TZDATA_VERSION
-from betimes.domains.automation.model import (
+from betimes.domain.completions import RunFinished
+from betimes.domain.targets import CommandTarget, StreamName, TriggerTarget, WebhookTarget
+from betimes.runs.model import RequestRun, RunAsked, RunConflicted, RunState, run_id_of, run_stream
+from betimes.schedules.decide import SCHEDULE
+from betimes.schedules.model import (
     DefineSchedule,
     DisableSchedule,
     RunRequested,
@@ -16,10 +20,6 @@ from betimes.domains.automation.model import (
     SnapshotTaken,
     TriggerSchedule,
 )
-from betimes.domains.automation.schedules import SCHEDULE
-from betimes.domains.endings import RunFinished
-from betimes.domains.runs.model import RequestRun, RunAsked, RunConflicted, RunState, run_id_of, run_stream
-from betimes.domains.targets import CommandTarget, StreamName, TriggerTarget, WebhookTarget
 from betimes.testing.scenarios import given
 from tests.automation.scenes import NINE, STREAM, definition, fired, of, run_of, schedule, skipped
 
@@ -45,10 +45,17 @@ def test_a_tick_and_its_run_are_one_segment() -> None:
     assert snapshot.tzdata_version == TZDATA_VERSION
     asked = RunAsked(key, requested.fingerprint, "handler", STREAM, epoch * SECOND)
     scenario.then_also(run_of(key), asked).then_verdict("NOW", "DUE").then_alarm("2026-01-05T09:10:00Z")
-    body = {"run_id": requested.run_id, "run_key": key, "asset_selection": ("b", "a"),
-            "scheduled_for": "2026-01-05T09:05:00Z", "data_interval_start": "2026-01-05T09:00:00Z",
-            "data_interval_end": "2026-01-05T09:05:00Z", "partition_key": None,
-            "partition_selection": None, "payload": {}}  # fmt: skip
+    body = {
+        "run_id": requested.run_id,
+        "run_key": key,
+        "asset_selection": ("b", "a"),
+        "scheduled_for": "2026-01-05T09:05:00Z",
+        "data_interval_start": "2026-01-05T09:00:00Z",
+        "data_interval_end": "2026-01-05T09:05:00Z",
+        "partition_key": None,
+        "partition_selection": None,
+        "payload": {},
+    }
     scenario.then_effects(Call("handler:brief", body, report_to=run_of(key)))
 
 
@@ -74,8 +81,10 @@ def test_a_trigger_target_asks_the_account_under_the_run_key() -> None:
     [send] = scenario.decision.effects
     assert isinstance(send, Send)
     assert (send.to, send.key, send.collection) == (
-        StreamId("tenant", "account", "acct-7"), f"sched:subject:{NINE // SECOND + 300}", "triggers",
-    )  # fmt: skip
+        StreamId("tenant", "account", "acct-7"),
+        f"sched:subject:{NINE // SECOND + 300}",
+        "triggers",
+    )
     assert isinstance(send.command, RequestRun)
     assert send.command.payload == {"x": 1}
 
@@ -154,8 +163,12 @@ def test_jitter_is_a_hash_and_ends_before_the_next_tick() -> None:
     assert one.state == again.state
     assert one.state.next
     assert 0 <= one.state.next.due_at - one.state.next.tick_at < 5 * MINUTE
-    others = {given(SCHEDULE, stream=StreamId("tenant", "schedule", f"s{n}"))
-              .when(DefineSchedule(definition(jitter_seconds=3_600))).alarm_at for n in range(20)}  # fmt: skip
+    others = {
+        given(SCHEDULE, stream=StreamId("tenant", "schedule", f"s{n}"))
+        .when(DefineSchedule(definition(jitter_seconds=3_600)))
+        .alarm_at
+        for n in range(20)
+    }
     assert len(others) == 20
 
 
@@ -293,7 +306,10 @@ def test_the_fingerprint_heeds_target_selections_and_payload_and_no_order() -> N
 
     assert print_of(asset_selection=("a", "b")) == print_of(asset_selection=("b", "a"))
     different = [
-        print_of(), print_of(asset_selection=("a",)), print_of(partition_selection=("a",)), print_of(payload={"x": 1}),
+        print_of(),
+        print_of(asset_selection=("a",)),
+        print_of(partition_selection=("a",)),
+        print_of(payload={"x": 1}),
         print_of(target=WebhookTarget("https://example.com")),
-    ]  # fmt: skip
+    ]
     assert len(set(different)) == 5

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 from standardwebhooks import Webhook
 
 from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
 from betimes.core.streams import StreamId
-from betimes.domains.automation.sensor_model import Evaluation, Message, RunRequest
-from betimes.effects.evaluators import EvaluationContext, Evaluators
-from betimes.services.automation_views import EvaluationView
-from betimes.services.sensors import sensor_request
+from betimes.sensors.evaluators import EvaluationContext, Evaluators
+from betimes.sensors.model import Evaluation, Message, RunRequest
+from betimes.sensors.service import sensor_request
+from betimes.sensors.views import EvaluationView
 from tests.automation.worlds import HANDLER, Automation, automation_world
 from tests.stores.backends import Backend
 
@@ -59,9 +58,11 @@ async def test_a_message_causes_one_run_however_often_it_comes(backend: Backend,
         [request] = first.run_requests
         assert (request.run_key, request.outcome) == ("sensor:orders:msg:m-1", "requested")
         repeats = await asyncio.gather(
-            *(s.receive("orders", {}, b'{"message_id": "m-1", "data": "other"}')
-              for s in (world.sensors, world.sensors_elsewhere) * 3)
-        )  # fmt: skip
+            *(
+                s.receive("orders", {}, b'{"message_id": "m-1", "data": "other"}')
+                for s in (world.sensors, world.sensors_elsewhere) * 3
+            )
+        )
         assert {(r.evaluation_id, r.is_replay) for r in repeats} == {(first.evaluation_id, True)}
         await world.settle()
         assert keys(world) == ["sensor:orders:msg:m-1"]
@@ -159,8 +160,9 @@ async def test_a_signed_message_needs_no_key(backend: Backend, tmp_path: Path) -
         )
         assert made.secret
         assert (made.push_url, (await world.sensors.get("orders")).secret) == (
-            "/v1/sensors/orders/messages?tenant=acme", None,
-        )  # fmt: skip
+            "/v1/sensors/orders/messages?tenant=acme",
+            None,
+        )
         body = b'{"data": 1}'
         accepted = await world.sensors.receive_from_outside("orders", signed(made.secret, body), body)
         assert (accepted.status, accepted.message_id) == ("triggered", "wh-1")
@@ -219,8 +221,11 @@ async def test_a_poll_sensor_follows_its_cursor(backend: Backend, tmp_path: Path
         assert sorted(keys(world)) == ["order-1", "order-2", "order-3", "order-4"]
         views = await listed(world)
         assert [(v.cursor_before, v.cursor, v.cause) for v in views] == [
-            (3, 4, "poll"), (2, 3, "poll"), (1, 2, "poll"), (None, 1, "poll"),
-        ]  # fmt: skip
+            (3, 4, "poll"),
+            (2, 3, "poll"),
+            (1, 2, "poll"),
+            (None, 1, "poll"),
+        ]
         assert views[0].evaluation_id == "sensor_eval:orders:poll:1767603690"
         paged = await world.sensors.evaluations("orders", limit=3)
         rest = await world.sensors.evaluations("orders", limit=3, cursor=paged.next_cursor)
@@ -341,50 +346,15 @@ class Posting:
         self._session = session
 
     async def post(
-        self, url: str, body: bytes, *, id: str, tenant: str, timeout_s: float | None = None,
+        self,
+        url: str,
+        body: bytes,
+        *,
+        id: str,
+        tenant: str,
+        timeout_s: float | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> bytes:  # fmt: skip
+    ) -> bytes:
         async with self._session.post(url, data=body, headers={"webhook-id": id}) as answer:
             answer.raise_for_status()
             return await answer.read()
-
-
-@asynccontextmanager
-async def http_evaluators(answer: Any) -> AsyncIterator[tuple[Evaluators, str]]:
-    """Evaluators, and the address of a server that is one."""
-    app = web.Application()
-    app.router.add_post("/evaluate", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    try:
-        async with ClientSession() as session:
-            yield Evaluators(Posting(session)), f"http://127.0.0.1:{port}/evaluate"
-    finally:
-        await runner.cleanup()
-
-
-async def test_an_http_evaluator_is_asked_like_any_other(backend: Backend, tmp_path: Path) -> None:
-    asked: list[Any] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        asked.append(await request.json())
-        if len(asked) == 2:
-            return web.Response(status=500)
-        return web.json_response({"cursor": len(asked), "run_requests": [{"run_key": f"r{len(asked)}"}]})
-
-    async with (
-        http_evaluators(answer) as (evaluators, url),
-        automation_world(backend, tmp_path, evaluators=evaluators) as world,
-    ):
-        await world.sensor(sensor_type="poll", evaluator={"kind": "webhook", "url": url})
-        await world.settle()
-        await world.go(30)
-        await world.go(31)
-        assert [view.status for view in await listed(world)] == ["triggered", "error", "triggered"]
-        assert [(body["sensor_id"], body["cursor"], body["state_version"]) for body in asked] == [
-            ("orders", None, 1), ("orders", 1, 2), ("orders", 1, 2),
-        ]  # fmt: skip
-        assert sorted(keys(world)) == ["r1", "r3"]

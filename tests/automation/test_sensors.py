@@ -10,9 +10,11 @@ import pytest
 from betimes.core.deciders import Call, Event, Settled, Wake
 from betimes.core.instants import DAY, HOUR, SECOND, parse
 from betimes.core.streams import StreamId
-from betimes.domains.automation.model import RunRequested
-from betimes.domains.automation.policy import AutomationPolicy
-from betimes.domains.automation.sensor_model import (
+from betimes.domain.targets import HandlerTarget, TriggerTarget
+from betimes.runs.model import RunConflicted, RunState, run_id_of, run_stream
+from betimes.schedules.model import RunRequested
+from betimes.sensors.decide import SENSOR
+from betimes.sensors.model import (
     DefineSensor,
     DeleteSensor,
     DisableSensor,
@@ -34,9 +36,7 @@ from betimes.domains.automation.sensor_model import (
     ShelveSensor,
     WebhookEvaluator,
 )
-from betimes.domains.automation.sensors import SENSOR
-from betimes.domains.runs.model import RunConflicted, RunState, run_id_of, run_stream
-from betimes.domains.targets import HandlerTarget, TriggerTarget
+from betimes.sensors.policy import AutomationPolicy
 from betimes.testing.scenarios import Scenario, given
 
 NINE = parse("2026-01-05T09:00:00Z")

@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from betimes.core.deciders import Decider, Decision, Settled
-from betimes.domains.automation.model import TicksSkipped
-from betimes.domains.automation.schedules import SCHEDULE
-from betimes.domains.automation.sensors import SENSOR
+from betimes.schedules.decide import SCHEDULE
+from betimes.schedules.model import TicksSkipped
+from betimes.sensors.decide import SENSOR
 from betimes.testing.simulator import simulate
-from betimes.testing.simulator.running import demand_sound
+from betimes.testing.simulator.runner import demand_sound
 from tests.automation.simulated import AUTOMATION
 
 pytestmark = pytest.mark.simulator

@@ -9,9 +9,14 @@ import pytest
 from betimes import Betimes, Invalid, VirtualClock
 
 NOTIFICATION: dict[str, Any] = {
-    "kind": "notification", "user_id": "ana", "event_type": "REMINDER", "title": "t", "message": "m", "source": "s",
+    "kind": "notification",
+    "user_id": "ana",
+    "event_type": "REMINDER",
+    "title": "t",
+    "message": "m",
+    "source": "s",
     "channels": ["push"],
-}  # fmt: skip
+}
 
 
 def daily(target: dict[str, Any], **settings: Any) -> dict[str, Any]:

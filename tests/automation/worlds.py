@@ -12,22 +12,23 @@ import msgspec
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import PolicyBook
-from betimes.domains.automation import decide as automation
-from betimes.domains.automation.policy import AutomationPolicy
-from betimes.domains.hooks import Hooks
-from betimes.domains.runs import decide as runs
-from betimes.domains.runs.policy import RunsPolicy
-from betimes.effects.evaluators import Evaluators
-from betimes.engine.calls import Executor
+from betimes.domain.hooks import Hooks
+from betimes.domain.service import Caller
+from betimes.engine.effects import Executor
 from betimes.engine.engine import Engine
-from betimes.services.caller import Caller
-from betimes.services.schedules import Schedules, schedule_request
-from betimes.services.sensors import Sensors, sensor_request
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.runs.domain import DOMAIN as RUNS
+from betimes.runs.policy import RunsPolicy
+from betimes.schedules.domain import DOMAIN as SCHEDULES
+from betimes.schedules.service import Schedules, schedule_request
+from betimes.sensors.domain import DOMAIN as SENSORS
+from betimes.sensors.evaluators import Evaluators
+from betimes.sensors.policy import AutomationPolicy
+from betimes.sensors.service import Sensors, sensor_request
 from tests.engine.worlds import World, world
 from tests.stores.backends import Backend
 
-DECIDERS = (*automation.DECIDERS, *runs.DECIDERS)
+DECIDERS = (*SCHEDULES.deciders, *SENSORS.deciders, *RUNS.deciders)
 SECTIONS: dict[str, type[msgspec.Struct]] = {"automation": AutomationPolicy, "runs": RunsPolicy, "hooks": Hooks}
 BOOK = PolicyBook(SECTIONS)
 HANDLER = {"kind": "handler", "name": "brief"}

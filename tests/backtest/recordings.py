@@ -10,21 +10,22 @@ from decimal import Decimal
 from random import Random
 from typing import Any, Literal
 
-from betimes.app.betimes import Betimes, Settings
+from betimes.admin.service import PolicyRequest
+from betimes.app.betimes import Betimes
+from betimes.app.settings import Settings
 from betimes.core.errors import BetimesError
 from betimes.core.instants import render
-from betimes.domains.automation.sensor_model import Message
-from betimes.effects.channels import ChannelSettings, LogChannel
-from betimes.effects.enrichment import EnrichmentSettings
-from betimes.services.automation_views import BackfillRequest
-from betimes.services.notifications_views import BanRequest, IncidentRequest, ReadRequest
-from betimes.services.runs_views import ActionsRequest, ClaimManyRequest, CompleteRequest, TriggerRequest
-from betimes.services.schedules import schedule_request
-from betimes.services.scores import Adjustment, Interaction, NewScore, StatusChange
-from betimes.services.sensors import sensor_request
-from betimes.services.sweeps import SweepRequest
-from betimes.services.tenants import PolicyRequest
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.notifications.enrichment import EnrichmentSettings
+from betimes.notifications.views import BanRequest, IncidentRequest, ReadRequest
+from betimes.outbound.channels import ChannelSettings, LogChannel
+from betimes.runs.views import ActionsRequest, ClaimManyRequest, CompleteRequest, TriggerRequest
+from betimes.schedules.service import schedule_request
+from betimes.schedules.views import BackfillRequest
+from betimes.scores.service import Adjustment, Interaction, NewScore, StatusChange
+from betimes.scores.sweep import SweepRequest
+from betimes.sensors.model import Message
+from betimes.sensors.service import sensor_request
 
 START = "2026-03-27T18:00:00Z"
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")
@@ -35,11 +36,17 @@ POLICY: dict[str, Any] = {
         "action_cap": 20,
         "registry": {
             "BURSTY": {
-                "debounce_seconds": 90, "cooldown_seconds": 60, "debounce_mode": "trailing",
+                "debounce_seconds": 90,
+                "cooldown_seconds": 60,
+                "debounce_mode": "trailing",
                 "handler": {"kind": "python", "name": "think"},
             },
-            "SHADOWED": {"debounce_seconds": 10, "cooldown_seconds": 300, "mode": "shadow",
-                         "handler": {"kind": "python", "name": "think"}},
+            "SHADOWED": {
+                "debounce_seconds": 10,
+                "cooldown_seconds": 300,
+                "mode": "shadow",
+                "handler": {"kind": "python", "name": "think"},
+            },
             "CLAIMED": {"debounce_seconds": 5, "cooldown_seconds": 120, "max_per_tenant_per_hour": 5},
         },
     },
@@ -50,12 +57,20 @@ POLICY: dict[str, Any] = {
     },
     "scores": {"thresholds": [{"name": "low", "score": 40}]},
     "hooks": [
-        {"on": ["SCORE_THRESHOLD", "GAME_OVER"], "target": {
-            "kind": "notification", "event_type": "REMINDER", "title": "It fades", "message": "Do something",
-            "source": "scores", "channels": ["push", "in_app"]}},
+        {
+            "on": ["SCORE_THRESHOLD", "GAME_OVER"],
+            "target": {
+                "kind": "notification",
+                "event_type": "REMINDER",
+                "title": "It fades",
+                "message": "Do something",
+                "source": "scores",
+                "channels": ["push", "in_app"],
+            },
+        },
         {"on": ["RUN_DECISION_DEFERRED"], "target": {"kind": "handler", "name": "note"}},
     ],
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -79,8 +94,9 @@ Traffic = Callable[[Live], Awaitable[None]]
 
 
 @asynccontextmanager
-async def recorded(*traffic: Traffic, seed: int = 1, steps: int = 40, url: str = "memory://",
-                   policy: dict[str, Any] | None = None) -> AsyncIterator[Live]:  # fmt: skip
+async def recorded(
+    *traffic: Traffic, seed: int = 1, steps: int = 40, url: str = "memory://", policy: dict[str, Any] | None = None
+) -> AsyncIterator[Live]:
     """The application after so many steps of each traffic, mixed."""
     clock, random = VirtualClock(START), Random(seed)
     settings = Settings(
@@ -171,12 +187,13 @@ async def notifications(live: Live) -> None:
             await bt.notifications.set_preferences(
                 user,
                 {
-                    "timezone": random.choice(ZONES), "quiet_hours": [{"start": "22:00", "end": "07:30"}],
+                    "timezone": random.choice(ZONES),
+                    "quiet_hours": [{"start": "22:00", "end": "07:30"}],
                     "digest_windows": random.choice((["30 8 * * *"], ["0 12,20 * * *"])),
                     "opt_out": random.choice(({}, {"event_types": ["PROMO"]})),
                     "addresses": {"push": "device"},
                 },
-            )  # fmt: skip
+            )
         case 1:
             await (bt.notifications.ban(user, BanRequest()) if random.random() < 0.5 else bt.notifications.unban(user))
         case 2:
@@ -197,18 +214,22 @@ async def _notify(live: Live, user: str) -> None:
     random = live.random
     kind = random.choice(("MESSAGE", "ALERT", "REMINDER", "UPDATE", "PROMO", "SYSTEM", "SECURITY"))
     body: dict[str, Any] = {
-        "event_id": live.next("event"), "user_id": user, "event_type": kind, "source": "test",
+        "event_id": live.next("event"),
+        "user_id": user,
+        "event_type": kind,
+        "source": "test",
         "title": random.choice(("Hello", "Numbers", "A reply")),
         "message": random.choice(("See you at nine", "Usage is up by four percent today", f"Text {live.count}")),
         "channels": random.choice((["push"], ["sms", "email"], ["in_app"], ["push", "in_app"])),
-    }  # fmt: skip
+    }
     if random.random() < 0.5:
         body["priority_hint"] = random.choice(("CRITICAL", "HIGH", "MEDIUM", "LOW"))
     if random.random() < 0.2:
         body["expires_at"] = render(live.clock() + random.randrange(1, 20_000) * 1_000_000)
     if kind == "SYSTEM" and random.random() < 0.5:
-        body["metadata"] = random.choice(({"incident": True, "scope": "global"}, {"incident": True},
-                                          {"recovery": True, "scope": "global"}))  # fmt: skip
+        body["metadata"] = random.choice(
+            ({"incident": True, "scope": "global"}, {"incident": True}, {"recovery": True, "scope": "global"})
+        )
     with suppress(BetimesError):
         await live.bt.notifications.send(body)
 
@@ -220,10 +241,13 @@ async def intents(live: Live) -> None:
     bodies: tuple[dict[str, Any], ...] = (
         {"trigger_type": "price", "condition": {"ticker": "NVDA", "operator": "<", "value": 130, "cooldown_hours": 2}},
         {"trigger_type": "interval", "schedule": {"interval_minutes": 45}},
-        {"trigger_type": "cron", "schedule": {"cron": "15 */3 * * *", "timezone": "Europe/Berlin"},
-         "gate": {"trigger_type": "SIGNAL_ARRIVED"}},
+        {
+            "trigger_type": "cron",
+            "schedule": {"cron": "15 */3 * * *", "timezone": "Europe/Berlin"},
+            "gate": {"trigger_type": "SIGNAL_ARRIVED"},
+        },
         {"trigger_type": "once", "schedule": {"trigger_at": render(live.clock() + 3_600_000_000)}},
-    )  # fmt: skip
+    )
     with suppress(BetimesError):
         match random.randrange(5):
             case 0:
@@ -233,8 +257,12 @@ async def intents(live: Live) -> None:
             case 2:
                 await bt.intents.delete(name)
             case _:
-                body = {"user_id": f"user-{random.randrange(3)}", "action_type": "notify", "action_context": "Look.",
-                        **random.choice(bodies)}  # fmt: skip
+                body = {
+                    "user_id": f"user-{random.randrange(3)}",
+                    "action_type": "notify",
+                    "action_context": "Look.",
+                    **random.choice(bodies),
+                }
                 await bt.intents.put(name, body)
 
 
@@ -244,10 +272,17 @@ async def automation(live: Live) -> None:
     targets: tuple[dict[str, Any], ...] = (
         {"kind": "trigger", "trigger_type": "SIGNAL_ARRIVED", "account_id": "acct-1"},
         {"kind": "trigger", "trigger_type": "BURSTY", "account_id": "acct-2"},
-        {"kind": "notification", "event_type": "REMINDER", "title": "Tick", "message": "It is time", "source": "cron",
-         "channels": ["push"], "user_id": "user-1"},
+        {
+            "kind": "notification",
+            "event_type": "REMINDER",
+            "title": "Tick",
+            "message": "It is time",
+            "source": "cron",
+            "channels": ["push"],
+            "user_id": "user-1",
+        },
         {"kind": "handler", "name": "think"},
-    )  # fmt: skip
+    )
     name = f"schedule-{random.randrange(4)}"
     with suppress(BetimesError):
         match random.randrange(9):
@@ -266,12 +301,21 @@ async def automation(live: Live) -> None:
             case 5:
                 await bt.sensors.message("push", Message(f"m-{random.randrange(8)}", {"n": 1}))
             case 6:
-                body = {"sensor_id": "poll", "sensor_type": "poll", "interval_seconds": 600,
-                        "target": random.choice(targets), "evaluator": {"kind": "handler", "name": "look"}}  # fmt: skip
+                body = {
+                    "sensor_id": "poll",
+                    "sensor_type": "poll",
+                    "interval_seconds": 600,
+                    "target": random.choice(targets),
+                    "evaluator": {"kind": "handler", "name": "look"},
+                }
                 await bt.sensors.put("poll", sensor_request(body))
             case _:
-                body = {"schedule_id": name, "cron": random.choice(("*/20 * * * *", "30 2 * * *", "5 * * * *")),
-                        "timezone": random.choice(ZONES), "target": random.choice(targets)}  # fmt: skip
+                body = {
+                    "schedule_id": name,
+                    "cron": random.choice(("*/20 * * * *", "30 2 * * *", "5 * * * *")),
+                    "timezone": random.choice(ZONES),
+                    "target": random.choice(targets),
+                }
                 await bt.schedules.put(name, schedule_request(body))
 
 
@@ -298,8 +342,10 @@ async def scores(live: Live) -> None:
 async def policy(live: Live) -> None:
     """Somebody changes the policy, the deployment's or the tenant's."""
     random = live.random
-    changed: dict[str, Any] = {"notifications": {"fatigue": {"hour": {"cap": random.randrange(2, 9), "span_s": 3_600}}},
-               "runs": {"daily_run_budget": random.randrange(3, 9)}}  # fmt: skip
+    changed: dict[str, Any] = {
+        "notifications": {"fatigue": {"hour": {"cap": random.randrange(2, 9), "span_s": 3_600}}},
+        "runs": {"daily_run_budget": random.randrange(3, 9)},
+    }
     if random.random() < 0.5:
         await live.bt.apply_policy({**POLICY, "runs": {**POLICY["runs"], **changed["runs"]}})
     else:
@@ -307,5 +353,9 @@ async def policy(live: Live) -> None:
 
 
 TRAFFIC: dict[str, Traffic] = {
-    "runs": runs, "notifications": notifications, "intents": intents, "automation": automation, "scores": scores,
-}  # fmt: skip
+    "runs": runs,
+    "notifications": notifications,
+    "intents": intents,
+    "automation": automation,
+    "scores": scores,
+}

@@ -11,23 +11,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from betimes.api.catalogue import ROUTES
-from betimes.api.server import serve
+from betimes.admin.service import PolicyRequest
+from betimes.app.routes import ROUTES
+from betimes.backtest.executor import backtester, fitting
 from betimes.backtest.jobs import BacktestRequest, Backtests
-from betimes.backtest.making import backtester, fitting
+from betimes.backtest.model import EXECUTOR, KEPT_MAX, LEASE_S
 from betimes.backtest.plan import Plan, planned
 from betimes.backtest.report import BacktestReport
 from betimes.core.canonical import encode
 from betimes.core.errors import TooLarge
-from betimes.domains.backtests.model import EXECUTOR, KEPT_MAX, LEASE_S
+from betimes.domain.service import Caller
 from betimes.engine.pruning import Retention, prune
 from betimes.engine.replay import verify
-from betimes.services.caller import Caller
-from betimes.services.tenants import PolicyRequest
-from tests.api.served import Client
-from tests.api.test_auth import made
+from betimes.http.server import serve
 from tests.backtest.recordings import Live, notifications, recorded, runs
 from tests.cli.running import Server, serving
+from tests.http.served import Client
+from tests.http.test_auth import made
 
 STRICT = {"runs": {"daily_run_budget": 1}}
 ASKED = {"policy": STRICT}

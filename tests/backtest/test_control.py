@@ -11,8 +11,8 @@ import pytest
 from betimes.app.betimes import Betimes
 from betimes.backtest.plan import Candidate, Plan
 from betimes.core.instants import DAY, MINUTE, parse
-from betimes.domains.tenant.model import tenant_stream
-from betimes.services.runs_views import TriggerRequest
+from betimes.engine.tenants.model import tenant_stream
+from betimes.runs.views import TriggerRequest
 from tests.backtest.recordings import POLICY, START, TRAFFIC, Live, policy, recorded
 
 HASTY = {"notifications": {"score_defer_s": 60, "jitter_s": 0}}
@@ -116,8 +116,15 @@ async def test_a_recording_made_in_real_time_by_many_at_once(tmp_path: Path) -> 
             account_id=f"acct-{number % 7}", trigger_type="QUICK", idempotency_key=f"key-{number}", payload={}
         )
         await bt.runs.trigger(trigger)
-        note = {"event_id": f"event-{number}", "user_id": f"user-{number % 5}", "event_type": "UPDATE", "title": "Hi",
-                "message": f"Text {number}", "source": "test", "channels": ["push"]}  # fmt: skip
+        note = {
+            "event_id": f"event-{number}",
+            "user_id": f"user-{number % 5}",
+            "event_type": "UPDATE",
+            "title": "Hi",
+            "message": f"Text {number}",
+            "source": "test",
+            "channels": ["push"],
+        }
         await bt.notifications.send(note)
 
     async with bt:

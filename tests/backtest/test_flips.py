@@ -14,9 +14,9 @@ from betimes.core.instants import DAY, parse
 from betimes.core.policies import merge
 from betimes.engine.pruning import Retention, prune
 from betimes.engine.store import LedgerQuery
-from betimes.services.runs_views import TriggerRequest
-from betimes.services.schedules import schedule_request
-from betimes.services.scores import NewScore, StatusChange
+from betimes.runs.views import TriggerRequest
+from betimes.schedules.service import schedule_request
+from betimes.scores.service import NewScore, StatusChange
 from tests.backtest.recordings import POLICY, TRAFFIC, Live, recorded
 
 PLAIN: dict[str, Any] = {"notifications": {"jitter_s": 0, "thresholds": {"now_from": "0.5"}}}
@@ -39,9 +39,17 @@ async def trigger(live: Live, account: str = "acct-1") -> str:
 
 
 async def notify(live: Live, user: str = "ana", **fields: Any) -> str:
-    body = {"event_id": live.next("event"), "user_id": user, "event_type": "MESSAGE", "title": "Hello",
-            "message": f"Text {live.count}", "source": "test", "channels": ["in_app"], "priority_hint": "HIGH",
-            **fields}  # fmt: skip
+    body = {
+        "event_id": live.next("event"),
+        "user_id": user,
+        "event_type": "MESSAGE",
+        "title": "Hello",
+        "message": f"Text {live.count}",
+        "source": "test",
+        "channels": ["in_app"],
+        "priority_hint": "HIGH",
+        **fields,
+    }
     return (await live.bt.notifications.send(body)).outcome
 
 
@@ -184,9 +192,7 @@ async def test_a_swept_parameter_is_a_candidate_for_each_value() -> None:
             await live.bt.advance(by_s=900)
         report = await live.bt.backtest(planned({"": PLAIN}, sweep=["runs.daily_run_budget=1,2,null"]))
     found = {one.name: one.cost.runs_allowed.after for one in report.candidates}
-    assert found == {
-        "runs.daily_run_budget=1": 1, "runs.daily_run_budget=2": 2, "runs.daily_run_budget=null": 4,
-    }  # fmt: skip
+    assert found == {"runs.daily_run_budget=1": 1, "runs.daily_run_budget=2": 2, "runs.daily_run_budget=null": 4}
 
 
 async def test_only_the_domain_that_is_asked_for_is_reported() -> None:

@@ -25,8 +25,8 @@ from betimes.backtest.report import (
     Rate,
     Side,
 )
-from betimes.backtest.telling import change, control_sentence, notes, pairs
-from betimes.services.verdicts import TraceStep
+from betimes.backtest.summary import change, control_sentence, notes, pairs
+from betimes.domain.verdict_views import TraceStep
 from tests.backtest.recordings import notifications, recorded, runs
 
 EVIL = "<script>alert('x')</script>&\"quoted\""
@@ -38,9 +38,14 @@ def step(rule: str, *, matched: bool = False, reason: str | None = None, **value
 
 def flip(before: list[TraceStep], after: list[TraceStep], id: str = "ana") -> Flip:
     return Flip(
-        "2026-03-28T03:00:00Z", "default", "inbox", id, "evt-1",
-        Side("LATER", ("QUIET_HOURS",), "2026-03-28T07:00:00Z", before), Side("NOW", ("DEFAULT_PASS",), None, after),
-    )  # fmt: skip
+        "2026-03-28T03:00:00Z",
+        "default",
+        "inbox",
+        id,
+        "evt-1",
+        Side("LATER", ("QUIET_HOURS",), "2026-03-28T07:00:00Z", before),
+        Side("NOW", ("DEFAULT_PASS",), None, after),
+    )
 
 
 QUIET = [step("ban"), step("quiet_hours", matched=True, reason="QUIET_HOURS", window="22:00-07:00")]
@@ -50,13 +55,22 @@ AWAKE = [step("ban"), step("quiet_hours"), step("score", score="0.7")]
 def candidate(name: str = "loud", **changed: Any) -> CandidateReport:
     hours = [0] * 24
     whole = CandidateReport(
-        name, None, {"notifications": {"shadow": ["quiet_hours"]}},
+        name,
+        None,
+        {"notifications": {"shadow": ["quiet_hours"]}},
         [OutcomeLine("notifications", "LATER", "QUIET_HOURS", 4, 0), OutcomeLine("runs", "ALLOW", "", 7, 7)],
-        [FlipLine("notifications", "LATER", "NOW", 4)], 4, [Affected("default", "inbox", "ana", 4)],
-        hours, [*hours[:3], 4, *hours[4:]], [Nights("default", "ana", 0, 4)],
+        [FlipLine("notifications", "LATER", "NOW", 4)],
+        4,
+        [Affected("default", "inbox", "ana", 4)],
+        hours,
+        [*hours[:3], 4, *hours[4:]],
+        [Nights("default", "ana", 0, 4)],
         Cost(Change(7, 7), Change(9, 13), Change(0, 4), 2, 10.0, Rate(0.45, 0.65)),
-        {"handler:think": 1, "enrichment": 2}, {"NOT_FOUND": 3}, 5, [flip(QUIET, AWAKE)],
-    )  # fmt: skip
+        {"handler:think": 1, "enrichment": 2},
+        {"NOT_FOUND": 3},
+        5,
+        [flip(QUIET, AWAKE)],
+    )
     return replace(whole, **changed)
 
 
@@ -129,12 +143,27 @@ def test_every_element_is_closed_and_nothing_is_fetched_or_run() -> None:
 
 def test_whatever_was_recorded_is_escaped() -> None:
     evil = candidate(
-        EVIL, tenant=EVIL, policy={EVIL: EVIL}, outcomes=[OutcomeLine(EVIL, EVIL, EVIL, 1, 2)],
-        flips=[FlipLine(EVIL, EVIL, EVIL, 1)], affected=[Affected(EVIL, EVIL, EVIL, 1)],
-        nights=[Nights(EVIL, EVIL, 0, 1)], fallbacks={EVIL: 1}, refused={EVIL: 1},
-        samples=[Flip(EVIL, EVIL, EVIL, EVIL, EVIL, Side(EVIL, (EVIL,), EVIL, [step(EVIL, x=EVIL, reason=EVIL)]),
-                      Side(EVIL, (EVIL,), EVIL, [step(EVIL, matched=True, reason=EVIL, y=EVIL)]))],
-    )  # fmt: skip
+        EVIL,
+        tenant=EVIL,
+        policy={EVIL: EVIL},
+        outcomes=[OutcomeLine(EVIL, EVIL, EVIL, 1, 2)],
+        flips=[FlipLine(EVIL, EVIL, EVIL, 1)],
+        affected=[Affected(EVIL, EVIL, EVIL, 1)],
+        nights=[Nights(EVIL, EVIL, 0, 1)],
+        fallbacks={EVIL: 1},
+        refused={EVIL: 1},
+        samples=[
+            Flip(
+                EVIL,
+                EVIL,
+                EVIL,
+                EVIL,
+                EVIL,
+                Side(EVIL, (EVIL,), EVIL, [step(EVIL, x=EVIL, reason=EVIL)]),
+                Side(EVIL, (EVIL,), EVIL, [step(EVIL, matched=True, reason=EVIL, y=EVIL)]),
+            )
+        ],
+    )
     control = ControlReport(
         False, 1, 0, 1, 0, [dict.fromkeys(("segment", "tenant", "recorded", "rehearsed"), EVIL)], {}
     )
@@ -171,8 +200,18 @@ def test_several_policies_are_set_side_by_side_and_one_is_not() -> None:
 
 
 def test_a_policy_that_changes_nothing_says_so() -> None:
-    quiet = candidate(outcomes=[], flips=[], flip_count=0, affected=[], nights=[], hours_after=[0] * 24, samples=[],
-                      fallbacks={}, refused={}, gone=0)  # fmt: skip
+    quiet = candidate(
+        outcomes=[],
+        flips=[],
+        flip_count=0,
+        affected=[],
+        nights=[],
+        hours_after=[0] * 24,
+        samples=[],
+        fallbacks={},
+        refused={},
+        gone=0,
+    )
     text = page(report(quiet))
     assert "It would have changed no answer." in text
     assert "Most affected" not in text

@@ -9,18 +9,18 @@ import msgspec
 import pytest
 
 from betimes.backtest.control import Control
-from betimes.backtest.links import Entangled, Links, Lookout, entangled_tenants, parted, surveyed
 from betimes.backtest.lockstep import PartResult
+from betimes.backtest.part_runner import rehearsed
+from betimes.backtest.partition import Entangled, Links, Lookout, entangled_tenants, parted, surveyed
 from betimes.backtest.plan import Candidate, Plan
 from betimes.backtest.report import BacktestReport, reported
-from betimes.backtest.running import rehearsed
 from betimes.backtest.tally import Tally
 from betimes.core.errors import Refused
 from betimes.core.policies import merge
 from betimes.core.streams import StreamId
-from betimes.services.caller import Caller
-from betimes.services.runs_views import TriggerRequest
-from betimes.services.scores import NewScore
+from betimes.domain.service import Caller
+from betimes.runs.views import TriggerRequest
+from betimes.scores.service import NewScore
 from tests.backtest.recordings import POLICY, TRAFFIC, Live, notifications, recorded, runs
 
 TIGHT = Candidate("tight", merge(POLICY, {"runs": {"daily_run_budget": 1}}))
@@ -165,9 +165,17 @@ async def test_of_changes_at_one_instant_the_same_are_shown() -> None:
 
 async def _notify(live: Live, user: str) -> None:
     await live.bt.notifications.send(
-        {"event_id": live.next("event"), "user_id": user, "event_type": "MESSAGE", "title": "Hello", "source": "test",
-         "message": f"Text {live.count}", "channels": ["in_app"], "priority_hint": "HIGH"}
-    )  # fmt: skip
+        {
+            "event_id": live.next("event"),
+            "user_id": user,
+            "event_type": "MESSAGE",
+            "title": "Hello",
+            "source": "test",
+            "message": f"Text {live.count}",
+            "channels": ["in_app"],
+            "priority_hint": "HIGH",
+        }
+    )
 
 
 @pytest.mark.crash

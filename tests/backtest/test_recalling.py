@@ -8,11 +8,11 @@ import pytest
 from betimes.app.betimes import Betimes
 from betimes.backtest.lockstep import Lockstep, PartResult
 from betimes.backtest.plan import Candidate, Plan
-from betimes.backtest.reading import pages, reach_of
+from betimes.backtest.traffic import pages, reach_of
 from betimes.core.policies import Policy, merge
 from betimes.core.segments import Recorded
 from betimes.engine.jobs import Job
-from betimes.engine.recalling import Lesson, Recollection
+from betimes.engine.memo import Lesson, Recollection
 from tests.backtest.recordings import POLICY, TRAFFIC, policy, recorded
 
 CANDIDATES = (

@@ -44,9 +44,15 @@ def betimes(*words: str, folder: Path, stdin: str | None = None, **more: str) ->
     """Run `betimes` in a folder, to its end."""
     command = [sys.executable, "-m", "betimes", *words]
     ended = subprocess.run(
-        command, cwd=folder, env=environment(**more), input=stdin, capture_output=True, text=True, timeout=HANGS_S,
+        command,
+        cwd=folder,
+        env=environment(**more),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=HANGS_S,
         check=False,
-    )  # fmt: skip
+    )
     return Done(ended)
 
 

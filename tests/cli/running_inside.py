@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from betimes.app.wiring import Wired
+from betimes.app.bootstrap import Wired
 from betimes.cli.main import main
 
 

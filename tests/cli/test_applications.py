@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from betimes.app.betimes import Betimes
-from betimes.app.wiring import Wired
-from betimes.cli.wiring import Target
+from betimes.app.bootstrap import Wired
+from betimes.cli.bootstrap import Target
 from betimes.core.errors import STATUS, Invalid
-from betimes.effects.channels import LogChannel, WebhookChannel
+from betimes.outbound.channels import LogChannel, WebhookChannel
 from tests.cli.running_inside import command
 from tests.patience import HANGS_S
 
@@ -29,7 +29,7 @@ retry_minutes = 5
 PLAIN = 'from betimes import Betimes\nbt = Betimes("sqlite:///betimes.db")\n'
 SET_UP = """
 from betimes import Betimes, EngineSettings
-from betimes.app.betimes import Settings
+from betimes.app.settings import Settings
 bt = Betimes("sqlite:///betimes.db", settings=Settings(engine=EngineSettings(batch_max=32)))
 """
 
@@ -82,7 +82,7 @@ def test_two_databases_are_refused(tmp_path: Path) -> None:
 
 def test_a_command_that_logs_nothing_does_not_load_the_logger() -> None:
     program = (
-        "import sys\nfrom betimes.app.wiring import Wired\nfrom betimes.cli.main import main\n"
+        "import sys\nfrom betimes.app.bootstrap import Wired\nfrom betimes.cli.main import main\n"
         "main(Wired(), ('policy', 'show', '--db', 'memory://'))\nassert 'structlog' not in sys.modules\n"
     )
     ended = subprocess.run(

@@ -246,9 +246,14 @@ def test_every_refusal_has_its_exit_code(tmp_path: Path, words: tuple[str, ...],
 def test_a_missing_extra_is_named_with_its_command(tmp_path: Path, missing: str, words: list[str]) -> None:
     program = f"import sys; sys.modules[{missing!r}] = None; from betimes.__main__ import main; main()"
     ended = subprocess.run(
-        [sys.executable, "-c", program, *words], cwd=tmp_path, env=environment(), capture_output=True, text=True,
-        timeout=HANGS_S, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", program, *words],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=HANGS_S,
+        check=False,
+    )
     assert ended.returncode == STATUS["EXTRA_NOT_INSTALLED"][1]
     assert missing in ended.stderr
     assert "pip install 'betimes[server]'" in ended.stderr

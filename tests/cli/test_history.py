@@ -21,9 +21,15 @@ SENSOR = {
 TRIGGER = {"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-1"}
 SCHEDULE = {"cron": "0 8 * * *", "target": {"kind": "webhook", "url": "https://hooks.example.org/in?token=hush"}}
 NOTE: dict[str, Any] = {
-    "event_id": "e1", "user_id": "ana", "event_type": "MESSAGE", "priority_hint": "HIGH", "title": "Tom replied",
-    "message": "See you at nine?", "source": "chat", "channels": ["push"],
-}  # fmt: skip
+    "event_id": "e1",
+    "user_id": "ana",
+    "event_type": "MESSAGE",
+    "priority_hint": "HIGH",
+    "title": "Tom replied",
+    "message": "See you at nine?",
+    "source": "chat",
+    "channels": ["push"],
+}
 
 
 def _triggered(folder: Path) -> None:
@@ -48,9 +54,25 @@ def test_an_explanation_has_the_fields_of_the_api(tmp_path: Path) -> None:
     _triggered(tmp_path)
     why = betimes("explain", "account:acct-7:1", "--json", folder=tmp_path).json
     assert list(why) == [
-        "segment_id", "domain", "kind", "id", "version", "at", "key", "command", "events", "verdict", "policy", "actor",
-        "correlation_id", "trace", "summary", "caused_by", "effects", "later",
-    ]  # fmt: skip
+        "segment_id",
+        "domain",
+        "kind",
+        "id",
+        "version",
+        "at",
+        "key",
+        "command",
+        "events",
+        "verdict",
+        "policy",
+        "actor",
+        "correlation_id",
+        "trace",
+        "summary",
+        "caused_by",
+        "effects",
+        "later",
+    ]
     assert why["verdict"]["outcome"] == "ALLOW"
     assert datetime.fromisoformat(why["events"][0]["at"]) == datetime.fromisoformat(why["at"])
 
@@ -86,10 +108,14 @@ def test_only_a_dead_letter_is_retried(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("verify",), ("explain", "run:none:1"), ("prune",), ("export", "lake"), ("effects", "list"),
+        ("verify",),
+        ("explain", "run:none:1"),
+        ("prune",),
+        ("export", "lake"),
+        ("effects", "list"),
         ("backtest", "--sweep", "runs.daily_run_budget=1"),
     ],
-)  # fmt: skip
+)
 def test_what_reads_a_database_does_not_make_one(tmp_path: Path, words: tuple[str, ...]) -> None:
     refused = betimes(*words, "--db", "sqlite:///coppy.db", "--json", folder=tmp_path)
     assert (refused.code, refused.problem["code"]) == (STATUS["NOT_FOUND"][1], "NOT_FOUND")

@@ -32,37 +32,79 @@ TEXT_SHOWN = r"[bold red]:smile:[/] [link=x]\x1b[31m\x9b1m\u202etxt\u2066\nforge
 TEXT_IN_JSON = r"[bold red]:smile:[/] [link=x]\u001b[31m\u009b1m\u202etxt\u2066\nforged"
 SIGNAL = {"handler": {"kind": "python", "name": "think"}, "debounce_seconds": 0, "cooldown_seconds": 300}
 NOTIFICATION = {
-    "kind": "notification", "event_type": "MESSAGE", "title": TEXT[:40], "message": TEXT, "source": "chat",
-    "channels": ["push"], "user_id": ID,
-}  # fmt: skip
-INTENT = {"user_id": ID, "trigger_type": "cron", "schedule": {"cron": "0 8 * * *"}, "action_type": "notify"}
-NOTICE = {
+    "kind": "notification",
     "event_type": "MESSAGE",
-    "priority_hint": "HIGH",
+    "title": TEXT[:40],
     "message": TEXT,
     "source": "chat",
     "channels": ["push"],
+    "user_id": ID,
 }
+INTENT = {"user_id": ID, "trigger_type": "cron", "schedule": {"cron": "0 8 * * *"}, "action_type": "notify"}
+NOTICE = {"event_type": "MESSAGE", "priority_hint": "HIGH", "message": TEXT, "source": "chat", "channels": ["push"]}
 SEES_ID = (
-    "schedule show brief", "schedule disable brief", "schedule enable brief", "schedule put brief schedule.json",
-    "sensor show shop", "sensor disable shop", "sensor enable shop", "sensor put shop sensor.json",
-    "intent list", "intent pending", f"intent show {ID}", f"intent put {ID} intent.json", f"intent disable {ID}",
-    f"intent enable {ID}", f"intent delete {ID}",
-    f"explain account:{ID}:1", "effects list", f"trigger show {ID}", f"trigger cancel {ID}", f"notification show {ID}",
-    f"notification cancel {ID}", f"notification release {ID}", "backtest --policy policy.json",
-)  # fmt: skip
+    "schedule show brief",
+    "schedule disable brief",
+    "schedule enable brief",
+    "schedule put brief schedule.json",
+    "sensor show shop",
+    "sensor disable shop",
+    "sensor enable shop",
+    "sensor put shop sensor.json",
+    "intent list",
+    "intent pending",
+    f"intent show {ID}",
+    f"intent put {ID} intent.json",
+    f"intent disable {ID}",
+    f"intent enable {ID}",
+    f"intent delete {ID}",
+    f"explain account:{ID}:1",
+    "effects list",
+    f"trigger show {ID}",
+    f"trigger cancel {ID}",
+    f"notification show {ID}",
+    f"notification cancel {ID}",
+    f"notification release {ID}",
+    "backtest --policy policy.json",
+)
 SEES_TEXT = (
-    f"intent show {ID}", f"intent history {ID}", "schedule show brief", "sensor show shop", "sensor evaluations shop",
-    "effects list", "effects retry DEAD", "key list", "key create --scope admin --name TEXT", "key rotate KEY",
-    "key revoke KEY", "policy check hostile.json",
-)  # fmt: skip
+    f"intent show {ID}",
+    f"intent history {ID}",
+    "schedule show brief",
+    "sensor show shop",
+    "sensor evaluations shop",
+    "effects list",
+    "effects retry DEAD",
+    "key list",
+    "key create --scope admin --name TEXT",
+    "key rotate KEY",
+    "key revoke KEY",
+    "policy check hostile.json",
+)
 SEES_NEITHER = (
-    "tick", "sweep", "verify", "doctor", "secrets key", "secrets reseal",
-    "prune --history-days 0", "export lake", "schedule list", "schedule ticks brief",
-    "schedule trigger brief", "schedule preview */5", "schedule delete brief", "sensor list", "sensor delete shop",
-    "sensor rotate-secret shop", "sensor evaluate shop", "sensor cursor shop null --state-version 1",
-    "intent check intent.json", "policy apply policy.json", "policy show", "effects discard DEAD",
-)  # fmt: skip
+    "tick",
+    "sweep",
+    "verify",
+    "doctor",
+    "secrets key",
+    "secrets reseal",
+    "prune --history-days 0",
+    "export lake",
+    "schedule list",
+    "schedule ticks brief",
+    "schedule trigger brief",
+    "schedule preview */5",
+    "schedule delete brief",
+    "sensor list",
+    "sensor delete shop",
+    "sensor rotate-secret shop",
+    "sensor evaluate shop",
+    "sensor cursor shop null --state-version 1",
+    "intent check intent.json",
+    "policy apply policy.json",
+    "policy show",
+    "effects discard DEAD",
+)
 """Counts, instants and names of ours; some are refused, and say so of what they were given."""
 STAYS = {"serve": "it says where it listens", "worker": "it says what it works on", "demo": "it has its own data"}
 

@@ -51,10 +51,15 @@ class Caller(threading.Thread):
 
 def notification(caller: int, number: int) -> dict[str, Any]:
     return {
-        "event_id": f"e-{caller}-{number}", "user_id": f"u{(caller + number) % 5}", "event_type": "MESSAGE",
-        "title": "Hello", "message": f"Text {caller} {number}", "source": "test", "channels": ["in_app"],
+        "event_id": f"e-{caller}-{number}",
+        "user_id": f"u{(caller + number) % 5}",
+        "event_type": "MESSAGE",
+        "title": "Hello",
+        "message": f"Text {caller} {number}",
+        "source": "test",
+        "channels": ["in_app"],
         "priority_hint": "HIGH",
-    }  # fmt: skip
+    }
 
 
 def test_a_server_killed_under_load_keeps_its_word(tmp_path: Path) -> None:

@@ -127,11 +127,14 @@ def think(payload):
 REGISTRY: dict[str, Any] = {
     "entries": [
         {
-            "trigger_type": "SIGNAL_ARRIVED", "debounce_seconds": 60, "cooldown_seconds": 300,
-            "max_per_account_per_hour": 12, "handler": {"kind": "python", "name": "think"},
+            "trigger_type": "SIGNAL_ARRIVED",
+            "debounce_seconds": 60,
+            "cooldown_seconds": 300,
+            "max_per_account_per_hour": 12,
+            "handler": {"kind": "python", "name": "think"},
         }
     ]
-}  # fmt: skip
+}
 
 
 def test_a_hangup_puts_the_policy_of_the_file_in_force(tmp_path: Path) -> None:
@@ -151,9 +154,12 @@ def test_a_hangup_puts_the_policy_of_the_file_in_force(tmp_path: Path) -> None:
         assert "policy.scores" in said
         assert _fingerprint(tmp_path) == after
         verdict = server.ask("POST", "/v1/triggers", TRIGGER).json
-        assert command("explain", verdict["segment_id"], "--json", folder=tmp_path, BETIMES_CONFIG="/dev/null").json[
-            "policy"
-        ] == after  # fmt: skip
+        assert (
+            command("explain", verdict["segment_id"], "--json", folder=tmp_path, BETIMES_CONFIG="/dev/null").json[
+                "policy"
+            ]
+            == after
+        )
 
 
 def _fingerprint(folder: Path) -> str:

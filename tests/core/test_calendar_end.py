@@ -9,9 +9,9 @@ import pytest
 from betimes.core.calendar import calendar_of
 from betimes.core.instants import DAY, HOUR, LAST, SECOND, Instant, render
 from betimes.core.occurrences import Excluding, Interval, Several
-from betimes.domains.notifications.digests import next_window
-from betimes.domains.notifications.local import next_day, next_hour, wall
-from betimes.domains.notifications.quiet import QuietHours, awake_span, quiet_until
+from betimes.notifications.digests import next_window
+from betimes.notifications.local_time import next_day, next_hour, wall
+from betimes.notifications.quiet_hours import QuietHours, awake_span, quiet_until
 
 ZONES = ("UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago", "Europe/Berlin", "Australia/Lord_Howe")
 ENDS = (LAST, LAST - 1, LAST - HOUR, LAST - DAY, LAST - 2 * DAY, LAST - 9 * DAY, LAST - 40 * DAY)

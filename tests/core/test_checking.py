@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from betimes.core.checking import Unreadable, checked, examine, require_whole
+from betimes.core.checks import Unreadable, checked, examine, require_whole
 from betimes.core.errors import Invalid
 
 
@@ -165,8 +165,12 @@ def _dear(stay: Stay) -> Iterator[tuple[str, str]]:
 
 def test_rules_judge_what_is_sound_of_it_in_the_same_answer() -> None:
     with pytest.raises(Invalid) as refusal:
-        checked({"guest": "bob", "nights": 4, "price": "dear", "arrives_at": "1980-01-01T00:00:00Z"}, Stay, "stay",
-                (_early, _dear))  # fmt: skip
+        checked(
+            {"guest": "bob", "nights": 4, "price": "dear", "arrives_at": "1980-01-01T00:00:00Z"},
+            Stay,
+            "stay",
+            (_early, _dear),
+        )
     assert [path for path, _ in refusal.value.problems] == ["stay.price", "stay.arrives_at", "stay.nights"]
     with pytest.raises(Invalid) as unreadable:
         checked({"guest": 7, "nights": 4}, Stay, rules=(_early, _dear))

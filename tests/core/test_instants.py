@@ -63,9 +63,21 @@ def test_what_is_finer_than_a_microsecond_is_cut_off(at: int, nanos: int) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["", "now", "2026-01-05", "2026-01-05T09:00:00", "2026-01-05 09:00", "2026-13-05T09:00:00Z", "1767603600",
-     "2026-01-05T25:00:00Z", "2026-01-05T09:00:00+25:00", "2026-02-29T00:00:00Z", "10000-01-01T00:00:00Z", "Z"],
-)  # fmt: skip
+    [
+        "",
+        "now",
+        "2026-01-05",
+        "2026-01-05T09:00:00",
+        "2026-01-05 09:00",
+        "2026-13-05T09:00:00Z",
+        "1767603600",
+        "2026-01-05T25:00:00Z",
+        "2026-01-05T09:00:00+25:00",
+        "2026-02-29T00:00:00Z",
+        "10000-01-01T00:00:00Z",
+        "Z",
+    ],
+)
 def test_text_that_names_no_instant_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="ISO 8601"):
         parse(text)
@@ -90,9 +102,16 @@ def test_the_earliest_is_the_first_that_is_set(some: list[int | None]) -> None:
 
 @pytest.mark.parametrize(
     ("count", "span"),
-    [(0, 0), (1, SECOND), (0.1, 100_000), (90, MINUTE + 30 * SECOND), (0.000_000_4, 0), (0.000_000_6, 1),
-     (-1.5, -1_500_000)],
-)  # fmt: skip
+    [
+        (0, 0),
+        (1, SECOND),
+        (0.1, 100_000),
+        (90, MINUTE + 30 * SECOND),
+        (0.000_000_4, 0),
+        (0.000_000_6, 1),
+        (-1.5, -1_500_000),
+    ],
+)
 def test_seconds_are_rounded_to_the_nearest_microsecond(count: float, span: int) -> None:
     assert seconds(count) == span
 

@@ -46,15 +46,18 @@ BOOK = PolicyBook({"runs": Runs, "inbox": Inbox})
 bodies = st.fixed_dictionaries(
     {},
     optional={
-        "runs": st.fixed_dictionaries({}, optional={
-            "caps": st.fixed_dictionaries({}, optional={"hour": st.integers(1, 4), "day": st.integers(4, 99)}),
-            "share": st.integers(0, 100),
-            "threshold": st.decimals(0, 1, places=4).map(str),
-            "modes": st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
-        }),
+        "runs": st.fixed_dictionaries(
+            {},
+            optional={
+                "caps": st.fixed_dictionaries({}, optional={"hour": st.integers(1, 4), "day": st.integers(4, 99)}),
+                "share": st.integers(0, 100),
+                "threshold": st.decimals(0, 1, places=4).map(str),
+                "modes": st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
+            },
+        ),
         "inbox": st.fixed_dictionaries({}, optional={"quiet": st.booleans(), "zone": st.text(max_size=9)}),
     },
-)  # fmt: skip
+)
 
 
 def refused(*layers: dict[str, Any]) -> dict[str, str]:
@@ -106,13 +109,22 @@ def test_an_unknown_section_is_refused_with_those_that_are_known() -> None:
 
 
 def test_every_bad_path_is_named_at_once() -> None:
-    problems = refused({
-        "rnus": {}, "inbox": {"quiet": "maybe", "zone": 3},
-        "runs": {"caps": {"hour": 0, "day": "many", "week": 1}, "share": 101},
-    })  # fmt: skip
+    problems = refused(
+        {
+            "rnus": {},
+            "inbox": {"quiet": "maybe", "zone": 3},
+            "runs": {"caps": {"hour": 0, "day": "many", "week": 1}, "share": 101},
+        }
+    )
     assert problems.keys() == {
-        "rnus", "inbox.quiet", "inbox.zone", "runs.caps.hour", "runs.caps.day", "runs.caps.week", "runs.share",
-    }  # fmt: skip
+        "rnus",
+        "inbox.quiet",
+        "inbox.zone",
+        "runs.caps.hour",
+        "runs.caps.day",
+        "runs.caps.week",
+        "runs.share",
+    }
     assert "<= 100" in problems["runs.share"]
 
 
@@ -196,8 +208,10 @@ class Table(msgspec.Struct, frozen=True):
 
 def test_an_override_of_one_entry_of_a_table_leaves_the_other_defaults() -> None:
     assert PolicyBook({"table": Table}).effective({"table": {"weights": {"b": 3, "c": 4}}})[Table].weights == {
-        "a": 1, "b": 3, "c": 4,
-    }  # fmt: skip
+        "a": 1,
+        "b": 3,
+        "c": 4,
+    }
 
 
 def test_a_stored_policy_is_what_it_was_whatever_the_defaults_are_now() -> None:

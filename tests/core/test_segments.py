@@ -12,15 +12,41 @@ from betimes.core.streams import KeyId, StreamId
 
 STREAM = StreamId("acme", "gate", "a")
 WHOLE = Segment(
-    STREAM, 3, "turn", 1_000, 1, '{"type":"Knock"}', "[]", "0123456789abcdef", "previous", "",
-    KeyId("acme", "knocks", "k-1"), '{"answer":"NOW"}', "null", "ana", "c-1", "gate:b:1:0", 17,
-)  # fmt: skip
+    STREAM,
+    3,
+    "turn",
+    1_000,
+    1,
+    '{"type":"Knock"}',
+    "[]",
+    "0123456789abcdef",
+    "previous",
+    "",
+    KeyId("acme", "knocks", "k-1"),
+    '{"answer":"NOW"}',
+    "null",
+    "ana",
+    "c-1",
+    "gate:b:1:0",
+    17,
+)
 CHANGED: dict[str, list[Any]] = {
     "stream": [StreamId("acme", "gate", "b"), StreamId("acme", "door", "a"), StreamId("other", "gate", "a")],
-    "version": [4], "turn": ["Turn"], "at": [1_001], "schema": [2], "command": [None, "", '{"type":"Knock" }'],
-    "events": ["[ ]"], "policy": [""], "prev": [GENESIS], "verdict": [None, ""], "reply": [None, ""], "actor": [""],
-    "key": [None, KeyId("acme", "knocks", "k-2"), KeyId("acme", "rings", "k-1")], "correlation": [""], "cause": [""],
-}  # fmt: skip
+    "version": [4],
+    "turn": ["Turn"],
+    "at": [1_001],
+    "schema": [2],
+    "command": [None, "", '{"type":"Knock" }'],
+    "events": ["[ ]"],
+    "policy": [""],
+    "prev": [GENESIS],
+    "verdict": [None, ""],
+    "reply": [None, ""],
+    "actor": [""],
+    "key": [None, KeyId("acme", "knocks", "k-2"), KeyId("acme", "rings", "k-1")],
+    "correlation": [""],
+    "cause": [""],
+}
 
 
 def test_every_column_is_accounted_for() -> None:

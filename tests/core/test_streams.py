@@ -75,9 +75,24 @@ def test_an_overlong_name_is_cut_in_the_message() -> None:
 
 @pytest.mark.parametrize(
     "handle",
-    ["", ":", "gate", "gate:a", "gate:a:", "gate:a:x", "gate:a:-1", "gate:a:1.0", "gate::1", ":a:1", "Gate:a:1",
-     "gate:a:01", "gate:a:٣", "gate:a: 1", "gate:a:" + "9" * 5000],
-)  # fmt: skip
+    [
+        "",
+        ":",
+        "gate",
+        "gate:a",
+        "gate:a:",
+        "gate:a:x",
+        "gate:a:-1",
+        "gate:a:1.0",
+        "gate::1",
+        ":a:1",
+        "Gate:a:1",
+        "gate:a:01",
+        "gate:a:٣",
+        "gate:a: 1",
+        "gate:a:" + "9" * 5000,
+    ],
+)
 def test_what_is_not_a_handle_is_refused(handle: str) -> None:
     with pytest.raises(Invalid):
         parse_segment_handle("acme", handle)

@@ -106,8 +106,9 @@ def sentences(*trace: Step, cut: bool = False) -> list[str]:
 
 def test_a_rule_that_did_not_match_says_so() -> None:
     assert sentences(Step("busy", None, (1, 3)), Step("ban", None, ("rage",))) == [
-        "only 1 of 3 are inside", "the ban of rage is over",
-    ]  # fmt: skip
+        "only 1 of 3 are inside",
+        "the ban of rage is over",
+    ]
     assert sentences(Step("busy", "BUSY", (3, 3)), Step("ban", "CLOSED", ("rage",))) == [
         "3 of 3 are inside",
         "banned: rage",

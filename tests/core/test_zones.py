@@ -18,7 +18,7 @@ from betimes.core.zones import from_local, is_zone, offset_at, transitions, zone
 ASKS_FOR_SEVEN = """
 import asyncio, json
 from betimes import Betimes, VirtualClock
-from betimes.services.schedules import schedule_request
+from betimes.schedules.service import schedule_request
 
 ZONE = "America/Vancouver"
 PERSON = {"timezone": ZONE, "quiet_hours": [{"start": "20:00", "end": "07:00"}], "digest_windows": ["0 7 * * *"]}
@@ -103,8 +103,10 @@ def test_offsets_are_those_of_the_standard_library_around_every_transition(name:
 def test_a_wall_clock_time_that_comes_twice_or_never_is_read_with_either_offset() -> None:
     twice, never = datetime(2026, 10, 25, 2, 30), datetime(2026, 3, 29, 2, 30)  # noqa: DTZ001
     assert [render(from_local("Europe/Berlin", twice, fold)) for fold in (0, 1)] == [
-        "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z",
-    ]  # fmt: skip
+        "2026-10-25T00:30:00Z",
+        "2026-10-25T01:30:00Z",
+    ]
     assert [render(from_local("Europe/Berlin", never, fold)) for fold in (0, 1)] == [
-        "2026-03-29T01:30:00Z", "2026-03-29T00:30:00Z",
-    ]  # fmt: skip
+        "2026-03-29T01:30:00Z",
+        "2026-03-29T00:30:00Z",
+    ]

@@ -20,12 +20,21 @@ from betimes.core.instants import Instant
 from betimes.engine.store import Ask, Changes, DueIndex, Lease, Presumes, Reached, Store, Tx
 
 Point: TypeAlias = Literal[
-    "begun", "writing", "written",
-    "picked", "waking", "woken",
-    "sending", "sent",
-    "leased", "called", "settling", "settled",
-    "committing", "committed",
-]  # fmt: skip
+    "begun",
+    "writing",
+    "written",
+    "picked",
+    "waking",
+    "woken",
+    "sending",
+    "sent",
+    "leased",
+    "called",
+    "settling",
+    "settled",
+    "committing",
+    "committed",
+]
 """Of a command that is asked for: its streams are locked; of any, before and after its commit. Of an alarm: due streams
 are locked; before and after its commit. Of a command to another stream: before and after its commit. Of a call: after
 the lease, after the call, before and after the commit that settles it. Of any commit on PostgreSQL that was asked for:
@@ -120,9 +129,17 @@ class PerilousStore:
         begin = self._store.presume(ask) if isinstance(self._store, Presumes) else None
         return begin and self._watched(begin, None)
 
-    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
-                  until_at: Instant | None = None, tenant: str | None = None,
-                  shares: Mapping[str, int] | None = None) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
+    def begin_due(
+        self,
+        index: DueIndex,
+        kinds: Sequence[str],
+        limit: int,
+        *,
+        after: Reached | None = None,
+        until_at: Instant | None = None,
+        tenant: str | None = None,
+        shares: Mapping[str, int] | None = None,
+    ) -> AbstractAsyncContextManager[Tx]:
         begin = self._store.begin_due(index, kinds, limit, after=after, until_at=until_at, tenant=tenant, shares=shares)
         return self._watched(begin, "picked")
 

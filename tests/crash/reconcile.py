@@ -23,15 +23,7 @@ from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.replay import verify
 from betimes.engine.store import PAGE_MAX, EffectQuery, LedgerQuery
-from betimes.testing.sample.model import (
-    Admitted,
-    Counted,
-    GateEvents,
-    Knock,
-    SlotTaken,
-    WasOpened,
-    WasShut,
-)
+from betimes.testing.sample.model import Admitted, Counted, GateEvents, Knock, SlotTaken, WasOpened, WasShut
 from tests.crash.journal import Answered, Asked, Called, Journal, Journals, verdict_text
 from tests.crash.scene import Place, Rules, engine_on
 from tests.crash.workload import submission

@@ -68,12 +68,7 @@ class Worker:
         self._perils = Perils(orders.peril, say)
         store = perilous(orders.place.store(), self._perils)
         self._engine: Engine = engine_on(
-            store,
-            orders.rules,
-            orders.name,
-            self._greet,
-            lambda report: say(f"report {report.what}"),
-            orders.settings,
+            store, orders.rules, orders.name, self._greet, lambda report: say(f"report {report.what}"), orders.settings
         )
 
     async def run(self) -> None:

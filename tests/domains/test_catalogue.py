@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from betimes.domains.catalogue import DECIDERS, DOMAIN_OF, DOMAINS, SECTIONS
-from betimes.engine.spelling import spelt_by_identity
+from betimes.catalogue import DECIDERS, DOMAIN_OF, DOMAINS, SECTIONS
+from betimes.engine.stable_text import spelt_by_identity
 
 
 @pytest.mark.parametrize("decider", DECIDERS, ids=lambda decider: decider.kind)
@@ -20,4 +20,4 @@ def test_a_policy_has_the_same_fingerprint_whoever_spelt_it(name: str) -> None:
 
 def test_every_kind_is_listed_once_and_those_of_a_domain_have_one() -> None:
     assert len({decider.kind for decider in DECIDERS}) == len(DECIDERS)
-    assert len(DOMAIN_OF) == sum(len(deciders) for deciders in DOMAINS.values())
+    assert len(DOMAIN_OF) == sum(len(domain.deciders) for domain in DOMAINS)

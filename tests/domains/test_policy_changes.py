@@ -9,18 +9,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from betimes.domains.catalogue import DECIDERS, SECTIONS
-from betimes.engine.calls import GiveUp
+from betimes.admin.service import PolicyRequest
+from betimes.catalogue import DECIDERS, SECTIONS
+from betimes.domain.service import Caller
+from betimes.engine.effects import GiveUp
 from betimes.engine.replay import verify
-from betimes.services.automation_views import SensorRequest
-from betimes.services.caller import Caller
-from betimes.services.intents_views import FireRequest
-from betimes.services.runs_views import TriggerRequest
-from betimes.services.scores import Interaction, NewScore
-from betimes.services.sensors import sensor_request
-from betimes.services.sweeps import SweepRequest
-from betimes.services.tenancy import Tenancy
-from betimes.services.tenants import PolicyRequest
+from betimes.intents.views import FireRequest
+from betimes.runs.views import TriggerRequest
+from betimes.scores.service import Interaction, NewScore
+from betimes.scores.sweep import SweepRequest
+from betimes.sensors.service import sensor_request
+from betimes.sensors.views import SensorRequest
+from betimes.tenancy import Tenancy
 from tests.engine.worlds import World, world
 from tests.stores.backends import Backend
 
@@ -66,11 +66,18 @@ class Scene:
         return [one.defer_until for one in (await self.services.runs.run_state("acct")).deferred]
 
     async def tell(self, event_id: str, event_type: str = "MESSAGE", priority: str = "HIGH") -> Any:
-        return await self.services.notifications.send({
-            "event_id": event_id, "user_id": "ann", "event_type": event_type, "priority_hint": priority,
-            "title": f"title {event_id}", "message": f"{event_id} {event_id * 3}", "source": "chat",
-            "channels": ["in_app"],
-        })  # fmt: skip
+        return await self.services.notifications.send(
+            {
+                "event_id": event_id,
+                "user_id": "ann",
+                "event_type": event_type,
+                "priority_hint": priority,
+                "title": f"title {event_id}",
+                "message": f"{event_id} {event_id * 3}",
+                "source": "chat",
+                "channels": ["in_app"],
+            }
+        )
 
     async def until(self, event_id: str) -> datetime | None:
         return (await self.services.notifications.notification(event_id)).defer_until
@@ -237,10 +244,16 @@ async def test_runs_that_nobody_has_started_get_the_longer_time_and_never_a_shor
 async def test_an_intent_that_failed_is_tried_again_sooner(backend: Backend, tmp_path: Path) -> None:
     async with scene(backend, tmp_path) as s:
         intents = s.services.intents
-        made = await intents.create({
-            "intent_id": "tea", "user_id": "ann", "trigger_type": "price", "action_type": "notify",
-            "action_context": "Tell me.", "condition": {"ticker": "NVDA", "operator": "<", "value": 130},
-        })  # fmt: skip
+        made = await intents.create(
+            {
+                "intent_id": "tea",
+                "user_id": "ann",
+                "trigger_type": "price",
+                "action_type": "notify",
+                "action_context": "Tell me.",
+                "condition": {"ticker": "NVDA", "operator": "<", "value": 130},
+            }
+        )
         await intents.fire(made.intent_id, FireRequest(status="failed"))
         assert (await intents.get("tea")).next_check == at("09:15:00")
         await s.change(intents={"retry_minutes": 2})
@@ -253,10 +266,14 @@ async def test_a_sensor_that_failed_polls_again_sooner(backend: Backend, tmp_pat
     async with scene(backend, tmp_path) as s:
         sensors = s.services.sensors
         await s.change(automation={"backoff_min_s": 600})
-        request: SensorRequest = sensor_request({
-            "sensor_id": "orders", "sensor_type": "poll", "target": {"kind": "handler", "name": "brief"},
-            "evaluator": {"kind": "handler", "name": "orders"},
-        })  # fmt: skip
+        request: SensorRequest = sensor_request(
+            {
+                "sensor_id": "orders",
+                "sensor_type": "poll",
+                "target": {"kind": "handler", "name": "brief"},
+                "evaluator": {"kind": "handler", "name": "orders"},
+            }
+        )
         await sensors.create(request)
         await s.settle()
         assert (await sensors.get("orders")).next_evaluation_at == at("09:10:30")

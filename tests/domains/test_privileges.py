@@ -11,15 +11,14 @@ import msgspec
 import pytest
 from msgspec.inspect import type_info
 
+from betimes.catalogue import DECIDERS, SCOPES, SECTIONS
 from betimes.core.canonical import encode
 from betimes.core.deciders import Decider
 from betimes.core.errors import Invalid, MissingScope
-from betimes.core.scopes import SCOPES, allows
+from betimes.core.scopes import allows
 from betimes.core.streams import StreamId
-from betimes.domains.automation.model import DefineSchedule, ScheduleDefinition, TriggerSchedule
-from betimes.domains.automation.sensor_model import Evaluation, RunRequest
-from betimes.domains.catalogue import DECIDERS, SECTIONS
-from betimes.domains.targets import (
+from betimes.domain.service import Caller
+from betimes.domain.targets import (
     CommandTarget,
     HandlerTarget,
     NotificationTarget,
@@ -30,16 +29,17 @@ from betimes.domains.targets import (
     WebhookTarget,
     permits,
 )
-from betimes.domains.tenant.model import CreateKey, tenant_stream
-from betimes.effects.evaluators import Evaluators
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import EffectQuery
-from betimes.services.caller import Caller
-from betimes.services.schedules import Schedules
-from betimes.services.sensors import Sensors
+from betimes.engine.tenants.model import CreateKey, tenant_stream
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.schedules.model import DefineSchedule, ScheduleDefinition, TriggerSchedule
+from betimes.schedules.service import Schedules
+from betimes.sensors.evaluators import Evaluators
+from betimes.sensors.model import Evaluation, RunRequest
+from betimes.sensors.service import Sensors
 from betimes.stores.memory import MemoryStore
-from betimes.testing.clock import VirtualClock
 
 SAMPLE_TEXTS = ("a", "A", "https://example.com/x", "2026-01-05T09:00:00Z", "0 8 * * *")
 

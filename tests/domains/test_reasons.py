@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-import betimes.domains
+import betimes
+from betimes.catalogue import DOMAINS
 from betimes.core.deciders import Decider, Decision, View
 from betimes.core.errors import Fault
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
-from betimes.domains.catalogue import DOMAINS
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory.store import MemoryStore
-from betimes.testing.clock import VirtualClock
 from betimes.testing.sample.decide import TALLY
 from betimes.testing.sample.model import Count, Counted
 
-JUDGES = [decider for deciders in DOMAINS.values() for decider in deciders if decider.tables]
+JUDGES = [decider for domain in DOMAINS for decider in domain.deciders if decider.tables]
 
 
 @pytest.mark.parametrize("decider", JUDGES, ids=lambda decider: decider.kind)
@@ -37,7 +37,8 @@ def test_every_kind_that_judges_says_what_its_reasons_mean(decider: Decider[Any]
 def reasons_in_hits() -> set[str]:
     """Return the reasons that the domains' sources give to a `Hit`."""
     found: set[str] = set()
-    for path in Path(betimes.domains.__path__[0]).rglob("*.py"):
+    folders = [Path(betimes.__path__[0], domain.package.rpartition(".")[2]) for domain in DOMAINS]
+    for path in (path for folder in folders for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Hit":
                 found |= {str(arg.value) for arg in node.args[1:2] if isinstance(arg, ast.Constant)}

@@ -16,18 +16,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from betimes.app.betimes import Betimes, Settings
+from betimes.app.betimes import Betimes
+from betimes.app.settings import Settings
 from betimes.backtest.plan import Candidate, Plan
-from betimes.cli.effects import EVERY_DOMAIN
 from betimes.core.instants import parse
 from betimes.core.segments import Segment
-from betimes.effects.channels import ChannelSettings, LogChannel
+from betimes.domain.service import Caller
 from betimes.engine.replay import verify
 from betimes.engine.store import LedgerQuery
-from betimes.services.caller import Caller
-from betimes.services.effects import EffectFilters, Effects
-from betimes.services.ledger import Ledger, LedgerFilters
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.ledger.effect_commands import EVERY_DOMAIN
+from betimes.ledger.effects import EffectFilters, Effects
+from betimes.ledger.service import Ledger, LedgerFilters
+from betimes.outbound.channels import ChannelSettings, LogChannel
 from tests.backtest.recordings import POLICY
 
 DUMP = Path(__file__).with_name("recordings") / "all_domains_at_schema_1.dump"
@@ -57,9 +58,12 @@ async def reopened(folder: Path) -> AsyncIterator[Betimes]:
     restore(path)
     channels = {name: LogChannel() for name in ("push", "email", "sms")}
     bt = Betimes(
-        f"sqlite:///{path}", clock=VirtualClock(RECORDED_UNTIL), policy=POLICY,
-        settings=Settings(channels=ChannelSettings(channels=channels)), report=lambda report: None,
-    )  # fmt: skip
+        f"sqlite:///{path}",
+        clock=VirtualClock(RECORDED_UNTIL),
+        policy=POLICY,
+        settings=Settings(channels=ChannelSettings(channels=channels)),
+        report=lambda report: None,
+    )
     bt.handler("think")(lambda call: {"thought": 1})
     bt.handler("note")(lambda call: None)
     bt.source("price")(lambda ticker: Decimal(128))

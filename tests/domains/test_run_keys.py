@@ -8,15 +8,22 @@ from typing import Any
 import pytest
 
 from betimes import Betimes
-from betimes.core.checking import checked
-from betimes.domains.automation.sensor_model import Message
-from betimes.services.automation_views import ScheduleRequest, SensorRequest
-from betimes.testing.clock import VirtualClock
+from betimes.core.checks import checked
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.schedules.views import ScheduleRequest
+from betimes.sensors.model import Message
+from betimes.sensors.views import SensorRequest
 
 BRIEF: dict[str, Any] = {
-    "kind": "notification", "event_type": "ALERT", "priority_hint": "HIGH", "title": "Your morning brief is ready",
-    "message": "Open it to see what the day brings", "source": "brief", "channels": ["in_app"], "user_id": "ann",
-}  # fmt: skip
+    "kind": "notification",
+    "event_type": "ALERT",
+    "priority_hint": "HIGH",
+    "title": "Your morning brief is ready",
+    "message": "Open it to see what the day brings",
+    "source": "brief",
+    "channels": ["in_app"],
+    "user_id": "ann",
+}
 
 
 async def outcomes_of(bt: Betimes, schedule: dict[str, Any], until: str) -> Counter[tuple[str, ...]]:

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from betimes.catalogue import DECIDERS
 from betimes.core.canonical import encode
 from betimes.core.verdicts import TRACE_BYTES_MAX, Rule, RuleTable, Verdict
-from betimes.domains.automation.evaluations import RULES as EVALUATIONS
-from betimes.domains.automation.evaluations import Attempt
-from betimes.domains.automation.evaluations import Case as EvaluationCase
-from betimes.domains.catalogue import DECIDERS
-from betimes.domains.notifications.rules import RULES as NOTIFICATIONS
-from betimes.domains.runs.gate import ADMISSION, DecisionCostGateInput
-from betimes.domains.scores.policy import ScoresPolicy
-from betimes.domains.scores.rules import RULES as SCORES
-from betimes.domains.scores.rules import case_of
+from betimes.notifications.rules import RULES as NOTIFICATIONS
+from betimes.runs.gate import ADMISSION, DecisionCostGateInput
+from betimes.scores.policy import ScoresPolicy
+from betimes.scores.rules import RULES as SCORES
+from betimes.scores.rules import case_of
+from betimes.sensors.evaluations import RULES as EVALUATIONS
+from betimes.sensors.evaluations import Attempt
+from betimes.sensors.evaluations import Case as EvaluationCase
 from tests.notifications.inboxes import inbox, note
 from tests.scores.scene import T0, hours, score
 

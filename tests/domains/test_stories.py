@@ -16,19 +16,28 @@ from typing import Any
 
 import pytest
 
-from betimes.api.catalogue import ROUTES
-from betimes.api.server import serve
-from betimes.app.betimes import Betimes, Settings
+from betimes.app.betimes import Betimes
+from betimes.app.routes import ROUTES
+from betimes.app.settings import Settings
 from betimes.backtest.plan import Candidate, Plan
-from betimes.effects.channels import ChannelSettings, LogChannel
 from betimes.engine.replay import verify
 from betimes.engine.store import LedgerQuery
-from betimes.services.notifications_views import NotificationVerdict
-from betimes.testing.clock import VirtualClock
-from tests.api.served import Client
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.http.server import serve
+from betimes.notifications.views import NotificationVerdict
+from betimes.outbound.channels import ChannelSettings, LogChannel
+from tests.http.served import Client
 
-BRIEF = {"kind": "notification", "event_type": "REMINDER", "title": "The brief", "message": "Your day in one page",
-         "source": "cron", "channels": ["in_app"], "user_id": "ann", "priority_hint": "HIGH"}  # fmt: skip
+BRIEF = {
+    "kind": "notification",
+    "event_type": "REMINDER",
+    "title": "The brief",
+    "message": "Your day in one page",
+    "source": "cron",
+    "channels": ["in_app"],
+    "user_id": "ann",
+    "priority_hint": "HIGH",
+}
 CALM = {"jitter_s": 0}
 NIGHT = {"timezone": "Europe/Berlin", "quiet_hours": [{"start": "22:00", "end": "07:00"}]}
 
@@ -116,14 +125,23 @@ async def test_a_month_of_digests_comes_twice_a_day_by_the_persons_clock(tmp_pat
         winter, summer = every_day("2026-03-15", 14, 7, 17)[1:], every_day("2026-03-29", 17, 6, 16)[:-1]
         assert await heard(bt, "ann") == (winter + summer)[:60]
         assert await verdicts(bt, "inbox") == {
-            ("LATER", "DIGEST_ELIGIBLE"): 60, ("NOW", "DIGEST_RELEASED"): 60,
+            ("LATER", "DIGEST_ELIGIBLE"): 60,
+            ("NOW", "DIGEST_RELEASED"): 60,
             ("LATER", "QUIET_HOURS"): 16,  # in summer eight in the evening UTC is ten in Berlin, where the night begins
-        }  # fmt: skip
+        }
 
 
 def _note(name: str, kind: str, channels: list[str], **more: Any) -> dict[str, Any]:
-    return {"event_id": name.replace(" ", "-"), "user_id": "ann", "event_type": kind, "source": "desk", "title": name,
-            "message": f"about {name}", "channels": channels, **more}  # fmt: skip
+    return {
+        "event_id": name.replace(" ", "-"),
+        "user_id": "ann",
+        "event_type": kind,
+        "source": "desk",
+        "title": name,
+        "message": f"about {name}",
+        "channels": channels,
+        **more,
+    }
 
 
 # -- what one domain causes in another
@@ -135,10 +153,17 @@ async def test_an_intent_asks_the_gate_and_tells_a_person_who_sleeps(tmp_path: P
     async with story(tmp_path, "2026-01-05T12:00:00Z", {"notifications": CALM, "runs": {"registry": registry}}) as bt:
         await bt.notifications.set_preferences("ann", NIGHT)
         await bt.intents.create(
-            {"intent_id": "night", "user_id": "ann", "trigger_type": "cron", "action_type": "notify",
-             "schedule": {"cron": "0 23 * * *", "timezone": "Europe/Berlin", "check_interval_minutes": 30},
-             "action_context": "The backup is done.", "gate": {"trigger_type": "WAKE"}, "action_priority": "high"}
-        )  # fmt: skip
+            {
+                "intent_id": "night",
+                "user_id": "ann",
+                "trigger_type": "cron",
+                "action_type": "notify",
+                "schedule": {"cron": "0 23 * * *", "timezone": "Europe/Berlin", "check_interval_minutes": 30},
+                "action_context": "The backup is done.",
+                "gate": {"trigger_type": "WAKE"},
+                "action_priority": "high",
+            }
+        )
         await bt.advance(by_s=4 * 86_400)
         history = (await bt.intents.history("night")).items
         fired = [f"{done.executed_at:%m-%d %H:%M}" for done in reversed(history) if done.status == "success"]
@@ -225,9 +250,11 @@ async def test_changed_preferences_move_a_digest_that_takes_the_channel_with_roo
         assert (second.reasons, second.deliveries[0].channel) == (("CHANNEL_CAP", "DEFAULT_PASS"), "sms")
         assert second.judgements[-1].evaluated_at == datetime(2026, 1, 6, 9, tzinfo=UTC)
         assert await verdicts(bt, "inbox") == {
-            ("NOW", "DEFAULT_PASS"): 2, ("LATER", "CHANNEL_CAP"): 1,
-            ("LATER", "DIGEST_ELIGIBLE"): 3, ("NOW", "DIGEST_RELEASED"): 1,
-        }  # fmt: skip
+            ("NOW", "DEFAULT_PASS"): 2,
+            ("LATER", "CHANNEL_CAP"): 1,
+            ("LATER", "DIGEST_ELIGIBLE"): 3,
+            ("NOW", "DIGEST_RELEASED"): 1,
+        }
 
 
 async def test_a_global_incident_in_the_middle_of_a_fan_out_stops_promotion_behind_it_and_what_waits(
@@ -248,6 +275,8 @@ async def test_a_global_incident_in_the_middle_of_a_fan_out_stops_promotion_behi
         assert late.reasons == ("SCORE_DEFER",), "it lasted two hours"
         await bt.advance(by_s=86_400)
         assert await verdicts(bt, "inbox") == {
-            ("NOW", "DEFAULT_PASS"): 1, ("LATER", "SCORE_DEFER"): 50 + 2, ("NEVER", "INCIDENT_SUPPRESSION"): 49 + 50,
+            ("NOW", "DEFAULT_PASS"): 1,
+            ("LATER", "SCORE_DEFER"): 50 + 2,
+            ("NEVER", "INCIDENT_SUPPRESSION"): 49 + 50,
             ("NOW", "FORCED_DELIVERY"): 1,
-        }  # fmt: skip
+        }

@@ -7,16 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from betimes.core.checking import checked
+from betimes.core.checks import checked
 from betimes.core.deciders import Call, Send
 from betimes.core.errors import Invalid, PolicyInvalid
 from betimes.core.instants import parse
 from betimes.core.policies import PolicyBook
 from betimes.core.streams import StreamId
-from betimes.domains.hooks import Hooks, hooked
-from betimes.domains.notifications.model import Notify
-from betimes.domains.runs.model import RequestRun
-from betimes.domains.targets import (
+from betimes.domain.hooks import Hooks, hooked
+from betimes.domain.targets import (
     Cause,
     CommandTarget,
     HandlerTarget,
@@ -28,6 +26,8 @@ from betimes.domains.targets import (
     WebhookTarget,
     caused,
 )
+from betimes.notifications.model import Notify
+from betimes.runs.model import RequestRun
 
 AT = parse("2026-01-05T09:00:00Z")
 RUN = StreamId("acme", "run", "run_1")
@@ -58,8 +58,11 @@ def test_a_notification_is_told_to_its_inbox_and_reports() -> None:
     send = caused("acme", target, CAUSE)
     assert isinstance(send, Send)
     assert (send.to, send.key, send.collection, send.request) == (
-        StreamId("acme", "inbox", "bob"), "sched:daily:1", "notifications", "bob",
-    )  # fmt: skip
+        StreamId("acme", "inbox", "bob"),
+        "sched:daily:1",
+        "notifications",
+        "bob",
+    )
     assert isinstance(send.command, Notify)
     assert (send.command.priority_hint, send.command.happened_at, send.command.report_to) == ("HIGH", AT, RUN)
     assert send.command.metadata == {"k": 0, "n": 1}
@@ -85,12 +88,21 @@ def test_a_command_goes_to_a_stream_as_it_is_written_with_the_authority_of_its_a
         ({"kind": "handler", "name": "a b"}, "name"),
         ({"kind": "webhook", "url": "ftp://x"}, "url"),
         ({"kind": "webhook", "url": "https://x", "colour": 1}, "colour"),
-        ({"kind": "notification", "event_type": "ALERT", "title": "t", "message": "m", "source": "s", "channels": []},
-         "channels"),
+        (
+            {
+                "kind": "notification",
+                "event_type": "ALERT",
+                "title": "t",
+                "message": "m",
+                "source": "s",
+                "channels": [],
+            },
+            "channels",
+        ),
         ({"kind": "command", "stream": {"kind": "UP", "id": "x"}, "command": {}}, "stream.kind"),
         ({"kind": "dance"}, "kind"),
     ],
-)  # fmt: skip
+)
 def test_a_target_that_cannot_work_is_refused_by_its_path(body: dict[str, Any], path: str) -> None:
     with pytest.raises(Invalid) as refusal:
         checked(body, Target)  # type: ignore[arg-type]
@@ -131,8 +143,15 @@ def test_hooks_are_written_as_a_list_and_a_bad_one_is_named() -> None:
 
 
 def test_a_notification_that_expires_says_so_in_utc() -> None:
-    body = {"kind": "notification", "event_type": "ALERT", "title": "t", "message": "m", "source": "s",
-            "channels": ["push"], "expires_at": "2026-01-05T10:00:00+01:00"}  # fmt: skip
+    body = {
+        "kind": "notification",
+        "event_type": "ALERT",
+        "title": "t",
+        "message": "m",
+        "source": "s",
+        "channels": ["push"],
+        "expires_at": "2026-01-05T10:00:00+01:00",
+    }
     target = msgspec.convert(body, NotificationTarget)
     assert msgspec.to_builtins(target)["expires_at"] == "2026-01-05T09:00:00Z"
     sent = caused("acme", target, CAUSE)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from betimes.core.policies import PolicyBook
-from betimes.domains.runs.policy import RunsPolicy
-from betimes.domains.tenant.decide import tenant_decider
-from betimes.domains.tenant.model import (
+from betimes.engine.tenants.decide import tenant_decider
+from betimes.engine.tenants.model import (
     KEYS_MAX,
     CreateKey,
     KeyRevoked,
@@ -18,6 +17,7 @@ from betimes.domains.tenant.model import (
     TenantState,
     tenant_stream,
 )
+from betimes.runs.policy import RunsPolicy
 from betimes.testing.scenarios import Scenario, given
 from tests.runs.scenes import NINE, SECOND
 

@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
+from betimes.catalogue import DECIDERS, SECTIONS
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Refused
 from betimes.core.streams import StreamId
-from betimes.domains.catalogue import DECIDERS, SECTIONS
-from betimes.domains.targets import NotificationTarget, TriggerTarget
-from betimes.effects.runs import RunStarter
+from betimes.domain.service import Caller
+from betimes.domain.targets import NotificationTarget, TriggerTarget
 from betimes.engine.replay import verify
 from betimes.engine.store import LedgerQuery
-from betimes.services.automation_views import ScheduleRequest
-from betimes.services.caller import Caller
-from betimes.services.notifications import Notifications
-from betimes.services.runs import Runs
-from betimes.services.runs_views import TriggerRequest
-from betimes.services.schedules import Schedules
-from betimes.services.scores import Interaction, NewScore, Scores, StatusChange
+from betimes.notifications.service import Notifications
+from betimes.runs.service import Runs
+from betimes.runs.views import TriggerRequest
+from betimes.runs.worker import RunStarter
+from betimes.schedules.service import Schedules
+from betimes.schedules.views import ScheduleRequest
+from betimes.scores.service import Interaction, NewScore, Scores, StatusChange
 from tests.engine.worlds import World, world
 from tests.stores.backends import Backend
 
@@ -134,9 +134,14 @@ async def test_a_scheduled_trigger_over_the_tenants_cap_runs_at_the_promised_ins
 
 async def test_a_game_over_tells_the_person(backend: Backend, tmp_path: Path) -> None:
     target = {
-        "kind": "notification", "event_type": "ALERT", "title": "It is over", "message": "Your score is 0",
-        "source": "scores", "channels": ["in_app"], "priority_hint": "HIGH",
-    }  # fmt: skip
+        "kind": "notification",
+        "event_type": "ALERT",
+        "title": "It is over",
+        "message": "Your score is 0",
+        "source": "scores",
+        "channels": ["in_app"],
+        "priority_hint": "HIGH",
+    }
     async with everything(backend, tmp_path, hooks=[{"on": ["GAME_OVER"], "target": target}]) as w:
         scores, notifications = Scores(w.engine, Caller("acme")), Notifications(w.engine, Caller("acme"))
         await scores.create(NewScore(user_id="ann", score=Decimal(1)))

@@ -10,14 +10,14 @@ import pytest
 
 from betimes.core.deciders import EffectCall
 from betimes.core.streams import StreamId
-from betimes.engine.calls import NotStarted
+from betimes.engine.effects import NotStarted
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import EffectQuery, Lease
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
-from betimes.testing.clock import VirtualClock
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 
 FRONT = StreamId("acme", "gate", "front")
@@ -143,9 +143,14 @@ async def test_a_call_at_most_once_that_was_begun_when_the_engine_closes_is_not_
         await asyncio.Event().wait()
 
     engine = Engine(
-        store, SAMPLE, name="one", sections=SECTIONS, policy={"gates": {"greet": True}},
-        executors={"handler:greet": greet}, settings=EngineSettings(drain_s=0.0),
-    )  # fmt: skip
+        store,
+        SAMPLE,
+        name="one",
+        sections=SECTIONS,
+        policy={"gates": {"greet": True}},
+        executors={"handler:greet": greet},
+        settings=EngineSettings(drain_s=0.0),
+    )
     async with engine:
         engine.start_workers()
         await engine.submit(Submission(stream=FRONT, command=Knock("ann")))

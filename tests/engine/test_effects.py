@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from betimes.core.deciders import Call, Decision, EffectCall, Settled, Wake
 from betimes.core.instants import SECOND
 from betimes.core.streams import StreamId
-from betimes.engine.calls import GiveUp, RetryAfter, retry_pause
+from betimes.engine.effects import GiveUp, RetryAfter, retry_pause
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import EffectQuery
 from betimes.testing.sample import GATE as SAMPLE_GATE

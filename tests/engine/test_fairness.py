@@ -13,14 +13,14 @@ import pytest
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Overloaded
 from betimes.core.streams import StreamId
-from betimes.engine.calls import BoundedExecutor, Executor
+from betimes.engine.effects import BoundedExecutor, Executor
 from betimes.engine.engine import Engine
 from betimes.engine.fair_queue import LATELY_BATCHES, FairQueue
 from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.settings import EngineSettings
 from betimes.engine.tenant_turns import LOOKED_AT_MAX, TenantRotation, call_shares
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
-from betimes.testing.clock import VirtualClock
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import moved, together
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock

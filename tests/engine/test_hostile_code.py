@@ -15,15 +15,15 @@ from betimes.core.deciders import Call, Decision, EffectCall, Index, Send, Wake
 from betimes.core.errors import BetimesError, Fault, Invalid, Overloaded, PolicyInvalid, Refused
 from betimes.core.instants import SECOND
 from betimes.core.streams import StreamId
-from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, tenant_stream
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.pruning import Retention, prune
 from betimes.engine.reports import Report
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import EffectQuery
+from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, tenant_stream
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
-from betimes.testing.clock import VirtualClock
 from betimes.testing.sample import GATE as SAMPLE_GATE
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 from betimes.testing.sample.model import Admitted

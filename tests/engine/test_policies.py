@@ -9,9 +9,9 @@ import pytest
 
 from betimes.core.errors import Refused
 from betimes.core.streams import StreamId
-from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, tenant_stream
 from betimes.engine.jobs import Submission
 from betimes.engine.store import LedgerQuery
+from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, tenant_stream
 from betimes.testing.sample import Knock
 from betimes.testing.sample.policy import GatePolicy
 from tests.engine.worlds import GATE, world

@@ -10,14 +10,14 @@ import pytest
 
 from betimes.core.errors import Refused
 from betimes.core.segments import Recorded
-from betimes.domains.tenant.model import SetPolicy, tenant_stream
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Ask
+from betimes.engine.tenants.model import SetPolicy, tenant_stream
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
-from betimes.testing.clock import VirtualClock
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock, Open, Shut
 from tests.engine.worlds import GATE, World, world
 from tests.stores.backends import Backend

@@ -16,7 +16,7 @@ from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import Ask
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
 from tests.engine.test_store_failures import BusyStore
 from tests.engine.worlds import World, world
 from tests.stores.backends import Backend
@@ -52,19 +52,31 @@ def look(view: View[Text], command: Look, policy: Any, now: int) -> Decision:
 
 def deciders(**changed: Any) -> tuple[Decider[Text], ...]:
     board: Decider[Text] = Decider(
-        kind="board", state=Text, commands=Write, events=Written,
+        kind="board",
+        state=Text,
+        commands=Write,
+        events=Written,
         decide=lambda view, command, policy, now: Decision((Written(command.text),)),
         fold=lambda state, event: Text(event.text),
-    )  # fmt: skip
+    )
     reader: Decider[Text] = Decider(
-        kind="reader", state=Text, commands=Look, events=Noted, decide=look, fold=lambda state, event: Text(event.text),
+        kind="reader",
+        state=Text,
+        commands=Look,
+        events=Noted,
+        decide=look,
+        fold=lambda state, event: Text(event.text),
         **({"reads": lambda stream: (BOARD,)} | changed),
-    )  # fmt: skip
+    )
     writer: Decider[Text] = Decider(
-        kind="writer", state=Text, commands=Write, events=Noted,
+        kind="writer",
+        state=Text,
+        commands=Write,
+        events=Noted,
         decide=lambda view, command, policy, now: Decision((Noted(None),), also={BOARD: (Written(command.text),)}),
-        fold=lambda state, event: Text(event.text), needs=lambda stream, command, policy: (BOARD,),
-    )  # fmt: skip
+        fold=lambda state, event: Text(event.text),
+        needs=lambda stream, command, policy: (BOARD,),
+    )
     return board, reader, writer
 
 
@@ -109,8 +121,9 @@ async def test_an_earlier_command_that_is_held_is_waited_for_by_whoever_looks_at
         other = StreamId("acme", "reader", "eve")
         async with w.other.store.begin(Ask({WRITER: -1})):
             commands = ((other, Look()), (WRITER, Write("one")), (READER, Look()))
-            asked = [asyncio.ensure_future(w.engine.submit(Submission(stream=to, command=each)))
-                     for to, each in commands]  # fmt: skip
+            asked = [
+                asyncio.ensure_future(w.engine.submit(Submission(stream=to, command=each))) for to, each in commands
+            ]
             await asked[0]
         await asyncio.gather(*asked)
         assert [(await w.state(stream)).text for stream in (other, READER)] == ["zero", "one"]

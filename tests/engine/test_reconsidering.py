@@ -15,15 +15,15 @@ from betimes.core.errors import Invalid
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
-from betimes.domains.tenant.model import DEPLOYMENT, RECONSIDER, SetPolicy, TenantState, tenant_stream
-from betimes.engine import reconsidering
+from betimes.engine import policy_change as reconsidering
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import verify
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import EffectQuery, LedgerQuery
+from betimes.engine.tenants.model import DEPLOYMENT, RECONSIDER, SetPolicy, TenantState, tenant_stream
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryDatabase, MemoryStore
-from betimes.testing.clock import VirtualClock
 from tests.engine.worlds import World, world
 from tests.stores.backends import Backend
 
@@ -70,10 +70,17 @@ def decide(view: View[Egg], command: Boil | Empty | Wake | Reconsider, policy: P
 
 
 EGG: Decider[Egg] = Decider(
-    kind="egg", state=Egg, commands=Boil | Empty, events=Boiled, decide=decide,
-    fold=lambda state, event: Egg(event.since_at, event.until_at), alarm=lambda egg: egg.until_at,
-    index=lambda egg: Index(status="boiling" if egg.until_at else "done"), heeds=(Boiling,), heeding=("boiling",),
-)  # fmt: skip
+    kind="egg",
+    state=Egg,
+    commands=Boil | Empty,
+    events=Boiled,
+    decide=decide,
+    fold=lambda state, event: Egg(event.since_at, event.until_at),
+    alarm=lambda egg: egg.until_at,
+    index=lambda egg: Index(status="boiling" if egg.until_at else "done"),
+    heeds=(Boiling,),
+    heeding=("boiling",),
+)
 SECTIONS: Mapping[str, type[msgspec.Struct]] = {"eggs": Boiling, "colours": Colours}
 
 

@@ -10,26 +10,30 @@ import msgspec
 import pytest
 
 from betimes.app import Betimes
+from betimes.catalogue import readable_areas
 from betimes.core.errors import MalformedRow, NotFound
 from betimes.core.instants import LAST
-from betimes.core.scopes import domains_of
 from betimes.core.segments import segment_digest
 from betimes.core.streams import StreamId
+from betimes.domain.service import Caller
 from betimes.engine.pruning import Retention, prune
 from betimes.engine.repair import Ailment, examine, mend
 from betimes.engine.replay import replay, verify
 from betimes.engine.store import NOT_CACHED, Ask, Changes, StreamWrite
-from betimes.services.caller import Caller
-from betimes.services.ledger import Ledger
-from betimes.testing.clock import VirtualClock
-from tests.api.damage import FAR, Database, opened
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.ledger.service import Ledger
 from tests.cli.running_inside import command
+from tests.http.damage import FAR, Database, opened
 
 STORES = [pytest.param("sqlite"), pytest.param("postgres", marks=pytest.mark.postgres)]
 SCORES = {
-    "row": "a row that is no JSON", "past": "a segment with events nobody knows", "both": "both",
-    "newer": "a newer version", "index": "a column that lists go by", "sound": "nothing",
-}  # fmt: skip
+    "row": "a row that is no JSON",
+    "past": "a segment with events nobody knows",
+    "both": "both",
+    "newer": "a newer version",
+    "index": "a column that lists go by",
+    "sound": "nothing",
+}
 
 
 async def damage(bt: Betimes, database: Database) -> None:
@@ -59,9 +63,19 @@ async def plant_far_instant(bt: Betimes) -> StreamId:
     index = kind.decider.index(state)
     text = msgspec.json.encode(state, order="deterministic").decode()
     row = StreamWrite(
-        far, 0, 1, segment.schema, text, segment.at, kind.decider.alarm(state), segment.digest, index.status,
-        index.owner, index.due_at, index.listed_at,
-    )  # fmt: skip
+        far,
+        0,
+        1,
+        segment.schema,
+        text,
+        segment.at,
+        kind.decider.alarm(state),
+        segment.digest,
+        index.status,
+        index.owner,
+        index.due_at,
+        index.listed_at,
+    )
     async with store.begin(Ask({far: NOT_CACHED})) as tx:
         await tx.commit(Changes(streams=[row], segments=[segment]))
     return far
@@ -93,7 +107,7 @@ async def test_a_repair_is_named_before_and_seen_in_history_after(store: str, tm
         assert (await bt.scores.interact("past", {"type": "text"})).user_id == "past"
         with pytest.raises(NotFound):
             await bt.scores.get("both")
-        ledger = Ledger(bt.engine, Caller("default"), domains_of(("admin",), "read"))
+        ledger = Ledger(bt.engine, Caller("default"), readable_areas(("admin",), "read"))
         page = await ledger.segments({"kind": "score", "id": "past"}, order="desc")
         shown = [segment.command for segment in page.items if segment.command]
         assert {"type": "Repair", "lost": [2]}.items() <= next(one for one in shown if one["type"] == "Repair").items()

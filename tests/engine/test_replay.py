@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from betimes.core.errors import Invalid, NotFound
 from betimes.core.streams import StreamId
-from betimes.engine.explaining import explain
+from betimes.engine.explanation import explain
 from betimes.engine.pruning import Retention, prune
 from betimes.engine.replay import replay, verify
 from betimes.stores.memory import MemoryStore

@@ -15,9 +15,9 @@ from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report
 from betimes.engine.store import Ask
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
-from betimes.testing.clock import VirtualClock
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 
 FRONT, BACK = StreamId("acme", "gate", "front"), StreamId("acme", "gate", "back")

@@ -10,8 +10,8 @@ from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import WaitingSend
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
-from betimes.testing.clock import VirtualClock
 from betimes.testing.sample import GATE, QUOTA, SAMPLE, SECTIONS, TALLY, Count, Knock
 
 
@@ -48,9 +48,13 @@ class Bell(msgspec.Struct, frozen=True): ...
 
 COUNTS = tuple(Send(StreamId("acme", "tally", name), Count("ann")) for name in ("east", "west"))
 BELL: Decider[Bell] = Decider(
-    kind="bell", state=Bell, commands=Ring, events=Rang, fold=lambda state, event: Bell(),
+    kind="bell",
+    state=Bell,
+    commands=Ring,
+    events=Rang,
+    fold=lambda state, event: Bell(),
     decide=lambda view, command, policy, now: Decision((Rang(),), effects=COUNTS),
-)  # fmt: skip
+)
 
 
 async def test_a_send_left_for_a_newer_process_is_not_overtaken() -> None:

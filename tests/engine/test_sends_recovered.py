@@ -15,8 +15,8 @@ from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import WaitingSend
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
-from betimes.testing.clock import VirtualClock
 from betimes.testing.sample import GATE, QUOTA, SAMPLE, SECTIONS, Knock
 from tests.engine.test_store_failures import StumblingStore
 

@@ -10,8 +10,8 @@ import pytest
 
 from betimes.core.deciders import Decider, Decision
 from betimes.core.errors import Invalid
-from betimes.engine.kinds import Kinds
-from betimes.engine.spelling import spelt_by_identity
+from betimes.engine.codecs import Kinds
+from betimes.engine.stable_text import spelt_by_identity
 
 
 class Named(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -50,8 +50,12 @@ def test_it_is_found_wherever_it_hides() -> None:
 
 def test_such_a_decider_is_refused_by_name() -> None:
     decider = Decider(
-        kind="named", state=Named, commands=Harmless, events=Harmless,
-        decide=lambda view, command, policy, now: Decision(), fold=lambda state, event: state,
-    )  # fmt: skip
+        kind="named",
+        state=Named,
+        commands=Harmless,
+        events=Harmless,
+        decide=lambda view, command, policy, now: Decision(),
+        fold=lambda state, event: state,
+    )
     with pytest.raises(Invalid, match=r"Named\.name"):
         Kinds([decider])

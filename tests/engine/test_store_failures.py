@@ -11,9 +11,9 @@ from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import Ask, Changes
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
-from betimes.testing.clock import VirtualClock
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 
 

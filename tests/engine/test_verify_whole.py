@@ -9,16 +9,16 @@ from random import Random
 import pytest
 
 from betimes.app import Betimes
+from betimes.catalogue import DECIDERS
 from betimes.core.errors import BetimesError
-from betimes.domains.catalogue import DECIDERS
 from betimes.engine.audit import Audits, Head, parse_head
-from betimes.engine.kinds import Kinds
+from betimes.engine.codecs import Kinds
 from betimes.engine.pruning import Retention, prune
 from betimes.engine.replay import VerifyReport, verify
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.sqlite import SqliteStore
 from betimes.stores.sqlite.migrations import known_migrations
-from betimes.testing.clock import VirtualClock
-from tests.api.damage import Database, opened
+from tests.http.damage import Database, opened
 
 STORES = [pytest.param("sqlite"), pytest.param("postgres", marks=pytest.mark.postgres)]
 KINDS = Kinds(DECIDERS)

@@ -13,13 +13,13 @@ import msgspec
 from betimes.core.deciders import Command
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.engine.calls import Executor
+from betimes.engine.effects import Executor
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 from tests.patience import HANGS_S
 from tests.stores.backends import Backend

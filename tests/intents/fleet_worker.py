@@ -15,10 +15,10 @@ import sys
 import msgspec
 
 from betimes.core.errors import BetimesError, Refused
-from betimes.domains.intents.decide import DECIDERS, SECTIONS
-from betimes.domains.intents.model import Claimed, ClaimIntent, FireIntent
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
+from betimes.intents.decide import DECIDERS, SECTIONS
+from betimes.intents.model import Claimed, ClaimIntent, FireIntent
 from tests.crash.scene import Place
 
 POLICY = {"intents": {"retry_minutes": 0, "retry_minutes_max": 0, "enabled_per_user_max": 1_000}}
@@ -40,9 +40,13 @@ def say(word: str) -> None:
 
 def engine_on(place: Place, name: str) -> Engine:
     return Engine(
-        place.store(), DECIDERS, name=name, sections=SECTIONS, policy=POLICY,
+        place.store(),
+        DECIDERS,
+        name=name,
+        sections=SECTIONS,
+        policy=POLICY,
         report=lambda report: say(f"report {report.what}"),
-    )  # fmt: skip
+    )
 
 
 class Process:

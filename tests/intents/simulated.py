@@ -19,8 +19,9 @@ from betimes.core.instants import HOUR, Instant
 from betimes.core.policies import Body
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
-from betimes.domains.intents.decide import DECIDERS, SECTIONS
-from betimes.domains.intents.model import (
+from betimes.engine.jobs import Submission
+from betimes.intents.decide import DECIDERS, SECTIONS
+from betimes.intents.model import (
     ChangeIntent,
     Claimed,
     ClaimIntent,
@@ -33,8 +34,7 @@ from betimes.domains.intents.model import (
     ReleaseClaim,
     RenewClaim,
 )
-from betimes.domains.notifications.decide import DECIDERS as NOTIFICATIONS
-from betimes.engine.jobs import Submission
+from betimes.notifications.decide import DECIDERS as NOTIFICATIONS
 from betimes.testing.simulator.invariants import command_name, events_of
 from betimes.testing.simulator.worker import Lost
 from betimes.testing.simulator.workload import Workload
@@ -76,11 +76,15 @@ class Author:
         if self.random.random() < 0.2:
             fields["max_executions"] = 2
         command: Any = self.random.choices(
-            (DefineIntent(body(kind, **fields), replaces=True), EnableIntent(self.user_id), DisableIntent(),
-             ChangeIntent({"enabled": self.random.random() < 0.6, "metadata": {"n": self._number}}, self.user_id),
-             DeleteIntent()),
+            (
+                DefineIntent(body(kind, **fields), replaces=True),
+                EnableIntent(self.user_id),
+                DisableIntent(),
+                ChangeIntent({"enabled": self.random.random() < 0.6, "metadata": {"n": self._number}}, self.user_id),
+                DeleteIntent(),
+            ),
             (10, 3, 2, 3, 1),
-        )[0]  # fmt: skip
+        )[0]
         key = f"{self.user_id} wish {self._number}" if self.random.random() < 0.7 else None
         return Submission(stream=StreamId(TENANT, "intent", intent_id), command=command, key=key)
 

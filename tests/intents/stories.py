@@ -6,8 +6,8 @@ from typing import Any
 
 from betimes.core.instants import parse
 from betimes.core.streams import StreamId
-from betimes.domains.intents.decide import INTENT, SECTIONS
-from betimes.domains.intents.model import DefineIntent, FireIntent, IntentState, OwnerState
+from betimes.intents.decide import INTENT, SECTIONS
+from betimes.intents.model import DefineIntent, FireIntent, IntentState, OwnerState
 from betimes.testing.scenarios import Scenario, given
 
 NINE = parse("2026-01-05T09:00:00Z")
@@ -20,8 +20,11 @@ OWNER = StreamId("tenant", "owner", "ann")
 def body(trigger_type: str = "price", **fields: Any) -> dict[str, Any]:
     """An intent in which nothing is wrong."""
     usual: dict[str, Any] = {
-        "user_id": "ann", "trigger_type": trigger_type, "action_type": "notify", "action_context": "Tell me.",
-    }  # fmt: skip
+        "user_id": "ann",
+        "trigger_type": trigger_type,
+        "action_type": "notify",
+        "action_context": "Tell me.",
+    }
     match trigger_type:
         case "cron":
             usual["schedule"] = {"cron": "0 8 * * *"}

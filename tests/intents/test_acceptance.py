@@ -79,8 +79,10 @@ async def test_ac3_5_pending_flags_what_is_cooling_and_can_leave_it_out(backend:
         world.hours_pass(1)
         shown = (await world.intents.pending()).items
         assert [(item.intent_id, item.in_cooldown) for item in shown] == [
-            ("early", False), ("late", False), ("cooling", True),
-        ]  # fmt: skip
+            ("early", False),
+            ("late", False),
+            ("cooling", True),
+        ]
         assert [item.cooldown_remaining_hours for item in shown] == [None, None, 23.0]
         assert [item.intent_id for item in (await world.intents.pending(in_cooldown=False)).items] == ["early", "late"]
         assert [item.intent_id for item in (await world.intents.pending(in_cooldown=True)).items] == ["cooling"]

@@ -10,17 +10,34 @@ from hypothesis import strategies as st
 
 from betimes.app import Betimes
 from betimes.core.errors import Invalid
-from betimes.domains.intents.model import ChangeIntent, Defined, DefineIntent
-from betimes.domains.intents.policy import IntentsPolicy
-from betimes.domains.intents.timing import check_after_failure
+from betimes.intents.model import ChangeIntent, Defined, DefineIntent
+from betimes.intents.policy import IntentsPolicy
+from betimes.intents.timing import check_after_failure
 from tests.intents.stories import MINUTE, NINE, body, made, nothing
 
 LEAVES = st.one_of(
-    st.none(), st.booleans(), st.integers(-10, 2**40), st.floats(allow_nan=False, allow_infinity=False),
+    st.none(),
+    st.booleans(),
+    st.integers(-10, 2**40),
+    st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=12),
-    st.sampled_from(["UTC", "Europe/Berlin", "0 8 * * *", "*/5 * * * * *", "2026-01-06T08:00:00", "NVDA < 130", "once",
-                     "2026-01-06T08:00:00Z", "0001-01-01T00:00:00", "9999-12-31T23:59:59", "<", "any_holding_change"]),
-)  # fmt: skip
+    st.sampled_from(
+        [
+            "UTC",
+            "Europe/Berlin",
+            "0 8 * * *",
+            "*/5 * * * * *",
+            "2026-01-06T08:00:00",
+            "NVDA < 130",
+            "once",
+            "2026-01-06T08:00:00Z",
+            "0001-01-01T00:00:00",
+            "9999-12-31T23:59:59",
+            "<",
+            "any_holding_change",
+        ]
+    ),
+)
 JSON = st.recursive(
     LEAVES,
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=6), inner, max_size=3)),
@@ -30,17 +47,30 @@ SCHEDULE = st.dictionaries(
     st.sampled_from(["cron", "interval_minutes", "trigger_at", "check_interval_minutes", "timezone", "x"]), LEAVES
 )
 CONDITION = st.dictionaries(
-    st.sampled_from(["expression", "ticker", "metric", "operator", "value", "threshold_hours", "cooldown_hours",
-                     "fire_mode"]), LEAVES,
-)  # fmt: skip
+    st.sampled_from(
+        ["expression", "ticker", "metric", "operator", "value", "threshold_hours", "cooldown_hours", "fire_mode"]
+    ),
+    LEAVES,
+)
 FIELDS = st.fixed_dictionaries(
     {},
     optional={
-        "intent_id": JSON, "user_id": JSON, "enabled": JSON, "expires_at": JSON, "max_executions": JSON,
-        "metadata": JSON, "schedule": SCHEDULE | JSON, "condition": CONDITION | JSON, "action_type": JSON,
-        "action_context": JSON, "action_priority": JSON, "gate": JSON, "version": JSON, "colour": JSON,
+        "intent_id": JSON,
+        "user_id": JSON,
+        "enabled": JSON,
+        "expires_at": JSON,
+        "max_executions": JSON,
+        "metadata": JSON,
+        "schedule": SCHEDULE | JSON,
+        "condition": CONDITION | JSON,
+        "action_type": JSON,
+        "action_context": JSON,
+        "action_priority": JSON,
+        "gate": JSON,
+        "version": JSON,
+        "colour": JSON,
     },
-)  # fmt: skip
+)
 KINDS = st.sampled_from(["cron", "interval", "once", "price", "silence", "portfolio"])
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from betimes.domains.intents.folding import index
-from betimes.domains.intents.model import (
+from betimes.intents.fold import index
+from betimes.intents.model import (
     ClaimIntent,
     ClaimRenewed,
     DefineIntent,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from betimes.core.deciders import Send
-from betimes.domains.intents.model import (
+from betimes.intents.model import (
     ChangeIntent,
     ClaimIntent,
     Defined,
@@ -25,8 +25,8 @@ from betimes.domains.intents.model import (
     IntentUncounted,
     OwnerState,
 )
-from betimes.domains.intents.owners import OWNER as OWNERS
-from betimes.domains.intents.timing import next_checks
+from betimes.intents.owners import OWNER as OWNERS
+from betimes.intents.timing import next_checks
 from betimes.testing.scenarios import Scenario, given
 from tests.intents.stories import HOUR, MINUTE, NINE, OWNER, body, fired, made, nothing
 
@@ -65,10 +65,22 @@ def test_every_rule_that_is_broken_is_named_at_once() -> None:
     }
     found = problems(nothing().with_others({OWNER: full}).when(DefineIntent(wrong)))
     assert found.keys() == {
-        "intent_id", "user_id", "schedule.interval_minutes", "schedule.check_interval_minutes", "schedule.timezone",
-        "condition.expression", "condition.cooldown_hours", "condition.fire_mode", "action_type", "action_priority",
-        "action_context", "metadata", "max_executions", "colour", "schedule.cron",
-    }  # fmt: skip
+        "intent_id",
+        "user_id",
+        "schedule.interval_minutes",
+        "schedule.check_interval_minutes",
+        "schedule.timezone",
+        "condition.expression",
+        "condition.cooldown_hours",
+        "condition.fire_mode",
+        "action_type",
+        "action_priority",
+        "action_context",
+        "metadata",
+        "max_executions",
+        "colour",
+        "schedule.cron",
+    }
     assert found["schedule.timezone"] == "no such zone: Mars/Base"
     assert found["condition.expression"] == "position 7: expected a number"
     assert found["action_context"] == "is required"
@@ -80,14 +92,20 @@ def test_every_rule_that_is_broken_is_named_at_once() -> None:
     [
         ("cron", {"schedule": {"cron": "* * *", "timezone": "Mars/Base"}}, ["schedule.cron", "schedule.timezone"]),
         ("cron", {"schedule": {"cron": "* * * * *", "timezone": "Mars/Base"}}, ["schedule.cron", "schedule.timezone"]),
-        ("once", {"schedule": {"trigger_at": "soon", "timezone": "Mars/Base"}, "expires_at": "2020-01-01T00:00"},
-         ["expires_at", "schedule.timezone", "schedule.trigger_at"]),
+        (
+            "once",
+            {"schedule": {"trigger_at": "soon", "timezone": "Mars/Base"}, "expires_at": "2020-01-01T00:00"},
+            ["expires_at", "schedule.timezone", "schedule.trigger_at"],
+        ),
         ("once", {"schedule": {"trigger_at": "2026-01-05T20:00", "timezone": "Mars/Base"}}, ["schedule.timezone"]),
         ("price", {"condition": {"cooldown_hours": 0}}, ["condition", "condition.cooldown_hours"]),
-        ("price", {"condition": {"ticker": "A B", "operator": "<", "value": "1e30"}},
-         ["condition.ticker", "condition.value"]),
+        (
+            "price",
+            {"condition": {"ticker": "A B", "operator": "<", "value": "1e30"}},
+            ["condition.ticker", "condition.value"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_one_mistake_does_not_hide_another(trigger_type: str, fields: dict[str, Any], paths: list[str]) -> None:
     found = nothing().when(DefineIntent(body(trigger_type, **fields))).decision.reply.problems
     assert sorted({problem.path for problem in found}) == paths
@@ -169,10 +187,15 @@ def test_a_broken_rule_is_named_by_its_path_and_only_once(trigger_type: str, fie
 @pytest.mark.parametrize(
     ("cron", "first"),
     [
-        ("@daily", 15), ("@hourly", 1), ("0 10 ? * *", 1), ("0 10 * * ?", 1), ("0 22-2 * * *", 13), ("0 10 5W 1 *", 1),
+        ("@daily", 15),
+        ("@hourly", 1),
+        ("0 10 ? * *", 1),
+        ("0 10 * * ?", 1),
+        ("0 22-2 * * *", 13),
+        ("0 10 5W 1 *", 1),
         ("0 10 * * MON-SUN", 1),
     ],
-)  # fmt: skip
+)
 def test_a_cron_is_read_as_a_schedule_reads_it(cron: str, first: int) -> None:
     assert state(made("cron", schedule={"cron": cron})).next_check_at == NINE + first * HOUR
 
@@ -207,8 +230,9 @@ def test_an_expression_wins_over_fields_with_a_warning() -> None:
     scenario = made(condition={"expression": "NVDA < 130", "ticker": "AMD", "operator": "<"})
     [warning] = scenario.decision.reply.warnings
     assert (warning.path, warning.message) == (
-        "condition.expression", "the expression is used; ticker, operator are not looked at",
-    )  # fmt: skip
+        "condition.expression",
+        "the expression is used; ticker, operator are not looked at",
+    )
     assert made(condition={"expression": "NVDA < 130"}).decision.reply.warnings == ()
     [warning] = made("cron", condition={"expression": "NVDA < 130"}).decision.reply.warnings
     assert warning.path == "condition"

@@ -9,18 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.domains.intents.conditions import Comparison, Expression, askable, expression
-from betimes.domains.intents.drafts import definition_of, draft_from
-from betimes.domains.intents.expressions import CHARS_MAX, DEPTH_MAX, NAMES, BadExpression, CannotTell
+from betimes.intents.conditions import Comparison, Expression, askable, expression
+from betimes.intents.drafts import definition_of, draft_from
+from betimes.intents.expressions import CHARS_MAX, DEPTH_MAX, NAMES, BadExpression, CannotTell
 from tests.intents.stories import body
 
 VALUES = {
     name: Decimal(value)
     for name, value in {
-        "price:NVDA": "128.4", "price:AMD": "100", "price:BRK.B": "470.5", "price:BRK-B": "470.5",
-        "inactive_hours": "50.5", "total_value": "9999.99", "any_holding_change": "6",
+        "price:NVDA": "128.4",
+        "price:AMD": "100",
+        "price:BRK.B": "470.5",
+        "price:BRK-B": "470.5",
+        "inactive_hours": "50.5",
+        "total_value": "9999.99",
+        "any_holding_change": "6",
     }.items()
-}  # fmt: skip
+}
 VALUES |= {f"price:{name}": Decimal(1) for name in ("IN", "NULL", "TRUE", "INT", "SIZE", "NOT", "true")}
 
 ACCEPTED = [
@@ -76,8 +81,10 @@ REFUSED = [
     ("total_value < 10,000", "position 17: unexpected ',': write numbers without separators"),
     ("total_value < $5", "position 15: unexpected '$': write amounts without a currency"),
     ("NVDA < 5%", "position 6: a percentage goes with any_holding_change only, and that with nothing else"),
-    ("any_holding_change > NVDA",
-     "position 20: a percentage goes with any_holding_change only, and that with nothing else"),
+    (
+        "any_holding_change > NVDA",
+        "position 20: a percentage goes with any_holding_change only, and that with nothing else",
+    ),
     ("(NVDA < 130", "position 12: expected a closing parenthesis"),
     ("NVDA < 130)", "position 11: expected and, or, or the end, found ')'"),
     ("1 < 2", f"position 1: nothing in it can change: name a ticker or one of {', '.join(NAMES)}"),
@@ -113,7 +120,7 @@ REFUSED = [
     ("not " * 9 + "NVDA < 1", "position 33: nested more than 8 deep"),
     ("NVDA" + "+1" * 9 + "<1", "position 21: more than 8 of + - * /"),
     ("NVDA < 1" + " " * 500, "position 501: an expression has at most 500 characters"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "holds"), ACCEPTED)
@@ -149,9 +156,39 @@ def test_any_text_is_understood_or_refused(text: str) -> None:
 
 
 PIECES = st.sampled_from(
-    ["NVDA", "BRK.B", "total_value", "any_holding_change", "inactive_hours", 'price("X")', "1", "2.5", "5%", "<", ">=",
-     "==", "!=", "and", "or", "not", "!", "&&", "||", "+", "-", "*", "/", "(", ")", " ", "%", ".", '"', "__class__"]
-)  # fmt: skip
+    [
+        "NVDA",
+        "BRK.B",
+        "total_value",
+        "any_holding_change",
+        "inactive_hours",
+        'price("X")',
+        "1",
+        "2.5",
+        "5%",
+        "<",
+        ">=",
+        "==",
+        "!=",
+        "and",
+        "or",
+        "not",
+        "!",
+        "&&",
+        "||",
+        "+",
+        "-",
+        "*",
+        "/",
+        "(",
+        ")",
+        " ",
+        "%",
+        ".",
+        '"',
+        "__class__",
+    ]
+)
 
 
 @given(st.lists(PIECES, max_size=80).map(" ".join))
@@ -169,11 +206,12 @@ NUMBERS = st.recursive(
 CONDITIONS = st.recursive(
     st.tuples(NUMBERS, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), NUMBERS).map(" ".join),
     lambda inner: st.one_of(
-        inner.map("not {}".format), inner.map("({})".format),
+        inner.map("not {}".format),
+        inner.map("({})".format),
         st.tuples(inner, st.sampled_from([" and ", " or "]), inner).map("".join),
     ),
     max_leaves=30,
-)  # fmt: skip
+)
 
 
 @given(CONDITIONS)

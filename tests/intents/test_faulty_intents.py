@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from betimes.catalogue import SECTIONS
 from betimes.core.errors import Overloaded
-from betimes.domains.catalogue import SECTIONS
-from betimes.domains.intents.decide import DECIDERS
 from betimes.engine.settings import EngineSettings
+from betimes.intents.decide import DECIDERS
 from tests.intents.stories import body
 from tests.intents.working import INBOX, MEMORY, worker, working
 from tests.intents.worlds import IntentWorld, intent_world

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from betimes.core.deciders import Decision, Send
-from betimes.domains.intents.model import (
+from betimes.intents.model import (
     ChangeIntent,
     ClaimExpired,
     ClaimIntent,

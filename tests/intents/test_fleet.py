@@ -19,10 +19,10 @@ import msgspec
 import pytest
 
 from betimes.core.streams import StreamId
-from betimes.domains.intents.model import DefineIntent, IntentState
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery
+from betimes.intents.model import DefineIntent, IntentState
 from tests.crash.fleet import ROOT, Child, Fleet
 from tests.crash.scene import Place
 from tests.intents.fleet_worker import Orders, engine_on

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from betimes.core.errors import Invalid
-from betimes.effects.http_source import HttpSource, SourceAnswer
+from betimes.intents.http_source import HttpSource, SourceAnswer
 from tests.patience import HANGS_S
 
 

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 
 from betimes.app import Betimes
+from betimes.app.bootstrap import without_secrets
 from betimes.app.configuration import configured, read
-from betimes.app.wiring import without_secrets
 from betimes.core.errors import Invalid
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
 from tests.cli.running import serving
 from tests.intents.stories import body
 from tests.patience import HANGS_S

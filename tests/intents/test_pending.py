@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from betimes.services.intents import Intents
+from betimes.intents.service import Intents
 from tests.intents.stories import body
 from tests.intents.test_service import every
 from tests.intents.worlds import intent_world

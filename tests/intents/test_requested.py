@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from betimes.app import Betimes
-from betimes.domains.intents.definitions import Definition
-from betimes.services.intent_acting import TITLE_OTHERWISE, action_of, title_of
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.intents.actions import TITLE_OTHERWISE, action_of, title_of
+from betimes.intents.definitions import Definition
 from tests.intents.stories import STREAM, body, made
 
 NINE = "2026-01-05T09:00:00Z"

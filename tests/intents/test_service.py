@@ -11,12 +11,12 @@ import pytest
 
 from betimes.core.errors import Invalid, KeyConflict, NotFound, Refused, VersionMismatch
 from betimes.core.streams import StreamId
-from betimes.domains.intents.model import OwnerState
+from betimes.domain.paging import Page
 from betimes.engine.replay import verify
 from betimes.engine.store import LedgerQuery
-from betimes.services.intents import Intents
-from betimes.services.intents_views import FireRequest, IntentView
-from betimes.services.pages import Page
+from betimes.intents.model import OwnerState
+from betimes.intents.service import Intents
+from betimes.intents.views import FireRequest, IntentView
 from tests.intents.stories import body
 from tests.intents.worlds import intent_world
 from tests.stores.backends import Backend
@@ -252,9 +252,14 @@ async def test_history_has_every_execution_newest_first_with_what_was_reported(
     async with intent_world(backend, tmp_path) as world:
         await world.intents.create(body("interval", intent_id="tick"))
         told: dict[str, Any] = {
-            "trigger_data": {"a": 1}, "gate_result": {"result": "ALLOW"}, "message_id": "m", "message_preview": "hello",
-            "evaluation_ms": 1, "generation_ms": 2, "delivery_ms": 3,
-        }  # fmt: skip
+            "trigger_data": {"a": 1},
+            "gate_result": {"result": "ALLOW"},
+            "message_id": "m",
+            "message_preview": "hello",
+            "evaluation_ms": 1,
+            "generation_ms": 2,
+            "delivery_ms": 3,
+        }
         for n in range(5):
             world.hours_pass(1)
             claim = await world.intents.claim("tick", {"worker": f"w{n}"})
@@ -303,11 +308,7 @@ async def test_a_check_says_what_creating_would_and_records_nothing(backend: Bac
         await world.intents.create(body(intent_id="a"))
         bad = await world.intents.check(body(intent_id="a", condition={"expression": "NVDA <"}, action_context=None))
         assert not bad.valid
-        assert {error.path for error in bad.errors} == {
-            "intent_id",
-            "condition.expression",
-            "action_context",
-        }
+        assert {error.path for error in bad.errors} == {"intent_id", "condition.expression", "action_context"}
         assert bad.next_checks == []
         full = await world.intents.check(body(action_type="dance"))
         assert {error.path for error in full.errors} == {"user_id", "action_type"}

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from betimes.core.deciders import Decision
-from betimes.domains.intents.decide import INTENT
-from betimes.domains.intents.model import ClaimExpired, ClaimIntent, ClaimReleased, FireCooled, FireIntent, IntentFired
-from betimes.domains.intents.owners import OWNER
-from betimes.domains.notifications.decide import DECIDERS as NOTIFICATIONS
-from betimes.testing.simulator.running import demand_sound, simulate
+from betimes.intents.decide import INTENT
+from betimes.intents.model import ClaimExpired, ClaimIntent, ClaimReleased, FireCooled, FireIntent, IntentFired
+from betimes.intents.owners import OWNER
+from betimes.notifications.decide import DECIDERS as NOTIFICATIONS
+from betimes.testing.simulator.runner import demand_sound, simulate
 from tests.intents.simulated import INTENTS
 
 SEEDS, CHUNK = 250, 50

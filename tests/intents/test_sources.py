@@ -10,9 +10,9 @@ import pytest
 
 from betimes.app import Betimes
 from betimes.core.errors import Invalid
-from betimes.services.caller import Caller
-from betimes.services.intent_sources import SourceContext, takes_context
-from betimes.testing.clock import VirtualClock
+from betimes.domain.service import Caller
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.intents.sources import SourceContext, takes_context
 from tests.intents.stories import body
 from tests.intents.working import MEMORY, worker, working
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from betimes.app import Betimes
-from betimes.effects.handlers import HandlerContext
-from betimes.services.intent_acting import Action
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.intents.action import Action
+from betimes.outbound.handlers import HandlerContext
 from tests.intents.stories import body
 
 URLS = ["memory://", "sqlite:///{folder}/betimes.db"]
@@ -28,9 +28,7 @@ async def gated(url: str, folder: Path, handler: Any, cooldown_s: int) -> AsyncI
     bt.handler("briefing")(handler)
     async with bt:
         schedule, gate = {"interval_minutes": 5}, {"trigger_type": "BRIEF"}
-        await bt.intents.create(
-            body("interval", intent_id="b", schedule=schedule, gate=gate, action_type="briefing")
-        )  # fmt: skip
+        await bt.intents.create(body("interval", intent_id="b", schedule=schedule, gate=gate, action_type="briefing"))
         yield bt
 
 
@@ -46,13 +44,20 @@ async def test_an_intent_that_the_gate_postpones_leaves_nothing_there_that_goes_
     async with gated(url, tmp_path, lambda action: "done", 10 * MINUTE_S) as bt:
         await bt.advance(by_s=27 * MINUTE_S)
         assert await told(bt) == [
-            (5, "success"), (10, "gate_blocked"), (15, "success"), (20, "gate_blocked"), (25, "success"),
-        ]  # fmt: skip
+            (5, "success"),
+            (10, "gate_blocked"),
+            (15, "success"),
+            (20, "gate_blocked"),
+            (25, "success"),
+        ]
         assert (await bt.runs.run_state("ann")).deferred == []
         [_, blocked, *_] = (await bt.intents.history("b")).items
         assert blocked.gate_result == {
-            "result": "DEFER", "reasons": ["COOLDOWN"], "defer_until": "2026-01-05T09:25:00Z", "segment_id": None,
-        }  # fmt: skip
+            "result": "DEFER",
+            "reasons": ["COOLDOWN"],
+            "defer_until": "2026-01-05T09:25:00Z",
+            "segment_id": None,
+        }
 
 
 @pytest.mark.parametrize("url", URLS)

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
+from betimes.core.datetimes import instant
 from betimes.core.errors import Invalid
 from betimes.core.streams import StreamId
-from betimes.domains.notifications.model import Notify
-from betimes.domains.scores.model import Interact
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report
-from betimes.services.intent_acting import Action, action_id_of
-from betimes.services.moments import instant
+from betimes.intents.action import Action
+from betimes.intents.actions import action_id_of
+from betimes.notifications.model import Notify
+from betimes.scores.model import Interact
 from tests.intents.stories import HOUR, MINUTE, NINE, body
 from tests.intents.working import MEMORY, inbox, worker, working
 from tests.intents.worlds import IntentWorld
@@ -45,23 +46,34 @@ async def test_a_condition_that_holds_is_told_once_and_then_cools(backend: Backe
         told = await inbox(world)
         assert len(told) == 2
         assert told[0].asked == Notify(
-            "ALERT", "Alert: NVDA < 130", "Tell me.", "intents", ("email",), "HIGH", dedupe_key=told[0].key,
-            metadata={"intent_id": "nvda", "action_type": "notify"}, requested=True,
-        )  # fmt: skip
+            "ALERT",
+            "Alert: NVDA < 130",
+            "Tell me.",
+            "intents",
+            ("email",),
+            "HIGH",
+            dedupe_key=told[0].key,
+            metadata={"intent_id": "nvda", "action_type": "notify"},
+            requested=True,
+        )
         assert told[0].key == f"intent:nvda:{check_at.isoformat().replace('+00:00', 'Z')}"
         newest = (await world.intents.history("nvda")).items[0]
         assert newest.trigger_data == {
-            "price:NVDA": 128.4, "notification": {"outcome": "NOW", "reasons": ["DEFAULT_PASS"]},
-        }  # fmt: skip
+            "price:NVDA": 128.4,
+            "notification": {"outcome": "NOW", "reasons": ["DEFAULT_PASS"]},
+        }
         assert newest.message_id == told[1].key
         assert newest.worker == "built-in"
         assert newest.evaluation_ms is not None
 
 
 DEFAULTS = {
-    "notify": ("ALERT", "Alert"), "reminder": ("REMINDER", "Reminder"), "check_in": ("ALERT", "Check-in"),
-    "briefing": ("ALERT", "Briefing"), "analysis": ("ALERT", "Analysis"),
-}  # fmt: skip
+    "notify": ("ALERT", "Alert"),
+    "reminder": ("REMINDER", "Reminder"),
+    "check_in": ("ALERT", "Check-in"),
+    "briefing": ("ALERT", "Briefing"),
+    "analysis": ("ALERT", "Analysis"),
+}
 
 
 async def test_each_action_has_its_default(backend: Backend, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from betimes.app import Betimes
-from betimes.app.betimes import Settings
+from betimes.app.settings import Settings
 from betimes.core.errors import Invalid, Refused
 from betimes.core.instants import SECOND
 from betimes.engine.store import StreamQuery, StreamRow
-from betimes.services.intent_worker import IntentSettings
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.intents.worker import IntentSettings
 from tests.intents.stories import body
 from tests.intents.working import MEMORY, worker, working
 from tests.stores.backends import Backend

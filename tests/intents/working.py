@@ -9,16 +9,16 @@ from typing import Any
 
 import msgspec
 
+from betimes.catalogue import SECTIONS
 from betimes.core.deciders import Decider, Decision
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
-from betimes.domains.catalogue import SECTIONS
-from betimes.domains.intents.decide import DECIDERS
-from betimes.domains.notifications.model import Notify
-from betimes.domains.runs.model import RequestRun
-from betimes.domains.scores.decide import DECIDERS as SCORES
-from betimes.services.intent_worker import IntentWorker
+from betimes.intents.decide import DECIDERS
+from betimes.intents.worker import IntentWorker
+from betimes.notifications.model import Notify
+from betimes.runs.model import RequestRun
+from betimes.scores.decide import DECIDERS as SCORES
 from tests.intents.worlds import IntentWorld, intent_world
 from tests.patience import HANGS_S
 from tests.stores.backends import BACKENDS, Backend
@@ -52,16 +52,23 @@ def asked_at_the_gate(view: Any, command: RequestRun, policy: Any, now: Instant)
 
 
 INBOX: Decider[Inbox] = Decider(
-    kind="inbox", state=Inbox, commands=Notify, events=Notified,
+    kind="inbox",
+    state=Inbox,
+    commands=Notify,
+    events=Notified,
     decide=lambda view, command, policy, now: Decision(
         (Notified(command, view.key or ""),), verdict=Verdict("NOW", ("DEFAULT_PASS",))
     ),
     fold=lambda state, event: Inbox((*(state.received if state else ()), event)),
-)  # fmt: skip
+)
 ACCOUNT: Decider[Account] = Decider(
-    kind="account", state=Account, commands=RequestRun, events=Asked, decide=asked_at_the_gate,
+    kind="account",
+    state=Account,
+    commands=RequestRun,
+    events=Asked,
+    decide=asked_at_the_gate,
     fold=lambda state, event: Account((state.asked if state else 0) + 1),
-)  # fmt: skip
+)
 
 
 @asynccontextmanager

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from betimes.domains.intents.decide import DECIDERS, SECTIONS
+from betimes.domain.service import Caller
 from betimes.engine.settings import EngineSettings
-from betimes.services.caller import Caller
-from betimes.services.intents import Intents
+from betimes.intents.decide import DECIDERS, SECTIONS
+from betimes.intents.service import Intents
 from tests.engine.worlds import World, world
 from tests.stores.backends import Backend
 
@@ -33,9 +33,14 @@ class IntentWorld:
 
 @asynccontextmanager
 async def intent_world(
-    backend: Backend, folder: Path, *, deciders: Any = DECIDERS, sections: Mapping[str, Any] = SECTIONS,
-    settings: EngineSettings | None = None, **policy: Any,
-) -> AsyncIterator[IntentWorld]:  # fmt: skip
+    backend: Backend,
+    folder: Path,
+    *,
+    deciders: Any = DECIDERS,
+    sections: Mapping[str, Any] = SECTIONS,
+    settings: EngineSettings | None = None,
+    **policy: Any,
+) -> AsyncIterator[IntentWorld]:
     body = {"intents": policy}
     async with world(backend, folder, deciders=deciders, sections=sections, body=body, settings=settings) as inner:
         yield IntentWorld(inner)

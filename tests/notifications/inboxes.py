@@ -8,9 +8,9 @@ import msgspec
 
 from betimes.core.instants import HOUR, Instant, parse
 from betimes.core.streams import StreamId
-from betimes.domains.hooks import Hooks
-from betimes.domains.notifications.decide import INBOX
-from betimes.domains.notifications.model import (
+from betimes.domain.hooks import Hooks
+from betimes.notifications.decide import INBOX
+from betimes.notifications.model import (
     InboxState,
     Incident,
     IncidentState,
@@ -20,8 +20,8 @@ from betimes.domains.notifications.model import (
     Released,
     incident_stream,
 )
-from betimes.domains.notifications.policy import NotificationsPolicy
-from betimes.domains.notifications.quiet import QuietHours
+from betimes.notifications.policy import NotificationsPolicy
+from betimes.notifications.quiet_hours import QuietHours
 from betimes.testing.scenarios import Scenario, given
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {"notifications": NotificationsPolicy, "hooks": Hooks}

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from betimes.core.instants import Instant
-from betimes.domains.notifications.decide import DECIDERS
-from betimes.effects.delivery import delivery_executors
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine, TickResult
 from betimes.engine.reports import Report
-from betimes.services.caller import Caller
-from betimes.services.notifications import Notifications, Scorer
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.notifications.decide import DECIDERS
+from betimes.notifications.delivery import delivery_executors
+from betimes.notifications.service import Notifications, Scorer
 from tests.notifications.inboxes import SECTIONS
 from tests.stores.backends import Backend
 
@@ -104,7 +104,12 @@ async def people(
 def request(event_id: str = "e1", user_id: str = "ann", **fields: Any) -> dict[str, Any]:
     """A HIGH MESSAGE, which goes out when nothing stands against it."""
     return {
-        "event_id": event_id, "user_id": user_id, "event_type": "MESSAGE", "priority_hint": "HIGH",
-        "title": "Ana replied", "message": f"See you at nine? ({event_id})", "source": "chat",
+        "event_id": event_id,
+        "user_id": user_id,
+        "event_type": "MESSAGE",
+        "priority_hint": "HIGH",
+        "title": "Ana replied",
+        "message": f"See you at nine? ({event_id})",
+        "source": "chat",
         "channels": ["push", "email"],
-    } | fields  # fmt: skip
+    } | fields

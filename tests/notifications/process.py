@@ -18,11 +18,11 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.deciders import Call, Decision, Refusal
-from betimes.domains.notifications.decide import DECIDERS, INBOX
-from betimes.effects.delivery import delivery_executors
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.services.caller import Caller
-from betimes.services.notifications import Notifications
+from betimes.notifications.decide import DECIDERS, INBOX
+from betimes.notifications.delivery import delivery_executors
+from betimes.notifications.service import Notifications
 from tests.crash.scene import Place
 from tests.notifications.inboxes import SECTIONS
 
@@ -36,12 +36,17 @@ def requests() -> list[dict[str, Any]]:
     """Texts that are told apart, to a dozen people."""
     return [
         {
-            "event_id": f"e{n}", "user_id": f"u{n % PEOPLE}", "event_type": "MESSAGE", "priority_hint": "HIGH",
-            "title": f"News {n}", "message": f"{n} is what this one of many messages is all about", "source": "crash",
+            "event_id": f"e{n}",
+            "user_id": f"u{n % PEOPLE}",
+            "event_type": "MESSAGE",
+            "priority_hint": "HIGH",
+            "title": f"News {n}",
+            "message": f"{n} is what this one of many messages is all about",
+            "source": "crash",
             "channels": ["push"] if n % 3 else ["in_app"],
         }
         for n in range(COUNT)
-    ]  # fmt: skip
+    ]
 
 
 class Journal:

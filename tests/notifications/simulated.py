@@ -18,8 +18,10 @@ from betimes.core.instants import DAY, MINUTE, SECOND, Instant
 from betimes.core.policies import Body
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.domains.notifications.decide import DECIDERS
-from betimes.domains.notifications.model import (
+from betimes.engine.jobs import Submission
+from betimes.notifications.decide import DECIDERS
+from betimes.notifications.feed_model import feed_stream
+from betimes.notifications.model import (
     NOTIFICATIONS,
     BanPerson,
     CloseIncident,
@@ -29,12 +31,10 @@ from betimes.domains.notifications.model import (
     Preferences,
     SetPreferences,
     UnbanPerson,
-    feed_stream,
     inbox_stream,
     incident_stream,
 )
-from betimes.domains.notifications.quiet import QuietHours
-from betimes.engine.jobs import Submission
+from betimes.notifications.quiet_hours import QuietHours
 from betimes.testing.simulator.invariants import command_name, events_of
 from betimes.testing.simulator.workload import Workload
 from betimes.testing.simulator.world import World
@@ -253,8 +253,12 @@ def _repeats(stream: StreamId, lives: dict[int, Life]) -> Iterator[str]:
 
 def _feeds(world: World, stream: StreamId, history: list[Segment]) -> Iterator[str]:
     """What was delivered in-app is in the feed, once."""
-    at_once = [event for segment in history for event in events_of(segment)
-               if event["type"] == "Delivered" and event.get("place") is None]  # fmt: skip
+    at_once = [
+        event
+        for segment in history
+        for event in events_of(segment)
+        if event["type"] == "Delivered" and event.get("place") is None
+    ]
     feed = world.server.database.histories.get(feed_stream(stream.tenant, stream.id), [])
     ids = [event["item"]["id"] for segment in feed for event in events_of(segment) if event["type"] == "MessageAdded"]
     if sorted(ids) != sorted(f"m{event['version']}" for event in at_once):

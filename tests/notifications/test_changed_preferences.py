@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from betimes.core.instants import HOUR, MINUTE, parse
-from betimes.domains.notifications.model import (
+from betimes.notifications.model import (
     Held,
     InboxState,
     Item,
@@ -19,7 +19,7 @@ from betimes.domains.notifications.model import (
     SetPreferences,
     Suppressed,
 )
-from betimes.domains.notifications.quiet import QuietHours
+from betimes.notifications.quiet_hours import QuietHours
 from betimes.testing.scenarios import Scenario
 from tests.notifications.inboxes import NIGHT, NINE, inbox, note, preferences
 from tests.notifications.people import people, request

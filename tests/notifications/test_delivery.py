@@ -9,9 +9,9 @@ import pytest
 from betimes.core.deciders import Call, Send, Settled
 from betimes.core.instants import HOUR, MINUTE
 from betimes.core.streams import StreamId
-from betimes.domains.endings import TargetSettled
-from betimes.domains.notifications.model import (
-    AddMessage,
+from betimes.domain.completions import TargetSettled
+from betimes.notifications.feed_model import AddMessage, feed_stream
+from betimes.notifications.model import (
     ChannelFailed,
     Delivered,
     DeliveryFailed,
@@ -19,10 +19,9 @@ from betimes.domains.notifications.model import (
     Notify,
     OptOut,
     Rerouted,
-    feed_stream,
     inbox_stream,
 )
-from betimes.domains.notifications.quiet import QuietHours
+from betimes.notifications.quiet_hours import QuietHours
 from betimes.testing.scenarios import Scenario
 from tests.notifications.inboxes import ANN, NINE, inbox, note, preferences, sent
 
@@ -69,10 +68,15 @@ def test_a_failed_delivery_is_an_occasion_for_hooks() -> None:
     hook = {
         "on": ["DELIVERY_FAILED"],
         "target": {
-            "kind": "notification", "event_type": "SYSTEM", "title": "Delivery failed", "message": "Look into it",
-            "source": "hooks", "channels": ["in_app"], "user_id": "ops",
+            "kind": "notification",
+            "event_type": "SYSTEM",
+            "title": "Delivery failed",
+            "message": "Look into it",
+            "source": "hooks",
+            "channels": ["in_app"],
+            "user_id": "ops",
         },
-    }  # fmt: skip
+    }
     scenario = inbox(hooks=[hook]).when(note(), key="a").when(dead(1, "push"))
     [hooked] = scenario.decision.effects
     assert isinstance(hooked, Send)

@@ -12,7 +12,7 @@ from cronsim import CronSim
 from betimes.core.calendar import calendar_of
 from betimes.core.instants import HOUR, MINUTE, SECOND, parse, render
 from betimes.core.zones import zone as zone_of
-from betimes.domains.notifications.digests import next_window, problem_of
+from betimes.notifications.digests import next_window, problem_of
 
 TWICE = ("0 8 * * *", "0 18 * * *")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from betimes.domains.notifications.rules import RULES, STAGES
+from betimes.notifications.rules import RULES, STAGES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "notifications.md"

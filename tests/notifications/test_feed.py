@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from betimes.core.instants import MINUTE
-from betimes.domains.notifications.feed import FEED
-from betimes.domains.notifications.model import AddMessage, FeedItem, MarkRead, MessageAdded, MessagesRead, ReadAnswer
+from betimes.notifications.feed import FEED
+from betimes.notifications.feed_model import AddMessage, FeedItem, MarkRead, MessageAdded, MessagesRead, ReadAnswer
 from betimes.testing.scenarios import given
 from tests.notifications.inboxes import NINE
 

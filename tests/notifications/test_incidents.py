@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from betimes.core.instants import HOUR, MINUTE
-from betimes.domains.notifications.incidents import INCIDENT
-from betimes.domains.notifications.model import (
+from betimes.notifications.incidents import INCIDENT
+from betimes.notifications.model import (
     CloseIncident,
     Incident,
     IncidentClosed,

@@ -10,11 +10,11 @@ import pytest
 from betimes import Betimes
 from betimes.core.errors import STATUS, NotFound, Refused
 from betimes.core.instants import HOUR
-from betimes.domains.notifications.interventions import CancelNotification, ReleaseNotification
-from betimes.domains.notifications.model import OptOut, Suppressed
 from betimes.engine.replay import verify
-from tests.api.served import site
+from betimes.notifications.interventions import CancelNotification, ReleaseNotification
+from betimes.notifications.model import OptOut, Suppressed
 from tests.cli.running_inside import command
+from tests.http.served import site
 from tests.notifications.inboxes import NIGHT, inbox, note, preferences
 from tests.notifications.people import people, request
 from tests.stores.backends import Backend
@@ -58,12 +58,16 @@ async def test_what_became_of_them_is_told(backend: Backend, tmp_path: Path) -> 
             assert (await p.service.send(request(name))).outcome == "LATER"
         cancelled = await p.service.cancel("e1")
         assert (cancelled.status, cancelled.outcome, cancelled.reasons) == (
-            "cancelled", "NEVER", ("QUIET_HOURS", "CANCELLED"),
-        )  # fmt: skip
+            "cancelled",
+            "NEVER",
+            ("QUIET_HOURS", "CANCELLED"),
+        )
         released = await p.elsewhere.release("e2", key="once")
         assert (released.status, released.reasons, released.delivery_channel) == (
-            "delivering", ("QUIET_HOURS", "RELEASED"), "push",
-        )  # fmt: skip
+            "delivering",
+            ("QUIET_HOURS", "RELEASED"),
+            "push",
+        )
         assert (await p.elsewhere.release("e2", key="once")).reasons[-1] == "RELEASED", "answered from the record"
         await p.tick()
         assert [sent.message for sent in p.outside.sent] == ["See you at nine? (e2)"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.domains.notifications.texts import distance, fingerprint, masked, normalised
+from betimes.notifications.fingerprints import distance, fingerprint, masked, normalised
 from tests.notifications.near_duplicates import DIFFERENT, SAME, Pairs
 
 DOCS = Path(__file__).parents[2] / "docs" / "notifications.md"

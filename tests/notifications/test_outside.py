@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from betimes.app.betimes import Betimes, Settings
-from betimes.effects.channels import AppriseChannel, ChannelSettings, WebhookChannel
+from betimes.app.betimes import Betimes
+from betimes.app.settings import Settings
 from betimes.engine.replay import verify
-from betimes.testing.clock import VirtualClock
-from tests.effects.receivers import LOOPBACK, receiver
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.outbound.channels import AppriseChannel, ChannelSettings, WebhookChannel
 from tests.notifications.people import AT_ONCE, request
+from tests.outbound.receivers import LOOPBACK, receiver
 
 # Apprise loads all its plug-ins with the first one, and a library of one of them uses a module that Python gave up.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")
@@ -80,9 +81,12 @@ async def test_messages_arrive_through_apprise_and_webhooks(url: str) -> None:
         got = dict(there.got)
         assert (got["push"]["title"], got["push"]["device"]) == ("Grüße ☂", "tok/1?a=b")
         assert got["email"] == {
-            "channel": "email", "address": "ann@x.org", "title": "Ana replied", "message": "See you at nine? (e2)",
+            "channel": "email",
+            "address": "ann@x.org",
+            "title": "Ana replied",
+            "message": "See you at nine? (e2)",
             "metadata": {"thread": 7, "event_id": "e2", "event_type": "MESSAGE"},
-        }  # fmt: skip
+        }
         for event_id in ("e1", "e2"):
             assert (await bt.notifications.notification(event_id)).status == "delivered"
 
@@ -105,8 +109,9 @@ async def test_critical_falls_through_to_the_feed_and_others_are_tried_six_times
         assert there.names == ["email", "push", "sms"]
         found = await bt.notifications.notification("e1")
         assert (found.status, [one.channel for one in found.deliveries]) == (
-            "delivered", ["email", "push", "sms", "in_app"],
-        )  # fmt: skip
+            "delivered",
+            ["email", "push", "sms", "in_app"],
+        )
         assert [item.event_id for item in (await bt.notifications.inbox("ann")).items] == ["e1"]
         there.got.clear()
         await bt.notifications.send(request("e2"))

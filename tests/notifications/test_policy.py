@@ -8,9 +8,9 @@ import pytest
 
 from betimes.core.errors import Invalid, PolicyInvalid
 from betimes.core.policies import PolicyBook
-from betimes.domains.notifications.model import OptOut, Preferences, PreferencesSet, SetPreferences
-from betimes.domains.notifications.policy import NotificationsPolicy
-from betimes.domains.notifications.quiet import QuietHours
+from betimes.notifications.model import OptOut, Preferences, PreferencesSet, SetPreferences
+from betimes.notifications.policy import NotificationsPolicy
+from betimes.notifications.quiet_hours import QuietHours
 from tests.notifications.inboxes import NINE, SECTIONS, inbox
 
 BOOK = PolicyBook(SECTIONS)
@@ -51,8 +51,16 @@ def test_a_tenant_overrides_one_thing_and_keeps_the_rest() -> None:
     own = {"notifications": {"event_types": {"MESSAGE": {"cooldown_s": 60}}}}
     policy = BOOK.effective(deployment, own)[NotificationsPolicy]
     assert sorted(policy.event_types) == [
-        "ALERT", "DIGEST", "MESSAGE", "PROMO", "REMINDER", "SALE", "SECURITY", "SYSTEM", "UPDATE",
-    ]  # fmt: skip
+        "ALERT",
+        "DIGEST",
+        "MESSAGE",
+        "PROMO",
+        "REMINDER",
+        "SALE",
+        "SECURITY",
+        "SYSTEM",
+        "UPDATE",
+    ]
     assert (policy.event_types["MESSAGE"].cooldown_s, str(policy.event_types["MESSAGE"].weight)) == (60, "0.75")
     assert policy.jitter_s == 60
 
@@ -64,15 +72,25 @@ def test_a_stored_policy_is_read_as_it_was() -> None:
 
 def test_preferences_are_checked_all_at_once() -> None:
     wrong = Preferences(
-        timezone="Mars/Base", quiet_hours=(QuietHours(1, 1),), opt_out=OptOut(event_types=("X",), channels=("y",)),
-        digest_windows=("noon",), digest_channel="z", addresses={"push": "", "fax": "1"},
-    )  # fmt: skip
+        timezone="Mars/Base",
+        quiet_hours=(QuietHours(1, 1),),
+        opt_out=OptOut(event_types=("X",), channels=("y",)),
+        digest_windows=("noon",),
+        digest_channel="z",
+        addresses={"push": "", "fax": "1"},
+    )
     with pytest.raises(Invalid) as error:
         inbox().when(SetPreferences(wrong))
     assert [path for path, _ in error.value.problems] == [
-        "timezone", "quiet_hours[0]", "digest_windows[0]", "opt_out.event_types[0]", "opt_out.channels[0]",
-        "digest_channel", "addresses.push", "addresses.fax",
-    ]  # fmt: skip
+        "timezone",
+        "quiet_hours[0]",
+        "digest_windows[0]",
+        "opt_out.event_types[0]",
+        "opt_out.channels[0]",
+        "digest_channel",
+        "addresses.push",
+        "addresses.fax",
+    ]
 
 
 @pytest.mark.parametrize("name", ["Europe/berlin", "utc", "localtime", "posixrules", "right/UTC", ""])

@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
 from betimes.engine.replay import verify
 from betimes.engine.store import PAGE_MAX, LedgerQuery
-from betimes.services.caller import Caller
-from betimes.services.notifications import Notifications
+from betimes.notifications.service import Notifications
 from tests.crash.conftest import place as place
 from tests.crash.fleet import ROOT, Child
 from tests.crash.scene import Place
@@ -27,9 +27,15 @@ pytestmark = pytest.mark.crash
 
 async def start(name: str, journal: Path, where: Place) -> Child:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.notifications.process", name, str(journal), msgspec.json.encode(where).decode(),
-        cwd=ROOT, stdout=PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "tests.notifications.process",
+        name,
+        str(journal),
+        msgspec.json.encode(where).decode(),
+        cwd=ROOT,
+        stdout=PIPE,
+    )
     return Child(name, process, asyncio.Condition())
 
 

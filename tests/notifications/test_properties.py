@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from betimes.core.canonical import encode
 from betimes.core.deciders import Call, Decision, Settled
 from betimes.core.instants import HOUR, MINUTE, SECOND
-from betimes.domains.notifications.decide import INBOX
-from betimes.domains.notifications.model import (
+from betimes.notifications.decide import INBOX
+from betimes.notifications.model import (
     BanPerson,
     DeliveryFailed,
     Digested,
@@ -27,8 +27,8 @@ from betimes.domains.notifications.model import (
     Suppressed,
     UnbanPerson,
 )
-from betimes.domains.notifications.quiet import QuietHours
-from betimes.domains.notifications.rules import STAGES
+from betimes.notifications.quiet_hours import QuietHours
+from betimes.notifications.rules import STAGES
 from betimes.testing.scenarios import Scenario
 from tests.notifications.inboxes import NIGHT, NINE, inbox
 
@@ -40,14 +40,29 @@ TEXTS = tuple(
 REASONS = {
     "NOW": {"CRITICAL_OVERRIDE", "FORCED_DELIVERY", "DEFAULT_PASS", "DEFER_EXHAUSTED"},
     "LATER": {
-        "FATIGUE_CAP_5M", "FATIGUE_CAP_1H", "FATIGUE_CAP_24H", "QUIET_HOURS", "COOLDOWN_ACTIVE", "CHANNEL_CAP",
-        "DIGEST_ELIGIBLE", "SCORE_DEFER", "DEFER_EXHAUSTED",
+        "FATIGUE_CAP_5M",
+        "FATIGUE_CAP_1H",
+        "FATIGUE_CAP_24H",
+        "QUIET_HOURS",
+        "COOLDOWN_ACTIVE",
+        "CHANNEL_CAP",
+        "DIGEST_ELIGIBLE",
+        "SCORE_DEFER",
+        "DEFER_EXHAUSTED",
     },
     "NEVER": {
-        "EXPIRED", "ACCOUNT_BANNED", "DEDUP_EXACT", "DEDUP_NEAR", "USER_OPT_OUT", "INCIDENT_SUPPRESSION",
-        "FATIGUE_CAP_24H", "SCORE_BELOW_THRESHOLD", "DEFER_EXHAUSTED", "INBOX_FULL",
+        "EXPIRED",
+        "ACCOUNT_BANNED",
+        "DEDUP_EXACT",
+        "DEDUP_NEAR",
+        "USER_OPT_OUT",
+        "INCIDENT_SUPPRESSION",
+        "FATIGUE_CAP_24H",
+        "SCORE_BELOW_THRESHOLD",
+        "DEFER_EXHAUSTED",
+        "INBOX_FULL",
     },
-}  # fmt: skip
+}
 SEVERITY = {"NOW": 0, "LATER": 1, "NEVER": 2}
 
 notes = st.builds(
@@ -77,9 +92,17 @@ chosen = st.builds(
     digest_windows=st.sampled_from((None, None, (), ("0 12 * * *",))),
 )
 commands = st.one_of(
-    notes, notes, notes, notes, notes, notes, chosen.map(SetPreferences), st.just(OpenIncident(3600)),
-    st.just(BanPerson("fraud")), st.just(UnbanPerson()),
-)  # fmt: skip
+    notes,
+    notes,
+    notes,
+    notes,
+    notes,
+    notes,
+    chosen.map(SetPreferences),
+    st.just(OpenIncident(3600)),
+    st.just(BanPerson("fraud")),
+    st.just(UnbanPerson()),
+)
 gaps = st.sampled_from((0, 1, SECOND, MINUTE, 7 * MINUTE, HOUR, 11 * HOUR))
 lives = st.lists(st.tuples(gaps, commands), min_size=1, max_size=25)
 policies = st.fixed_dictionaries(

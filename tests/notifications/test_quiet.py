@@ -17,10 +17,10 @@ from betimes.core.jitter import spread
 from betimes.core.streams import StreamId
 from betimes.core.zones import zone as pinned
 from betimes.core.zones import zone_names
-from betimes.domains.notifications.decide import INBOX
-from betimes.domains.notifications.local import local_day, next_day, next_hour, wall
-from betimes.domains.notifications.model import Released
-from betimes.domains.notifications.quiet import DAY_MINUTES, QuietHours, problems_of, quiet_until
+from betimes.notifications.decide import INBOX
+from betimes.notifications.local_time import local_day, next_day, next_hour, wall
+from betimes.notifications.model import Released
+from betimes.notifications.quiet_hours import DAY_MINUTES, QuietHours, problems_of, quiet_until
 from betimes.testing.scenarios import given as scenario_of
 from tests.notifications.inboxes import NIGHT, SECTIONS, inbox, note, preferences
 
@@ -125,11 +125,14 @@ def test_windows_that_adjoin_are_one_quiet() -> None:
 minutes_of_day = st.integers(0, DAY_MINUTES - 1)
 some_windows = st.lists(
     st.builds(
-        QuietHours, minutes_of_day, minutes_of_day,
+        QuietHours,
+        minutes_of_day,
+        minutes_of_day,
         st.lists(st.integers(0, 6), min_size=1, max_size=7, unique=True).map(tuple),
     ),
-    min_size=2, max_size=4,
-).map(tuple)  # fmt: skip
+    min_size=2,
+    max_size=4,
+).map(tuple)
 
 
 @given(
@@ -208,8 +211,9 @@ def test_jitter_is_never_longer_than_the_gap_between_two_quiets() -> None:
 def test_a_shared_instant_just_before_the_quiet_is_spread_over_what_is_left(crons: Any, sooner: str) -> None:
     chosen = replace(MINUTE_AWAKE.preferences, digest_windows=crons)
     for name in "abcdefgh":
-        scenario = scenario_of(INBOX, replace(MINUTE_AWAKE, preferences=chosen), stream=StreamId("acme", "inbox", name),
-                         sections=SECTIONS)  # fmt: skip
+        scenario = scenario_of(
+            INBOX, replace(MINUTE_AWAKE, preferences=chosen), stream=StreamId("acme", "inbox", name), sections=SECTIONS
+        )
         scenario.at("2026-01-05T07:00:30Z").when(note("DIGEST", "LOW"), key="a")
         assert scenario.alarm_at is not None
         assert parse(sooner) <= scenario.alarm_at < parse(sooner) + MINUTE

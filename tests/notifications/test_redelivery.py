@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from betimes.core.errors import Refused
 from betimes.core.instants import HOUR, parse
-from betimes.domains.notifications.decide import DECIDERS, INBOX
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.services.caller import Caller
-from betimes.services.effects import EffectFilters, Effects
-from betimes.services.notifications import Notifications
-from betimes.services.notifications_views import BanRequest
+from betimes.ledger.effects import EffectFilters, Effects
+from betimes.notifications.decide import DECIDERS, INBOX
+from betimes.notifications.service import Notifications
+from betimes.notifications.views import BanRequest
 from tests.notifications.inboxes import NINE, SECTIONS
 from tests.notifications.people import People, people, request
 from tests.stores.backends import Backend

@@ -9,15 +9,16 @@ from typing import Any
 
 from aiohttp import web
 
-from betimes.app.betimes import Betimes, Settings
-from betimes.core.checking import checked
+from betimes.app.betimes import Betimes
+from betimes.app.settings import Settings
+from betimes.core.checks import checked
 from betimes.core.streams import parse_effect_handle
-from betimes.effects.channels import ChannelSettings, WebhookChannel
 from betimes.engine.store import EffectQuery, EffectRow
-from betimes.services.automation_views import ScheduleRequest
-from betimes.testing.clock import VirtualClock
-from tests.effects.receivers import LOOPBACK, receiver
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.outbound.channels import ChannelSettings, WebhookChannel
+from betimes.schedules.views import ScheduleRequest
 from tests.notifications.people import request
+from tests.outbound.receivers import LOOPBACK, receiver
 
 PAUSES_S = (5, 30, 120, 600, 2_700)
 

@@ -9,9 +9,9 @@ import pytest
 from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, HOUR, MINUTE, SECOND
 from betimes.core.streams import StreamId
-from betimes.domains.notifications.model import Ban, Item, OptOut, PersonBanned, Postponed
-from betimes.domains.notifications.quiet import QuietHours
-from betimes.domains.notifications.rules import RULES, STAGES
+from betimes.notifications.model import Ban, Item, OptOut, PersonBanned, Postponed
+from betimes.notifications.quiet_hours import QuietHours
+from betimes.notifications.rules import RULES, STAGES
 from tests.notifications.inboxes import NIGHT, NINE, inbox, note, preferences, sent, tenant_incident
 
 FULL_5M = sent(MINUTE, 2 * MINUTE, 3 * MINUTE)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from betimes.app.betimes import Betimes
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.testing.simulator.loop import SeededLoop
 from tests.notifications.people import request
 

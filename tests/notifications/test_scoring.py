@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.domains.notifications.scoring import Factors, rounded, score, ten_thousandths, unscaled
+from betimes.notifications.composite_score import Factors, rounded, score, ten_thousandths, unscaled
 
 PARTS = st.integers(0, 10_000)
 

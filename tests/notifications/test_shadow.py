@@ -6,7 +6,7 @@ import pytest
 
 from betimes.core.errors import PolicyInvalid
 from betimes.core.instants import HOUR, MINUTE
-from betimes.domains.notifications.model import OptOut, Unenforced
+from betimes.notifications.model import OptOut, Unenforced
 from tests.notifications.inboxes import NINE, inbox, note, preferences, sent, tenant_incident
 
 

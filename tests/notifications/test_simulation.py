@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from betimes.core.deciders import Decision
-from betimes.domains.notifications.decide import INBOX
-from betimes.domains.notifications.model import InboxState, Notify, Preferences
-from betimes.testing.simulator.running import demand_sound, simulate
+from betimes.notifications.decide import INBOX
+from betimes.notifications.model import InboxState, Notify, Preferences
+from betimes.testing.simulator.runner import demand_sound, simulate
 from tests.notifications.simulated import NOTIFYING
 
 SEEDS, CHUNK = 160, 40

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from betimes.core.datetimes import moment
 from betimes.core.errors import BetimesError, Invalid
 from betimes.core.instants import HOUR, MINUTE, parse
 from betimes.core.streams import EffectId, parse_effect_handle
-from betimes.services.moments import moment
-from betimes.services.notifications_views import ReadRequest
+from betimes.notifications.views import ReadRequest
 from tests.notifications.inboxes import NINE
 from tests.notifications.people import people, request
 from tests.stores.backends import Backend
@@ -34,8 +34,9 @@ async def test_what_waits_goes_out_when_its_time_has_come(backend: Backend, tmp_
         found = await p.service.notification("e1")
         assert (found.status, found.reasons) == ("delivered", ("QUIET_HOURS", "DEFAULT_PASS"))
         assert [(j.outcome, j.reasons) for j in found.judgements] == [
-            ("LATER", ("QUIET_HOURS",)), ("NOW", ("QUIET_HOURS", "DEFAULT_PASS")),
-        ]  # fmt: skip
+            ("LATER", ("QUIET_HOURS",)),
+            ("NOW", ("QUIET_HOURS", "DEFAULT_PASS")),
+        ]
         [status] = await p.service.statuses(["e1"])
         assert not isinstance(status, BetimesError)
         assert (status.status, status.outcome, status.defer_count) == ("delivered", "NOW", 1)
@@ -72,8 +73,11 @@ async def test_critical_falls_through_the_channels(backend: Backend, tmp_path: P
         found = await p.service.notification("e1")
         assert found.status == "delivered"
         assert [(d.channel, d.status) for d in found.deliveries] == [
-            ("push", "dead"), ("email", "dead"), ("sms", "dead"), ("in_app", "done"),
-        ]  # fmt: skip
+            ("push", "dead"),
+            ("email", "dead"),
+            ("sms", "dead"),
+            ("in_app", "done"),
+        ]
         [item] = (await p.service.inbox("ann")).items
         assert item.event_id == "e1"
 
@@ -131,8 +135,10 @@ async def test_a_digest_is_one_message(backend: Backend, tmp_path: Path) -> None
         await p.tick(parse("2026-01-05T18:00:00Z"))
         [sent] = p.outside.sent
         assert (sent.title, sent.message.count("\n"), sent.metadata) == (
-            "3 notifications", 2, {"digest": ["e0", "e1", "e2"]},
-        )  # fmt: skip
+            "3 notifications",
+            2,
+            {"digest": ["e0", "e1", "e2"]},
+        )
         found = await p.service.notification("e1")
         assert (found.status, found.reasons) == ("digested", ("DIGEST_ELIGIBLE", "DIGEST_RELEASED"))
         assert (found.delivery_channel, found.defer_count) == ("email", 0), "waiting for a digest is no deferral"
@@ -181,6 +187,8 @@ async def test_a_digest_in_the_feed_has_its_lines(backend: Backend, tmp_path: Pa
         await p.tick(parse("2026-01-05T18:00:00Z"))
         [item] = (await p.service.inbox("ann")).items
         assert (item.event_id, item.title, [line.event_id for line in item.digest]) == (
-            None, "2 notifications", ["e0", "e1"],
-        )  # fmt: skip
+            None,
+            "2 notifications",
+            ["e0", "e1"],
+        )
         assert (await p.service.notification("e1")).status == "digested"

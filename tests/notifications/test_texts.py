@@ -7,7 +7,7 @@ from hashlib import blake2b
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from betimes.domains.notifications.texts import distance, exact_hash, fingerprint, masked, normalised
+from betimes.notifications.fingerprints import distance, exact_hash, fingerprint, masked, normalised
 
 WORDS = st.lists(st.text("abcdefgh", min_size=1, max_size=4), min_size=4, max_size=300)
 

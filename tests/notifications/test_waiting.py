@@ -9,9 +9,9 @@ import pytest
 from betimes.core.deciders import Call, Send, Wake
 from betimes.core.instants import DAY, HOUR, MINUTE, parse
 from betimes.core.streams import StreamId
-from betimes.domains.endings import TargetSettled
-from betimes.domains.notifications.model import (
-    AddMessage,
+from betimes.domain.completions import TargetSettled
+from betimes.notifications.feed_model import AddMessage, feed_stream
+from betimes.notifications.model import (
     Ban,
     BanPerson,
     Digested,
@@ -24,7 +24,6 @@ from betimes.domains.notifications.model import (
     Postponed,
     Released,
     Suppressed,
-    feed_stream,
 )
 from betimes.testing.scenarios import Scenario
 from tests.notifications.inboxes import NIGHT, NINE, inbox, note, preferences, sent, tenant_incident

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from betimes.core.instants import DAY, HOUR, MINUTE, Instant, parse
-from betimes.domains.notifications.model import Ban, Incident, IncidentOpened, OptOut, PersonBanned
+from betimes.notifications.model import Ban, Incident, IncidentOpened, OptOut, PersonBanned
 from betimes.testing.scenarios import Scenario
 from tests.notifications.inboxes import NIGHT, NINE, inbox, note, preferences, sent
 

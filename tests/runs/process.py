@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 
 from betimes.core.deciders import EffectCall
-from betimes.domains.runs.decide import DECIDERS
-from betimes.effects.runs import RunStarter
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.services.caller import Caller
-from betimes.services.runs import Runs
-from betimes.services.runs_views import TriggerRequest
+from betimes.runs.decide import DECIDERS
+from betimes.runs.service import Runs
+from betimes.runs.views import TriggerRequest
+from betimes.runs.worker import RunStarter
 from tests.crash.scene import Place
 from tests.runs.scenes import SECTIONS
 
@@ -29,12 +29,10 @@ POLICY = {
     "runs": {
         "handler_lease_seconds": 1,
         "registry": {
-            "CALLED": {
-                "debounce_seconds": 0, "cooldown_seconds": 0, "handler": {"kind": "python", "name": "brief"},
-            },
+            "CALLED": {"debounce_seconds": 0, "cooldown_seconds": 0, "handler": {"kind": "python", "name": "brief"}}
         },
-    },
-}  # fmt: skip
+    }
+}
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,9 +69,14 @@ async def main(orders: Orders) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     starter = RunStarter(orders.name)
     engine = Engine(
-        orders.place.store(), DECIDERS, name=orders.name, sections=SECTIONS, policy=POLICY,
-        executors=starter.wrap({"handler:brief": brief}), report=lambda report: say(f"report {report.what}"),
-    )  # fmt: skip
+        orders.place.store(),
+        DECIDERS,
+        name=orders.name,
+        sections=SECTIONS,
+        policy=POLICY,
+        executors=starter.wrap({"handler:brief": brief}),
+        report=lambda report: say(f"report {report.what}"),
+    )
     starter.engine = engine
     async with engine:
         if orders.works:

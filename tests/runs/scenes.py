@@ -9,12 +9,12 @@ import msgspec
 from betimes.core.deciders import Decision
 from betimes.core.instants import Instant, parse
 from betimes.core.streams import StreamId
-from betimes.domains.hooks import Hooks
-from betimes.domains.runs.account import fold_quota
-from betimes.domains.runs.admission import ACCOUNT
-from betimes.domains.runs.counters import quota_stream
-from betimes.domains.runs.model import AccountState, RequestRun, run_id_of, run_stream
-from betimes.domains.runs.policy import RunsPolicy
+from betimes.domain.hooks import Hooks
+from betimes.runs.account import fold_quota
+from betimes.runs.admission import ACCOUNT
+from betimes.runs.counters import quota_stream
+from betimes.runs.model import AccountState, RequestRun, run_id_of, run_stream
+from betimes.runs.policy import RunsPolicy
 from betimes.testing.scenarios import Scenario, given
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {"runs": RunsPolicy, "hooks": Hooks}

@@ -19,8 +19,10 @@ from betimes.core.instants import DAY, SECOND, Instant
 from betimes.core.policies import Body
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
-from betimes.domains.runs.decide import DECIDERS
-from betimes.domains.runs.model import (
+from betimes.engine.jobs import Submission
+from betimes.engine.tenants.model import SetPolicy, tenant_stream
+from betimes.runs.decide import DECIDERS
+from betimes.runs.model import (
     TRIGGERS,
     CancelTrigger,
     ClaimRun,
@@ -30,8 +32,6 @@ from betimes.domains.runs.model import (
     agreed_request,
     run_stream,
 )
-from betimes.domains.tenant.model import SetPolicy, tenant_stream
-from betimes.engine.jobs import Submission
 from betimes.testing.simulator import Workload, World
 from betimes.testing.simulator.invariants import events_of
 from betimes.testing.simulator.workload import nothing_due
@@ -91,8 +91,11 @@ class Clients:
 
     async def work(self) -> None:
         """Claim a run that waits for a worker, and report, perhaps too late."""
-        waiting = [stream for stream, row in self.world.server.database.rows.items()
-                   if stream.kind == "run" and row.due_at is not None]  # fmt: skip
+        waiting = [
+            stream
+            for stream, row in self.world.server.database.rows.items()
+            if stream.kind == "run" and row.due_at is not None
+        ]
         if not waiting:
             return
         run = self.random.choice(sorted(waiting))
@@ -120,14 +123,19 @@ def limits(random: Random) -> Body:
         "runs": {
             "registry": {
                 "LEADING": entry,
-                "TRAILING": {**entry, "debounce_seconds": 5, "debounce_mode": "trailing",
-                             "debounce_keep": random.choice(("last", "all")), "debounce_max_wait_seconds": 12},
+                "TRAILING": {
+                    **entry,
+                    "debounce_seconds": 5,
+                    "debounce_mode": "trailing",
+                    "debounce_keep": random.choice(("last", "all")),
+                    "debounce_max_wait_seconds": 12,
+                },
                 "CALLED": {**entry, "handler": {"kind": "python", "name": "brief"}},
                 "SHADOWED": {**entry, "mode": "shadow"},
             },
             "tenant_daily_run_budget": random.choice((6, 40, 1_000)),
         }
-    }  # fmt: skip
+    }
 
 
 def clients(world: World) -> Iterator[Coroutine[Any, Any, None]]:
@@ -171,8 +179,12 @@ class Charge(NamedTuple):
 def check(world: World) -> Iterator[str]:
     limits = {name: msgspec.json.decode(body)["runs"] for name, body in world.server.database.policies.items()}
     histories = world.server.database.histories
-    charges = [charge for stream, history in histories.items() if stream.kind == "account"
-               for charge in _charges(stream, history, limits)]  # fmt: skip
+    charges = [
+        charge
+        for stream, history in histories.items()
+        if stream.kind == "account"
+        for charge in _charges(stream, history, limits)
+    ]
     yield from _cooldowns(charges)
     yield from _caps(charges)
     yield from _budgets(charges)

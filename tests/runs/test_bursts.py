@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from betimes.domains.runs.model import Outcome, RequestRun, RunAdmitted, RunAllowed
+from betimes.runs.model import Outcome, RequestRun, RunAdmitted, RunAllowed
 from betimes.testing.scenarios import Scenario
 from tests.runs.scenes import HOUR, MINUTE, NINE, SECOND, account, entry, run_of
 

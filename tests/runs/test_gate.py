@@ -9,15 +9,8 @@ from hypothesis import strategies as st
 
 from betimes.core.canonical import encode
 from betimes.core.windows import Window
-from betimes.domains.runs.gate import (
-    GATE,
-    DecisionCostGateInput,
-    DecisionCostGateOutput,
-    evaluate,
-    slot_needed,
-    would_pass_at,
-)
-from betimes.domains.runs.slots import first_free_at, with_one, without_one
+from betimes.runs.gate import GATE, DecisionCostGateInput, DecisionCostGateOutput, evaluate, slot_needed, would_pass_at
+from betimes.runs.slots import first_free_at, with_one, without_one
 from tests.runs.scenes import NINE, SECOND
 
 SPAN = 20
@@ -70,13 +63,22 @@ def test_a_deferral_names_the_epoch_rounded_up_and_the_seconds_to_it() -> None:
 
 def test_the_first_match_wins_in_the_order_of_the_rules() -> None:
     everything = {
-        "budget_remaining": 0, "recency_last_run_at": NINE, "cooldown_s": 1, "account_runs": ((NINE // SECOND, 1),),
-        "account_cap": 1, "tenant_runs": ((NINE // SECOND, 1),), "tenant_cap": 1, "action_saturation_score": Decimal(1),
-    }  # fmt: skip
+        "budget_remaining": 0,
+        "recency_last_run_at": NINE,
+        "cooldown_s": 1,
+        "account_runs": ((NINE // SECOND, 1),),
+        "account_cap": 1,
+        "tenant_runs": ((NINE // SECOND, 1),),
+        "tenant_cap": 1,
+        "action_saturation_score": Decimal(1),
+    }
     removed: list[tuple[str, str]] = [
-        ("budget_remaining", "BUDGET_EXHAUSTED"), ("cooldown_s", "COOLDOWN"), ("account_cap", "ACCOUNT_HOURLY_CAP"),
-        ("tenant_cap", "TENANT_HOURLY_CAP"), ("action_saturation_score", "MARGINAL_VALUE_LOW"),
-    ]  # fmt: skip
+        ("budget_remaining", "BUDGET_EXHAUSTED"),
+        ("cooldown_s", "COOLDOWN"),
+        ("account_cap", "ACCOUNT_HOURLY_CAP"),
+        ("tenant_cap", "TENANT_HOURLY_CAP"),
+        ("action_saturation_score", "MARGINAL_VALUE_LOW"),
+    ]
     for name, reason in removed:
         assert evaluate(case(**everything)).reason == reason
         del everything[name]

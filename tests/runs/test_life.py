@@ -8,9 +8,8 @@ import pytest
 
 from betimes.core.deciders import Send, Settled
 from betimes.core.streams import StreamId
-from betimes.domains.endings import RunFinished, TargetSettled
-from betimes.domains.runs.life import RUN, index
-from betimes.domains.runs.model import (
+from betimes.domain.completions import RunFinished, TargetSettled
+from betimes.runs.model import (
     ClaimRun,
     CompleteRun,
     HandlerKind,
@@ -25,6 +24,7 @@ from betimes.domains.runs.model import (
     StartRun,
     TargetEnded,
 )
+from betimes.runs.run_lifecycle import RUN, index
 from betimes.testing.scenarios import Scenario, given
 from tests.runs.scenes import HOUR, MINUTE, NINE, SECOND, SECTIONS
 
@@ -51,8 +51,7 @@ def test_a_handlers_run_starts_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "became"),
-    [("done", "succeeded"), ("failed", "failed"), ("dead", "failed"), ("abandoned", "abandoned")],
+    ("status", "became"), [("done", "succeeded"), ("failed", "failed"), ("dead", "failed"), ("abandoned", "abandoned")]
 )
 def test_how_the_call_ended_is_how_the_run_ended(status: Any, became: Any) -> None:
     scenario = run("python").when(StartRun("e")).when(Settled("e", "handler:x", status, result={"n": 1}, error="why"))

@@ -9,11 +9,11 @@ from typing import Any
 from betimes import Betimes, VirtualClock
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Unavailable
-from betimes.domains.runs.decide import DECIDERS
-from betimes.effects.runs import RunStarter
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.services.caller import Caller
-from betimes.services.runs import Runs
+from betimes.runs.decide import DECIDERS
+from betimes.runs.service import Runs
+from betimes.runs.worker import RunStarter
 from tests.engine.test_store_failures import StumblingStore
 from tests.runs.scenes import SECTIONS
 

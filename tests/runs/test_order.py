@@ -11,9 +11,9 @@ from betimes.core.deciders import Call, Refusal
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Step, Verdict
-from betimes.domains.runs.admission import repeated
-from betimes.domains.runs.asking import saturation_of
-from betimes.domains.runs.model import (
+from betimes.runs.admission import repeated
+from betimes.runs.admission_request import saturation_of
+from betimes.runs.model import (
     Due,
     First,
     Outcome,
@@ -248,10 +248,14 @@ def test_the_handler_of_the_entry_is_called_at_most_once_and_reports_to_the_run(
     registry = {"SIGNAL_ARRIVED": {"handler": {"kind": "python", "name": "brief"}}}
     scenario = account(registry=registry).when(signal(correlation="c-1"), key="k1")
     detail = {
-        "tenant_id": "tenant", "account_id": "acct", "trigger_type": "SIGNAL_ARRIVED",
-        "scheduled_at": "2026-01-05T09:00:00Z", "idempotency_key": "k1", "correlation_id": "c-1",
+        "tenant_id": "tenant",
+        "account_id": "acct",
+        "trigger_type": "SIGNAL_ARRIVED",
+        "scheduled_at": "2026-01-05T09:00:00Z",
+        "idempotency_key": "k1",
+        "correlation_id": "c-1",
         "run_id": run_of("k1").id,
-    }  # fmt: skip
+    }
     scenario.then_effects(Call("handler:brief", detail, at_most_once=True, report_to=run_of("k1")))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from betimes.core.errors import PolicyInvalid
 from betimes.core.policies import PolicyBook
-from betimes.domains.runs.policy import Entry, RunsPolicy
+from betimes.runs.policy import Entry, RunsPolicy
 from tests.runs.scenes import SECTIONS, entry
 
 BOOK = PolicyBook(SECTIONS)
@@ -77,5 +77,7 @@ def test_every_problem_is_named_at_once() -> None:
     with pytest.raises(PolicyInvalid) as refusal:
         runs(registry={"X": entry(debounce_seconds=-1, colour=1)}, mode="off")
     assert {path for path, _ in refusal.value.problems} == {
-        "runs.registry.X.debounce_seconds", "runs.registry.X.colour", "runs.mode",
-    }  # fmt: skip
+        "runs.registry.X.debounce_seconds",
+        "runs.registry.X.colour",
+        "runs.mode",
+    }

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from betimes.domains.runs.decide import DECIDERS
-from betimes.domains.runs.model import account_stream
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
 from betimes.engine.store import PAGE_MAX
-from betimes.services.caller import Caller
-from betimes.services.runs import Runs
+from betimes.runs.decide import DECIDERS
+from betimes.runs.model import account_stream
+from betimes.runs.service import Runs
 from tests.crash.conftest import place, postgres
 from tests.crash.fleet import ROOT, Child
 from tests.crash.scene import Place

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from betimes.core.instants import Instant
 from betimes.core.verdicts import Verdict
-from betimes.domains.runs.counters import SlotTaken
+from betimes.runs.counters import SlotTaken
 from tests.runs.scenes import HOUR, MINUTE, NINE, QUOTA, SECOND, entry
 from tests.runs.test_tenant import Tenant
 
@@ -128,8 +128,14 @@ def test_a_promise_is_kept_beside_runs_that_start_late_after_a_cooldown() -> Non
     """Two start a microsecond past 5,000 s: the second at 8,600 is still theirs, and the third is promised the next."""
     traffic = Traffic(**capped(3, cooldown_seconds=5_000))
     arrivals = [
-        (0, "a"), (0, "b"), (0, "e"), (1, "b"), (2, "e"), (60 * SECOND, "g"), (3_724 * SECOND, "g"),
+        (0, "a"),
+        (0, "b"),
+        (0, "e"),
+        (1, "b"),
+        (2, "e"),
+        (60 * SECOND, "g"),
+        (3_724 * SECOND, "g"),
         (7_020 * SECOND, "c"),
-    ]  # fmt: skip
+    ]
     traffic.go([(NINE + after, name) for after, name in arrivals], [1])
     assert [verdict.answer for verdict in traffic.promised] == ["NOW"] * 5

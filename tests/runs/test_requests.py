@@ -8,19 +8,23 @@ from typing import Any
 
 import pytest
 
-from betimes.core.checking import checked
+from betimes.core.checks import checked
 from betimes.core.errors import Invalid
-from betimes.services.runs_views import CompleteRequest
-from betimes.services.triggers import trigger_request
+from betimes.runs.triggers import trigger_request
+from betimes.runs.views import CompleteRequest
 from tests.runs.worlds import runs_world
 from tests.stores.backends import Backend
 
 
 def test_the_envelope_of_the_seed_is_a_trigger() -> None:
     detail = {
-        "tenant_id": "acme", "account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k",
-        "scheduled_at": "2026-01-05T09:00:00Z", "correlation_id": "c",
-    }  # fmt: skip
+        "tenant_id": "acme",
+        "account_id": "a",
+        "trigger_type": "SIGNAL_ARRIVED",
+        "idempotency_key": "k",
+        "scheduled_at": "2026-01-05T09:00:00Z",
+        "correlation_id": "c",
+    }
     envelope = {"source": "cc-native", "detail-type": "RUN_DECISION", "detail": detail}
     assert trigger_request(envelope, "acme").idempotency_key == "k"
     with pytest.raises(Invalid) as refusal:

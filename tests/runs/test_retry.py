@@ -7,8 +7,8 @@ from hashlib import sha256
 
 from betimes.core.deciders import Call, Send
 from betimes.core.streams import StreamId
-from betimes.domains.endings import RunFinished
-from betimes.domains.runs.model import RequestRun, RunAllowed, RunRefused, RunSkipped, RunState
+from betimes.domain.completions import RunFinished
+from betimes.runs.model import RequestRun, RunAllowed, RunRefused, RunSkipped, RunState
 from tests.runs.scenes import HOUR, MINUTE, NINE, SECOND, account, brief, entry, run_of, signal
 
 FIVE_PAST = NINE + 5 * MINUTE
@@ -113,10 +113,14 @@ def test_every_deferral_is_published_in_the_seeds_shape() -> None:
     scenario = account(hooks=HOOKS).when(signal(), key="k1").then_effects().at(NINE + 2 * MINUTE)
     scenario.when(signal(correlation="c"), key="k2")
     detail = {
-        "tenant_id": "tenant", "account_id": "acct", "trigger_type": "SIGNAL_ARRIVED",
-        "defer_until_epoch": FIVE_PAST // SECOND, "retry_after_seconds": 180, "original_idempotency_key": "k2",
+        "tenant_id": "tenant",
+        "account_id": "acct",
+        "trigger_type": "SIGNAL_ARRIVED",
+        "defer_until_epoch": FIVE_PAST // SECOND,
+        "retry_after_seconds": 180,
+        "original_idempotency_key": "k2",
         "correlation_id": "c",
-    }  # fmt: skip
+    }
     body = {"source": "betimes", "detail-type": "RUN_DECISION_DEFERRED", "detail": detail}
     scenario.then_effects(Call("webhook", {"url": "https://example.org/deferred", "body": body}))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from betimes.domains.runs.model import RequestRun
-from betimes.domains.runs.sentences import sentence
+from betimes.runs.model import RequestRun
+from betimes.runs.sentences import sentence
 from betimes.testing.scenarios import Scenario
 from tests.runs.scenes import MINUTE, NINE, SECOND, account, entry, share_quota, signal
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from betimes.core.datetimes import moment
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, KeyConflict, NotFound, Refused, VersionMismatch
-from betimes.domains.runs.policy import WebhookHandler
+from betimes.domain.service import Caller
 from betimes.engine.replay import verify
-from betimes.services.caller import Caller
-from betimes.services.moments import moment
-from betimes.services.runs import Runs
-from betimes.services.runs_views import (
+from betimes.runs.policy import WebhookHandler
+from betimes.runs.service import Runs
+from betimes.runs.views import (
     ActionsRequest,
     ClaimManyRequest,
     ClaimRequest,
@@ -173,8 +173,14 @@ async def test_a_run_that_is_over_its_start_deadline_is_never_called(backend: Ba
 
 async def test_a_burst_reaches_the_handler_as_one_run_with_all_payloads(backend: Backend, tmp_path: Path) -> None:
     calls = Calls()
-    registry = {"EDIT": entry(debounce_seconds=60, debounce_mode="trailing", debounce_keep="all",
-                              handler={"kind": "python", "name": "brief"})}  # fmt: skip
+    registry = {
+        "EDIT": entry(
+            debounce_seconds=60,
+            debounce_mode="trailing",
+            debounce_keep="all",
+            handler={"kind": "python", "name": "brief"},
+        )
+    }
     async with runs_world(backend, tmp_path, runs={"registry": registry}, executors={"handler:brief": calls}) as w:
         for place in range(3):
             verdict = await w.trigger(f"k{place}", type="EDIT", payload={"n": place})

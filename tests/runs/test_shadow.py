@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from betimes.core.deciders import Decision
-from betimes.domains.runs.model import RequestRun, RunAllowed, RunDeferred, RunSkipped, WouldRun
+from betimes.runs.model import RequestRun, RunAllowed, RunDeferred, RunSkipped, WouldRun
 from betimes.testing.scenarios import Scenario
 from tests.runs.scenes import MINUTE, NINE, SECOND, account, entry, run_of, signal
 

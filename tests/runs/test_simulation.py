@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from betimes.core.deciders import Decision
-from betimes.domains.runs.admission import ACCOUNT
-from betimes.domains.runs.model import RunDeferred
+from betimes.runs.admission import ACCOUNT
+from betimes.runs.model import RunDeferred
 from betimes.testing.simulator import simulate
-from betimes.testing.simulator.running import demand_sound
+from betimes.testing.simulator.runner import demand_sound
 from tests.runs.simulated import RUNS
 
 pytestmark = pytest.mark.simulator

@@ -7,10 +7,10 @@ from typing import Any
 from betimes.core.instants import Instant
 from betimes.core.policies import PolicyBook
 from betimes.core.streams import StreamId
-from betimes.domains.runs.account import fold_quota
-from betimes.domains.runs.admission import needs
-from betimes.domains.runs.counters import QuotaState, SlotPromised, SlotReturned, SlotTaken
-from betimes.domains.runs.model import AccountState, RequestRun
+from betimes.runs.account import fold_quota
+from betimes.runs.admission import needs
+from betimes.runs.counters import QuotaState, SlotPromised, SlotReturned, SlotTaken
+from betimes.runs.model import AccountState, RequestRun
 from betimes.testing.scenarios import Scenario
 from tests.runs.scenes import HOUR, MINUTE, NINE, QUOTA, SECOND, SECTIONS, account, entry, share_quota, signal
 

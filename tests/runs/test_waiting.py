@@ -9,10 +9,10 @@ import pytest
 
 from betimes.core.deciders import Call
 from betimes.core.errors import Invalid, NotFound, Refused
-from betimes.domains.runs.counters import SlotReturned
-from betimes.domains.runs.model import CancelTrigger, RequestRun, RunSkipped
 from betimes.engine.replay import verify
-from betimes.services.runs_views import EvaluateRequest
+from betimes.runs.counters import SlotReturned
+from betimes.runs.model import CancelTrigger, RequestRun, RunSkipped
+from betimes.runs.views import EvaluateRequest
 from tests.runs.scenes import HOUR, NINE, QUOTA, SECOND, account, entry, share_quota, signal
 from tests.runs.worlds import runs_world
 from tests.stores.backends import Backend
@@ -31,11 +31,15 @@ def test_every_deferral_is_published_also_that_of_a_trigger_that_joins() -> None
     scenario.at(NINE + 10 * SECOND).when(RequestRun("EDIT", correlation="c2"), key="k2")
     assert published(scenario) == [
         {
-            "tenant_id": "tenant", "account_id": "acct", "trigger_type": "EDIT",
-            "defer_until_epoch": NINE // SECOND + 70, "retry_after_seconds": 60, "original_idempotency_key": "k2",
+            "tenant_id": "tenant",
+            "account_id": "acct",
+            "trigger_type": "EDIT",
+            "defer_until_epoch": NINE // SECOND + 70,
+            "retry_after_seconds": 60,
+            "original_idempotency_key": "k2",
             "correlation_id": "c2",
         }
-    ]  # fmt: skip
+    ]
 
 
 def test_a_cancelled_trigger_gives_its_slot_back_and_asks_for_no_run() -> None:
@@ -78,8 +82,9 @@ async def test_a_trigger_is_deferred_only_while_it_waits(backend: Backend, tmp_p
         await w.engine.tick()
         told = [await w.runs.trigger_status(key) for key in ("k2", "k3")]
         assert [(one.status, one.verdict.reason, one.retry and one.retry.reason) for one in told] == [
-            ("allowed", "COOLDOWN", "WITHIN_LIMITS"), ("skipped", "COOLDOWN", "RETRY_EXHAUSTED"),
-        ]  # fmt: skip
+            ("allowed", "COOLDOWN", "WITHIN_LIMITS"),
+            ("skipped", "COOLDOWN", "RETRY_EXHAUSTED"),
+        ]
         assert told[1].run_id is None
 
 

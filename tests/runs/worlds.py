@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from betimes.domains.runs.decide import DECIDERS
-from betimes.effects.runs import RunStarter
-from betimes.engine.calls import Executor
+from betimes.domain.service import Caller
+from betimes.engine.effects import Executor
 from betimes.engine.engine import Engine
-from betimes.services.caller import Caller
-from betimes.services.runs import Runs
-from betimes.services.runs_views import TriggerRequest, TriggerVerdict
+from betimes.runs.decide import DECIDERS
+from betimes.runs.service import Runs
+from betimes.runs.views import TriggerRequest, TriggerVerdict
+from betimes.runs.worker import RunStarter
 from tests.engine.worlds import World, world
 from tests.runs.scenes import SECTIONS
 from tests.stores.backends import Backend

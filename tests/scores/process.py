@@ -11,10 +11,10 @@ import sys
 
 import msgspec
 
-from betimes.domains.scores.decide import DECIDERS
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.services.caller import Caller
-from betimes.services.scores import Scores
+from betimes.scores.decide import DECIDERS
+from betimes.scores.service import Scores
 from tests.crash.scene import Place
 from tests.scores.scene import SECTIONS
 

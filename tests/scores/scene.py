@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from betimes.core.instants import HOUR, parse
-from betimes.domains.hooks import Hooks
-from betimes.domains.scores.amounts import POINT, micro
-from betimes.domains.scores.decide import SCORE
-from betimes.domains.scores.model import CreateScore, Decayed, ScoreState, SweepScore
-from betimes.domains.scores.policy import CHAPTERS, ScoresPolicy
+from betimes.domain.hooks import Hooks
+from betimes.scores.amounts import POINT, micro
+from betimes.scores.decide import SCORE
+from betimes.scores.model import CreateScore, Decayed, ScoreState, SweepScore
+from betimes.scores.policy import CHAPTERS, ScoresPolicy
 from betimes.testing.scenarios import Scenario, given
 
 T0 = parse("2026-01-05T00:00:00Z")

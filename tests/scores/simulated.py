@@ -19,10 +19,10 @@ from betimes.core.instants import DAY, HOUR, Instant
 from betimes.core.policies import Body
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.domains.scores.decide import DECIDERS
-from betimes.domains.scores.model import AdjustScore, CreateScore, Interact, SetStatus, SweepScore
-from betimes.domains.tenant.model import SetPolicy, tenant_stream
 from betimes.engine.jobs import Submission
+from betimes.engine.tenants.model import SetPolicy, tenant_stream
+from betimes.scores.decide import DECIDERS
+from betimes.scores.model import AdjustScore, CreateScore, Interact, SetStatus, SweepScore
 from betimes.testing.simulator import Workload, World
 from betimes.testing.simulator.invariants import events_of
 from tests.scores.scene import SECTIONS
@@ -102,15 +102,21 @@ async def administration(world: World) -> None:
 
 def terms(random: Random) -> Body:
     stages = [
-        {"name": name, "grace_hours": random.choice(("0", "0.001", "0.005")), "rate": random.choice((20, 100)),
-         "daily_cap": random.choice((1, 100))}
+        {
+            "name": name,
+            "grace_hours": random.choice(("0", "0.001", "0.005")),
+            "rate": random.choice((20, 100)),
+            "daily_cap": random.choice((1, 100)),
+        }
         for name in (1, 2)
-    ]  # fmt: skip
+    ]
     hook = {"on": ["SCORE_THRESHOLD", "GAME_OVER"], "target": {"kind": "handler", "name": "tell"}}
     section = {
-        "stages": stages, "max_decay_per_cycle": 100, "sweep_interval_s": random.choice((1, 10)),
+        "stages": stages,
+        "max_decay_per_cycle": 100,
+        "sweep_interval_s": random.choice((1, 10)),
         "pause_timeouts_s": random.choice(({}, {"boss_fight": 7})),
-    }  # fmt: skip
+    }
     return {"scores": section, "hooks": [hook]}
 
 
@@ -241,10 +247,11 @@ def _hooks(world: World) -> Iterator[str]:
     database = world.server.database
     expected = sum(
         event["type"] in ("ThresholdCrossed", "GameOver")
-        for stream, history in database.histories.items() if stream.kind == "score"
+        for stream, history in database.histories.items()
+        if stream.kind == "score"
         for segment in history
         for event in events_of(segment)
-    )  # fmt: skip
+    )
     asked = sum(effect.write.executor == "handler:tell" for effect in database.effects.values())
     if asked != expected:
         yield f"{expected} thresholds and game overs, and {asked} calls"

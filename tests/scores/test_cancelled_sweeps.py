@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from betimes.engine import attempts
+from betimes.engine import transactions as attempts
 from betimes.engine.replay import verify
 from betimes.engine.settings import EngineSettings
-from betimes.services.scores import Scores
-from betimes.services.sweeps import SweepResult
+from betimes.scores.service import Scores
+from betimes.scores.sweep import SweepResult
 from betimes.stores.postgres.transaction import PostgresTx
 from betimes.stores.sqlite.transaction import SqliteTx
 from tests.engine.worlds import World

@@ -16,8 +16,23 @@ PERCENT_MIN = 80
 def test_the_scenarios_reach_at_least_80_percent_of_the_domain(tmp_path: Path) -> None:
     """AC-T9.6"""
     data = f"--data-file={tmp_path / 'coverage'}"
-    run = [sys.executable, "-m", "coverage", "run", data, "--source=betimes.domains.scores", "-m", "pytest", "-q",
-           "-p", "no:xdist", "-p", "no:cacheprovider", "--hypothesis-profile=few", *SCENARIOS]  # fmt: skip
+    run = [
+        sys.executable,
+        "-m",
+        "coverage",
+        "run",
+        data,
+        "--source=betimes.domains.scores",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        "--hypothesis-profile=few",
+        *SCENARIOS,
+    ]
     subprocess.run(run, cwd=ROOT, check=True, capture_output=True, timeout=HANGS_S)
     report = [sys.executable, "-m", "coverage", "report", data]
     shown = subprocess.run(report, cwd=ROOT, check=True, capture_output=True, text=True, timeout=HANGS_S).stdout

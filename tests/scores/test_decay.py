@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.core.instants import DAY, HOUR, MINUTE
-from betimes.domains.scores.amounts import POINT
-from betimes.domains.scores.decay import Terms, falls_to_at, lost, next_loss_at, owed, reached
+from betimes.scores.amounts import POINT
+from betimes.scores.decay import Terms, falls_to_at, lost, next_loss_at, owed, reached
 
 CHAPTER_1 = Terms(24 * HOUR, 800_000, 15 * POINT, 20 * POINT)
 BASE = 1_767_600_000_000_000

@@ -10,22 +10,22 @@ from pathlib import Path
 import pytest
 
 from betimes.app import Betimes
-from betimes.app.betimes import Settings
 from betimes.app.configuration import configured
 from betimes.app.passes import advance_some, one_pass
+from betimes.app.settings import Settings
 from betimes.core.errors import Invalid
 from betimes.core.instants import parse, render
-from betimes.domains.scores.model import Decayed
-from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine, TickResult
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import verify
 from betimes.engine.store import LedgerQuery
-from betimes.services.caller import Caller
-from betimes.services.hourly_sweep import HourlySweep, SweepSettings
-from betimes.services.intent_worker import IntentWorker
-from betimes.services.scores import NewScore, Scores
-from betimes.testing.clock import VirtualClock
+from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.intents.worker import IntentWorker
+from betimes.scores.hourly_sweep import HourlySweep, SweepSettings
+from betimes.scores.model import Decayed
+from betimes.scores.service import NewScore, Scores
 from tests.engine.worlds import World
 from tests.patience import HANGS_S
 from tests.scores.worlds import scores_world

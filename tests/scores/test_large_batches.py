@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from betimes.core.errors import Conflict, Unavailable, Unknown
-from betimes.domains.scores.decide import DECIDERS
-from betimes.engine import attempts
+from betimes.engine import transactions as attempts
 from betimes.engine.engine import Engine
 from betimes.engine.replay import verify
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import WritesAhead
-from betimes.services.scores import Scores
-from betimes.services.sweeps import SweepResult
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.scores.decide import DECIDERS
+from betimes.scores.service import Scores
+from betimes.scores.sweep import SweepResult
 from betimes.stores.postgres.transaction import PostgresTx
 from betimes.stores.sqlite.transaction import SqliteTx
-from betimes.testing.clock import VirtualClock
 from tests.engine.worlds import World
 from tests.scores.scene import SECTIONS
 from tests.scores.test_service import overdue
@@ -61,9 +61,13 @@ async def test_whoever_observes_commits_is_told_of_all_that_was_written(backend:
     async with backend.pair(VirtualClock("2026-02-01T00:00:00Z"), tmp_path) as pair:
         seen: list[str] = []
         engine = Engine(
-            pair.one, DECIDERS, name="one", sections=SECTIONS, settings=LARGE,
+            pair.one,
+            DECIDERS,
+            name="one",
+            sections=SECTIONS,
+            settings=LARGE,
             observe=lambda segments: seen.extend(segment.handle for segment in segments),
-        )  # fmt: skip
+        )
         async with engine:
             scores = Scores(engine, ACME)
             await scores.create_many([overdue(f"u{n}", 5) for n in range(COUNT)])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from betimes.core.deciders import Refusal, Settled
-from betimes.domains.scores.amounts import POINT
-from betimes.domains.scores.model import (
+from betimes.scores.amounts import POINT
+from betimes.scores.model import (
     AdjustScore,
     CreateScore,
     Decayed,

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from betimes.core.datetimes import moment
 from betimes.core.errors import Refused
 from betimes.core.instants import HOUR
 from betimes.core.segments import Segment
-from betimes.domains.scores.model import SetStatus, SweepScore, score_stream
 from betimes.engine.jobs import Submission
 from betimes.engine.store import LedgerQuery, StreamQuery
-from betimes.services.moments import moment
-from betimes.services.scores import NewScore, Scores
+from betimes.scores.model import SetStatus, SweepScore, score_stream
+from betimes.scores.service import NewScore, Scores
 from tests.engine.worlds import World
 from tests.scores.worlds import scores_world
 from tests.stores.backends import Backend
@@ -33,10 +33,12 @@ def any_score(random: Random, number: int, now: int) -> NewScore:
     created, points = now - neglected, Decimal(random.choice((1, 3, 20, 21, 40, 41, 60, 100)))
     swept = random.choice((None, now - random.randrange(0, neglected + 1)))
     return NewScore(
-        user_id=f"u{number:03}", score=points + Decimal(random.randrange(0, 10**6)).scaleb(-6) * (points < 100),
-        chapter=random.randrange(1, 6), created_at=moment(created),
+        user_id=f"u{number:03}",
+        score=points + Decimal(random.randrange(0, 10**6)).scaleb(-6) * (points < 100),
+        chapter=random.randrange(1, 6),
+        created_at=moment(created),
         last_decay_applied_at=None if swept is None else moment(swept),
-    )  # fmt: skip
+    )
 
 
 @asynccontextmanager

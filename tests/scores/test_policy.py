@@ -11,8 +11,8 @@ import pytest
 from betimes.core.errors import PolicyInvalid
 from betimes.core.instants import HOUR
 from betimes.core.policies import PolicyBook
-from betimes.domains.scores.amounts import POINT, micro, number, points
-from betimes.domains.scores.policy import ScoresPolicy
+from betimes.scores.amounts import POINT, micro, number, points
+from betimes.scores.policy import ScoresPolicy
 
 BOOK = PolicyBook({"scores": ScoresPolicy})
 STAGE = {"name": "calm", "grace_hours": 1, "rate": 0.5, "daily_cap": 5}

@@ -15,10 +15,10 @@ import pytest
 
 from betimes.core.instants import DAY, HOUR
 from betimes.core.streams import StreamId
+from betimes.domain.service import Caller
 from betimes.engine.replay import verify
 from betimes.engine.store import PAGE_MAX, LedgerQuery, Store
-from betimes.services.caller import Caller
-from betimes.services.scores import NewScore, Scores
+from betimes.scores.service import NewScore, Scores
 from tests.crash.conftest import place as place
 from tests.crash.fleet import ROOT, Child
 from tests.crash.scene import Place
@@ -31,9 +31,16 @@ BATCH = 20
 
 async def start(name: str, where: Place) -> tuple[Process, Child]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.scores.process", name, str(BATCH), msgspec.json.encode(where).decode(),
-        cwd=ROOT, stdout=PIPE, stdin=PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "tests.scores.process",
+        name,
+        str(BATCH),
+        msgspec.json.encode(where).decode(),
+        cwd=ROOT,
+        stdout=PIPE,
+        stdin=PIPE,
+    )
     child = Child(name, process, asyncio.Condition())
     await child.says("ready")
     return process, child

@@ -10,17 +10,9 @@ from hypothesis import strategies as st
 
 from betimes.core.deciders import Decision
 from betimes.core.instants import DAY, MINUTE
-from betimes.domains.scores.amounts import POINT, micro
-from betimes.domains.scores.model import (
-    AdjustScore,
-    Decayed,
-    GameOver,
-    Interact,
-    Reply,
-    ScoreState,
-    SetStatus,
-)
-from betimes.domains.scores.policy import CHAPTERS
+from betimes.scores.amounts import POINT, micro
+from betimes.scores.model import AdjustScore, Decayed, GameOver, Interact, Reply, ScoreState, SetStatus
+from betimes.scores.policy import CHAPTERS
 from betimes.testing.scenarios import Scenario
 from tests.scores.scene import GRACE_HOURS, SWEEP, hours, left, score
 
@@ -32,12 +24,14 @@ steps = st.tuples(
         st.just(SWEEP),
         st.builds(Interact, st.sampled_from(("text", "portal"))),
         st.builds(
-            SetStatus, st.sampled_from(("active", "boss_fight", "won")), chapter=st.sampled_from((None, 1, 2, 5)),
+            SetStatus,
+            st.sampled_from(("active", "boss_fight", "won")),
+            chapter=st.sampled_from((None, 1, 2, 5)),
             timeout_s=st.sampled_from((None, None, 3600)),
         ),
         st.builds(AdjustScore, st.just("why"), delta=st.integers(-30 * POINT, 30 * POINT)),
     ),
-)  # fmt: skip
+)
 
 
 @given_values(st.lists(steps, max_size=25))

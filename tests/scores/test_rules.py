@@ -10,9 +10,9 @@ import pytest
 from betimes.core.deciders import Call, Effect, Send
 from betimes.core.instants import MINUTE
 from betimes.core.streams import StreamId
-from betimes.domains.runs.model import RequestRun
-from betimes.domains.scores.amounts import POINT, micro
-from betimes.domains.scores.model import (
+from betimes.runs.model import RequestRun
+from betimes.scores.amounts import POINT, micro
+from betimes.scores.model import (
     AdjustScore,
     CreateScore,
     Decayed,
@@ -57,10 +57,20 @@ def test_every_chapter_is_overdue_strictly_after_its_grace(chapter: int) -> None
 @pytest.mark.parametrize(
     ("chapter", "overdue", "expected"),
     [
-        (1, 2, "1.6"), (1, 10, "8"), (1, 24, "15"), (1, 30, "19.8"), (2, 10, "6"), (2, 24, "12"), (3, 10, "4"),
-        (3, 24, "9.6"), (4, 10, "3"), (4, 24, "7.2"), (5, 10, "2"), (5, 24, "4.8"),
+        (1, 2, "1.6"),
+        (1, 10, "8"),
+        (1, 24, "15"),
+        (1, 30, "19.8"),
+        (2, 10, "6"),
+        (2, 24, "12"),
+        (3, 10, "4"),
+        (3, 24, "9.6"),
+        (4, 10, "3"),
+        (4, 24, "7.2"),
+        (5, 10, "2"),
+        (5, 24, "4.8"),
     ],
-)  # fmt: skip
+)
 def test_decay_for_various_overdue_durations(chapter: int, overdue: float, expected: str) -> None:
     """AC-FR002-001, AC-FR003-001, AC-T9.2"""
     scenario = score(chapter=chapter).at(hours(GRACE_HOURS[chapter] + overdue)).when(SWEEP)
@@ -175,9 +185,14 @@ def test_a_threshold_can_cause_a_run_under_its_key() -> None:
 def test_hooks_are_told_what_happened() -> None:
     scenario = score(21, hooks=hooks_of("SCORE_THRESHOLD", "GAME_OVER")).at(hours(26)).when(SWEEP)
     assert keys_and_bodies(scenario.decision.effects) == [
-        {"user_id": "subject", "score": 19.4, "segment_id": "score:subject:2", "threshold": "critical",
-         "threshold_score": 20}
-    ]  # fmt: skip
+        {
+            "user_id": "subject",
+            "score": 19.4,
+            "segment_id": "score:subject:2",
+            "threshold": "critical",
+            "threshold_score": 20,
+        }
+    ]
     scenario.when(AdjustScore("gone", score=0))
     assert keys_and_bodies(scenario.decision.effects) == [
         {"user_id": "subject", "score": 0, "segment_id": "score:subject:3", "reason": "adjust"}

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from betimes.core.checking import checked
+from betimes.core.checks import checked
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, KeyConflict, NotFound, Refused
-from betimes.domains.tenant.model import SetPolicy, tenant_stream
+from betimes.domain.service import Caller
 from betimes.engine.replay import verify
-from betimes.services.caller import Caller
-from betimes.services.scores import Adjustment, Interaction, NewScore, Scores, StatusChange
-from betimes.services.scores_views import WrittenScore
+from betimes.engine.tenants.model import SetPolicy, tenant_stream
+from betimes.scores.service import Adjustment, Interaction, NewScore, Scores, StatusChange
+from betimes.scores.views import WrittenScore
 from tests.scores.worlds import scores_world
 from tests.stores.backends import Backend
 
@@ -39,16 +39,27 @@ async def test_a_score_is_shown_as_the_contract_says(backend: Backend, tmp_path:
         await scores.create(overdue("u-3", 2, score=Decimal(50)))
         shown = msgspec.json.decode(JSON.encode(await scores.get("u-3")))
     assert shown == {
-        "user_id": "u-3", "score": 50, "effective_score": 48.4, "chapter": 1, "game_status": "active",
-        "last_interaction_at": "2026-01-30T22:00:00Z", "grace_ends_at": "2026-01-31T22:00:00Z",
-        "last_decay_applied_at": None, "hours_overdue": 2, "days_overdue": 0.083333, "paused_until": None,
+        "user_id": "u-3",
+        "score": 50,
+        "effective_score": 48.4,
+        "chapter": 1,
+        "game_status": "active",
+        "last_interaction_at": "2026-01-30T22:00:00Z",
+        "grace_ends_at": "2026-01-31T22:00:00Z",
+        "last_decay_applied_at": None,
+        "hours_overdue": 2,
+        "days_overdue": 0.083333,
+        "paused_until": None,
         "forecast": {
-            "thresholds": [{"name": "warning", "score": 40, "at": "2026-02-01T10:30:00Z"},
-                           {"name": "critical", "score": 20, "at": "2026-02-02T16:45:00Z"}],
+            "thresholds": [
+                {"name": "warning", "score": 40, "at": "2026-02-01T10:30:00Z"},
+                {"name": "critical", "score": 20, "at": "2026-02-02T16:45:00Z"},
+            ],
             "zero_at": "2026-02-04T04:15:00Z",
         },
-        "created_at": "2025-12-21T08:00:00Z", "updated_at": "2026-02-01T00:00:00Z",
-    }  # fmt: skip
+        "created_at": "2025-12-21T08:00:00Z",
+        "updated_at": "2026-02-01T00:00:00Z",
+    }
 
 
 async def test_an_interaction_answers_with_what_it_settled(backend: Backend, tmp_path: Path) -> None:
@@ -63,10 +74,18 @@ async def test_an_interaction_answers_with_what_it_settled(backend: Backend, tmp
         assert (answer.counted, answer.created, answer.score) == (True, False, Decimal("48.4"))
         assert answer.last_interaction_at == NOW
         assert msgspec.json.decode(JSON.encode(answer.decay)) == {
-            "user_id": "ann", "decay_amount": 1.6, "score_before": 50, "score_after": 48.4, "hours_overdue": 2,
-            "days_overdue": 0.083333, "chapter": 1, "decay_rate": 0.8, "timestamp": "2026-02-01T00:00:00Z",
-            "period": {"from": "2026-01-31T22:00:00Z", "to": "2026-02-01T00:00:00Z"}, "segment_id": "score:ann:2",
-        }  # fmt: skip
+            "user_id": "ann",
+            "decay_amount": 1.6,
+            "score_before": 50,
+            "score_after": 48.4,
+            "hours_overdue": 2,
+            "days_overdue": 0.083333,
+            "chapter": 1,
+            "decay_rate": 0.8,
+            "timestamp": "2026-02-01T00:00:00Z",
+            "period": {"from": "2026-01-31T22:00:00Z", "to": "2026-02-01T00:00:00Z"},
+            "segment_id": "score:ann:2",
+        }
         new = await scores.interact("new", Interaction(type="portal"))
         assert (new.counted, new.created, new.decay, new.score) == (False, True, None, Decimal(50))
 
@@ -203,11 +222,14 @@ async def test_what_is_not_there_or_not_allowed_is_named(backend: Backend, tmp_p
         (NewScore, {"user_id": "a", "created_at": "2026-01-01T00:00:00", "level": 1}, ["created_at", "level"]),
         (Adjustment, {"reason": "", "delta": 1, "score": 1}, ["reason", "delta"]),
         (Adjustment, {"reason": "x", "delta": 1, "score": 1}, ["delta"]),
-        (StatusChange, {"game_status": "won", "reason": "x" * 201, "timeout_seconds": 0},
-         ["reason", "timeout_seconds"]),
+        (
+            StatusChange,
+            {"game_status": "won", "reason": "x" * 201, "timeout_seconds": 0},
+            ["reason", "timeout_seconds"],
+        ),
         (Interaction, {}, ["type"]),
     ],
-)  # fmt: skip
+)
 def test_a_request_is_checked_whole(kind: Any, body: dict[str, Any], paths: list[str]) -> None:
     with pytest.raises(Invalid) as caught:
         checked(body, kind)

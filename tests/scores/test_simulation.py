@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from betimes.core.deciders import Decision
-from betimes.domains.scores.decide import SCORE
-from betimes.domains.scores.model import Decayed
+from betimes.scores.decide import SCORE
+from betimes.scores.model import Decayed
 from betimes.testing.simulator import simulate
-from betimes.testing.simulator.running import demand_sound
+from betimes.testing.simulator.runner import demand_sound
 from tests.scores.simulated import SCORES
 
 pytestmark = pytest.mark.simulator

@@ -12,17 +12,17 @@ import pytest
 
 from betimes.core.deciders import EffectCall
 from betimes.core.streams import StreamId
-from betimes.domains.scores.model import SweepScore
-from betimes.domains.tenant.model import SetPolicy, tenant_stream
-from betimes.effects.sweeping import sweeper
-from betimes.engine.attempts import Position
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
 from betimes.engine.replay import verify
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import EffectQuery, LedgerQuery
-from betimes.services.caller import Caller
-from betimes.services.scores import Interaction, NewScore, Scores
-from betimes.services.sweeps import SweepRequest, SweepResult
+from betimes.engine.tenants.model import SetPolicy, tenant_stream
+from betimes.engine.transactions import Position
+from betimes.scores.model import SweepScore
+from betimes.scores.service import Interaction, NewScore, Scores
+from betimes.scores.sweep import SweepRequest, SweepResult
+from betimes.scores.sweep_executor import sweeper
 from tests.engine.worlds import World
 from tests.scores.test_service import overdue
 from tests.scores.worlds import ACME, scores_world

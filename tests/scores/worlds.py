@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from betimes.domains.scores.decide import DECIDERS
-from betimes.engine.calls import Executor
+from betimes.domain.service import Caller
+from betimes.engine.effects import Executor
 from betimes.engine.settings import EngineSettings
-from betimes.services.caller import Caller
-from betimes.services.scores import Scores
+from betimes.scores.decide import DECIDERS
+from betimes.scores.service import Scores
 from tests.engine.worlds import World, world
 from tests.scores.scene import SECTIONS
 from tests.stores.backends import Backend

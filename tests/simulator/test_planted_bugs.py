@@ -3,7 +3,7 @@
 import pytest
 
 from betimes.testing.simulator.bugs import BUGS
-from betimes.testing.simulator.running import first_noticed, simulate
+from betimes.testing.simulator.runner import first_noticed, simulate
 
 SEEDS_MAX = 200
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from betimes.testing.simulator.running import demand_sound, simulate
+from betimes.testing.simulator.runner import demand_sound, simulate
 
 SEEDS = 1_000
 CHUNK = 100

@@ -46,9 +46,11 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     runs = "\n".join(f"  {name:10} {run.says} ({', '.join(run.stores)})" for name, run in RUNS.items())
     parser = argparse.ArgumentParser(
-        prog="make soak", description=__doc__, epilog=f"runs:\n{runs}",
+        prog="make soak",
+        description=__doc__,
+        epilog=f"runs:\n{runs}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("run", nargs="+", choices=["every", *RUNS], metavar="RUN", help="one or more of those below")
     parser.add_argument("--store", choices=["sqlite", "postgres"], help="only on this one")
     parser.add_argument("--count", type=int, help="end after so many units")
@@ -85,8 +87,15 @@ def _soak(name: str, run: Run, store: str, options: argparse.Namespace) -> Tally
 def _row(name: str, run: Run, tally: Tally, options: argparse.Namespace, commit: str) -> str:
     where = f", {tally.store}" if len(run.stores) > 1 else ""
     again = f"`{_command(name, run, tally.store, options.first, tally.count)}`"
-    cells = (f"{run.says}{where}", tally.amount(run.units), _duration(tally.seconds), str(len(tally.findings)),
-             commit, time.strftime("%Y-%m-%d", time.gmtime()), again)  # fmt: skip
+    cells = (
+        f"{run.says}{where}",
+        tally.amount(run.units),
+        _duration(tally.seconds),
+        str(len(tally.findings)),
+        commit,
+        time.strftime("%Y-%m-%d", time.gmtime()),
+        again,
+    )
     return f"| {' | '.join(cells)} |"
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 
 from betimes.core.errors import Overloaded, StoreError
-from betimes.domains.runs.decide import DECIDERS
+from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.services.caller import Caller
-from betimes.services.runs import Runs
-from betimes.services.runs_views import TriggerRequest
+from betimes.runs.decide import DECIDERS
+from betimes.runs.service import Runs
+from betimes.runs.views import TriggerRequest
 from tests.crash.scene import Place
 from tests.patience import HANGS_S
 from tests.runs.scenes import SECTIONS
@@ -28,16 +28,14 @@ from tests.soak.rounds import FORK, Order, Round
 PROCESSES = 8
 SHOTS = 3
 """Triggers of each process and trial."""
-LIMITS = (
-    "max_per_account_per_hour", "max_per_tenant_per_hour", "daily_run_budget", "tenant_daily_run_budget",
-)  # fmt: skip
+LIMITS = ("max_per_account_per_hour", "max_per_tenant_per_hour", "daily_run_budget", "tenant_daily_run_budget")
 CAP_MAX = 5
 POLICY = {
     "runs": {
         "tier_from": "request",
         "tiers": {f"{name}-{cap}": {name: cap} for name in LIMITS for cap in range(1, CAP_MAX + 1)},
         "registry": {"SHOT": {"debounce_seconds": 0, "cooldown_seconds": 0}},
-    },
+    }
 }
 
 
@@ -55,9 +53,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 def trials_of(order: Order) -> list[Trial]:
     dice = Random(order.seed)
-    return [
-        Trial(f"t{number}", dice.choice(LIMITS), dice.randint(1, CAP_MAX)) for number in range(order.count)
-    ]  # fmt: skip
+    return [Trial(f"t{number}", dice.choice(LIMITS), dice.randint(1, CAP_MAX)) for number in range(order.count)]
 
 
 def overshoot_caps(order: Order) -> Round:

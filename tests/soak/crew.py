@@ -94,8 +94,9 @@ def _work(orders: Orders, log: Path, prepare: Callable[[], None]) -> None:
 class Crew:
     """The processes of a round; `prepare` is called first in each."""
 
-    def __init__(self, place: Place, folder: str, rules: Rules, load: Workload,
-                 prepare: Callable[[], None] = lambda: None) -> None:  # fmt: skip
+    def __init__(
+        self, place: Place, folder: str, rules: Rules, load: Workload, prepare: Callable[[], None] = lambda: None
+    ) -> None:
         self.place = place
         self.folder = folder
         self.rules = rules

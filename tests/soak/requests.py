@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 from betimes.app import Betimes
-from betimes.testing.clock import VirtualClock
-from tests.api.extremes import find_failures
-from tests.api.isolation import compare_sites
-from tests.api.populated import declare
+from betimes.engine.virtual_clock import VirtualClock
+from tests.http.extremes import find_failures
+from tests.http.isolation import compare_sites
+from tests.http.populated import declare
 from tests.postgres import elsewhere, raw_connection, server_dsn
 from tests.soak.rounds import Order, Round
 

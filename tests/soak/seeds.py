@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 
 from betimes.testing.simulator.gates import GATES
-from betimes.testing.simulator.running import simulate
+from betimes.testing.simulator.runner import simulate
 from betimes.testing.simulator.workload import Workload
 from tests.automation.simulated import AUTOMATION
 from tests.intents.simulated import INTENTS

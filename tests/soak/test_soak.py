@@ -42,7 +42,7 @@ from tests.soak.__main__ import main
 from tests.soak.catalogue import RUNS
 from tests.soak.rounds import Round, Run
 from tests.soak.urls import call_hostile_urls
-from betimes.effects.settings import WebhookSettings
+from betimes.outbound.settings import WebhookSettings
 
 def anything_goes(order):
     return call_hostile_urls(order, WebhookSettings(allow_http=True, allow_networks=("127.0.0.0/8",)))

@@ -14,25 +14,73 @@ from random import Random
 from typing import Any
 from urllib.parse import quote
 
-from betimes.effects.failures import WebhookFailed
-from betimes.effects.settings import WebhookSettings
-from tests.effects.receivers import webhooks
+from betimes.outbound.failures import WebhookFailed
+from betimes.outbound.settings import WebhookSettings
+from tests.outbound.receivers import webhooks
 from tests.soak.rounds import Order, Round
 
 PRIVATE = (
-    "127.0.0.1", "127.8.9.1", "10.0.0.1", "172.16.5.4", "192.168.1.1", "169.254.169.254", "100.64.0.9", "0.0.0.0",
-    "168.63.129.16", "224.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1",
-)  # fmt: skip
+    "127.0.0.1",
+    "127.8.9.1",
+    "10.0.0.1",
+    "172.16.5.4",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.64.0.9",
+    "0.0.0.0",
+    "168.63.129.16",
+    "224.0.0.1",
+    "255.255.255.255",
+    "192.0.2.1",
+    "198.18.0.1",
+)
 PRIVATE_V6 = (
-    "::1", "::", "fe80::1", "fc00::1", "fd00:ec2::254", "ff02::1", "::ffff:127.0.0.1", "::127.0.0.1",
-    "64:ff9b::7f00:1", "2002:7f00:1::", "64:ff9b:1::1", "2001:db8::1", "fe80::1%25eth0", "2606:4700::5efe:10.0.0.1",
-)  # fmt: skip
+    "::1",
+    "::",
+    "fe80::1",
+    "fc00::1",
+    "fd00:ec2::254",
+    "ff02::1",
+    "::ffff:127.0.0.1",
+    "::127.0.0.1",
+    "64:ff9b::7f00:1",
+    "2002:7f00:1::",
+    "64:ff9b:1::1",
+    "2001:db8::1",
+    "fe80::1%25eth0",
+    "2606:4700::5efe:10.0.0.1",
+)
 PUBLIC = ("8.8.8.8", "93.184.215.14", "2606:4700::1111")
-NAMES = ("localhost", "localhost.", "crm.example", "turning.example", "mixed.example", "metadata.google.internal",
-         "127.0.0.1.nip.example", "ⓛocalhost", "①②⑦.⓪.⓪.①", "１２７.0.0.1", "127。0。0。1",
-         "xn--fa-hia.example")  # fmt: skip
-SCHEMES = ("https://", "http://", "https:", "https:/", "https:///", "HTTPS://", "https:\\\\", "ftp://", "file://",
-           "gopher://", "//", "https://https://", "\thttps://", "ht\ntps://")  # fmt: skip
+NAMES = (
+    "localhost",
+    "localhost.",
+    "crm.example",
+    "turning.example",
+    "mixed.example",
+    "metadata.google.internal",
+    "127.0.0.1.nip.example",
+    "ⓛocalhost",
+    "①②⑦.⓪.⓪.①",
+    "１２７.0.0.1",
+    "127。0。0。1",
+    "xn--fa-hia.example",
+)
+SCHEMES = (
+    "https://",
+    "http://",
+    "https:",
+    "https:/",
+    "https:///",
+    "HTTPS://",
+    "https:\\\\",
+    "ftp://",
+    "file://",
+    "gopher://",
+    "//",
+    "https://https://",
+    "\thttps://",
+    "ht\ntps://",
+)
 LOGINS = ("", "", "", "a@", "a:b@", "8.8.8.8@", "8.8.8.8#@", "8.8.8.8%2540", "8.8.8.8\\@", "@", "%40")
 PORTS = (
     "",
@@ -93,13 +141,29 @@ def _spell(address: ipaddress.IPv4Address, dice: Random) -> str:
     """Return one of the ways in which some program reads this address."""
     number, parts = int(address), [*address.packed]
     spellings = (
-        str(address), str(number), hex(number), oct(number), f"0{number:o}", f"{number + 2**32}",
-        ".".join(map(hex, parts)), ".".join(f"0{part:o}" for part in parts), ".".join(f"{part:03}" for part in parts),
-        f"{parts[0]}.{int.from_bytes(address.packed[1:])}", f"{parts[0]}.{parts[1]}.{parts[2] * 256 + parts[3]}",
-        f"{address}.", f"{address}..", quote(str(address)).replace(".", "%2e"), f"[{address}]", f"[::ffff:{address}]",
-        f"[::ffff:{number >> 16:x}:{number & 0xFFFF:x}]", f"[0:0:0:0:0:ffff:{address}]", f" {address}", f"{address}%00",
-        f"{address}:80#", str(address).replace(".", "\uff0e"),
-    )  # fmt: skip
+        str(address),
+        str(number),
+        hex(number),
+        oct(number),
+        f"0{number:o}",
+        f"{number + 2**32}",
+        ".".join(map(hex, parts)),
+        ".".join(f"0{part:o}" for part in parts),
+        ".".join(f"{part:03}" for part in parts),
+        f"{parts[0]}.{int.from_bytes(address.packed[1:])}",
+        f"{parts[0]}.{parts[1]}.{parts[2] * 256 + parts[3]}",
+        f"{address}.",
+        f"{address}..",
+        quote(str(address)).replace(".", "%2e"),
+        f"[{address}]",
+        f"[::ffff:{address}]",
+        f"[::ffff:{number >> 16:x}:{number & 0xFFFF:x}]",
+        f"[0:0:0:0:0:ffff:{address}]",
+        f" {address}",
+        f"{address}%00",
+        f"{address}:80#",
+        str(address).replace(".", "\uff0e"),
+    )
     return dice.choice(spellings)
 
 

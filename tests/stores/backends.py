@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pytest
 
 from betimes.engine.store import Store
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryDatabase, MemoryStore
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.sqlite import SqliteStore
-from betimes.testing.clock import VirtualClock
 from betimes.testing.conformance import Pair, Traits
 from tests.postgres import empty_schema, server_dsn
 

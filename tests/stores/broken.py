@@ -235,8 +235,9 @@ class ShowsSendsOfEveryTenant(Broken):
 
 
 class LooksAheadForEveryTenant(Broken):
-    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
-                       tenant: str | None = None) -> Instant | None:  # fmt: skip
+    async def next_due(
+        self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *, tenant: str | None = None
+    ) -> Instant | None:
         return await super().next_due(index, kinds, executors)
 
 
@@ -308,8 +309,7 @@ class ShowsRowsThatAreOnlyLocked(Broken):
     class Transaction(MemoryTx):
         async def start(self, ask: Ask) -> None:
             for stream in ask.locks:
-                empty = StreamWrite(stream, 0, *NO_ROW, status="", owner="", due_at=None)
-                self.db.rows.setdefault(stream, empty)
+                self.db.rows.setdefault(stream, StreamWrite(stream, 0, *NO_ROW, status="", owner="", due_at=None))
             await super().start(ask)
 
 
@@ -387,6 +387,14 @@ CAUGHT_BY: dict[type[Broken], str] = {
 }
 
 CAUGHT_BY_WALKS = (
-    NeverComparesVersions, TakesAnySend, KeepsSnoozes, KeysNeverExpire, StartsCallsAtMostOnceAgain, IgnoresSnoozes,
-    IgnoresKinds, ReadsTheLedgerByStream, PrunesWhatKeysNeed, ForgetsDeadLetters,
-)  # fmt: skip
+    NeverComparesVersions,
+    TakesAnySend,
+    KeepsSnoozes,
+    KeysNeverExpire,
+    StartsCallsAtMostOnceAgain,
+    IgnoresSnoozes,
+    IgnoresKinds,
+    ReadsTheLedgerByStream,
+    PrunesWhatKeysNeed,
+    ForgetsDeadLetters,
+)

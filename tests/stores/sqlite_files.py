@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from betimes.engine.store import Store
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.sqlite import SqliteStore
-from betimes.testing.clock import VirtualClock
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import A, moved
 

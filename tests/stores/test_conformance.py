@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.testing.conformance import Check, checks_for, run
 from tests.stores.backends import BACKENDS, Backend
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from betimes.core.errors import StoreError
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import transaction
-from betimes.testing.clock import VirtualClock
 from betimes.testing.conformance import CHECKS, ROW_LOCK_CHECKS, Pair, Traits, checks_for, run
 from tests.stores.broken import CAUGHT_BY as CAUGHT_OTHERWISE
 from tests.stores.broken import CAUGHT_BY_WALKS, Broken

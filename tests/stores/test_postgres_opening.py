@@ -11,7 +11,7 @@ import pytest
 from betimes.core.errors import Invalid, NewerVersion, Unavailable, UnsafeDurability
 from betimes.engine.store import LedgerQuery
 from betimes.stores.postgres import PostgresStore
-from betimes.stores.postgres.migrating import migrations
+from betimes.stores.postgres.migrations import migrations
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import A, locking, moved, stream, together
 from tests.postgres import elsewhere, fresh_schema, own_server, raw_connection, server_dsn, with_settings
@@ -76,8 +76,10 @@ async def opened_and_closed(store: PostgresStore) -> None:
     await store.close()
 
 
-@pytest.mark.parametrize("change", ["INSERT INTO {}.migration VALUES (9999, 'later', 'x')",
-                                    "UPDATE {}.migration SET checksum = 'x' WHERE number = 1"])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    ["INSERT INTO {}.migration VALUES (9999, 'later', 'x')", "UPDATE {}.migration SET checksum = 'x' WHERE number = 1"],
+)
 async def test_a_database_of_another_betimes_is_refused(change: str) -> None:
     async with fresh_schema() as schema, raw_connection() as connection:
         store = PostgresStore(server_dsn(), schema=schema)

@@ -11,7 +11,7 @@ from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import Ask, Changes, StreamQuery
 from betimes.stores.postgres import PostgresStore
-from betimes.stores.postgres.presuming import HEARD_S_MAX, HeardTime
+from betimes.stores.postgres.optimistic_commit import HEARD_S_MAX, HeardTime
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import KEY, A, keyed, moved, turn_of, waiting
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock

@@ -15,22 +15,50 @@ pytestmark = pytest.mark.postgres
 WORK = {"among": ["open"], "due_before": 9, "after_due_at": 5}
 NO_STREAM = {f"after_{part}": None for part in StreamId._fields}
 STREAMS: dict[str, Any] = {
-    "tenant": "acme", "kind": "thing", "owner": None, "owned": None, "status": None, "among": None, "living": True,
-    "limit": 50, "after_created_at": 9, "after_tenant": "acme", "after_kind": "thing", "after_id": "m",
-}  # fmt: skip
+    "tenant": "acme",
+    "kind": "thing",
+    "owner": None,
+    "owned": None,
+    "status": None,
+    "among": None,
+    "living": True,
+    "limit": 50,
+    "after_created_at": 9,
+    "after_tenant": "acme",
+    "after_kind": "thing",
+    "after_id": "m",
+}
 EFFECTS: dict[str, Any] = {
-    "tenant": "acme", "version": None, "executor": None, "status": None, "dead": None, "limit": 50,
-    **{f"source_{part}": None for part in StreamId._fields}, "any_source": True, "same_source": None,
+    "tenant": "acme",
+    "version": None,
+    "executor": None,
+    "status": None,
+    "dead": None,
+    "limit": 50,
+    **{f"source_{part}": None for part in StreamId._fields},
+    "any_source": True,
+    "same_source": None,
     "after_created_at": 9,
     **{f"after_{part}": value for part, value in EffectId("acme", "thing", "m", 1, 0)._asdict().items()},
-}  # fmt: skip
+}
 DUE: dict[str, Any] = {"tenant": "acme", "executors": ["handler:a"], "limit": 5, "now": 9, "ran_out": ""}
 
 
 LEDGER: dict[str, Any] = {
-    "tenant": "acme", "kind": None, "id": None, "key": None, "turn": None, "correlation": None, "since_at": None,
-    "until_at": None, "limit": 50, "settled": 10**9, "after": 9, "before": 10**9, "any_kind": None,
-}  # fmt: skip
+    "tenant": "acme",
+    "kind": None,
+    "id": None,
+    "key": None,
+    "turn": None,
+    "correlation": None,
+    "since_at": None,
+    "until_at": None,
+    "limit": 50,
+    "settled": 10**9,
+    "after": 9,
+    "before": 10**9,
+    "any_kind": None,
+}
 
 
 SHARES = {"tenants": ["acme"], "shares": [3]}

@@ -63,10 +63,15 @@ asyncio.run(work())
 @pytest.mark.crash
 def test_processes_that_start_together_on_a_new_file_all_work(path: Path) -> None:
     workers = [
-        subprocess.Popen([sys.executable, "-c", WORKER, str(path)], text=True, stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, str(path)],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         for _ in range(PROCESSES)
-    ]  # fmt: skip
+    ]
     for worker in workers:
         assert worker.stdout
         assert worker.stdout.readline() == "ready\n"

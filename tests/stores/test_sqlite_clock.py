@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from betimes.catalogue import DECIDERS, SECTIONS
 from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, Instant, parse
-from betimes.domains.catalogue import DECIDERS, SECTIONS
+from betimes.domain.service import Caller
 from betimes.engine.clock_report import clock_problems
 from betimes.engine.engine import Engine
-from betimes.services.caller import Caller
-from betimes.services.scores import Scores
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.scores.service import Scores
 from betimes.stores.sqlite import SqliteStore
 from betimes.stores.sqlite.steady_clock import SteadyClock
-from betimes.testing.clock import VirtualClock
-from tests.api.damage import opened
+from tests.http.damage import opened
 
 START = parse("2026-01-05T09:00:00Z")
 
@@ -64,8 +64,9 @@ async def test_a_clock_that_stays_ahead_is_believed_after_a_while(caplog: pytest
             machine.elapsed = minute * MINUTE
             assert clock() == (START + machine.elapsed if minute < 5 else machine.wall())
     assert [record.message.split(",")[0] for record in caplog.records] == [
-        "the clock was stepped ahead by 3600 s", "the clock stays at 2026-01-05T10:05:00Z and is believed now",
-    ]  # fmt: skip
+        "the clock was stepped ahead by 3600 s",
+        "the clock stays at 2026-01-05T10:05:00Z and is believed now",
+    ]
 
 
 async def test_small_corrections_and_a_machine_that_slept_are_no_steps() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from betimes.core.streams import KeyId
 from betimes.engine.store import Ask, LedgerQuery
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.sqlite import SqliteStore
 from betimes.stores.sqlite.migrations import known_migrations
 from betimes.stores.sqlite.queries import ALIKE_ROWS_MAX, ROWS_MAX, chunks, query, query_for
-from betimes.testing.clock import VirtualClock
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import keyed, stream, together
 
@@ -53,8 +53,16 @@ async def test_a_batch_of_any_size_is_written_and_read_back_in_order(tmp_path: P
 
 
 def test_statements_for_many_rows_stay_prepared() -> None:
-    many = ["find_streams", "insert_streams", "update_streams", "append_segments", "seen_keys", "use_keys",
-            "insert_effects", "settle_effects"]  # fmt: skip
+    many = [
+        "find_streams",
+        "insert_streams",
+        "update_streams",
+        "append_segments",
+        "seen_keys",
+        "use_keys",
+        "insert_effects",
+        "settle_effects",
+    ]
     sizes = {name: len(query_for(name, ROWS_MAX)) for name in many}
     sizes |= {name: len(query_for(name, ALIKE_ROWS_MAX)) for name in ("reschedule_streams", "append_alike_segments")}
     assert {name: size for name, size in sizes.items() if size > STATEMENT_BYTES_MAX} == {}

@@ -54,9 +54,15 @@ def fold(state: Jar | None, event: Any) -> Jar | None:
 
 def jar(decide: Decide, *events: Any, needs: tuple[StreamId, ...] = (), fold: Any = fold) -> Scenario[Jar]:
     decider: Decider[Jar] = Decider(
-        kind="jar", state=Jar, commands=Put, events=Added | Set, decide=decide, fold=fold,
-        alarm=lambda state: state.alarm_at, needs=lambda stream, command, policy: needs,
-    )  # fmt: skip
+        kind="jar",
+        state=Jar,
+        commands=Put,
+        events=Added | Set,
+        decide=decide,
+        fold=fold,
+        alarm=lambda state: state.alarm_at,
+        needs=lambda stream, command, policy: needs,
+    )
     return given(decider, *events)
 
 

@@ -12,13 +12,13 @@ import msgspec
 
 from betimes.app.backtests import Said, Task
 from betimes.app.places import store_at
-from betimes.backtest.links import Entangled, Lookout
-from betimes.backtest.running import rehearsed
+from betimes.backtest.part_runner import rehearsed
+from betimes.backtest.partition import Entangled, Lookout
+from betimes.catalogue import DECIDERS, SECTIONS
 from betimes.core.errors import BetimesError, Refused
 from betimes.core.policies import PolicyBook
-from betimes.domains.catalogue import DECIDERS, SECTIONS
-from betimes.domains.tenant.decide import tenant_decider
-from betimes.engine.kinds import Kinds
+from betimes.engine.codecs import Kinds
+from betimes.engine.tenants.decide import tenant_decider
 
 TELL_EVERY_S = 0.2
 COLLECT_EVERY = 100_000

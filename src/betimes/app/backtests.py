@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from betimes.backtest.asking import in_force
-from betimes.backtest.links import Parts, entangled_tenants, parted, surveyed
 from betimes.backtest.lockstep import PartResult
+from betimes.backtest.part_runner import Progress, rehearsed
+from betimes.backtest.partition import Parts, entangled_tenants, parted, surveyed
 from betimes.backtest.plan import Plan
-from betimes.backtest.reading import Reach, last_seq, reach_of
+from betimes.backtest.plan_builder import in_force
 from betimes.backtest.report import BacktestReport, reported
-from betimes.backtest.running import Progress, rehearsed
+from betimes.backtest.traffic import Reach, last_seq, reach_of
+from betimes.catalogue import AREAS
 from betimes.core.errors import BetimesError, Fault, Invalid, Refused
-from betimes.domains.catalogue import DOMAINS
 from betimes.engine.settings import EngineSettings
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _said = msgspec.json.Decoder(Said)
 async def backtested(bt: Betimes, plan: Plan, jobs: int | None, progress: Progress | None) -> BacktestReport:
     """Rehearse the recorded traffic under every candidate of the plan."""
     engine, tell = bt.engine, progress or (lambda share: None)
-    plan.check(engine.book, tuple(DOMAINS), await in_force(engine, None))
+    plan.check(engine.book, AREAS, await in_force(engine, None))
     count = await _processes(bt, jobs)
     if count == 1:
         result = await rehearsed(engine.store, engine.kinds, engine.book, engine.settings, plan, progress=tell)

@@ -18,93 +18,62 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from secrets import token_hex
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self
 
-import msgspec
-
+from betimes.admin.secret_rotation import ResealReport, reseal_secrets
+from betimes.admin.service import PolicyRequest
 from betimes.app.backtests import backtested
 from betimes.app.declared_definitions import put_declared
 from betimes.app.decorators import Declarations
-from betimes.app.deployment import EncryptionSettings, HandlerSettings, deployment_of
+from betimes.app.deployment import deployment_of
 from betimes.app.passes import advance_fully, advance_some, one_pass
 from betimes.app.places import Clock, store_at, system_clock
 from betimes.app.scorers import open_scorer
+from betimes.app.settings import Settings
 from betimes.app.webhook_secrets import WebhookSecrets
-from betimes.backtest.making import backtester
+from betimes.backtest.executor import backtester
+from betimes.backtest.model import EXECUTOR
 from betimes.backtest.plan import Plan
 from betimes.backtest.report import BacktestReport
+from betimes.catalogue import DECIDERS, SECTIONS
 from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.instants import Instant, parse, seconds
 from betimes.core.policies import Body, merge
-from betimes.domains.backtests.model import EXECUTOR
-from betimes.domains.catalogue import DECIDERS, SECTIONS
-from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
-from betimes.effects.channels import Channels, ChannelSettings, LogChannel
-from betimes.effects.delivery import CHANNELS, delivery_executors
-from betimes.effects.enrichment import Enrichment, EnrichmentSettings
-from betimes.effects.evaluators import Evaluators
-from betimes.effects.handler_guard import guard_handlers
-from betimes.effects.handlers import Handlers
-from betimes.effects.http_source import HttpSource, SourceSettings
-from betimes.effects.identity_tokens import IdentityTokens, IssuerSettings
-from betimes.effects.runs import RunStarter
-from betimes.effects.settings import WebhookSettings
-from betimes.effects.sweeping import sweeper
-from betimes.effects.webhooks import WebhookExecutor, Webhooks
-from betimes.engine.calls import Executor
+from betimes.domain.deployment import Deployment
+from betimes.domain.policy_check import demand_callable
+from betimes.domain.service import Caller
+from betimes.engine.effects import Executor
 from betimes.engine.engine import Engine, TickResult
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Reporter, log_report
-from betimes.engine.settings import EngineSettings
-from betimes.services.caller import Caller
-from betimes.services.deployment import Deployment
-from betimes.services.hourly_sweep import HourlySweep, SweepSettings
-from betimes.services.intent_worker import IntentSettings, IntentWorker
-from betimes.services.intents import Intents
-from betimes.services.notifications import Notifications
-from betimes.services.policy_check import demand_callable
-from betimes.services.reseal import ResealReport, reseal_secrets
-from betimes.services.runs import Runs
-from betimes.services.schedules import Schedules
-from betimes.services.scores import Scores
-from betimes.services.sensors import Sensors
-from betimes.services.tally import Tally
-from betimes.services.tenancy import Tenancy
-from betimes.services.tenants import PolicyRequest
-from betimes.testing.clock import VirtualClock
-
-DEVELOPMENT_CHANNELS = ChannelSettings(
-    channels={name: LogChannel() for name in ("push", "email", "sms")},
-)
-
+from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.http.commit_counters import Tally
+from betimes.intents.http_source import HttpSource
+from betimes.intents.service import Intents
+from betimes.intents.worker import IntentWorker
+from betimes.notifications.delivery import CHANNELS, delivery_executors
+from betimes.notifications.enrichment import Enrichment
+from betimes.notifications.service import Notifications
+from betimes.outbound.channels import Channels
+from betimes.outbound.handler_guard import guard_handlers
+from betimes.outbound.handlers import Handlers
+from betimes.outbound.settings import WebhookSettings
+from betimes.outbound.webhooks import WebhookExecutor, Webhooks
+from betimes.runs.service import Runs
+from betimes.runs.worker import RunStarter
+from betimes.schedules.service import Schedules
+from betimes.scores.hourly_sweep import HourlySweep
+from betimes.scores.service import Scores
+from betimes.scores.sweep_executor import sweeper
+from betimes.sensors.evaluators import Evaluators
+from betimes.sensors.identity_tokens import IdentityTokens
+from betimes.sensors.service import Sensors
+from betimes.tenancy import Tenancy
 
 DEFAULT_APP = "default"
 """The application that declarations belong to without `app=`."""
 NOT_OPEN = "betimes is not open; use `async with Betimes(…) as bt`, or `with BlockingBetimes(…) as bt`"
-Undeclared: TypeAlias = Literal["pause", "delete", "keep"]
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a process is set up; what rules go by is the policy, which is in the database."""
-
-    channels: ChannelSettings = DEVELOPMENT_CHANNELS
-    """Where messages go; without any, into the log."""
-    webhooks: WebhookSettings = WebhookSettings()
-    enrichment: EnrichmentSettings = EnrichmentSettings()
-    """Who scores notifications, unless the application declares it, and within which bounds."""
-    sweep: SweepSettings = SweepSettings()
-    intents: IntentSettings = IntentSettings()
-    sources: Mapping[str, SourceSettings] = {}
-    """Sources of conditions over HTTP, by name; those declared in Python come before them."""
-    handlers: HandlerSettings = HandlerSettings()
-    """Which handlers and evaluators tenants may name."""
-    encryption: EncryptionSettings = EncryptionSettings()
-    """How signing secrets are kept."""
-    oidc: Mapping[str, IssuerSettings] = {}
-    """Who is trusted to sign identity tokens of pushed messages, by issuer, besides Google."""
-    engine: EngineSettings = EngineSettings()
-    undeclared: Undeclared = "pause"
-    """What becomes of schedules and sensors that the application's code declared once and declares no longer."""
 
 
 class Betimes:
@@ -186,10 +155,16 @@ class Betimes:
             self._closing.push_async_callback(source.close)
         self._closing.callback(self._handlers.close)
         engine = Engine(
-            self._store, DECIDERS, name=self.name, sections=SECTIONS, policy=self._policy,
-            executors=self._executors(channels, webhooks), settings=self.settings.engine, report=self._report,
+            self._store,
+            DECIDERS,
+            name=self.name,
+            sections=SECTIONS,
+            policy=self._policy,
+            executors=self._executors(channels, webhooks),
+            settings=self.settings.engine,
+            report=self._report,
             observe=self.tally.committed,
-        )  # fmt: skip
+        )
         self._engine = self._starter.engine = engine
         self._deployment = deployment_of(
             self.settings.webhooks,
@@ -274,10 +249,15 @@ class Betimes:
         if self.settings.intents.worker == "off":
             return None
         return IntentWorker(
-            self.engine, name=self.name, sources={**self._http_sources, **self.declared.sources},
-            handlers=self._handlers.functions, has_channel=self.settings.channels.has, tenant=tenant,
-            source_timeout_s=self.settings.intents.source_timeout_s, report=self._report,
-        )  # fmt: skip
+            self.engine,
+            name=self.name,
+            sources={**self._http_sources, **self.declared.sources},
+            handlers=self._handlers.functions,
+            has_channel=self.settings.channels.has,
+            tenant=tenant,
+            source_timeout_s=self.settings.intents.source_timeout_s,
+            report=self._report,
+        )
 
     def hourly_sweep(self, tenant: str | None = None) -> HourlySweep:
         return HourlySweep(self.engine, self.settings.sweep, tenant=tenant, report=self._report)
@@ -352,7 +332,7 @@ class Betimes:
         """One bounded pass over alarms, effects, due intents and the hour's sweep; says what is still due."""
         return await one_pass(
             self.engine, self.intent_worker(tenant), self.hourly_sweep(tenant), limit, max_s, tenant, kinds
-        )  # fmt: skip
+        )
 
     async def backtest(
         self, plan: Plan, *, jobs: int | None = None, progress: Callable[[float], None] | None = None

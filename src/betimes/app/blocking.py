@@ -21,9 +21,9 @@ from typing import Any, Self, TypeVar
 
 from betimes.app.betimes import Betimes
 from betimes.core.errors import Invalid
+from betimes.domain.service import Service
 from betimes.engine.engine import Engine
-from betimes.services.caller import Service
-from betimes.services.tenancy import Tenancy
+from betimes.tenancy import Tenancy
 
 T = TypeVar("T")
 

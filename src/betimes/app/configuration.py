@@ -22,23 +22,23 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from betimes.api.limits import ConnectionLimits
-from betimes.app.betimes import DEVELOPMENT_CHANNELS, Settings, Undeclared
 from betimes.app.deployment import EncryptionSettings, HandlerSettings, deployment_of, url_problems
-from betimes.core.checking import list_problems, problems
+from betimes.app.settings import DEVELOPMENT_CHANNELS, Settings, Undeclared
+from betimes.catalogue import SECTIONS
+from betimes.core.checks import list_problems, problems
 from betimes.core.errors import Invalid, MissingExtra, NotFound
 from betimes.core.policies import PolicyBook, merge
-from betimes.domains.catalogue import SECTIONS
-from betimes.effects.channels import AppriseChannel, ChannelSettings, LogChannel, WebhookChannel
-from betimes.effects.enrichment import EnrichmentSettings
-from betimes.effects.http_source import SourceSettings
-from betimes.effects.identity_tokens import IssuerSettings
-from betimes.effects.settings import WebhookSettings
+from betimes.domain.policy_check import demand_callable
 from betimes.engine.settings import EngineSettings
-from betimes.services.hourly_sweep import SweepSettings
-from betimes.services.intent_sources import NAMES
-from betimes.services.intent_worker import IntentSettings
-from betimes.services.policy_check import demand_callable
+from betimes.http.limits import ConnectionLimits
+from betimes.intents.http_source import SourceSettings
+from betimes.intents.sources import NAMES
+from betimes.intents.worker import IntentSettings
+from betimes.notifications.enrichment import EnrichmentSettings
+from betimes.outbound.channels import AppriseChannel, ChannelSettings, LogChannel, WebhookChannel
+from betimes.outbound.settings import WebhookSettings
+from betimes.scores.hourly_sweep import SweepSettings
+from betimes.sensors.identity_tokens import IssuerSettings
 
 DEFAULT_DB = "sqlite:///betimes.db"
 FILES = ("betimes.toml", "betimes.yaml", "betimes.yml")
@@ -119,10 +119,18 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """What `Betimes` is set up with."""
         webhooks = loopback_allowed(self.webhooks) if self.server.dev else self.webhooks
         return Settings(
-            channels=self._channels, webhooks=webhooks, enrichment=self.enrichment, sweep=self.sweep,
-            intents=self.intents, sources=self._sources, engine=self.engine, undeclared=self.undeclared,
-            handlers=self.handlers, encryption=self.encryption, oidc=self.oidc,
-        )  # fmt: skip
+            channels=self._channels,
+            webhooks=webhooks,
+            enrichment=self.enrichment,
+            sweep=self.sweep,
+            intents=self.intents,
+            sources=self._sources,
+            engine=self.engine,
+            undeclared=self.undeclared,
+            handlers=self.handlers,
+            encryption=self.encryption,
+            oidc=self.oidc,
+        )
 
     @property
     def _sources(self) -> dict[str, SourceSettings]:
@@ -241,8 +249,7 @@ def value_of(text: str) -> Any:
 
 def configured(body: Mapping[str, Any], wrong: list[Problem] | None = None) -> Configuration:
     """The body as a configuration, or `Invalid` with everything that is wrong with it."""
-    found = [*(wrong or ()), *_setting_problems(body), *_policy_problems(body.get("policy")),
-             *_source_problems(body)]  # fmt: skip
+    found = [*(wrong or ()), *_setting_problems(body), *_policy_problems(body.get("policy")), *_source_problems(body)]
     if found:
         raise Invalid(f"the configuration is refused: {list_problems(found)}", tuple(found))
     configuration = msgspec.convert(body, Configuration)

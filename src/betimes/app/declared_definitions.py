@@ -9,9 +9,9 @@ from __future__ import annotations
 from betimes.app.decorators import Declarations
 from betimes.core.errors import NotFound
 from betimes.engine.reports import Report, Reporter
-from betimes.services.schedules import Schedules
-from betimes.services.sensors import Sensors
-from betimes.services.tenancy import Tenancy
+from betimes.schedules.service import Schedules
+from betimes.sensors.service import Sensors
+from betimes.tenancy import Tenancy
 
 PAGE = 200
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from betimes.core.checking import checked
+from betimes.core.checks import checked
 from betimes.core.errors import Invalid
 from betimes.core.instants import parse_seconds
-from betimes.domains.automation.sensor_model import HandlerEvaluator
-from betimes.domains.targets import HandlerTarget
-from betimes.effects.enrichment import Provider
-from betimes.effects.evaluators import Evaluators
-from betimes.effects.handlers import Handlers
-from betimes.services.automation_views import ScheduleRequest, SensorRequest
-from betimes.services.intent_sources import Source, check_source_name
+from betimes.domain.targets import HandlerTarget
+from betimes.intents.sources import Source, check_source_name
+from betimes.notifications.enrichment import Provider
+from betimes.outbound.handlers import Handlers
+from betimes.schedules.views import ScheduleRequest
+from betimes.sensors.evaluators import Evaluators
+from betimes.sensors.model import HandlerEvaluator
+from betimes.sensors.views import SensorRequest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -107,10 +108,14 @@ class Declarations:
             self.evaluators.evaluator(name)(function)
             self.sensors.append(
                 SensorRequest(
-                    sensor_id=name, sensor_type="poll", target=target, interval_seconds=parse_seconds(every),
-                    evaluator=HandlerEvaluator(name), **settings,
+                    sensor_id=name,
+                    sensor_type="poll",
+                    target=target,
+                    interval_seconds=parse_seconds(every),
+                    evaluator=HandlerEvaluator(name),
+                    **settings,
                 )
-            )  # fmt: skip
+            )
             return function
 
         return register

@@ -11,19 +11,17 @@ from decimal import Decimal
 from typing import Any
 
 from betimes.app.betimes import Betimes
-from betimes.cli.wiring import Told
+from betimes.cli.bootstrap import Told
 from betimes.core.instants import render
 from betimes.core.zones import zone
 from betimes.engine.replay import verify
-from betimes.services.runs_views import TriggerRequest
-from betimes.services.schedules import schedule_request
-from betimes.services.scores import Interaction, NewScore
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.runs.views import TriggerRequest
+from betimes.schedules.service import schedule_request
+from betimes.scores.service import Interaction, NewScore
 
 BERLIN = zone("Europe/Berlin")
-POLICY = {
-    "notifications": {"jitter_s": 0, "event_types": {"UPDATE": {"digest": True}}},
-}
+POLICY = {"notifications": {"jitter_s": 0, "event_types": {"UPDATE": {"digest": True}}}}
 NOTES = (
     ("evt-1", "MESSAGE", "HIGH", "Tom replied", "See you at nine?"),
     ("evt-2", "MESSAGE", "HIGH", "Tom replied", "see you  at NINE?"),
@@ -61,9 +59,13 @@ async def _burst(bt: Betimes) -> AsyncIterator[Told]:
         )
         verdict = await bt.runs.trigger(request)
         yield Told(
-            scene=scene, at=_now(bt), what=f"{request.trigger_type} {name}", answer=verdict.result,
-            reasons=(verdict.reason,), why=verdict.explanation,
-        )  # fmt: skip
+            scene=scene,
+            at=_now(bt),
+            what=f"{request.trigger_type} {name}",
+            answer=verdict.result,
+            reasons=(verdict.reason,),
+            why=verdict.explanation,
+        )
         await bt.advance(by_s=wait_s)
     await bt.advance(by_s=600)
     for run in (await bt.runs.runs()).items[::-1]:
@@ -86,14 +88,24 @@ async def _night(bt: Betimes) -> AsyncIterator[Told]:
     for event_id, kind, priority, title, message in NOTES:
         verdict = await bt.notifications.send(
             {
-                "event_id": event_id, "user_id": "ana", "event_type": kind, "title": title, "message": message,
-                "source": "demo", "channels": ["push"], **({"priority_hint": priority} if priority else {}),
+                "event_id": event_id,
+                "user_id": "ana",
+                "event_type": kind,
+                "title": title,
+                "message": message,
+                "source": "demo",
+                "channels": ["push"],
+                **({"priority_hint": priority} if priority else {}),
             }
-        )  # fmt: skip
+        )
         yield Told(
-            scene=scene, at=_now(bt), what=f"{title}: “{message}”", answer=verdict.outcome,
-            reasons=tuple(verdict.reasons), why=verdict.explanation,
-        )  # fmt: skip
+            scene=scene,
+            at=_now(bt),
+            what=f"{title}: “{message}”",
+            answer=verdict.outcome,
+            reasons=tuple(verdict.reasons),
+            why=verdict.explanation,
+        )
     hours = (("2026-03-25T06:05:00Z", "after seven"), ("2026-03-25T07:35:00Z", "after the digest of half past eight"))
     for at, what in hours:
         await bt.advance(to=at)
@@ -113,9 +125,12 @@ async def _clocks(bt: Betimes) -> AsyncIterator[Told]:
         local = tick.scheduled_for.astimezone(BERLIN)
         run = tick.run.status if tick.run else "–"
         yield Told(
-            scene=scene, at=_iso(tick.scheduled_for), what=f"{local:%A %H:%M} in Berlin", answer=tick.status,
+            scene=scene,
+            at=_iso(tick.scheduled_for),
+            what=f"{local:%A %H:%M} in Berlin",
+            answer=tick.status,
             why=f"Its run is {run}; it can happen once only, as {tick.run_key}.",
-        )  # fmt: skip
+        )
     await bt.schedules.disable("brief")
 
 
@@ -124,20 +139,27 @@ async def _wish(bt: Betimes, prices: dict[str, Decimal]) -> AsyncIterator[Told]:
     scene = "Intents: tell Ana when NVDA is under 130, at most once a day"
     await bt.intents.create(
         {
-            "intent_id": "nvda-130", "user_id": "ana", "trigger_type": "price",
+            "intent_id": "nvda-130",
+            "user_id": "ana",
+            "trigger_type": "price",
             "condition": {"ticker": "NVDA", "operator": "<", "value": 130},
-            "action_type": "notify", "action_context": "NVDA is under 130.", "action_priority": "high",
+            "action_type": "notify",
+            "action_context": "NVDA is under 130.",
+            "action_priority": "high",
         }
-    )  # fmt: skip
+    )
     for price, wait in ((131, timedelta(minutes=6)), (128, timedelta(minutes=10)), (127, timedelta(hours=26))):
         prices["NVDA"] = Decimal(price)
         await bt.advance(by_s=wait.total_seconds())
         intent = await bt.intents.get("nvda-130")
         cooling = f" It cools down for {intent.cooldown_remaining_hours} h." if intent.in_cooldown else ""
         yield Told(
-            scene=scene, at=_now(bt), what=f"NVDA at {price}", answer=intent.last_status or "not looked at",
+            scene=scene,
+            at=_now(bt),
+            what=f"NVDA at {price}",
+            answer=intent.last_status or "not looked at",
             why=f"Fires so far: {intent.execution_count}.{cooling}",
-        )  # fmt: skip
+        )
     await bt.intents.disable("nvda-130")
 
 
@@ -151,10 +173,12 @@ async def _fading(bt: Betimes) -> AsyncIterator[Told]:
         score = await bt.scores.get("fern")
         forecast = score.forecast and score.forecast.zero_at
         yield Told(
-            scene=scene, at=_now(bt), what=f"the score is {score.score:.2f}",
+            scene=scene,
+            at=_now(bt),
+            what=f"the score is {score.score:.2f}",
             answer=score.game_status.replace("_", " "),
             why=f"If nobody does anything, it is over at {_iso(forecast)}." if forecast else "",
-        )  # fmt: skip
+        )
     (last, *_) = (await bt.scores.history("fern")).items
     yield Told(scene=scene, at=_iso(last.timestamp), what="the last entry of its history", answer=last.event_type)
 
@@ -164,9 +188,11 @@ async def _replayed(bt: Betimes) -> AsyncIterator[Told]:
     scene = "And all of it again, from the ledger alone"
     report = await verify(bt.engine.store, bt.engine.kinds)
     yield Told(
-        scene=scene, at=_now(bt), what=f"{report.segments:,} segments of {report.streams:,} streams replayed",
+        scene=scene,
+        at=_now(bt),
+        what=f"{report.segments:,} segments of {report.streams:,} streams replayed",
         answer="the same, byte for byte" if report.is_sound else "NOT the same",
-    )  # fmt: skip
+    )
 
 
 def _now(bt: Betimes) -> str:

@@ -8,12 +8,12 @@ from functools import partial
 
 import msgspec
 
-from betimes.core.checking import Problem
+from betimes.core.checks import Problem
 from betimes.core.errors import MissingExtra
-from betimes.effects.channels import PLACE, Channel, ChannelSettings, WebhookChannel
-from betimes.effects.enrichment import EnrichmentSettings
-from betimes.effects.settings import WebhookSettings
-from betimes.services.deployment import CheckUrl, Deployment, NoTokens, PlainBox, SecretBox, TokenVerifier, UrlFinding
+from betimes.domain.deployment import CheckUrl, Deployment, NoTokens, PlainBox, SecretBox, TokenVerifier, UrlFinding
+from betimes.notifications.enrichment import EnrichmentSettings
+from betimes.outbound.channels import PLACE, Channel, ChannelSettings, WebhookChannel
+from betimes.outbound.settings import WebhookSettings
 
 NO_CLIENT = UrlFinding(
     warning="this process cannot call it or check it: webhooks need aiohttp, pip install 'betimes[server]'"
@@ -76,7 +76,7 @@ def secret_box(encryption: EncryptionSettings) -> SecretBox:
     if not encryption.keys:
         return PlainBox()
     try:
-        from betimes.effects.sealed_box import SealedBox
+        from betimes.outbound.sealed_box import SealedBox
     except ModuleNotFoundError as error:
         raise MissingExtra("encryption.keys needs cryptography: pip install 'betimes[tokens]'") from error
     return SealedBox(encryption.keys)
@@ -85,7 +85,7 @@ def secret_box(encryption: EncryptionSettings) -> SecretBox:
 def url_check(webhooks: WebhookSettings) -> CheckUrl:
     """Return what judges URLs with the parser that connects, if that is installed."""
     try:
-        from betimes.effects.urls import UrlRules
+        from betimes.outbound.urls import UrlRules
     except ModuleNotFoundError:
         return lambda url: NO_CLIENT
     return UrlRules(webhooks).finding

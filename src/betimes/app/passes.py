@@ -11,11 +11,11 @@ import msgspec
 
 from betimes.core.errors import Fault
 from betimes.core.instants import Instant, earliest, render
-from betimes.domains.scores.model import KIND
 from betimes.engine.engine import Engine, TickResult
-from betimes.services.hourly_sweep import HourlySweep
-from betimes.services.intent_worker import IntentWorker
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.intents.worker import IntentWorker
+from betimes.scores.hourly_sweep import HourlySweep
+from betimes.scores.model import KIND
 
 INTENTS_MAX = 200
 """Intents one pass works off."""
@@ -57,9 +57,11 @@ async def one_pass(
     if intents is not None:
         due_at = earliest(due_at, await intents.next_due_at())
     return msgspec.structs.replace(
-        done, fired=dict(Counter(done.fired) + fired), next_due_at=earliest(done.next_due_at, due_at),
+        done,
+        fired=dict(Counter(done.fired) + fired),
+        next_due_at=earliest(done.next_due_at, due_at),
         complete=done.complete and complete and (due_at is None or due_at > done.now),
-    )  # fmt: skip
+    )
 
 
 Tick: TypeAlias = Callable[[float], Awaitable[TickResult]]

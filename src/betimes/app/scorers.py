@@ -11,9 +11,9 @@ import msgspec
 
 from betimes.app.imports import import_object
 from betimes.core.errors import Invalid
-from betimes.effects.enrichment import Enrichment, EnrichmentSettings, HttpProvider, Provider
-from betimes.effects.settings import WebhookSettings
-from betimes.effects.webhooks import Webhooks
+from betimes.notifications.enrichment import Enrichment, EnrichmentSettings, HttpProvider, Provider
+from betimes.outbound.settings import WebhookSettings
+from betimes.outbound.webhooks import Webhooks
 
 MakeWebhooks = Callable[[WebhookSettings], Webhooks]
 

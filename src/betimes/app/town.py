@@ -19,19 +19,19 @@ from typing import Any
 
 from betimes.app.betimes import Betimes
 from betimes.app.configuration import Configuration, ServerSettings
-from betimes.app.serving import Serving, answer_requests, demand_server, listening
-from betimes.cli.wiring import Told, TownOptions
+from betimes.app.server import Serving, answer_requests, demand_server, listening
+from betimes.catalogue import DOMAIN_OF
+from betimes.cli.bootstrap import Told, TownOptions
 from betimes.core.errors import BetimesError, Invalid, MissingExtra
 from betimes.core.instants import render
 from betimes.core.segments import Segment
-from betimes.domains.automation.sensor_model import Message
-from betimes.domains.catalogue import DOMAIN_OF
 from betimes.engine.replay import verify
 from betimes.engine.store import PAGE_MAX, LedgerQuery
-from betimes.services.outcomes import Outcome, outcomes_of
-from betimes.services.schedules import schedule_request
-from betimes.services.sensors import sensor_request
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.ledger.outcomes import OutcomeView, outcomes_of
+from betimes.schedules.service import schedule_request
+from betimes.sensors.model import Message
+from betimes.sensors.service import sensor_request
 
 START = "2026-03-27T06:00:00Z"
 NEGLECTED_SINCE = "2026-03-26T06:00:00Z"
@@ -41,15 +41,27 @@ STEPS_A_LINE = 6
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Sydney", "America/Sao_Paulo", "UTC")
 POLICY: dict[str, Any] = {
     "notifications": {"event_types": {"UPDATE": {"digest": True}}},
-    "runs": {"daily_run_budget": 8, "registry": {
-        "SIGNAL_ARRIVED": {"handler": {"kind": "python", "name": "think"}},
-        "TIME_RITUAL_DAILY_BRIEF": {"handler": {"kind": "python", "name": "think"}},
-    }},
-    "hooks": [{"on": ["SCORE_THRESHOLD"], "target": {
-        "kind": "notification", "event_type": "REMINDER", "title": "It misses you", "message": "Say hello",
-        "source": "scores", "channels": ["in_app"],
-    }}],
-}  # fmt: skip
+    "runs": {
+        "daily_run_budget": 8,
+        "registry": {
+            "SIGNAL_ARRIVED": {"handler": {"kind": "python", "name": "think"}},
+            "TIME_RITUAL_DAILY_BRIEF": {"handler": {"kind": "python", "name": "think"}},
+        },
+    },
+    "hooks": [
+        {
+            "on": ["SCORE_THRESHOLD"],
+            "target": {
+                "kind": "notification",
+                "event_type": "REMINDER",
+                "title": "It misses you",
+                "message": "Say hello",
+                "source": "scores",
+                "channels": ["in_app"],
+            },
+        }
+    ],
+}
 NEWS = (
     ("MESSAGE", "HIGH", "{} replied", "See you at nine?"),
     ("UPDATE", "MEDIUM", "Numbers of {}", "Usage is up by {} percent"),
@@ -86,22 +98,26 @@ class Town:
             await bt.notifications.set_preferences(
                 person,
                 {
-                    "timezone": ZONES[number % len(ZONES)], "quiet_hours": [{"start": "22:00", "end": "07:00"}],
+                    "timezone": ZONES[number % len(ZONES)],
+                    "quiet_hours": [{"start": "22:00", "end": "07:00"}],
                     "addresses": {"push": f"device-{number}"},
                 },
-            )  # fmt: skip
+            )
             if number % 5 == 0:
                 since = {"created_at": NEGLECTED_SINCE, "last_interaction_at": NEGLECTED_SINCE}
                 await bt.scores.create({"user_id": person, "score": 50, **since})
             if number % 10 == 0:
                 await bt.intents.create(
                     {
-                        "intent_id": f"nvda-{number}", "user_id": person, "trigger_type": "price",
+                        "intent_id": f"nvda-{number}",
+                        "user_id": person,
+                        "trigger_type": "price",
                         "condition": {"ticker": "NVDA", "operator": "<", "value": 120},
-                        "schedule": {"check_interval_minutes": 180}, "action_type": "notify",
+                        "schedule": {"check_interval_minutes": 180},
+                        "action_type": "notify",
                         "action_context": "NVDA is under 120.",
                     }
-                )  # fmt: skip
+                )
         for place, zone in enumerate(ZONES):
             target = {"kind": "trigger", "trigger_type": "TIME_RITUAL_DAILY_BRIEF", "account_id": f"p{place}"}
             body = {"schedule_id": f"brief-{place}", "cron": "30 7 * * *", "timezone": zone, "target": target}
@@ -128,33 +144,39 @@ class Town:
         kind, hint, title, message = self._random.choices(NEWS, (8, 6, 3, 4, 0.3))[0]
         await self._bt.notifications.send(
             {
-                "event_id": f"news-{self._count}", "user_id": self._someone(), "event_type": kind, "source": "town",
-                "title": title.format(self._random.choice(NAMES)), "channels": ["push", "in_app"],
-                "message": message.format(self._random.randrange(2, 60)), **({"priority_hint": hint} if hint else {}),
+                "event_id": f"news-{self._count}",
+                "user_id": self._someone(),
+                "event_type": kind,
+                "source": "town",
+                "title": title.format(self._random.choice(NAMES)),
+                "channels": ["push", "in_app"],
+                "message": message.format(self._random.randrange(2, 60)),
+                **({"priority_hint": hint} if hint else {}),
             },
             trace=False,
-        )  # fmt: skip
+        )
 
     async def _signal(self) -> None:
         self._count += 1
         await self._bt.runs.trigger(
             {
-                "account_id": self._someone(), "trigger_type": "SIGNAL_ARRIVED",
+                "account_id": self._someone(),
+                "trigger_type": "SIGNAL_ARRIVED",
                 "idempotency_key": f"signal-{self._count - self._random.randrange(2)}",
             }
-        )  # fmt: skip
+        )
 
     async def _visit(self) -> None:
         person = int(self._random.random() * self._people) // 5 * 5
         await self._bt.scores.interact(f"p{person}", {"type": "text"})
 
-    async def decided(self) -> list[tuple[Segment, Outcome]]:
+    async def decided(self) -> list[tuple[Segment, OutcomeView]]:
         """What was decided since it was last asked, counted."""
         engine, found = self._bt.engine, []
         while page := await engine.store.ledger(LedgerQuery(after=self._seen, limit=PAGE_MAX)):
             self._seen = page[-1].seq
             found += [(one, outcome) for one in page for outcome in outcomes_of(engine.kinds, one)]
-        self.counts.update((DOMAIN_OF[segment.stream.kind], outcome.outcome) for segment, outcome in found)
+        self.counts.update((DOMAIN_OF[segment.stream.kind].area, outcome.outcome) for segment, outcome in found)
         return found
 
 
@@ -240,7 +262,7 @@ async def _days(
     loop = asyncio.get_running_loop()
     steps = options.days * STEPS_A_DAY
     started_s = loop.time()
-    fresh: list[tuple[Segment, Outcome]] = []
+    fresh: list[tuple[Segment, OutcomeView]] = []
     for step in range(1, steps + 1):
         if stopping.is_set() or loop.time() > started_s + options.seconds:
             return
@@ -256,8 +278,8 @@ async def _days(
                 await stopping.wait()
 
 
-def _summary(fresh: list[tuple[Segment, Outcome]]) -> str:
-    counts = Counter((DOMAIN_OF[segment.stream.kind], outcome.outcome) for segment, outcome in fresh)
+def _summary(fresh: list[tuple[Segment, OutcomeView]]) -> str:
+    counts = Counter((DOMAIN_OF[segment.stream.kind].area, outcome.outcome) for segment, outcome in fresh)
     domains = sorted({domain for domain, _ in counts})
     return " · ".join(f"{domain} {_listed(counts, domain, ' ')}" for domain in domains)
 
@@ -266,7 +288,7 @@ def _listed(counts: Counter[tuple[str, str]], domain: str, between: str) -> str:
     return between.join(f"{count:,} {name}" for (of, name), count in sorted(counts.items()) if of == domain)
 
 
-def _remarkable(fresh: list[tuple[Segment, Outcome]]) -> list[tuple[Segment, Outcome]]:
+def _remarkable(fresh: list[tuple[Segment, OutcomeView]]) -> list[tuple[Segment, OutcomeView]]:
     """One of each of the rarest answers."""
     counts = Counter((segment.stream.kind, outcome.outcome, outcome.reasons) for segment, outcome in fresh)
     rare = sorted(fresh, key=lambda one: counts[one[0].stream.kind, one[1].outcome, one[1].reasons])
@@ -274,12 +296,16 @@ def _remarkable(fresh: list[tuple[Segment, Outcome]]) -> list[tuple[Segment, Out
     return sorted(list(first.values())[-3:], key=lambda one: (one[0].at, one[0].seq))
 
 
-def _told(scene: str, segment: Segment, outcome: Outcome) -> Told:
+def _told(scene: str, segment: Segment, outcome: OutcomeView) -> Told:
     what = f"{segment.stream.kind} {segment.stream.id}"
     return Told(
-        scene=scene, at=render(segment.at), what=what, answer=outcome.outcome, reasons=outcome.reasons,
+        scene=scene,
+        at=render(segment.at),
+        what=what,
+        answer=outcome.outcome,
+        reasons=outcome.reasons,
         why=outcome.explanation,
-    )  # fmt: skip
+    )
 
 
 async def _afterwards(bt: Betimes, town: Town) -> AsyncIterator[Told]:
@@ -289,6 +315,7 @@ async def _afterwards(bt: Betimes, town: Town) -> AsyncIterator[Told]:
         yield Told(scene=scene, what=domain, answer=_listed(town.counts, domain, ", "))
     report = await verify(bt.engine.store, bt.engine.kinds)
     yield Told(
-        scene=scene, what=f"{report.segments:,} segments of {report.streams:,} streams replayed",
+        scene=scene,
+        what=f"{report.segments:,} segments of {report.streams:,} streams replayed",
         answer="the same, byte for byte" if report.is_sound else "NOT the same",
-    )  # fmt: skip
+    )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from betimes.domains.tenant.model import DEPLOYMENT, RotateWebhookSecret, TenantState, tenant_stream
+from betimes.admin.service import fresh_webhook_secret
+from betimes.domain.deployment import PlainBox, SecretBox
+from betimes.domain.service import Caller, Service
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.services.caller import Caller, Service
-from betimes.services.deployment import PlainBox, SecretBox
-from betimes.services.tenants import fresh_webhook_secret
+from betimes.engine.tenants.model import DEPLOYMENT, RotateWebhookSecret, TenantState, tenant_stream
 
 
 class WebhookSecrets:

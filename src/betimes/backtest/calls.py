@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from betimes.core.deciders import Call, Settled
 from betimes.core.instants import DAY, Instant
 from betimes.core.streams import EffectId, StreamId
-from betimes.domains.runs.model import StartRun
 from betimes.engine.jobs import Job
+from betimes.runs.model import StartRun
 
 Identity: TypeAlias = tuple[str, StreamId, Instant | None]
 KEPT = 7 * DAY

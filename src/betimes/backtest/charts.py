@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from betimes.backtest.summary import HOURS, change
 from betimes.backtest.tally import NIGHT
-from betimes.backtest.telling import HOURS, change
 
 WIDTH = 720
 LEFT = 62

@@ -12,7 +12,7 @@ from betimes.core.canonical import encode
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId, segment_handle
 from betimes.core.verdicts import TRACE_BYTES_MAX, Verdict, within_bound
-from betimes.engine.kinds import Kinds
+from betimes.engine.codecs import Kinds
 from betimes.engine.rehearsal import Step
 
 DIFFERENCES_MAX = 20

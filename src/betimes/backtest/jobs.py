@@ -8,33 +8,26 @@ from __future__ import annotations
 
 from datetime import datetime
 from secrets import token_hex
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from betimes.backtest.asking import asked, in_force
+from betimes.backtest.model import AskBacktest, Asked, BacktestsState, DropBacktest, Outcome, Status, backtests_stream
 from betimes.backtest.plan import CANDIDATES_MAX, Plan
+from betimes.backtest.plan_builder import asked, in_force
 from betimes.backtest.report import BacktestReport
+from betimes.catalogue import Area
+from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.deciders import Settled
 from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.domains.backtests.model import (
-    AskBacktest,
-    Asked,
-    BacktestsState,
-    DropBacktest,
-    Outcome,
-    Status,
-    backtests_stream,
-)
+from betimes.domain.paging import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.domain.service import Service
+from betimes.engine.codecs import checkpoint_of
 from betimes.engine.engine import Engine
-from betimes.engine.kinds import checkpoint_of
 from betimes.engine.store import Store
-from betimes.services.caller import Service
-from betimes.services.moments import Moment, instant, moment
-from betimes.services.pages import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 
 COLLECTION = "backtests"
 
@@ -66,7 +59,7 @@ class BacktestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     """What came before is only taken in. Left out: from the beginning."""
     until: Moment | None = None
     """Not included. Left out: to the end."""
-    domain: Literal["runs", "notifications", "intents", "automation", "scores"] | None = None
+    domain: Area | None = None
     """Only this one is reported; all are rehearsed, since they cause each other."""
     samples: Annotated[int, msgspec.Meta(ge=0, le=100)] = 10
     """Changed answers of each kind that are shown with both traces; fewer if the report grows too large."""
@@ -113,9 +106,13 @@ class Backtests(Service):
             return again
         plan = await self._planned(request)
         command = AskBacktest(
-            f"bkt_{token_hex(12)}", tuple(one.name for one in plan.candidates), await self._kept(request),
-            instant(request.since), instant(request.until), request.domain,
-        )  # fmt: skip
+            f"bkt_{token_hex(12)}",
+            tuple(one.name for one in plan.candidates),
+            await self._kept(request),
+            instant(request.since),
+            instant(request.until),
+            request.domain,
+        )
         recorded = await self.submit(self._stream, command, key=key, collection=COLLECTION)
         return _view(await self._found(recorded.reply))
 
@@ -196,9 +193,15 @@ async def plan_of(engine: Engine, tenant: str, request: BacktestRequest) -> Plan
         raise Invalid("say either one policy or several by name", (("policies", "not beside policy"),))
     policies = request.policies or ({} if request.policy is None else {"policy": request.policy})
     return await asked(
-        engine, policies, sweep=request.sweep, overrides_of=tenant, since=instant(request.since),
-        until=instant(request.until), domain=request.domain, samples_max=request.samples,
-    )  # fmt: skip
+        engine,
+        policies,
+        sweep=request.sweep,
+        overrides_of=tenant,
+        since=instant(request.since),
+        until=instant(request.until),
+        domain=request.domain,
+        samples_max=request.samples,
+    )
 
 
 def _placed(request: BacktestRequest, path: str) -> str:
@@ -211,11 +214,18 @@ def _placed(request: BacktestRequest, path: str) -> str:
 
 def _view(one: Asked) -> BacktestView:
     return BacktestView(
-        backtest_id=one.backtest_id, status=one.status, progress=one.percent / 100, candidates=one.candidates,
-        since=moment(one.since_at), until=moment(one.until_at), domain=one.domain, created_at=moment(one.asked_at),
-        started_at=moment(one.started_at), finished_at=moment(one.finished_at),
+        backtest_id=one.backtest_id,
+        status=one.status,
+        progress=one.percent / 100,
+        candidates=one.candidates,
+        since=moment(one.since_at),
+        until=moment(one.until_at),
+        domain=one.domain,
+        created_at=moment(one.asked_at),
+        started_at=moment(one.started_at),
+        finished_at=moment(one.finished_at),
         error=BacktestError(one.code, one.message) if one.status == "failed" else None,
-    )  # fmt: skip
+    )
 
 
 _settled = msgspec.json.Decoder(Settled)

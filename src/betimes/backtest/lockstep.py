@@ -21,26 +21,26 @@ from msgspec.structs import replace
 from betimes.backtest.calls import RecordedCalls, told_of
 from betimes.backtest.control import Control, ControlCheck
 from betimes.backtest.plan import Plan
-from betimes.backtest.reading import Chain, cause_of, pruned, role_of
 from betimes.backtest.tally import NOTHING, Answer, Sample, Tally, bump
+from betimes.backtest.traffic import Chain, cause_of, pruned, role_of
 from betimes.backtest.worlds import ACTOR, SCORE, World
+from betimes.catalogue import area_of
 from betimes.core.deciders import Command, Settled
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import PolicyBook
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId
-from betimes.domains.catalogue import DOMAIN_OF
-from betimes.domains.notifications.model import Answer as NotificationAnswer
-from betimes.domains.notifications.model import Notify
-from betimes.domains.runs.model import StartRun
-from betimes.domains.scores.model import SweepScore
-from betimes.domains.scores.policy import ScoresPolicy
+from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Job
-from betimes.engine.kinds import Kinds
-from betimes.engine.recalling import Recollection
+from betimes.engine.memo import Recollection
 from betimes.engine.rehearsal import Step
 from betimes.engine.replay import Replayed
 from betimes.engine.settings import EngineSettings
+from betimes.notifications.model import Answer as NotificationAnswer
+from betimes.notifications.model import Notify
+from betimes.runs.model import StartRun
+from betimes.scores.model import SweepScore
+from betimes.scores.policy import ScoresPolicy
 
 ENRICHMENT = "enrichment"
 _NONE = Answer(NOTHING)
@@ -111,7 +111,7 @@ class Lockstep:
         self._first_look(stream)
 
     def reports(self, stream: StreamId) -> bool:
-        return self._plan.domain is None or DOMAIN_OF.get(stream.kind) == self._plan.domain
+        return self._plan.domain is None or area_of(stream.kind) == self._plan.domain
 
     def has_written(self, stream: StreamId) -> bool:
         """Whether any world has written to a stream."""
@@ -308,9 +308,15 @@ class Lockstep:
         self._compare(self.others[place], step.stream, step.key, before, after, step.recorded.at, 0)
 
     def _compare(
-        self, world: World, stream: StreamId, key: KeyId | None, before: Answer | None, after: Answer | None,
-        at: Instant, seq: int,
-    ) -> None:  # fmt: skip
+        self,
+        world: World,
+        stream: StreamId,
+        key: KeyId | None,
+        before: Answer | None,
+        after: Answer | None,
+        at: Instant,
+        seq: int,
+    ) -> None:
         before, after = before or _NONE, after or _NONE
         if before.outcome != after.outcome and self.reports(stream):
             sample = Sample(at, seq, stream, key.key if key else "", before, after)
@@ -346,9 +352,13 @@ class Question(msgspec.Struct, frozen=True, gc=False):
 
 def _job(segment: Segment, command: Command) -> Job:
     return Job(
-        segment.stream, command, key=segment.key, actor=segment.actor, correlation=segment.correlation,
+        segment.stream,
+        command,
+        key=segment.key,
+        actor=segment.actor,
+        correlation=segment.correlation,
         cause=segment.cause,
-    )  # fmt: skip
+    )
 
 
 def _was_scored(reply: Any) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 
 from betimes.backtest.charts import bar, strip, two_bars
 from betimes.backtest.report import BacktestReport, CandidateReport, Change, ControlReport, Flip, OutcomeLine, Side
-from betimes.backtest.telling import (
+from betimes.backtest.summary import (
     HOURS,
     Pair,
     change,
@@ -27,7 +27,7 @@ from betimes.backtest.telling import (
     seen,
     window_sentence,
 )
-from betimes.services.verdicts import TraceStep
+from betimes.domain.verdict_views import TraceStep
 
 POLICY_HEADER = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """What a browser may do with the page: show it."""
@@ -171,14 +171,21 @@ def _hours(candidate: CandidateReport) -> str:
     woken = ""
     if candidate.nights:
         people = (
-            (escape(line.user), escape(line.tenant), f"{line.before:,}", f"{line.after:,}",
-             _difference(line.before, line.after))
+            (
+                escape(line.user),
+                escape(line.tenant),
+                f"{line.before:,}",
+                f"{line.after:,}",
+                _difference(line.before, line.after),
+            )
             for line in candidate.nights
-        )  # fmt: skip
+        )
         woken = "<h3>Whose nights change</h3>" + _table(
-            "Told between midnight and six, by their own clock.", ("person", "tenant", "before", "after", "change"),
-            people, numbers={2, 3, 4},
-        )  # fmt: skip
+            "Told between midnight and six, by their own clock.",
+            ("person", "tenant", "before", "after", "change"),
+            people,
+            numbers={2, 3, 4},
+        )
     return (
         "<h3>When people are told something, by the hour of their own day</h3>"
         f'<div class="strip scroll" tabindex="0" role="group" aria-label="Hours of the day">'

@@ -105,9 +105,13 @@ def planned(
         }
     candidates = tuple(Candidate(name, dict(policy), overrides_of) for name, policy in tried.items())
     return Plan(
-        candidates=candidates, since_at=_instant(since), until_at=_instant(until), tenant=tenant or overrides_of,
-        domain=domain, samples_max=samples_max,
-    )  # fmt: skip
+        candidates=candidates,
+        since_at=_instant(since),
+        until_at=_instant(until),
+        tenant=tenant or overrides_of,
+        domain=domain,
+        samples_max=samples_max,
+    )
 
 
 def _instant(at: str | Instant | None) -> Instant | None:

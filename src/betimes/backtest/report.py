@@ -16,8 +16,8 @@ from betimes.backtest.lockstep import ENRICHMENT, PartResult
 from betimes.backtest.plan import Plan
 from betimes.backtest.tally import NIGHT, SEPARATOR, Answer, Sample, Tally, place_of
 from betimes.core.instants import DAY, Instant, InstantText, render
-from betimes.engine.kinds import Kinds
-from betimes.services.verdicts import TraceStep, trace_of
+from betimes.domain.verdict_views import TraceStep, trace_of
+from betimes.engine.codecs import Kinds
 
 AFFECTED_MAX = 20
 
@@ -163,18 +163,33 @@ def reported(plan: Plan, parts: Sequence[PartResult], kinds: Kinds) -> BacktestR
             after.fallbacks.pop(ENRICHMENT, None)
         candidates.append(
             CandidateReport(
-                candidate.name, candidate.tenant, candidate.policy, _outcomes(before, after), _flips(after),
-                sum(after.flips.values()), _affected(after), before.hours, after.hours, _nights(before, after),
+                candidate.name,
+                candidate.tenant,
+                candidate.policy,
+                _outcomes(before, after),
+                _flips(after),
+                sum(after.flips.values()),
+                _affected(after),
+                before.hours,
+                after.hours,
+                _nights(before, after),
                 _cost(before, after, days),
-                _sorted(after.fallbacks), _sorted(after.refused), after.gone,
+                _sorted(after.fallbacks),
+                _sorted(after.refused),
+                after.gone,
                 [_flip(sample, kinds) for sample in _in_order(after.samples.values())],
             )
-        )  # fmt: skip
+        )
     return BacktestReport(
-        _shown(_or(plan.since_at, starts_at)), _shown(_or(plan.until_at, ends_at)), plan.tenant, plan.domain,
-        sum(part.segments for part in parts), sum(part.commands for part in parts),
-        _control([part.control for part in parts], before), candidates,
-    )  # fmt: skip
+        _shown(_or(plan.since_at, starts_at)),
+        _shown(_or(plan.until_at, ends_at)),
+        plan.tenant,
+        plan.domain,
+        sum(part.segments for part in parts),
+        sum(part.commands for part in parts),
+        _control([part.control for part in parts], before),
+        candidates,
+    )
 
 
 def merged(tallies: Sequence[Tally], samples_max: int) -> Tally:
@@ -228,10 +243,14 @@ def _control(parts: Sequence[Control], before: Tally) -> ControlReport:
     verdicts, same = sum(part.verdicts for part in parts), sum(part.same for part in parts)
     differences = sorted((d for part in parts for d in part.differences), key=lambda d: (d.tenant, d.segment))
     return ControlReport(
-        verdicts == same, verdicts, same, sum(part.segments for part in parts),
+        verdicts == same,
+        verdicts,
+        same,
+        sum(part.segments for part in parts),
         sum(part.identical for part in parts),
-        [msgspec.to_builtins(difference) for difference in differences[:DIFFERENCES_MAX]], _sorted(before.refused),
-    )  # fmt: skip
+        [msgspec.to_builtins(difference) for difference in differences[:DIFFERENCES_MAX]],
+        _sorted(before.refused),
+    )
 
 
 def _three(name: str) -> tuple[str, str, str]:
@@ -270,10 +289,13 @@ def _cost(before: Tally, after: Tally, days: float) -> Cost:
     told = Change(sum(before.people.values()), sum(after.people.values()))
     share = max(people, 1) * max(days, 1.0)
     return Cost(
-        Change(before.runs, after.runs), told,
+        Change(before.runs, after.runs),
+        told,
         Change(sum(before.hours[hour] for hour in NIGHT), sum(after.hours[hour] for hour in NIGHT)),
-        people, days, Rate(round(told.before / share, 4), round(told.after / share, 4)),
-    )  # fmt: skip
+        people,
+        days,
+        Rate(round(told.before / share, 4), round(told.after / share, 4)),
+    )
 
 
 def _flip(sample: Sample, kinds: Kinds) -> Flip:

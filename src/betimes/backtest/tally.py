@@ -10,20 +10,13 @@ from typing import Any
 
 import msgspec
 
-from betimes.core.deciders import Event
+from betimes.catalogue import DOMAIN_OF, area_of, spell_answer
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.core.zones import is_zone, offset_at
-from betimes.domains.automation.model import ScheduleTicked, TicksSkipped
-from betimes.domains.automation.sensor_model import SensorEvaluated
-from betimes.domains.catalogue import DOMAIN_OF
-from betimes.domains.intents.model import FireCooled, IntentFired
-from betimes.domains.notifications.model import DigestReleased, InboxState, Released
-from betimes.domains.runs.model import RunAllowed
-from betimes.domains.scores.model import Decayed, GameOver
+from betimes.domain.declaration import BacktestView
 from betimes.engine.rehearsal import Step
-from betimes.services.outcomes import spelt
 
 NOTHING = "nothing"
 REFUSED = "refused"
@@ -88,7 +81,7 @@ class Tally(msgspec.Struct):
     def differs(self, sample: Sample, samples_max: int) -> None:
         """Count a question that was answered differently; of each kind the first few are kept."""
         stream = sample.stream
-        domain = DOMAIN_OF.get(stream.kind, stream.kind)
+        domain = area_of(stream.kind) or stream.kind
         flip = SEPARATOR.join((domain, sample.before.outcome, sample.after.outcome))
         bump(self.flips, flip)
         bump(self.subjects, SEPARATOR.join(stream))
@@ -109,26 +102,14 @@ def answer_of(step: Step) -> Answer | None:
     """What a step decided, in the spelling of its domain."""
     verdict = step.recorded.verdict
     if verdict is not None:
-        return Answer(spelt(step.stream.kind, verdict.answer), verdict.reasons, verdict)
+        return Answer(spell_answer(step.stream.kind, verdict.answer), verdict.reasons, verdict)
+    domain = DOMAIN_OF.get(step.stream.kind)
+    if domain is None or domain.outcome_of is None:
+        return None
     for event in reversed(step.events):  # the last one is what it came to
-        if answer := _EVENTS.get(type(event), _no_answer)(event):
-            return answer
+        if decided := domain.outcome_of(event):
+            return Answer(decided.outcome, decided.reasons)
     return None
-
-
-def _no_answer(event: Event) -> Answer | None:
-    return None
-
-
-_EVENTS: dict[type, Callable[[Any], Answer | None]] = {
-    IntentFired: lambda event: Answer(event.status),
-    FireCooled: lambda event: Answer("cooldown_active", ("COOLDOWN_ACTIVE",)),
-    ScheduleTicked: lambda event: Answer("failed" if event.error else "fired"),
-    TicksSkipped: lambda event: Answer("skipped", (event.reason,)),
-    SensorEvaluated: lambda event: Answer(event.status),
-    Decayed: lambda event: Answer("decay"),
-    GameOver: lambda event: Answer("game_over", (event.reason,)),
-}
 
 
 class Watch:
@@ -141,25 +122,25 @@ class Watch:
     def saw(self, step: Step, answer: Answer | None) -> None:
         kind = step.stream.kind
         if answer:
-            bump(self._tally.answers, SEPARATOR.join((DOMAIN_OF.get(kind, kind), answer.outcome, answer.reason)))
-        if kind == "inbox":
-            for event in step.events:
-                if event.__class__ in _TELLING:
-                    self._spoken_to(step.stream, event.at)
-        elif kind == "account":
-            self._tally.runs += sum(event.__class__ is RunAllowed for event in step.events)
+            bump(self._tally.answers, SEPARATOR.join((area_of(kind) or kind, answer.outcome, answer.reason)))
+        domain = DOMAIN_OF.get(kind)
+        if domain is None:
+            return
+        view = domain.backtest
+        for event in step.events:
+            if event.__class__ in view.contacts:
+                self._count_contact(step.stream, event.at, view)  # type: ignore[attr-defined]
+            elif event.__class__ in view.costs:
+                self._tally.runs += 1
 
-    def _spoken_to(self, inbox: StreamId, at: Instant) -> None:
-        state: InboxState | None = self._state(inbox)
-        hour = local_hour(at, state.preferences.timezone if state else "UTC")
-        person = f"{inbox.tenant}{SEPARATOR}{inbox.id}"
+    def _count_contact(self, stream: StreamId, at: Instant, view: BacktestView) -> None:
+        state = self._state(stream)
+        hour = local_hour(at, view.timezone(state) if state else "UTC")
+        person = f"{stream.tenant}{SEPARATOR}{stream.id}"
         self._tally.hours[hour] += 1
         bump(self._tally.people, person)
         if hour in NIGHT:
             bump(self._tally.nights, person)
-
-
-_TELLING = (Released, DigestReleased)
 
 
 def local_hour(at: Instant, timezone: str) -> int:

@@ -16,14 +16,14 @@ from betimes.core.instants import Instant
 from betimes.core.policies import PolicyBook
 from betimes.core.segments import Recorded
 from betimes.core.streams import KeyId, StreamId
-from betimes.domains.tenant.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
+from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Job
-from betimes.engine.kinds import Kinds
+from betimes.engine.memo import Recollection
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.recalling import Recollection
 from betimes.engine.rehearsal import Rehearsal, Step
 from betimes.engine.replay import Replayed
 from betimes.engine.settings import EngineSettings
+from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
 
 SCORE = "score"
 SWEPT = frozenset({SCORE})
@@ -59,11 +59,17 @@ class World:
         recorded = among.recorded_calls
         self.calls = OtherCalls(recorded, lambda executor: bump(self.tally.fallbacks, executor))
         self.rehearsal = Rehearsal(
-            among.kinds, PoliciesInForce(among.book), among.settings, told=self._told, swept=SWEPT,
-            call=self.calls.made if candidate else recorded.made, first=among.first_look,
+            among.kinds,
+            PoliciesInForce(among.book),
+            among.settings,
+            told=self._told,
+            swept=SWEPT,
+            call=self.calls.made if candidate else recorded.made,
+            first=among.first_look,
             is_late=among.is_rung_by_record if candidate else _always,
-            teaches=None if candidate else among.recollection, learns=among.recollection if candidate else None,
-        )  # fmt: skip
+            teaches=None if candidate else among.recollection,
+            learns=among.recollection if candidate else None,
+        )
         self._watch = Watch(self.tally, self.rehearsal.state)
         self._current: Job | None = None
         self._own: Step | None = None

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cyclopts import App
 
 from betimes.cli.options import Tenant, for_tenant
-from betimes.cli.printing import show
+from betimes.cli.output import show
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
-    from betimes.services.tenancy import Tenancy
+    from betimes.tenancy import Tenancy
 
 
 class Defined(Protocol):

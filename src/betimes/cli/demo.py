@@ -13,14 +13,21 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from betimes.cli.printing import announce_json, say, terminal, text
-from betimes.cli.wiring import Told, TownOptions, wired
+from betimes.cli.bootstrap import Told, TownOptions, wired
+from betimes.cli.output import announce_json, say, terminal, text
 from betimes.core.errors import Invalid
 
 COLOURS = {
-    "ALLOW": "green", "NOW": "green", "fired": "green", "triggered": "green",
-    "DEFER": "yellow", "LATER": "yellow", "SKIP": "red", "NEVER": "red", "game over": "red",
-}  # fmt: skip
+    "ALLOW": "green",
+    "NOW": "green",
+    "fired": "green",
+    "triggered": "green",
+    "DEFER": "yellow",
+    "LATER": "yellow",
+    "SKIP": "red",
+    "NEVER": "red",
+    "game over": "red",
+}
 ENDING = """\
 Nothing of it is left. Now with your own data, durable:
 
@@ -117,6 +124,10 @@ def _line(told: Told) -> object:
 
     reasons = f" · {', '.join(told.reasons)}" if told.reasons else ""
     return Text.assemble(
-        "  ", text(f"{told.at}  " if told.at else "", "dim"), text(told.what), ": " if told.answer else "",
-        text(told.answer, COLOURS.get(told.answer, "cyan")), text(reasons),
-    )  # fmt: skip
+        "  ",
+        text(f"{told.at}  " if told.at else "", "dim"),
+        text(told.what),
+        ": " if told.answer else "",
+        text(told.answer, COLOURS.get(told.answer, "cyan")),
+        text(reasons),
+    )

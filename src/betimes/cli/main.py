@@ -12,32 +12,35 @@ from collections.abc import Sequence
 
 from cyclopts import App
 
-from betimes.cli.wiring import Wiring, use
+from betimes.cli.bootstrap import Wiring, use
 from betimes.core.errors import STATUS, BetimesError
 
 COMMANDS = {
     # command: (where it is, what it does)
-    "serve": ("serve:serve", "Serve the HTTP API, ring alarms and carry out effects."),
-    "worker": ("serve:worker", "Ring alarms and carry out effects, without the HTTP API."),
-    "tick": ("passes:tick", "Do one bounded pass over everything that is due; says what is still due."),
-    "sweep": ("passes:sweep", "Let every score that is due decay."),
-    "key": ("keys:app", "API keys."),
-    "secrets": ("secrets:app", "Signing secrets in the database: make a key, encrypt them again."),
-    "policy": ("policy:app", "The policy in force: show, check, apply."),
-    "backtest": ("backtest:backtest", "Say what other policies would have changed in the recorded traffic."),
-    "trigger": ("triggers:app", "Triggers: what became of one; cancel one that waits."),
-    "schedule": ("schedules:app", "Schedules."),
-    "sensor": ("sensors:app", "Sensors."),
-    "intent": ("intents:app", "Intents."),
-    "notification": ("notifications:app", "Notifications: what became of one; cancel or release one that waits."),
-    "effects": ("effects:app", "Effects: what is owed to the outside, and dead letters."),
-    "explain": ("history:explain", "Say why a segment was decided as it was."),
-    "verify": ("history:verify", "Replay the ledger and compare it with what is stored."),
-    "doctor": ("doctor:doctor", "Name rows that cannot be read, and mend them."),
-    "prune": ("history:prune", "Replace old history by checkpoints."),
-    "export": ("history:export", "Bring a lake of Parquet files up to date with the ledger."),
-    "config": ("settings:config", "Check the configuration and show what it comes to."),
-    "demo": ("demo:demo", "Show in a minute what betimes does, in virtual time."),
+    "serve": ("cli.serve:serve", "Serve the HTTP API, ring alarms and carry out effects."),
+    "worker": ("cli.serve:worker", "Ring alarms and carry out effects, without the HTTP API."),
+    "tick": ("cli.passes:tick", "Do one bounded pass over everything that is due; says what is still due."),
+    "sweep": ("scores.commands:sweep", "Let every score that is due decay."),
+    "key": ("admin.key_commands:app", "API keys."),
+    "secrets": ("admin.secret_commands:app", "Signing secrets in the database: make a key, encrypt them again."),
+    "policy": ("admin.policy_commands:app", "The policy in force: show, check, apply."),
+    "backtest": ("backtest.commands:backtest", "Say what other policies would have changed in the recorded traffic."),
+    "trigger": ("runs.commands:app", "Triggers: what became of one; cancel one that waits."),
+    "notification": (
+        "notifications.commands:app",
+        "Notifications: what became of one; cancel or release one that waits.",
+    ),
+    "intent": ("intents.commands:app", "Intents."),
+    "schedule": ("schedules.commands:app", "Schedules."),
+    "sensor": ("sensors.commands:app", "Sensors."),
+    "effects": ("ledger.effect_commands:app", "Effects: what is owed to the outside, and dead letters."),
+    "explain": ("ledger.commands:explain", "Say why a segment was decided as it was."),
+    "verify": ("ledger.commands:verify", "Replay the ledger and compare it with what is stored."),
+    "doctor": ("ledger.doctor_command:doctor", "Name rows that cannot be read, and mend them."),
+    "prune": ("ledger.commands:prune", "Replace old history by checkpoints."),
+    "export": ("ledger.commands:export", "Bring a lake of Parquet files up to date with the ledger."),
+    "config": ("cli.configuration:config", "Check the configuration and show what it comes to."),
+    "demo": ("cli.demo:demo", "Show in a minute what betimes does, in virtual time."),
 }
 
 
@@ -45,11 +48,14 @@ def application() -> App:
     from importlib.metadata import version
 
     app = App(
-        name="betimes", help="A durable timing engine: may this happen now, later or never, and why?",
-        help_format="plaintext", version=lambda: version("betimes"), result_action="return_value",
-    )  # fmt: skip
+        name="betimes",
+        help="A durable timing engine: may this happen now, later or never, and why?",
+        help_format="plaintext",
+        version=lambda: version("betimes"),
+        result_action="return_value",
+    )
     for place, (name, (where, help)) in enumerate(COMMANDS.items()):
-        app.command(f"betimes.cli.{where}", name=name, help=help, sort_key=place)
+        app.command(f"betimes.{where}", name=name, help=help, sort_key=place)
     app.register_install_completion_command(sort_key=len(COMMANDS))
     return app
 
@@ -61,7 +67,7 @@ def main(wiring: Wiring, arguments: Sequence[str] | None = None) -> int:
     try:
         result = application()(words)
     except BetimesError as error:
-        from betimes.cli.printing import show_error
+        from betimes.cli.output import show_error
 
         show_error(error, json="--json" in words)
         return error.exit_code
@@ -71,7 +77,7 @@ def main(wiring: Wiring, arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()  # whoever read us is gone; nothing is left to say
         return 0
     except Exception:  # noqa: BLE001 — a bug
-        from betimes.cli.printing import show_bug
+        from betimes.cli.output import show_bug
 
         show_bug()
         return STATUS["INTERNAL"][1]

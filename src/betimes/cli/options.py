@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import Parameter
 
-from betimes.cli.wiring import Application, Target, wired
+from betimes.cli.bootstrap import Application, Target, wired
 from betimes.core.streams import checked_stream
-from betimes.services.caller import Caller
+from betimes.domain.service import Caller
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
-    from betimes.services.tenancy import Tenancy
+    from betimes.tenancy import Tenancy
 
 T = TypeVar("T")
 EVERYBODY = "*"

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
-
-from betimes.cli.options import EVERYBODY, At, on
-from betimes.cli.printing import moment, progress, say, show, show_json
-from betimes.cli.wiring import Application
+from betimes.cli.bootstrap import Application
+from betimes.cli.options import At, on
+from betimes.cli.output import moment, say, show_json
 from betimes.engine.engine import TickResult
-from betimes.services.caller import Caller
-from betimes.services.sweeps import SweepRequest, SweepResult
 
 
 def tick(
@@ -51,9 +47,12 @@ def tick_view(done: TickResult) -> dict[str, Any]:
     """As `POST /v1/tick` answers."""
     ends = {end: done.effects.get(end, 0) for end in ("done", "retrying", "dead")}
     return {
-        "now": moment(done.now), "fired": done.fired, "effects": {**ends, **done.effects}, "complete": done.complete,
+        "now": moment(done.now),
+        "fired": done.fired,
+        "effects": {**ends, **done.effects},
+        "complete": done.complete,
         "next_due_at": moment(done.next_due_at),
-    }  # fmt: skip
+    }
 
 
 def _sentence(done: TickResult) -> str:
@@ -62,35 +61,3 @@ def _sentence(done: TickResult) -> str:
     left = "Nothing is due any more." if done.complete else "Something is still due: tick again."
     following = f" Next: {moment(done.next_due_at)}." if done.next_due_at is not None else ""
     return f"{moment(done.now)}  alarms: {fired}; effects: {effects}. {left}{following}"
-
-
-def sweep(
-    *,
-    tenant: str = EVERYBODY,
-    limit: int | None = None,
-    dry_run: Annotated[bool, Parameter(negative=())] = False,
-    at: At = At(),  # noqa: B008 — frozen
-) -> None:
-    """Let every score that is due decay, to the end.
-
-    Parameters
-    ----------
-    tenant
-        Sweep only this tenant's scores.
-    limit
-        Scores to take at most.
-    dry_run
-        Only say what would happen.
-    """
-    with progress("sweeping", json=at.json) as bar:
-
-        def tell(result: SweepResult) -> None:
-            bar(result.processed)
-
-        async def work(application: Application) -> SweepResult:
-            scores = application.for_caller(Caller(tenant, "cli")).scores
-            request = SweepRequest(limit=limit, dry_run=dry_run)
-            return await scores.sweep(request, progress=tell, unbounded=True)
-
-        result = on(at.target, work)
-    show(result, json=at.json)

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from betimes.cli.bootstrap import Role, ServeOptions, Target, wired
 from betimes.cli.options import At
-from betimes.cli.printing import announce, announce_json
-from betimes.cli.wiring import Role, ServeOptions, Target, wired
+from betimes.cli.output import announce, announce_json
 
 Announce = Callable[[Mapping[str, Any]], None]
 

@@ -17,7 +17,7 @@ import msgspec
 
 from betimes.core.bounds import NAME_CHARS_MAX, dotted, scan
 from betimes.core.canonical import encode, fingerprint
-from betimes.core.checking import list_problems, problems
+from betimes.core.checks import list_problems, problems
 from betimes.core.errors import Invalid, PolicyInvalid
 
 Section = TypeVar("Section", bound=msgspec.Struct)

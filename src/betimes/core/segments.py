@@ -64,18 +64,59 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
 def segment_digest(segment: Segment) -> str:
     """The digest a segment's row must carry: every column, the one before included."""
     return chained_digest(
-        segment.prev, segment.stream, segment.version, segment.turn, segment.at, segment.schema, segment.command,
-        segment.events, segment.policy, segment.key, segment.verdict, segment.reply, segment.actor,
-        segment.correlation, segment.cause,
-    )  # fmt: skip
+        segment.prev,
+        segment.stream,
+        segment.version,
+        segment.turn,
+        segment.at,
+        segment.schema,
+        segment.command,
+        segment.events,
+        segment.policy,
+        segment.key,
+        segment.verdict,
+        segment.reply,
+        segment.actor,
+        segment.correlation,
+        segment.cause,
+    )
 
 
 def chained_digest(
-    prev: str, stream: StreamId, version: int, turn: str, at: Instant, schema: int, command: str | None, events: str,
-    policy: str, key: KeyId | None, verdict: str | None, reply: str | None, actor: str, correlation: str, cause: str,
-) -> str:  # fmt: skip
+    prev: str,
+    stream: StreamId,
+    version: int,
+    turn: str,
+    at: Instant,
+    schema: int,
+    command: str | None,
+    events: str,
+    policy: str,
+    key: KeyId | None,
+    verdict: str | None,
+    reply: str | None,
+    actor: str,
+    correlation: str,
+    cause: str,
+) -> str:
     """SHA-256 over a segment's columns; `key` by its collection and text, its tenant being the stream's."""
     return digest(
-        prev, stream.tenant, stream.kind, stream.id, version, turn, at, schema, command, events, policy,
-        key and key.collection, key and key.key, verdict, reply, actor, correlation, cause,
-    )  # fmt: skip
+        prev,
+        stream.tenant,
+        stream.kind,
+        stream.id,
+        version,
+        turn,
+        at,
+        schema,
+        command,
+        events,
+        policy,
+        key and key.collection,
+        key and key.key,
+        verdict,
+        reply,
+        actor,
+        correlation,
+        cause,
+    )

@@ -14,12 +14,12 @@ from collections import Counter
 from betimes.core.instants import SECOND, Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.engine.attempts import Due
+from betimes.engine.commit_queue import Lane
 from betimes.engine.jobs import WAKE, Job
-from betimes.engine.lane import Lane
 from betimes.engine.reports import Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store
+from betimes.engine.transactions import Due
 
 
 class Alarms:

@@ -108,8 +108,10 @@ def head_problems(audit: StoreAudit, expected: Head | None = None) -> list[str]:
         problems.append(f"{recorded.effects:,} effects were recorded, {found.effects:,} are there")
     if expected and found.segments < expected.segments:
         missing = expected.segments - found.segments
-        problems.append(f"cut off at segment {found.segments:,} of the {expected.segments:,} expected{ends}: "
-                        f"{missing:,} are missing")  # fmt: skip
+        problems.append(
+            f"cut off at segment {found.segments:,} of the {expected.segments:,} expected{ends}: "
+            f"{missing:,} are missing"
+        )
     elif expected and found.segments == expected.segments and found.digest != expected.digest:
         problems.append(f"the streams come to {found}, expected was {expected}")
     return problems

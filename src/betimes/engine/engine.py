@@ -25,22 +25,22 @@ from betimes.core.instants import Instant, render, seconds
 from betimes.core.policies import Body, Policy, PolicyBook
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.domains.tenant.decide import tenant_decider
-from betimes.domains.tenant.model import DEPLOYMENT, RECONSIDER, SetPolicy, tenant_stream
 from betimes.engine.alarms import Alarms
-from betimes.engine.attempts import Attempts, Due, Position
-from betimes.engine.calls import Calls, Executor, is_carrying_out
 from betimes.engine.clock_report import ClockReport, WatchesClock, clock_problems
+from betimes.engine.codecs import Kinds
+from betimes.engine.commit_queue import Lane
+from betimes.engine.effects import Calls, Executor, is_carrying_out
 from betimes.engine.jobs import Job, Submission
-from betimes.engine.kinds import Kinds
-from betimes.engine.lane import Lane
 from betimes.engine.orphans import OrphanWatch
 from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.reconsidering import Reconsidering
+from betimes.engine.policy_change import Reconsidering
 from betimes.engine.reports import Observer, Report, Reporter, guarded, log_report, quietly
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Backlog, Store
+from betimes.engine.tenants.decide import tenant_decider
+from betimes.engine.tenants.model import DEPLOYMENT, RECONSIDER, SetPolicy, tenant_stream
+from betimes.engine.transactions import Attempts, Due, Position
 
 DEFAULT_SETTINGS = EngineSettings()
 
@@ -65,9 +65,12 @@ class TickResult(msgspec.Struct, frozen=True):
         """Return it as plain JSON values: what the HTTP API sends."""
         next_due_at = None if self.next_due_at is None else render(self.next_due_at)
         return {
-            "now": render(self.now), "fired": self.fired, "effects": self.effect_counts, "complete": self.complete,
+            "now": render(self.now),
+            "fired": self.fired,
+            "effects": self.effect_counts,
+            "complete": self.complete,
             "next_due_at": next_due_at,
-        }  # fmt: skip
+        }
 
 
 class Engine:
@@ -227,16 +230,20 @@ class Engine:
 
         plainly = Plainly(command, actor) if self.kinds.are_alone(kinds) else None
         due = Due(
-            by="due", kinds=kinds, limit=limit, make=make, until_at=until_at, tenant=tenant, position=position,
+            by="due",
+            kinds=kinds,
+            limit=limit,
+            make=make,
+            until_at=until_at,
+            tenant=tenant,
+            position=position,
             plainly=plainly,
-        )  # fmt: skip
+        )
         results = await self._lane.take_due(due)
         for job, result in results:
             if failed and job.stream and isinstance(result, BetimesError):
                 failed(job.stream, result)
-        return [
-            *(plainly.done if plainly else ()), *(result for _, result in results if isinstance(result, Recorded)),
-        ]  # fmt: skip
+        return [*(plainly.done if plainly else ()), *(result for _, result in results if isinstance(result, Recorded))]
 
     def _check_open(self) -> None:
         if not self.is_open and not (self._draining and is_carrying_out.get()):

@@ -14,7 +14,7 @@ from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
-from betimes.engine.kinds import Kinds, decoded
+from betimes.engine.codecs import Kinds, decoded
 from betimes.engine.store import EffectStatus, Settlement
 
 WAKE = Wake()
@@ -50,10 +50,17 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         together = f"{self.key}{self.collection}{self.actor}{self.correlation}"
         if len(together) <= TEXT_CHARS_MAX and "\0" not in together:
             return
-        texts = (("key", self.key or ""), ("collection", self.collection), ("actor", self.actor),
-                 ("correlation", self.correlation))  # fmt: skip
-        problems = tuple((name, f"{name} is longer than {TEXT_CHARS_MAX} characters or holds a NUL")
-                         for name, text in texts if len(text) > TEXT_CHARS_MAX or "\0" in text)  # fmt: skip
+        texts = (
+            ("key", self.key or ""),
+            ("collection", self.collection),
+            ("actor", self.actor),
+            ("correlation", self.correlation),
+        )
+        problems = tuple(
+            (name, f"{name} is longer than {TEXT_CHARS_MAX} characters or holds a NUL")
+            for name, text in texts
+            if len(text) > TEXT_CHARS_MAX or "\0" in text
+        )
         if problems:
             raise Invalid("; ".join(message for _, message in problems), problems)
 
@@ -107,9 +114,22 @@ class Job:
     """One entry of the queue. Without a stream it only settles an effect."""
 
     __slots__ = (
-        "actor", "also_locks", "answer", "cause", "command", "correlation", "ended", "held_count", "key",
-        "policy", "request", "send", "stream", "streams", "unreadable",
-    )  # fmt: skip
+        "actor",
+        "also_locks",
+        "answer",
+        "cause",
+        "command",
+        "correlation",
+        "ended",
+        "held_count",
+        "key",
+        "policy",
+        "request",
+        "send",
+        "stream",
+        "streams",
+        "unreadable",
+    )
 
     def __init__(
         self,

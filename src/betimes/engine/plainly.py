@@ -23,10 +23,10 @@ from betimes.core.deciders import Command, Decision, View
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment, chained_digest
 from betimes.core.streams import StreamId
-from betimes.engine.kinds import Kind, Kinds
+from betimes.engine.batch import Workspace
+from betimes.engine.codecs import Kind, Kinds
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Row, StreamWrite
-from betimes.engine.workspace import Workspace
 
 _INSTANT = (int, type(None))
 _new_tuple = tuple.__new__
@@ -63,9 +63,15 @@ class Plainly:
         return left
 
     def _decide(
-        self, workspace: Workspace, stream: StreamId, row: Row, now: Instant, kinds: Kinds, settings: EngineSettings,
+        self,
+        workspace: Workspace,
+        stream: StreamId,
+        row: Row,
+        now: Instant,
+        kinds: Kinds,
+        settings: EngineSettings,
         turn_id: Callable[[], str],
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Decide for one stream; whether what came of it is plain, and is therefore written."""
         version, schema, text, at, alarm_at, _ = row
         now = max(now, at)
@@ -84,9 +90,19 @@ class Plainly:
         )
 
     def _write(
-        self, workspace: Workspace, stream: StreamId, row: Row, now: Instant, kind: Kind, state: Any, command: Command,
-        decision: Decision, policy: str, settings: EngineSettings, turn_id: Callable[[], str],
-    ) -> bool:  # fmt: skip
+        self,
+        workspace: Workspace,
+        stream: StreamId,
+        row: Row,
+        now: Instant,
+        kind: Kind,
+        state: Any,
+        command: Command,
+        decision: Decision,
+        policy: str,
+        settings: EngineSettings,
+        turn_id: Callable[[], str],
+    ) -> bool:
         """Fold the events and put the rows into the working set; `False`, and no trace, where they do not fit."""
         decider, events, reply = kind.decider, decision.events, decision.reply
         for event in events:
@@ -115,11 +131,21 @@ class Plainly:
             Segment(
                 stream, version, turn, now, schema, asked, happened, policy, prev, digest, None, None, replied, actor
             )
-        )  # fmt: skip
+        )
         columns = (
-            stream, expected, version, schema, text, now, alarm_at, digest, listed.status, listed.owner, listed.due_at,
+            stream,
+            expected,
+            version,
+            schema,
+            text,
+            now,
+            alarm_at,
+            digest,
+            listed.status,
+            listed.owner,
+            listed.due_at,
             listed.listed_at,
-        )  # fmt: skip
+        )
         workspace.written.append(_new_tuple(StreamWrite, columns))
         self.done.append(Recorded(stream, version, now, policy, None, reply))
         return True

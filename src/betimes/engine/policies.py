@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 from betimes.core.policies import Body, Policy, PolicyBook
-from betimes.domains.tenant.model import TenantState
+from betimes.engine.tenants.model import TenantState
 
 REMEMBERED_MAX = 10_000
 Name = TypeVar("Name", bound=Hashable)

@@ -15,7 +15,7 @@ from betimes.core.errors import Invalid, StoreError
 from betimes.core.instants import Instant, seconds
 from betimes.core.segments import Segment, segment_digest
 from betimes.core.streams import StreamId
-from betimes.engine.kinds import Kinds
+from betimes.engine.codecs import Kinds
 from betimes.engine.replay import Finding, Replayed, all_streams
 from betimes.engine.store import PAGE_MAX, Store
 
@@ -92,7 +92,15 @@ def checkpoint(replayed: Replayed, last: Segment) -> Segment:
     state = b"null" if replayed.state is None else encode(replayed.state).encode()
     command = encode(Checkpoint(msgspec.Raw(state), replayed.segments))
     bare = Segment(
-        last.stream, last.version, "checkpoint", last.at, replayed.kind.decider.schema, command, "[]", last.policy,
-        replayed.digest, "",
-    )  # fmt: skip
+        last.stream,
+        last.version,
+        "checkpoint",
+        last.at,
+        replayed.kind.decider.schema,
+        command,
+        "[]",
+        last.policy,
+        replayed.digest,
+        "",
+    )
     return msgspec.structs.replace(bare, digest=segment_digest(bare))

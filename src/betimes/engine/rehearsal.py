@@ -24,16 +24,16 @@ from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import GENESIS, Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.domains.tenant.model import DEPLOYMENT
+from betimes.engine.batch import Workspace
 from betimes.engine.cache import Cached
-from betimes.engine.endless import EndlessTx, EveryStream
+from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import WAKE, Job, correlation_of
-from betimes.engine.kinds import Kinds
+from betimes.engine.memo import Lesson, Move, Recollection, Watched
+from betimes.engine.memory_transaction import EndlessTx, EveryStream
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.recalling import Lesson, Move, Recollection, Watched
 from betimes.engine.settings import EngineSettings
-from betimes.engine.workspace import Workspace
-from betimes.engine.writing import Live, Turn
+from betimes.engine.tenants.model import DEPLOYMENT
+from betimes.engine.turn import Live, Turn
 
 WAKES_AT_ONCE = 256
 """Streams due at one instant that are woken before what they sent is applied, like a batch of the engine."""
@@ -331,8 +331,15 @@ class Rehearsal(Workspace):
 
     # -- what a decision leaves
 
-    def _write(self, turn: Turn, own: Live, command: Command, key: KeyId | None, decision: Decision,
-               also: Mapping[Live, tuple[Event, ...]]) -> Recorded:  # fmt: skip
+    def _write(
+        self,
+        turn: Turn,
+        own: Live,
+        command: Command,
+        key: KeyId | None,
+        decision: Decision,
+        also: Mapping[Live, tuple[Event, ...]],
+    ) -> Recorded:
         after = (_after(own, decision.events), *(_after(live, events) for live, events in also.items()))
         now, policy = turn.now, turn.policy.fingerprint
         recorded = Recorded(own.stream, own.version + 1, now, policy, decision.verdict, decision.reply)

@@ -28,7 +28,7 @@ from betimes.core.errors import MalformedRow, NewerVersion, StoreError, UnknownK
 from betimes.core.instants import Instant, nearest
 from betimes.core.segments import Segment, segment_digest
 from betimes.core.streams import StreamId
-from betimes.engine.kinds import Kind, Kinds
+from betimes.engine.codecs import Kind, Kinds
 from betimes.engine.replay import Replayed, all_streams, verify_stream
 from betimes.engine.store import NOT_CACHED, Ask, Changes, Row, Store, StreamWrite
 
@@ -140,19 +140,37 @@ def _segment(kind: Kind, replayed: Replayed, remedy: _Remedy, why: str, at: Inst
     text = "null" if remedy.state is None else encode(remedy.state)
     command = Repair(msgspec.Raw(text.encode()), why[:1_000], tuple(sorted(replayed.unread)))
     bare = Segment(
-        replayed.stream, replayed.version + 1, REPAIR_TURN, at, kind.decider.schema, encode(command), "[]",
-        replayed.policy, replayed.digest, "", actor="doctor",
-    )  # fmt: skip
+        replayed.stream,
+        replayed.version + 1,
+        REPAIR_TURN,
+        at,
+        kind.decider.schema,
+        encode(command),
+        "[]",
+        replayed.policy,
+        replayed.digest,
+        "",
+        actor="doctor",
+    )
     return msgspec.structs.replace(bare, digest=segment_digest(bare))
 
 
 def _row(kind: Kind, row: Row, segment: Segment, state: Any) -> StreamWrite:
     index = _NO_INDEX if state is None else kind.decider.index(state)
     return StreamWrite(
-        segment.stream, row.version, segment.version, segment.schema, None if state is None else encode(state),
-        segment.at, None if state is None else kind.decider.alarm(state), segment.digest, index.status, index.owner,
-        index.due_at, index.listed_at,
-    )  # fmt: skip
+        segment.stream,
+        row.version,
+        segment.version,
+        segment.schema,
+        None if state is None else encode(state),
+        segment.at,
+        None if state is None else kind.decider.alarm(state),
+        segment.digest,
+        index.status,
+        index.owner,
+        index.due_at,
+        index.listed_at,
+    )
 
 
 async def mend(store: Store, kinds: Kinds) -> AsyncIterator[Ailment]:

@@ -19,7 +19,7 @@ from betimes.core.instants import Instant, render, seconds
 from betimes.core.segments import GENESIS, Segment, segment_digest
 from betimes.core.streams import StreamId
 from betimes.engine.audit import CHECKPOINT_TURN, Audits, Head, head_problems
-from betimes.engine.kinds import Kind, Kinds, checkpoint_of, raw_state, repair_of
+from betimes.engine.codecs import Kind, Kinds, checkpoint_of, raw_state, repair_of
 from betimes.engine.store import PAGE_MAX, Store, StreamQuery, StreamRow
 
 

@@ -302,9 +302,17 @@ class Store(Protocol):
     def begin(self, ask: Ask) -> AbstractAsyncContextManager[Tx]:
         """Lock, reserve and read what a batch needs."""
 
-    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
-                  until_at: Instant | None = None, tenant: str | None = None,
-                  shares: Mapping[str, int] | None = None) -> AbstractAsyncContextManager[Tx]:  # fmt: skip
+    def begin_due(
+        self,
+        index: DueIndex,
+        kinds: Sequence[str],
+        limit: int,
+        *,
+        after: Reached | None = None,
+        until_at: Instant | None = None,
+        tenant: str | None = None,
+        shares: Mapping[str, int] | None = None,
+    ) -> AbstractAsyncContextManager[Tx]:
         """Lock up to `limit` streams due at the store's time (or at `until_at`, if earlier), oldest first.
 
         `after`, by `due` only, is where somebody has come who takes all of it, batch by batch, in whatever order. What
@@ -321,8 +329,9 @@ class Store(Protocol):
         `names` are kinds, or the executors of calls. What it costs must not depend on how much is due.
         """
 
-    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
-                       tenant: str | None = None) -> Instant | None:  # fmt: skip
+    async def next_due(
+        self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *, tenant: str | None = None
+    ) -> Instant | None:
         """The earliest instant at which a stream of these kinds, or a call for these executors, is due."""
 
     async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from betimes.app.betimes import Betimes
 from betimes.app.blocking import BlockingBetimes
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
 
 Make = Callable[..., BlockingBetimes]
 

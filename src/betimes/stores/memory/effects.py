@@ -45,9 +45,17 @@ class MemoryEffect:
         self.fence += 1
         self.next_attempt_at = now + write.lease_s * SECOND
         call = EffectCall(
-            write.id, write.executor, msgspec.json.decode(write.payload), self.attempts, write.created_at, self.fence,
-            write.lease_s, write.at_most_once, write.attempts_max, write.to,
-        )  # fmt: skip
+            write.id,
+            write.executor,
+            msgspec.json.decode(write.payload),
+            self.attempts,
+            write.created_at,
+            self.fence,
+            write.lease_s,
+            write.at_most_once,
+            write.attempts_max,
+            write.to,
+        )
         return Lease(call, spent)
 
     def settle(self, settled: Settlement) -> None:
@@ -73,7 +81,16 @@ class MemoryEffect:
     def row(self) -> EffectRow:
         write = self.write
         return EffectRow(
-            write.id, write.executor, write.payload, self.status, self.attempts, write.created_at,
-            self.next_attempt_at, self.finished_at, self.last_error, write.at_most_once, write.to,
+            write.id,
+            write.executor,
+            write.payload,
+            self.status,
+            self.attempts,
+            write.created_at,
+            self.next_attempt_at,
+            self.finished_at,
+            self.last_error,
+            write.at_most_once,
+            write.to,
             self.history,
-        )  # fmt: skip
+        )

@@ -85,9 +85,17 @@ class MemoryStore:
             self.database.release(tx)
 
     @asynccontextmanager
-    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
-                        until_at: Instant | None = None, tenant: str | None = None,
-                        shares: Mapping[str, int] | None = None) -> AsyncIterator[MemoryTx]:  # fmt: skip
+    async def begin_due(
+        self,
+        index: DueIndex,
+        kinds: Sequence[str],
+        limit: int,
+        *,
+        after: Reached | None = None,
+        until_at: Instant | None = None,
+        tenant: str | None = None,
+        shares: Mapping[str, int] | None = None,
+    ) -> AsyncIterator[MemoryTx]:
         tx = self.transaction()
         try:
             tx.now = self.clock()
@@ -107,15 +115,17 @@ class MemoryStore:
         return sorted(
             (at, row.stream)
             for row in self.database.rows.values()
-            if row.stream.kind in kinds and tenant in (None, row.stream.tenant)
+            if row.stream.kind in kinds
+            and tenant in (None, row.stream.tenant)
             and (at := self._wakes_at(row) if index == "alarm" else row.due_at) is not None
-        )  # fmt: skip
+        )
 
     def _wakes_at(self, row: StreamWrite) -> Instant | None:
         return None if row.alarm_at is None else max(row.alarm_at, self.database.snoozes.get(row.stream, row.alarm_at))
 
-    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
-                       tenant: str | None = None) -> Instant | None:  # fmt: skip
+    async def next_due(
+        self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *, tenant: str | None = None
+    ) -> Instant | None:
         calls = [call.next_attempt_at for call in self._calls(executors, tenant)]
         return earliest(*(at for at, _ in self._due(index, kinds, tenant)[:1]), *calls)
 
@@ -204,9 +214,21 @@ class MemoryStore:
         return fitting[: min(query.limit, PAGE_MAX)]
 
     def _stream_row(self, row: StreamWrite) -> StreamRow:
-        return StreamRow(row.stream, row.version, row.schema, row.state, row.at, row.alarm_at, row.status, row.owner,
-                         row.due_at, row.digest, self.database.snoozes.get(row.stream),
-                         self.database.created.get(row.stream, row.at), row.listed_at)  # fmt: skip
+        return StreamRow(
+            row.stream,
+            row.version,
+            row.schema,
+            row.state,
+            row.at,
+            row.alarm_at,
+            row.status,
+            row.owner,
+            row.due_at,
+            row.digest,
+            self.database.snoozes.get(row.stream),
+            self.database.created.get(row.stream, row.at),
+            row.listed_at,
+        )
 
     async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
         row = self.database.rows.get(stream)
@@ -259,10 +281,13 @@ class MemoryStore:
         stale = Counter(e.write.executor for e in effects if e.write.executor != SEND and e.is_due(now - MINUTE))
         snoozed = sum(until > now for stream, until in self.database.snoozes.items() if stream.kind in kinds)
         return Backlog(
-            len(due), min(due, default=None), snoozed,
-            sum(e.status in ("pending", "leased") for e in effects), sum(e.status == "dead" for e in effects),
+            len(due),
+            min(due, default=None),
+            snoozed,
+            sum(e.status in ("pending", "leased") for e in effects),
+            sum(e.status == "dead" for e in effects),
             dict(stale),
-        )  # fmt: skip
+        )
 
 
 def _in_shares(due: list[tuple[Instant, StreamId]], shares: Mapping[str, int]) -> list[tuple[Instant, StreamId]]:
@@ -285,7 +310,7 @@ def _stream_fits(row: StreamRow, query: StreamQuery) -> bool:
         and query.status in (None, row.status)
         and (not query.among or (row.status in query.among and (query.due_before is None or row.owner != "")))
         and _after_stream(row, query)
-    )  # fmt: skip
+    )
 
 
 def _after_stream(row: StreamRow, query: StreamQuery) -> bool:

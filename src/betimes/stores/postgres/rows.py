@@ -15,17 +15,7 @@ from betimes.core.deciders import EffectCall
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.effect_rows import attempts_in, payload_in
-from betimes.engine.store import (
-    Backlog,
-    Changes,
-    EffectRow,
-    EffectWrite,
-    Lease,
-    Row,
-    SeenKey,
-    StreamRow,
-    WaitingSend,
-)
+from betimes.engine.store import Backlog, Changes, EffectRow, EffectWrite, Lease, Row, SeenKey, StreamRow, WaitingSend
 
 Record: TypeAlias = Any
 """A record of the driver: a sequence of columns that also knows their names."""
@@ -74,15 +64,35 @@ def turn_values(changes: Changes) -> dict[str, Any] | None:
     ):
         return None
     return {
-        "tenant": tenant, "kind": kind, "id": id, "expected": expected, "version": version, "schema": schema,
-        "state": state, "at": at, "alarm_at": alarm_at, "digest": digest, "status": status, "owner": owner,
-        "due_at": due_at, "listed_at": listed_at, "turn": segment.turn, "command": segment.command,
-        "events": segment.events, "policy": segment.policy, "prev": segment.prev,
-        "collection": segment.key and segment.key.collection, "key": segment.key and segment.key.key,
-        "verdict": segment.verdict, "reply": segment.reply,
-        "actor": segment.actor, "correlation": segment.correlation, "cause": segment.cause, "request": request,
+        "tenant": tenant,
+        "kind": kind,
+        "id": id,
+        "expected": expected,
+        "version": version,
+        "schema": schema,
+        "state": state,
+        "at": at,
+        "alarm_at": alarm_at,
+        "digest": digest,
+        "status": status,
+        "owner": owner,
+        "due_at": due_at,
+        "listed_at": listed_at,
+        "turn": segment.turn,
+        "command": segment.command,
+        "events": segment.events,
+        "policy": segment.policy,
+        "prev": segment.prev,
+        "collection": segment.key and segment.key.collection,
+        "key": segment.key and segment.key.key,
+        "verdict": segment.verdict,
+        "reply": segment.reply,
+        "actor": segment.actor,
+        "correlation": segment.correlation,
+        "cause": segment.cause,
+        "request": request,
         "expires_at": expires_at,
-    }  # fmt: skip
+    }
 
 
 def storable(text: str) -> str:
@@ -93,26 +103,83 @@ def storable(text: str) -> str:
 def segment_values(s: Segment) -> Values:
     collection, key = (s.key.collection, s.key.key) if s.key else (None, None)
     return (
-        *s.stream, s.version, s.turn, s.at, s.schema, s.command, s.events, s.policy, s.prev, s.digest, collection, key,
-        s.verdict, s.reply, s.actor, s.correlation, s.cause,
-    )  # fmt: skip
+        *s.stream,
+        s.version,
+        s.turn,
+        s.at,
+        s.schema,
+        s.command,
+        s.events,
+        s.policy,
+        s.prev,
+        s.digest,
+        collection,
+        key,
+        s.verdict,
+        s.reply,
+        s.actor,
+        s.correlation,
+        s.cause,
+    )
 
 
 def _effect_values(e: EffectWrite) -> Values:
     return (
-        *e.id, e.executor, e.payload, e.created_at, e.next_attempt_at, e.at_most_once, e.attempts_max, e.lease_s,
+        *e.id,
+        e.executor,
+        e.payload,
+        e.created_at,
+        e.next_attempt_at,
+        e.at_most_once,
+        e.attempts_max,
+        e.lease_s,
         *(e.to or NO_STREAM),
-    )  # fmt: skip
+    )
 
 
 def segment_of(columns: Iterable[Any]) -> Segment:
     """A segment from its columns, in the order in which every statement selects them."""
-    (seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key, verdict,
-     reply, actor, correlation, cause) = columns  # fmt: skip
+    (
+        seq,
+        tenant,
+        kind,
+        id,
+        version,
+        turn,
+        at,
+        schema,
+        command,
+        events,
+        policy,
+        prev,
+        digest,
+        collection,
+        key,
+        verdict,
+        reply,
+        actor,
+        correlation,
+        cause,
+    ) = columns
     return Segment(
-        StreamId(tenant, kind, id), version, turn, at, schema, command, events, policy, prev, digest,
-        None if key is None else KeyId(tenant, collection, key), verdict, reply, actor, correlation, cause, seq,
-    )  # fmt: skip
+        StreamId(tenant, kind, id),
+        version,
+        turn,
+        at,
+        schema,
+        command,
+        events,
+        policy,
+        prev,
+        digest,
+        None if key is None else KeyId(tenant, collection, key),
+        verdict,
+        reply,
+        actor,
+        correlation,
+        cause,
+        seq,
+    )
 
 
 def seen_key(columns: Iterable[Any]) -> SeenKey:

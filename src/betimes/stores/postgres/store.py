@@ -54,8 +54,8 @@ from betimes.engine.store import (
 )
 from betimes.stores.postgres import rows
 from betimes.stores.postgres.driver import failures, refused
-from betimes.stores.postgres.migrating import check_durable, check_writable, migrate
-from betimes.stores.postgres.presuming import HeardTime, PresumedTx
+from betimes.stores.postgres.migrations import check_durable, check_writable, migrate
+from betimes.stores.postgres.optimistic_commit import HeardTime, PresumedTx
 from betimes.stores.postgres.sessions import Durability, Sessions, SessionSettings, Transaction
 from betimes.stores.postgres.statements import SCHEMA, Prepared, checked_schema, prepared, script
 from betimes.stores.postgres.transaction import PostgresTx
@@ -144,9 +144,17 @@ class PostgresStore:
             return None
         return PresumedTx(self._statement, self._script, self._clock, sessions=self._sessions, ask=ask, sent_at=sent_at)
 
-    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
-                  until_at: Instant | None = None, tenant: str | None = None,
-                  shares: Mapping[str, int] | None = None) -> Transaction[PostgresTx]:  # fmt: skip
+    def begin_due(
+        self,
+        index: DueIndex,
+        kinds: Sequence[str],
+        limit: int,
+        *,
+        after: Reached | None = None,
+        until_at: Instant | None = None,
+        tenant: str | None = None,
+        shares: Mapping[str, int] | None = None,
+    ) -> Transaction[PostgresTx]:
         tx = PostgresTx(self._statement, self._script, self._clock, self._time.hear)
         asked = {"index": index, "kinds": list(kinds), "limit": limit, "until_at": until_at}
         if shares is None:
@@ -161,8 +169,9 @@ class PostgresStore:
         due = tuple(record[0] for record in looked_at if record[1])
         return DueTenants(due, looked_at[-1][0] if len(looked_at) == limit else "", len(looked_at))
 
-    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
-                       tenant: str | None = None) -> Instant | None:  # fmt: skip
+    async def next_due(
+        self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *, tenant: str | None = None
+    ) -> Instant | None:
         name = "next_alarm" if index == "alarm" else "next_due"
         at: Instant | None = await self._sessions.value(
             self._statement(name, kinds=list(kinds), executors=sorted(set(executors)), tenant=tenant)
@@ -195,10 +204,14 @@ class PostgresStore:
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]:
         narrowed: dict[str, Any] = {
-            "tenant": query.tenant, "version": query.version, "executor": query.executor, "status": query.status,
-            "limit": min(query.limit, PAGE_MAX), **_named("source", query.source, StreamId),
+            "tenant": query.tenant,
+            "version": query.version,
+            "executor": query.executor,
+            "status": query.status,
+            "limit": min(query.limit, PAGE_MAX),
+            **_named("source", query.source, StreamId),
             **_named("after", query.after, EffectId),
-        }  # fmt: skip
+        }
         if query.newest_first:
             narrowed["after_created_at"] = (query.after_created_at or 0) if query.after else None
             narrowed["dead"] = query.status == "dead" or None
@@ -222,11 +235,16 @@ class PostgresStore:
 
     async def streams(self, query: StreamQuery) -> list[StreamRow]:
         narrowed: dict[str, Any] = {
-            "tenant": query.tenant, "kind": query.kind, "owner": query.owner, "status": query.status,
-            "among": list(query.among) or None, "living": None if query.tombstones else True,
+            "tenant": query.tenant,
+            "kind": query.kind,
+            "owner": query.owner,
+            "status": query.status,
+            "among": list(query.among) or None,
+            "living": None if query.tombstones else True,
             "owned": True if query.owner else None,
-            "limit": min(query.limit, PAGE_MAX), **_named("after", query.after, StreamId),
-        }  # fmt: skip
+            "limit": min(query.limit, PAGE_MAX),
+            **_named("after", query.after, StreamId),
+        }
         name, is_of_kind = "streams", bool(query.among) and query.kind is not None
         if query.due_before is not None:
             name = "due_streams_among" if is_of_kind else "due_streams"
@@ -249,10 +267,16 @@ class PostgresStore:
 
     async def ledger(self, query: LedgerQuery) -> list[Segment]:
         narrowed: dict[str, Any] = {
-            "tenant": query.tenant, "kind": query.kind, "id": query.id, "key": query.key, "turn": query.turn,
-            "correlation": query.correlation, "since_at": query.since_at, "until_at": query.until_at,
+            "tenant": query.tenant,
+            "kind": query.kind,
+            "id": query.id,
+            "key": query.key,
+            "turn": query.turn,
+            "correlation": query.correlation,
+            "since_at": query.since_at,
+            "until_at": query.until_at,
             "limit": min(query.limit, PAGE_MAX),
-        }  # fmt: skip
+        }
         by_index = query.key is not None or bool(query.correlation) or None not in (query.tenant, query.kind, query.id)
         by_instant = not (query.since_at is None and query.until_at is None)
         name = "ledger_between" if by_instant else "ledger"

@@ -120,9 +120,15 @@ class PostgresTx:
         order = sorted(reads)
         self._order = {"skip": [stream], "read": order, "seen": [key] if key else []}
         return self._statement(
-            "begin_turn", tenant=stream.tenant, kind=stream.kind, id=stream.id, cached=cached,
-            collection=key and key.collection, key=key and key.key, reads=asked(reads, order),
-        )  # fmt: skip
+            "begin_turn",
+            tenant=stream.tenant,
+            kind=stream.kind,
+            id=stream.id,
+            cached=cached,
+            collection=key and key.collection,
+            key=key and key.key,
+            reads=asked(reads, order),
+        )
 
     def _take_in(self, answer: list[Record]) -> Instant:
         """Take the answer in; the time it was given at."""

@@ -57,8 +57,20 @@ def _write_streams(connection: Connection, writes: Sequence[StreamWrite], places
 
 
 def _new_row(write: StreamWrite) -> tuple[object, ...]:
-    return (*write.stream, write.version, write.schema, write.owner, write.status, write.at, write.at, write.alarm_at,
-            write.due_at, write.listed_at, write.digest, write.state)  # fmt: skip
+    return (
+        *write.stream,
+        write.version,
+        write.schema,
+        write.owner,
+        write.status,
+        write.at,
+        write.at,
+        write.alarm_at,
+        write.due_at,
+        write.listed_at,
+        write.digest,
+        write.state,
+    )
 
 
 def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, Place]]) -> int:
@@ -75,8 +87,7 @@ def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, 
     for shared, rows in swept.items():
         updated += connection.change_alike("reschedule_streams", shared, sorted(rows))
     updated += connection.change_rows(
-        "update_streams",
-        [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state) for w, at in moved],
+        "update_streams", [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state) for w, at in moved]
     )
     connection.change_rows(
         "move_alarms",
@@ -97,23 +108,32 @@ def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, 
 def _is_only_rescheduled(write: StreamWrite, at: Place) -> bool:
     """Whether the index of what is due is the only one to change: what a sweep does to every row it takes."""
     return (
-        write.due_at != at.due_at and write.owner == at.owner and write.alarm_at == at.alarm_at
-        and write.listed_at == at.listed_at and write.status == at.status
-        and at.snooze_until is None and write.version == write.expected + 1
-    )  # fmt: skip
+        write.due_at != at.due_at
+        and write.owner == at.owner
+        and write.alarm_at == at.alarm_at
+        and write.listed_at == at.listed_at
+        and write.status == at.status
+        and at.snooze_until is None
+        and write.version == write.expected + 1
+    )
 
 
 def _conflict(
-    connection: Connection, created: Sequence[StreamWrite], moved: Sequence[StreamWrite],
+    connection: Connection,
+    created: Sequence[StreamWrite],
+    moved: Sequence[StreamWrite],
     places: Mapping[StreamId, Place],
-) -> Conflict:  # fmt: skip
+) -> Conflict:
     for write in moved:
         version = places[write.stream].version if write.stream in places else 0
         if version != write.expected:
             return Conflict(f"{write.stream} is at version {version}, not {write.expected}")
     stored = find_places(connection, [write.stream for write in created])
-    taken = [f"{w.stream} is at version {stored[w.stream].version}, not 0"
-             for w in created if w.stream in stored and stored[w.stream].version != w.version]  # fmt: skip
+    taken = [
+        f"{w.stream} is at version {stored[w.stream].version}, not 0"
+        for w in created
+        if w.stream in stored and stored[w.stream].version != w.version
+    ]
     return Conflict(taken[0] if taken else "a stream that the batch writes moved meanwhile")
 
 
@@ -146,9 +166,17 @@ def _shared(segment: Segment) -> tuple[Any, ...] | None:
         return None
     tenant, kind, _ = segment.stream
     return (
-        tenant, kind, segment.at, segment.schema, segment.command, segment.policy, segment.reply, segment.actor,
-        segment.correlation, segment.cause,
-    )  # fmt: skip
+        tenant,
+        kind,
+        segment.at,
+        segment.schema,
+        segment.command,
+        segment.policy,
+        segment.reply,
+        segment.actor,
+        segment.correlation,
+        segment.cause,
+    )
 
 
 def _use_keys(connection: Connection, keys: Sequence[KeyWrite], now: Instant) -> None:

@@ -45,46 +45,130 @@ def listed_stream(columns: Columns) -> StreamRow:
 
 
 def segment_of(columns: Columns) -> Segment:
-    (seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest,
-     collection, key, verdict, reply, actor, correlation, cause) = columns  # fmt: skip
+    (
+        seq,
+        tenant,
+        kind,
+        id,
+        version,
+        turn,
+        at,
+        schema,
+        command,
+        events,
+        policy,
+        prev,
+        digest,
+        collection,
+        key,
+        verdict,
+        reply,
+        actor,
+        correlation,
+        cause,
+    ) = columns
     return Segment(
-        StreamId(tenant, kind, id), version, turn, at, schema, command, events, policy, prev, digest,
-        None if key is None else KeyId(tenant, collection, key), verdict, reply, actor, correlation, cause, seq,
-    )  # fmt: skip
+        StreamId(tenant, kind, id),
+        version,
+        turn,
+        at,
+        schema,
+        command,
+        events,
+        policy,
+        prev,
+        digest,
+        None if key is None else KeyId(tenant, collection, key),
+        verdict,
+        reply,
+        actor,
+        correlation,
+        cause,
+        seq,
+    )
 
 
 def segment_columns(segment: Segment, seq: int | None = None) -> tuple[Any, ...]:
     """What is stored of a segment; without a number the ledger gives it the next."""
     key = segment.key
     return (
-        seq, *segment.stream, segment.version, segment.turn, segment.at, segment.schema, segment.command,
-        segment.events, segment.policy, segment.prev, segment.digest, key and key.collection, key and key.key,
-        segment.verdict, segment.reply, segment.actor, segment.correlation, segment.cause,
-    )  # fmt: skip
+        seq,
+        *segment.stream,
+        segment.version,
+        segment.turn,
+        segment.at,
+        segment.schema,
+        segment.command,
+        segment.events,
+        segment.policy,
+        segment.prev,
+        segment.digest,
+        key and key.collection,
+        key and key.key,
+        segment.verdict,
+        segment.reply,
+        segment.actor,
+        segment.correlation,
+        segment.cause,
+    )
 
 
 def effect_columns(effect: EffectWrite) -> tuple[Any, ...]:
     return (
-        *effect.id, effect.executor, effect.payload, effect.created_at, effect.next_attempt_at,
-        int(effect.at_most_once), effect.attempts_max, effect.lease_s,
+        *effect.id,
+        effect.executor,
+        effect.payload,
+        effect.created_at,
+        effect.next_attempt_at,
+        int(effect.at_most_once),
+        effect.attempts_max,
+        effect.lease_s,
         *(effect.to or (None, None, None)),
-    )  # fmt: skip
+    )
 
 
 def settlement_columns(settled: Settlement) -> tuple[Any, ...]:
     finished_at = None if settled.status == "pending" else settled.at
-    return (*settled.id, settled.fence, settled.status, settled.next_attempt_at, finished_at, settled.error,
-            settled.at, settled.duration_ms)  # fmt: skip
+    return (
+        *settled.id,
+        settled.fence,
+        settled.status,
+        settled.next_attempt_at,
+        finished_at,
+        settled.error,
+        settled.at,
+        settled.duration_ms,
+    )
 
 
 def effect_row(columns: Columns) -> EffectRow:
-    (executor, payload, status, attempts, created_at, next_attempt_at, finished_at, last_error, at_most_once,
-     *to, history) = columns[5:]  # fmt: skip
+    (
+        executor,
+        payload,
+        status,
+        attempts,
+        created_at,
+        next_attempt_at,
+        finished_at,
+        last_error,
+        at_most_once,
+        *to,
+        history,
+    ) = columns[5:]
     return EffectRow(
-        EffectId(*columns[:5]), executor, payload, status, attempts, created_at, next_attempt_at, finished_at,
-        last_error, bool(at_most_once), None if to[0] is None else StreamId(*to),
+        EffectId(*columns[:5]),
+        executor,
+        payload,
+        status,
+        attempts,
+        created_at,
+        next_attempt_at,
+        finished_at,
+        last_error,
+        bool(at_most_once),
+        None if to[0] is None else StreamId(*to),
         attempts_in(history),
-    )  # fmt: skip
+    )
 
 
 def waiting_send(columns: Columns) -> WaitingSend:
@@ -95,7 +179,15 @@ def lease_of(columns: Columns) -> Lease:
     """The lease on a call as it was before: its attempt and fence are the next."""
     executor, payload, attempts, created_at, fence, lease_s, at_most_once, attempts_max, *to, spent = columns[5:]
     call = EffectCall(
-        EffectId(*columns[:5]), executor, payload_in(payload), attempts + (not spent), created_at, fence + 1,
-        lease_s, bool(at_most_once), attempts_max, None if to[0] is None else StreamId(*to),
-    )  # fmt: skip
+        EffectId(*columns[:5]),
+        executor,
+        payload_in(payload),
+        attempts + (not spent),
+        created_at,
+        fence + 1,
+        lease_s,
+        bool(at_most_once),
+        attempts_max,
+        None if to[0] is None else StreamId(*to),
+    )
     return Lease(call, bool(spent))

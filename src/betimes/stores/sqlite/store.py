@@ -32,10 +32,12 @@ from betimes.engine.store import (
     StreamRow,
     WaitingSend,
 )
-from betimes.stores.sqlite import audit, reading, upkeep
+from betimes.stores.sqlite import audit
+from betimes.stores.sqlite import maintenance as upkeep
+from betimes.stores.sqlite import reader as reading
 from betimes.stores.sqlite.connection import Connection, Durability
+from betimes.stores.sqlite.connection_thread import Lane
 from betimes.stores.sqlite.failures import LOCK_TIMEOUT_S
-from betimes.stores.sqlite.lane import Lane
 from betimes.stores.sqlite.migrations import migrate
 from betimes.stores.sqlite.steady_clock import SteadyClock
 from betimes.stores.sqlite.transaction import SqliteTx
@@ -92,8 +94,9 @@ class SqliteStore:
     SQLite cannot keep its write-ahead log.
     """
 
-    def __init__(self, path: str | PathLike[str], *, clock: Callable[[], Instant] | None = None,
-                 durability: Durability = "full") -> None:  # fmt: skip
+    def __init__(
+        self, path: str | PathLike[str], *, clock: Callable[[], Instant] | None = None, durability: Durability = "full"
+    ) -> None:
         self.path = fspath(path)
         self.clock = clock or SteadyClock()
         self.durability = durability
@@ -164,20 +167,30 @@ class SqliteStore:
     def begin(self, ask: Ask) -> _Transaction:
         return _Transaction(self._take_turn, self.clock, lambda tx: tx.start(ask))
 
-    def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
-                  until_at: Instant | None = None, tenant: str | None = None,
-                  shares: Mapping[str, int] | None = None) -> _Transaction:  # fmt: skip
+    def begin_due(
+        self,
+        index: DueIndex,
+        kinds: Sequence[str],
+        limit: int,
+        *,
+        after: Reached | None = None,
+        until_at: Instant | None = None,
+        tenant: str | None = None,
+        shares: Mapping[str, int] | None = None,
+    ) -> _Transaction:
         def start(tx: SqliteTx) -> Awaitable[None]:
             return tx.start_due(index, kinds, limit, after, until_at, tenant, shares)
 
         return _Transaction(self._take_turn, self.clock, start)
 
-    async def _read(self, job: Callable[Concatenate[Connection, _P], _Result], *args: _P.args,
-                    **kwargs: _P.kwargs) -> _Result:  # fmt: skip
+    async def _read(
+        self, job: Callable[Concatenate[Connection, _P], _Result], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _Result:
         return await self._open.reader.run(lambda connection: job(connection, *args, **kwargs))
 
-    async def _write(self, job: Callable[Concatenate[Connection, _P], _Result], *args: _P.args,
-                     **kwargs: _P.kwargs) -> _Result:  # fmt: skip
+    async def _write(
+        self, job: Callable[Concatenate[Connection, _P], _Result], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _Result:
         """One short transaction in one visit to the writer's thread."""
 
         def whole(connection: Connection) -> _Result:
@@ -189,8 +202,9 @@ class SqliteStore:
         async with self._turn() as writer:
             return await writer.run(whole)
 
-    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
-                       tenant: str | None = None) -> Instant | None:  # fmt: skip
+    async def next_due(
+        self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *, tenant: str | None = None
+    ) -> Instant | None:
         return await self._read(reading.next_due, index, kinds, executors, tenant)
 
     async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:

@@ -27,8 +27,8 @@ from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes, DueIndex, Reached, Row, SeenKey, StreamWrite
 from betimes.stores.sqlite.commit import write_changes
 from betimes.stores.sqlite.connection import Connection
-from betimes.stores.sqlite.lane import Lane
-from betimes.stores.sqlite.reading import seen
+from betimes.stores.sqlite.connection_thread import Lane
+from betimes.stores.sqlite.reader import seen
 from betimes.stores.sqlite.rows import Place, in_shares, row_of
 
 _Result = TypeVar("_Result")
@@ -71,9 +71,15 @@ class SqliteTx:
             await self._step(job)
 
     async def start_due(
-        self, index: DueIndex, kinds: Sequence[str], limit: int, after: Reached | None, until_at: Instant | None,
-        tenant: str | None, shares: Mapping[str, int] | None,
-    ) -> None:  # fmt: skip
+        self,
+        index: DueIndex,
+        kinds: Sequence[str],
+        limit: int,
+        after: Reached | None,
+        until_at: Instant | None,
+        tenant: str | None,
+        shares: Mapping[str, int] | None,
+    ) -> None:
         """Take the write lock, then pick what is due; for who takes all of it, what lies together on few pages."""
 
         def job(connection: Connection) -> None:

@@ -32,7 +32,6 @@ from betimes.testing.conformance import (
     ledger,
     listing,
     locks,
-    presuming,
     row_locks,
     sends,
     shares,
@@ -40,6 +39,7 @@ from betimes.testing.conformance import (
     upkeep,
     walks,
 )
+from betimes.testing.conformance import optimistic_commit as presuming
 from betimes.testing.conformance.pairs import Check, Pair, Traits, run
 from betimes.testing.conformance.random_walk import walk
 

@@ -11,16 +11,7 @@ from msgspec.structs import replace
 from betimes.core.errors import Fenced
 from betimes.core.instants import HOUR, SECOND
 from betimes.core.streams import EffectId
-from betimes.engine.store import (
-    PAGE_MAX,
-    Changes,
-    DeadSend,
-    EffectQuery,
-    EffectRow,
-    Lease,
-    Settlement,
-    Store,
-)
+from betimes.engine.store import PAGE_MAX, Changes, DeadSend, EffectQuery, EffectRow, Lease, Settlement, Store
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair, commit
 from betimes.testing.conformance.samples import ABSENT, A, B, call, causing, send, settled, stream, together
@@ -272,11 +263,13 @@ async def two_who_take_calls_at_once_take_different_ones(pair: Pair) -> None:
 
 async def effects_are_listed_by_what_is_asked(pair: Pair) -> None:
     now, other = pair.clock(), stream("a", tenant="other")
-    await pair.commit(together(
-        causing(A, 1, now, call(A, 1, now), send(A, 1, now, B, place=1)),
-        causing(B, 1, now, call(B, 1, now, executor="webhook:crm")),
-        causing(other, 1, now, call(other, 1, now)),
-    ))  # fmt: skip
+    await pair.commit(
+        together(
+            causing(A, 1, now, call(A, 1, now), send(A, 1, now, B, place=1)),
+            causing(B, 1, now, call(B, 1, now, executor="webhook:crm")),
+            causing(other, 1, now, call(other, 1, now)),
+        )
+    )
     [lease] = await pair.one.lease_calls(["webhook:crm"], 1)
     listed = await pair.two.effects(EffectQuery())
     expect_equal(len(listed), 4, "all effects")

@@ -52,9 +52,20 @@ async def _roundtrip(pair: Pair, written: Segment) -> None:
 
 async def a_segment_with_everything_set_comes_back_unchanged(pair: Pair) -> None:
     everything = segment(
-        A, 1, FAR, turn="t" * 64, schema=7, command=AWKWARD_JSON, events=f"[{AWKWARD_JSON}]", key=KEY,
-        verdict=AWKWARD_JSON, reply=AWKWARD_JSON, actor=AWKWARD, correlation=AWKWARD, cause=AWKWARD,
-    )  # fmt: skip
+        A,
+        1,
+        FAR,
+        turn="t" * 64,
+        schema=7,
+        command=AWKWARD_JSON,
+        events=f"[{AWKWARD_JSON}]",
+        key=KEY,
+        verdict=AWKWARD_JSON,
+        reply=AWKWARD_JSON,
+        actor=AWKWARD,
+        correlation=AWKWARD,
+        cause=AWKWARD,
+    )
     await _roundtrip(pair, everything)
 
 
@@ -127,8 +138,18 @@ async def a_request_under_an_awkward_key_comes_back_unchanged(pair: Pair) -> Non
 async def a_call_comes_back_with_every_column(pair: Pair) -> None:
     now = pair.clock()
     payload: dict[str, Any] = {"text": AWKWARD, "nul": "a\x00b", "list": [1, None, True, 2**60]}
-    wanted = call(A, 1, now, place=300, executor="webhook:crm", payload=msgspec.json.encode(payload).decode(),
-                  at_most_once=True, attempts_max=9, lease_s=77, to=B)  # fmt: skip
+    wanted = call(
+        A,
+        1,
+        now,
+        place=300,
+        executor="webhook:crm",
+        payload=msgspec.json.encode(payload).decode(),
+        at_most_once=True,
+        attempts_max=9,
+        lease_s=77,
+        to=B,
+    )
     await pair.commit(causing(A, 1, now, wanted))
     [row] = await pair.two.effects(EffectQuery())
     listed = (wanted.id, "webhook:crm", wanted.payload, "pending", 0, now, now, None, "", True, B, ())
@@ -148,8 +169,11 @@ async def a_send_comes_back_with_every_column(pair: Pair) -> None:
     [waiting] = await pair.two.waiting_sends(10, created_before=now + 1)
     expect_equal(tuple(waiting), (wanted.id, to, AWKWARD_JSON, now), "the send that waits")
     [row] = await pair.two.effects(EffectQuery())
-    expect_equal((row.id, row.executor, row.payload, row.status, row.to), (wanted.id, "send", AWKWARD_JSON, "pending",
-                 to), "the send as it is listed")  # fmt: skip
+    expect_equal(
+        (row.id, row.executor, row.payload, row.status, row.to),
+        (wanted.id, "send", AWKWARD_JSON, "pending", to),
+        "the send as it is listed",
+    )
 
 
 async def an_error_text_comes_back_unchanged(pair: Pair) -> None:

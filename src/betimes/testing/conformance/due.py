@@ -205,11 +205,13 @@ async def a_snooze_survives_a_transaction_that_was_left(pair: Pair) -> None:
 async def the_next_instant_is_the_earliest_of_the_kinds_asked_for(pair: Pair) -> None:
     now = pair.clock()
     expect_equal(await pair.two.next_due("alarm", [KIND]), None, "nothing is due, ever")
-    await pair.commit(together(
-        moved(A, 1, now, alarm_at=now + 2 * HOUR, due_at=now + 5 * HOUR),
-        moved(B, 1, now, alarm_at=now + HOUR, due_at=now + 6 * HOUR),
-        moved(stream("a", kind="other"), 1, now, alarm_at=now, due_at=now),
-    ))  # fmt: skip
+    await pair.commit(
+        together(
+            moved(A, 1, now, alarm_at=now + 2 * HOUR, due_at=now + 5 * HOUR),
+            moved(B, 1, now, alarm_at=now + HOUR, due_at=now + 6 * HOUR),
+            moved(stream("a", kind="other"), 1, now, alarm_at=now, due_at=now),
+        )
+    )
     expect_equal(await pair.two.next_due("alarm", [KIND]), now + HOUR, "the next alarm")
     expect_equal(await pair.two.next_due("due", [KIND]), now + 5 * HOUR, "the next due time")
     expect_equal(await pair.two.next_due("alarm", [KIND, "other"]), now, "the next alarm of both kinds")
@@ -235,10 +237,13 @@ async def the_next_instant_counts_calls_of_the_executors_asked_for(pair: Pair) -
 async def the_next_instant_of_one_tenant_is_told_apart(pair: Pair) -> None:
     now, other = pair.clock(), stream("z", tenant="other")
     called = call(other, 1, now, next_attempt_at=now + MINUTE)
-    await pair.commit(together(
-        moved(A, 1, now, alarm_at=now, due_at=now), causing(B, 1, now, call(B, 1, now)),
-        moved(other, 1, now, alarm_at=now + HOUR, due_at=now + 2 * HOUR),
-    ))  # fmt: skip
+    await pair.commit(
+        together(
+            moved(A, 1, now, alarm_at=now, due_at=now),
+            causing(B, 1, now, call(B, 1, now)),
+            moved(other, 1, now, alarm_at=now + HOUR, due_at=now + 2 * HOUR),
+        )
+    )
     await pair.commit(Changes(effects=[called]))
     asked = [called.executor]
     expect_equal(await pair.two.next_due("alarm", [KIND], tenant="other"), now + HOUR, "the tenant's next alarm")

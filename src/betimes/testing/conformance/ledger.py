@@ -77,8 +77,21 @@ async def a_batch_of_hundreds_is_stored_as_it_was_given(pair: Pair) -> None:
     for row in rows:
         found, _ = await pair.two.history(row.stream, 2, 1)
         columns = (row.version, row.state, row.at, row.alarm_at, row.status, row.owner, row.due_at, row.digest)
-        expect_equal(found and (found.version, found.state, found.at, found.alarm_at, found.status, found.owner,
-                                found.due_at, found.digest), columns, f"the row of {row.stream}")  # fmt: skip
+        expect_equal(
+            found
+            and (
+                found.version,
+                found.state,
+                found.at,
+                found.alarm_at,
+                found.status,
+                found.owner,
+                found.due_at,
+                found.digest,
+            ),
+            columns,
+            f"the row of {row.stream}",
+        )
 
 
 async def _many(pair: Pair, count: int) -> list[Segment]:
@@ -117,8 +130,12 @@ async def a_page_has_a_bound_whatever_is_asked(pair: Pair) -> None:
 async def segments_are_found_by_what_is_asked(pair: Pair) -> None:
     now = pair.clock()
     await pair.commit(keyed(KEY, A, 1, now))
-    await pair.commit(Changes(streams=[write(B, 1, now + MINUTE)],
-                              segments=[segment(B, 1, now + MINUTE, correlation="c-1", turn="one turn")]))  # fmt: skip
+    await pair.commit(
+        Changes(
+            streams=[write(B, 1, now + MINUTE)],
+            segments=[segment(B, 1, now + MINUTE, correlation="c-1", turn="one turn")],
+        )
+    )
     elsewhere = [stream("a", tenant="other"), stream("a", kind="other")]
     for of in elsewhere:
         marked = segment(of, 1, now + HOUR, correlation="c-1", turn="one turn")
@@ -156,16 +173,26 @@ async def segments_are_found_by_instant_whatever_their_order(pair: Pair) -> None
         streams = [stream(f"s{batch}-{n}") for n in range(count)]
         ats = [now + (batch * count + n) * MINUTE for n in range(count)]
         ats[7], ats[-7] = now + (5_000 + batch) * HOUR, now - (5_000 + batch) * HOUR
-        changes = [Changes(streams=[write(of, 1, at)], segments=[segment(of, 1, at)])
-                   for of, at in zip(streams, ats, strict=True)]  # fmt: skip
+        changes = [
+            Changes(streams=[write(of, 1, at)], segments=[segment(of, 1, at)])
+            for of, at in zip(streams, ats, strict=True)
+        ]
         await commit(pair.two if batch % 2 else pair.one, together(*changes))
     everything: list[Segment] = await _follow(pair.one, PAGE_MAX)
     expect_equal(len(everything), 3 * count, "all segments")
     early, middle, late = now + 5 * MINUTE, now + 1_500 * MINUTE, now + 3_250 * MINUTE
-    for since_at, until_at in ((late, None), (None, early), (middle, middle + 9 * MINUTE), (early, late),
-                               (now + 5_000 * HOUR, None), (None, now), (late, early)):  # fmt: skip
-        wanted = [s for s in everything
-                  if (since_at is None or s.at >= since_at) and (until_at is None or s.at < until_at)]  # fmt: skip
+    for since_at, until_at in (
+        (late, None),
+        (None, early),
+        (middle, middle + 9 * MINUTE),
+        (early, late),
+        (now + 5_000 * HOUR, None),
+        (None, now),
+        (late, early),
+    ):
+        wanted = [
+            s for s in everything if (since_at is None or s.at >= since_at) and (until_at is None or s.at < until_at)
+        ]
         for backwards in (False, True):
             query = LedgerQuery(since_at=since_at, until_at=until_at, backwards=backwards, limit=400)
             found: list[Segment] = []

@@ -16,14 +16,16 @@ from betimes.testing.conformance.samples import A, B, C, deleted, locking, moved
 
 async def streams_are_listed_by_what_is_asked(pair: Pair) -> None:
     now = pair.clock()
-    await pair.commit(together(
-        moved(A, 1, now, owner="u-1", status="open"),
-        moved(B, 1, now, owner="u-1", status="done"),
-        moved(C, 1, now, owner="u-2", status="open"),
-        moved(stream("a", kind="other"), 1, now, owner="u-1", status="open"),
-        moved(stream("a", tenant="other"), 1, now, owner="u-1", status="open"),
-        moved(stream("d"), 1, now, owner="", status=""),
-    ))  # fmt: skip
+    await pair.commit(
+        together(
+            moved(A, 1, now, owner="u-1", status="open"),
+            moved(B, 1, now, owner="u-1", status="done"),
+            moved(C, 1, now, owner="u-2", status="open"),
+            moved(stream("a", kind="other"), 1, now, owner="u-1", status="open"),
+            moved(stream("a", tenant="other"), 1, now, owner="u-1", status="open"),
+            moved(stream("d"), 1, now, owner="", status=""),
+        )
+    )
     everything = await pair.two.streams(StreamQuery())
     expect_equal(len(everything), 6, "all streams")
     asked: list[tuple[StreamQuery, Callable[[StreamRow], bool]]] = [

@@ -54,9 +54,20 @@ class ModelEffect(msgspec.Struct):
 
     def row(self) -> EffectRow:
         write = self.write
-        return EffectRow(write.id, write.executor, write.payload, self.status, self.attempts, write.created_at,
-                         self.next_at, self.finished_at, self.error, write.at_most_once, write.to,
-                         self.history)  # fmt: skip
+        return EffectRow(
+            write.id,
+            write.executor,
+            write.payload,
+            self.status,
+            self.attempts,
+            write.created_at,
+            self.next_at,
+            self.finished_at,
+            self.error,
+            write.at_most_once,
+            write.to,
+            self.history,
+        )
 
     def keep(self, at: Instant, ok: bool, error: str, duration_ms: int | None = None) -> None:
         self.history = (*self.history, Attempt(at, ok, error, duration_ms))[-ATTEMPTS_KEPT:]
@@ -180,9 +191,21 @@ class Model:
 
     def listed(self, of: StreamId) -> StreamRow | None:
         row = self.rows.get(of)
-        return row and StreamRow(of, row.version, row.schema, row.state, row.at, row.alarm_at, row.status, row.owner,
-                                 row.due_at, row.digest, self.snoozes.get(of), self.created[of],
-                                 row.listed_at)  # fmt: skip
+        return row and StreamRow(
+            of,
+            row.version,
+            row.schema,
+            row.state,
+            row.at,
+            row.alarm_at,
+            row.status,
+            row.owner,
+            row.due_at,
+            row.digest,
+            self.snoozes.get(of),
+            self.created[of],
+            row.listed_at,
+        )
 
     def backlog(self, kinds: Sequence[str], now: Instant) -> Backlog:
         due = [self.wake_at(self.rows[of]) for of in self.due("alarm", kinds, now)]

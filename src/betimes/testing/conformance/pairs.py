@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from betimes.engine.store import Changes, Store
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.testing.conformance.samples import needed
 
 SAFETY_S = 600.0

@@ -8,7 +8,7 @@ from betimes.core.errors import Conflict, Duplicate, Fenced, StoreError
 from betimes.core.instants import HOUR, MINUTE, Instant
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.store import NOT_CACHED, Ask, Changes, DeadSend, EffectStatus, EffectWrite, Settlement
-from betimes.testing.clock import VirtualClock
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.testing.conformance.model import Model, ModelEffect
 from betimes.testing.conformance.samples import ABSENT, call, segment, send, together, used, write
 
@@ -45,12 +45,18 @@ class RandomBatches:
         expected, by = self.model.version(of), self.dice.randint(1, 2)
         version, alive = expected + by, self.chance(0.85)
         row = write(
-            of, version, self.now, expected=expected, schema=self.dice.randint(1, 3),
+            of,
+            version,
+            self.now,
+            expected=expected,
+            schema=self.dice.randint(1, 3),
             state=f'{{"n":{self.dice.randint(0, 9)}}}' if alive else None,
-            alarm_at=self.some_instant() if alive else None, due_at=self.some_instant() if alive else None,
+            alarm_at=self.some_instant() if alive else None,
+            due_at=self.some_instant() if alive else None,
             listed_at=self.some_instant() if alive else None,
-            status=self.dice.choice(("open", "done")), owner=self.dice.choice(("", "u-1", "u-2")),
-        )  # fmt: skip
+            status=self.dice.choice(("open", "done")),
+            owner=self.dice.choice(("", "u-1", "u-2")),
+        )
         segments = [segment(of, number, self.now) for number in range(expected + 1, version + 1)]
         return Changes(streams=[row], segments=segments, effects=self.effects_of(of, version))
 
@@ -58,11 +64,19 @@ class RandomBatches:
         return [
             send(of, version, self.now, self.dice.choice(STREAMS), place)
             if self.chance(0.4)
-            else call(of, version, self.now, place, executor=self.dice.choice(EXECUTORS),
-                      at_most_once=self.chance(0.3), attempts_max=self.dice.randint(1, 3),
-                      lease_s=self.dice.choice((30, 90)), next_attempt_at=self.now + self.dice.randint(0, 2) * MINUTE)
+            else call(
+                of,
+                version,
+                self.now,
+                place,
+                executor=self.dice.choice(EXECUTORS),
+                at_most_once=self.chance(0.3),
+                attempts_max=self.dice.randint(1, 3),
+                lease_s=self.dice.choice((30, 90)),
+                next_attempt_at=self.now + self.dice.randint(0, 2) * MINUTE,
+            )
             for place in range(self.dice.choice((0, 0, 1, 3)))
-        ]  # fmt: skip
+        ]
 
     def batch(self) -> Changes:
         changes = Changes()

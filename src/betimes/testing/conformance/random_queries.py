@@ -39,14 +39,20 @@ class RandomQueries:
         after, due_before, newest_first = self.stream(), self.instant(now), self.dice.random() < 0.4
         listed_before = self.instant(now) if due_before is None else None
         query = StreamQuery(
-            tenant=self.maybe("acme", "zeta"), kind=self.maybe(*KINDS), owner=self.maybe("", "u-1", "u-2"),
-            status=self.maybe("open", "done"), due_before=due_before, after=after,
+            tenant=self.maybe("acme", "zeta"),
+            kind=self.maybe(*KINDS),
+            owner=self.maybe("", "u-1", "u-2"),
+            status=self.maybe("open", "done"),
+            due_before=due_before,
+            after=after,
             after_due_at=now - self.dice.randint(0, 20) * MINUTE if after and due_before is not None else None,
             listed_before=listed_before,
             after_listed_at=now - self.dice.randint(0, 20) * MINUTE if after and listed_before is not None else None,
-            newest_first=newest_first, after_created_at=self.created(after, now) if newest_first else None,
-            tombstones=self.dice.random() < 0.3, limit=self.limit(),
-        )  # fmt: skip
+            newest_first=newest_first,
+            after_created_at=self.created(after, now) if newest_first else None,
+            tombstones=self.dice.random() < 0.3,
+            limit=self.limit(),
+        )
         among = ("done", "open") if query.limit == 3 else ("open",) if query.tombstones else ()
         return replace(query, among=among)
 
@@ -69,11 +75,15 @@ class RandomQueries:
         after = self.dice.choice(some) if some and self.dice.random() < 0.4 else None
         newest_first = self.dice.random() < 0.5
         return EffectQuery(
-            tenant=self.maybe("acme", "zeta"), source=self.stream(), executor=self.maybe("send", *EXECUTORS),
-            status=self.dice.choice(STATUSES), limit=self.limit(),
-            after=after, newest_first=newest_first,
+            tenant=self.maybe("acme", "zeta"),
+            source=self.stream(),
+            executor=self.maybe("send", *EXECUTORS),
+            status=self.dice.choice(STATUSES),
+            limit=self.limit(),
+            after=after,
+            newest_first=newest_first,
             after_created_at=self.model.effects[after].write.created_at if after and newest_first else None,
-        )  # fmt: skip
+        )
 
     def effects(self, query: EffectQuery) -> list[EffectRow]:
         rows = [self.model.effects[id].row() for id in sorted(self.model.effects)]
@@ -83,10 +93,16 @@ class RandomQueries:
 
     def ledger_query(self, now: Instant) -> LedgerQuery:
         return LedgerQuery(
-            backwards=self.dice.random() < 0.5, tenant=self.maybe("acme", "zeta"), kind=self.maybe(*KINDS),
-            id=self.maybe("a", "b", "Z"), key=self.maybe(*(key.key for key in KEYS)), turn=self.maybe("turn.a.2"),
-            since_at=self.instant(now), until_at=self.instant(now), limit=self.limit(),
-        )  # fmt: skip
+            backwards=self.dice.random() < 0.5,
+            tenant=self.maybe("acme", "zeta"),
+            kind=self.maybe(*KINDS),
+            id=self.maybe("a", "b", "Z"),
+            key=self.maybe(*(key.key for key in KEYS)),
+            turn=self.maybe("turn.a.2"),
+            since_at=self.instant(now),
+            until_at=self.instant(now),
+            limit=self.limit(),
+        )
 
     def ledger(self, query: LedgerQuery) -> list[Segment]:
         fitting = [segment for segment in self.model.ledger if _segment_fits(segment, query)]

@@ -48,9 +48,20 @@ class _Walker:
         self.last = ""
         batch, wakes, calls = self.commit_a_batch, self.decide_what_is_due, self.lease_calls
         self.steps: tuple[Step, ...] = (
-            *[batch] * 8, *[self.refuse_a_batch] * 2, self.leave_a_batch, *[wakes] * 3, *[calls] * 3, self.renew_leases,
-            self.snooze, self.revive, self.revive, self.discard, self.forget, self.checkpoint, *[self.pass_time] * 3,
-        )  # fmt: skip
+            *[batch] * 8,
+            *[self.refuse_a_batch] * 2,
+            self.leave_a_batch,
+            *[wakes] * 3,
+            *[calls] * 3,
+            self.renew_leases,
+            self.snooze,
+            self.revive,
+            self.revive,
+            self.discard,
+            self.forget,
+            self.checkpoint,
+            *[self.pass_time] * 3,
+        )
 
     @property
     def store(self) -> Store:

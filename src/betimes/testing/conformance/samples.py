@@ -13,17 +13,7 @@ from betimes.core.canonical import digest
 from betimes.core.instants import HOUR, Instant
 from betimes.core.segments import GENESIS, Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import (
-    NOT_CACHED,
-    SEND,
-    Ask,
-    Changes,
-    EffectWrite,
-    KeyWrite,
-    Row,
-    Settlement,
-    StreamWrite,
-)
+from betimes.engine.store import NOT_CACHED, SEND, Ask, Changes, EffectWrite, KeyWrite, Row, Settlement, StreamWrite
 
 TENANT = "acme"
 KIND = "thing"
@@ -48,16 +38,24 @@ def turn_of(of: StreamId, version: int) -> str:
 
 def segment(of: StreamId, version: int, at: Instant, **columns: Any) -> Segment:
     plain = Segment(
-        of, version, turn_of(of, version), at, 1, '{"type":"Do"}', f'[{{"type":"Done","n":{version}}}]',
-        "0123456789abcdef", digest_of(of, version - 1), digest_of(of, version),
-    )  # fmt: skip
+        of,
+        version,
+        turn_of(of, version),
+        at,
+        1,
+        '{"type":"Do"}',
+        f'[{{"type":"Done","n":{version}}}]',
+        "0123456789abcdef",
+        digest_of(of, version - 1),
+        digest_of(of, version),
+    )
     return replace(plain, **columns)
 
 
 def write(of: StreamId, version: int, at: Instant, **columns: Any) -> StreamWrite:
     plain = StreamWrite(
         of, version - 1, version, 1, f'{{"n":{version}}}', at, None, digest_of(of, version), "open", "", None
-    )  # fmt: skip
+    )
     return plain._replace(**columns)
 
 

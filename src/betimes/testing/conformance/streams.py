@@ -140,9 +140,11 @@ async def streams_of_different_tenants_and_kinds_are_different(pair: Pair) -> No
 async def the_turn_of_a_version_can_be_asked_under_the_lock(pair: Pair) -> None:
     now = pair.clock()
     await pair.commit(
-        Changes(streams=[write(A, 2, now, expected=0)],
-                segments=[segment(A, 1, now, turn="first"), segment(A, 2, now, turn="second")])
-    )  # fmt: skip
+        Changes(
+            streams=[write(A, 2, now, expected=0)],
+            segments=[segment(A, 1, now, turn="first"), segment(A, 2, now, turn="second")],
+        )
+    )
     async with pair.two.begin(locking(A, B)) as tx:
         turns = [await tx.turn_at(A, version) for version in (1, 2, 3)]
         expect_equal(turns, ["first", "second", None], "the turns that wrote versions 1 to 3")

@@ -174,10 +174,14 @@ async def nothing_is_owed_at_first(pair: Pair) -> None:
 async def the_backlog_counts_alarms_of_the_kinds_asked_for(pair: Pair) -> None:
     now = pair.clock()
     other = stream("a", kind="other")
-    await pair.commit(together(
-        moved(A, 1, now, alarm_at=now - HOUR), moved(B, 1, now, alarm_at=now - MINUTE),
-        moved(C, 1, now, alarm_at=now + 1), moved(other, 1, now, alarm_at=now - DAY),
-    ))  # fmt: skip
+    await pair.commit(
+        together(
+            moved(A, 1, now, alarm_at=now - HOUR),
+            moved(B, 1, now, alarm_at=now - MINUTE),
+            moved(C, 1, now, alarm_at=now + 1),
+            moved(other, 1, now, alarm_at=now - DAY),
+        )
+    )
     found = await pair.two.backlog([KIND])
     expect_equal((found.alarms_due, found.oldest_alarm_at, found.snoozed), (2, now - HOUR, 0), "alarms due")
     await pair.one.snooze(A, 1, now + HOUR)

@@ -13,6 +13,17 @@ from betimes.testing.sample.policy import GatePolicy
 SECTIONS = {"gates": GatePolicy}
 
 __all__ = [
-    "GATE", "QUOTA", "SAMPLE", "SECTIONS", "TALLY", "Count", "GatePolicy", "GateState", "Knock", "Open", "QuotaState",
-    "Shut", "TallyState",
-]  # fmt: skip
+    "GATE",
+    "QUOTA",
+    "SAMPLE",
+    "SECTIONS",
+    "TALLY",
+    "Count",
+    "GatePolicy",
+    "GateState",
+    "Knock",
+    "Open",
+    "QuotaState",
+    "Shut",
+    "TallyState",
+]

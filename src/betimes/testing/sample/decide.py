@@ -229,20 +229,35 @@ def needs(stream: StreamId, command: Any, policy: Policy) -> tuple[StreamId, ...
 
 
 GATE: Decider[GateState] = Decider(
-    kind="gate", state=GateState, commands=GateCommands, events=GateEvents, decide=decide, fold=fold, alarm=alarm,
-    index=index, needs=needs, stops=(Shut,), tables=(RULES,),
-)  # fmt: skip
+    kind="gate",
+    state=GateState,
+    commands=GateCommands,
+    events=GateEvents,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
+    stops=(Shut,),
+    tables=(RULES,),
+)
 
 QUOTA: Decider[QuotaState] = Decider(
-    kind="quota", state=QuotaState, commands=SlotTaken, events=SlotTaken,
+    kind="quota",
+    state=QuotaState,
+    commands=SlotTaken,
+    events=SlotTaken,
     decide=lambda view, command, policy, now: Refusal("NOT_A_COMMAND", "a quota is written by gates alone"),
     fold=lambda state, event: QuotaState(windows.add(state.taken if state else (), event.at, HOUR_S)),
-)  # fmt: skip
+)
 
 TALLY: Decider[TallyState] = Decider(
-    kind="tally", state=TallyState, commands=Count, events=Counted,
+    kind="tally",
+    state=TallyState,
+    commands=Count,
+    events=Counted,
     decide=lambda view, command, policy, now: Decision((Counted(command.visitor),)),
     fold=lambda state, event: TallyState((state.count if state else 0) + 1),
-)  # fmt: skip
+)
 
 SAMPLE = (GATE, QUOTA, TALLY)

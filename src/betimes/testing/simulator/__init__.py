@@ -38,11 +38,20 @@ from betimes.testing.simulator.bugs import BUGS, planted
 from betimes.testing.simulator.faults import Faults
 from betimes.testing.simulator.gates import GATES
 from betimes.testing.simulator.loop import Deadlock, SeededLoop
-from betimes.testing.simulator.running import Outcome, Unsound, simulate
+from betimes.testing.simulator.runner import Outcome, Unsound, simulate
 from betimes.testing.simulator.workload import Workload
 from betimes.testing.simulator.world import World
 
 __all__ = [
-    "BUGS", "GATES", "Deadlock", "Faults", "Outcome", "SeededLoop", "Unsound", "Workload", "World", "planted",
+    "BUGS",
+    "GATES",
+    "Deadlock",
+    "Faults",
+    "Outcome",
+    "SeededLoop",
+    "Unsound",
+    "Workload",
+    "World",
+    "planted",
     "simulate",
-]  # fmt: skip
+]

@@ -6,7 +6,7 @@ import argparse
 from contextlib import nullcontext
 
 from betimes.testing.simulator.bugs import BUGS, planted
-from betimes.testing.simulator.running import simulate
+from betimes.testing.simulator.runner import simulate
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -17,14 +17,15 @@ from msgspec.structs import replace
 from betimes.core.errors import Unavailable
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.engine import attempts, workspace
-from betimes.engine.attempts import Attempts
-from betimes.engine.calls import Calls
+from betimes.engine import batch as workspace
+from betimes.engine import transactions as attempts
+from betimes.engine.commit_queue import Lane
+from betimes.engine.effects import Calls
 from betimes.engine.jobs import Job
-from betimes.engine.lane import Lane
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.store import NOT_CACHED, Ask, Changes
 from betimes.engine.tenant_turns import TenantRotation
+from betimes.engine.transactions import Attempts
 from betimes.stores.memory.effects import MemoryEffect
 from betimes.stores.memory.transaction import MemoryTx
 from betimes.testing.simulator.connection import Connection, SimulatedTx

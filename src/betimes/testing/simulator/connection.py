@@ -183,9 +183,17 @@ class Connection(MemoryStore):
             yield tx
 
     @asynccontextmanager
-    async def begin_due(self, index: DueIndex, kinds: Sequence[str], limit: int, *, after: Reached | None = None,
-                        until_at: Instant | None = None, tenant: str | None = None,
-                        shares: Mapping[str, int] | None = None) -> AsyncIterator[MemoryTx]:  # fmt: skip
+    async def begin_due(
+        self,
+        index: DueIndex,
+        kinds: Sequence[str],
+        limit: int,
+        *,
+        after: Reached | None = None,
+        until_at: Instant | None = None,
+        tenant: str | None = None,
+        shares: Mapping[str, int] | None = None,
+    ) -> AsyncIterator[MemoryTx]:
         await self.reach("begin_due")
         begin = super().begin_due(index, kinds, limit, after=after, until_at=until_at, tenant=tenant, shares=shares)
         async with begin as tx:
@@ -199,8 +207,9 @@ class Connection(MemoryStore):
         await self.reach("now")
         return await super().now()
 
-    async def next_due(self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *,
-                       tenant: str | None = None) -> Instant | None:  # fmt: skip
+    async def next_due(
+        self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *, tenant: str | None = None
+    ) -> Instant | None:
         await self.reach("next_due")
         return await super().next_due(index, kinds, executors, tenant=tenant)
 

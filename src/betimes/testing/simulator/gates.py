@@ -16,8 +16,8 @@ from betimes.core.deciders import EffectCall, Wake
 from betimes.core.errors import BetimesError, KeyConflict, Overloaded, StoreError
 from betimes.core.policies import Body
 from betimes.core.streams import StreamId
-from betimes.domains.tenant.model import SetPolicy, tenant_stream
 from betimes.engine.jobs import Submission
+from betimes.engine.tenants.model import SetPolicy, tenant_stream
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock, Open, Shut
 from betimes.testing.simulator.gates_oracle import check_gates
 from betimes.testing.simulator.worker import Lost

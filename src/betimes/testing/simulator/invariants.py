@@ -20,10 +20,10 @@ from betimes.core.instants import Instant
 from betimes.core.policies import PolicyBook
 from betimes.core.segments import GENESIS, Recorded, Segment, segment_digest
 from betimes.core.streams import StreamId
-from betimes.domains.tenant.decide import tenant_decider
-from betimes.domains.tenant.model import DEPLOYMENT, tenant_stream
-from betimes.engine.kinds import Kinds
+from betimes.engine.codecs import Kinds
 from betimes.engine.store import SEND
+from betimes.engine.tenants.decide import tenant_decider
+from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
 
 if TYPE_CHECKING:
     from betimes.testing.simulator.world import World
@@ -97,10 +97,28 @@ def _row_differs(world: World, stream: StreamId, decider: Any, state: Any) -> It
     index, text, alarm_at = (
         (Index(), None, None) if gone else (decider.index(state), encode(state), decider.alarm(state))
     )
-    expected = (len(history), text, history[-1].at, alarm_at, history[-1].digest, index.status,
-                index.owner, index.due_at, index.listed_at)  # fmt: skip
-    actual = (row.version, row.state, row.at, row.alarm_at, row.digest, row.status, row.owner, row.due_at,
-              row.listed_at)  # fmt: skip
+    expected = (
+        len(history),
+        text,
+        history[-1].at,
+        alarm_at,
+        history[-1].digest,
+        index.status,
+        index.owner,
+        index.due_at,
+        index.listed_at,
+    )
+    actual = (
+        row.version,
+        row.state,
+        row.at,
+        row.alarm_at,
+        row.digest,
+        row.status,
+        row.owner,
+        row.due_at,
+        row.listed_at,
+    )
     if actual != expected:
         yield f"the row of {stream} is {actual}, its history gives {expected}"
 
@@ -151,9 +169,10 @@ def answers_are_on_the_ledger(world: World) -> Iterator[str]:
     for attempt in world.attempts:
         asked = type(attempt.submission.command).__name__
         own = [
-            segment for segment in written[attempt.submission.correlation]
+            segment
+            for segment in written[attempt.submission.correlation]
             if asked in settled or command_name(segment) not in settled
-        ]  # fmt: skip
+        ]
         match attempt.outcome:
             case Recorded() as recorded:
                 yield from _acknowledged(world, attempt.number, attempt.submission, recorded, own)

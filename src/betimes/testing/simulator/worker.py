@@ -13,7 +13,7 @@ from betimes.core.deciders import EffectCall
 from betimes.core.errors import BetimesError, StoreError
 from betimes.core.instants import Instant, seconds
 from betimes.core.segments import Recorded
-from betimes.engine.calls import Executor, GiveUp
+from betimes.engine.effects import Executor, GiveUp
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report

@@ -10,8 +10,8 @@ import msgspec
 
 from betimes.core.deciders import Decider, Wake
 from betimes.core.policies import Body
-from betimes.domains.tenant.model import SetPolicy
-from betimes.engine.calls import Executor
+from betimes.engine.effects import Executor
+from betimes.engine.tenants.model import SetPolicy
 
 if TYPE_CHECKING:
     from betimes.testing.simulator.world import World

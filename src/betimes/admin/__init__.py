@@ -1,0 +1,1 @@
+"""A tenant's keys, policy and secrets, as its administrators see them."""

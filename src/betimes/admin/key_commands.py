@@ -1,0 +1,92 @@
+"""`betimes key …`: making and ending API keys. The tenant `*` is for deployment-wide routes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
+
+from cyclopts import App, Parameter
+
+from betimes.admin.service import KeyView, NewKey, Rotation, SecretKeyView, Tenants
+from betimes.cli.options import EVERYBODY, Tenant, on
+from betimes.cli.output import say, show
+from betimes.core.checks import checked
+from betimes.core.streams import checked_stream
+from betimes.domain.paging import Page
+from betimes.domain.service import Caller
+
+T = TypeVar("T")
+app = App(name="key", help="API keys.", help_format="plaintext")
+
+
+def _tenants(at: Tenant, work: Callable[[Tenants], Awaitable[T]]) -> T:
+    if at.tenant != EVERYBODY:
+        checked_stream(at.tenant, "tenant", at.tenant)
+    return on(at.target, lambda application: work(application.for_caller(Caller(at.tenant, "cli")).tenants))
+
+
+@app.command
+def create(
+    *,
+    scope: Annotated[list[str], Parameter(negative=(), consume_multiple=True)],
+    name: str = "cli",
+    expires_at: str | None = None,
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:
+    """Make a key and show its secret, once.
+
+    Parameters
+    ----------
+    scope
+        What it may do, such as runs:write or admin; several may be given.
+    name
+        What it is called in lists and in the ledger.
+    expires_at
+        The instant it ends at.
+    """
+    body = {"name": name, "scopes": scope, "expires_at": expires_at}
+    request = checked({field: value for field, value in body.items() if value is not None}, NewKey)
+    made: SecretKeyView = _tenants(at, lambda tenants: tenants.create_key(request))
+    show(made, json=at.json)
+    if not at.json:
+        say("The secret is not shown again.")
+
+
+@app.command(name="list")
+def list_(*, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Every key of the tenant, newest first, revoked ones too."""
+    page: Page[KeyView] = Page(_tenants(at, lambda tenants: tenants.keys()))
+    columns = ("key_id", "name", "scopes", "created_at", "expires_at", "revoked_at")
+    show(page, json=at.json, columns=columns, empty="No keys.")
+
+
+@app.command
+def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Give a key a new secret; the old one lives on for a while.
+
+    Parameters
+    ----------
+    key_id
+        The key.
+    overlap_s
+        Seconds the old secret lives on.
+    """
+    request = checked({"overlap_s": overlap_s}, Rotation)
+    show(_tenants(at, lambda tenants: tenants.rotate_key(key_id, request)), json=at.json)
+
+
+@app.command
+def revoke(key_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """End a key at once, both its secrets.
+
+    Parameters
+    ----------
+    key_id
+        The key.
+    """
+
+    async def work(tenants: Tenants) -> KeyView:
+        await tenants.revoke_key(key_id)
+        return await tenants.key(key_id)
+
+    show(_tenants(at, work), json=at.json)

@@ -1,0 +1,149 @@
+"""`betimes policy …`: what is in force, what a change would do, and changing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from cyclopts import App
+
+from betimes.admin.service import PolicyCheck, PolicyRequest, changes
+from betimes.cli.bootstrap import Application, wired
+from betimes.cli.documents import File, document
+from betimes.cli.options import EVERYBODY, At, Tenant, for_tenant, on
+from betimes.cli.output import say, show, show_json
+from betimes.core.errors import STATUS, Invalid, PolicyInvalid
+from betimes.domain.warnings import Remark
+
+if TYPE_CHECKING:  # what a command does not use need not be loaded
+    from betimes.tenancy import Tenancy
+
+app = App(name="policy", help="The policy in force: show, check, apply.", help_format="plaintext")
+
+
+@app.command(name="show")
+def show_(section: str | None = None, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """What is in force for a tenant; for --tenant '*' the deployment's.
+
+    Parameters
+    ----------
+    section
+        Only this section: runs, notifications, intents, automation, scores or hooks.
+    """
+
+    async def work(application: Application) -> dict[str, Any]:
+        policy = await application.engine.policy_of(at.tenant)
+        return {"fingerprint": policy.fingerprint, "effective": msgspec.json.decode(policy.body)}
+
+    told = on(at.target, work)
+    if section is not None and section not in told["effective"]:
+        known = ", ".join(sorted(told["effective"]))
+        raise Invalid(f"there is no section {section!r}; known are {known}", (("section", f"one of {known}"),))
+    body = told["effective"] if section is None else {section: told["effective"][section]}
+    show_json({**told, "effective": body})
+
+
+@app.command
+def check(
+    file: File | None = None,
+    /,
+    *,
+    tenant: str | None = None,
+    at: At = At(),  # noqa: B008 — frozen
+) -> int:
+    """Say whether a policy can work and what it would change; records nothing.
+
+    Without a file it is the policy of the configuration. Exits with 65 when it cannot work.
+
+    Parameters
+    ----------
+    file
+        The policy, as TOML, YAML or JSON; '-' reads JSON from standard input.
+    tenant
+        Check it as the overrides of this tenant, instead of as the deployment's policy.
+    """
+    body = _body(file, at)
+    found = (
+        on(at.target, lambda application: _checked(application, body))
+        if tenant is None
+        else for_tenant(
+            Tenant(db=at.db, config=at.config, tenant=tenant), lambda services: _overrides_checked(services, body)
+        )
+    )
+    if at.json:
+        show_json(found)
+    else:
+        _tell(found)
+    return 0 if found.valid else STATUS["INVALID"][1]
+
+
+async def _checked(application: Application, body: dict[str, Any]) -> PolicyCheck:
+    engine = application.engine
+    before = msgspec.json.decode((await engine.policy_of(EVERYBODY)).body)
+    try:
+        policy = engine.book.effective(body)
+    except PolicyInvalid as error:
+        return PolicyCheck(False, [Remark(*problem) for problem in error.problems], [], None, [])
+    return PolicyCheck(True, [], [], policy.fingerprint, list(changes("", before, msgspec.json.decode(policy.body))))
+
+
+async def _overrides_checked(services: Tenancy, body: dict[str, Any]) -> PolicyCheck:
+    return await services.tenants.check_policy(PolicyRequest(body))
+
+
+def _tell(found: PolicyCheck) -> None:
+    if not found.valid:
+        say("The policy is refused:")
+        for error in found.errors:
+            say(f"  {error.path}: {error.message}")
+        return
+    say(f"The policy can work; its fingerprint is {found.fingerprint}.")
+    for change in found.changes:
+        say(f"  {change.path}: {_shown(change.before)} → {_shown(change.after)}")
+    if not found.changes:
+        say("It is what is in force.")
+
+
+def _shown(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+@app.command
+def apply(
+    file: File | None = None,
+    /,
+    *,
+    tenant: str | None = None,
+    at: At = At(),  # noqa: B008 — frozen
+) -> None:
+    """Put a policy in force, for the deployment or as a tenant's overrides; one that cannot work changes nothing.
+
+    It acts at each stream's next command or alarm, in every process, without a restart. What waits already is looked
+    at again by the next worker or tick, and comes sooner if the policy says so now; nothing promised is put off.
+
+    Parameters
+    ----------
+    file
+        The policy, as TOML, YAML or JSON; '-' reads JSON from standard input. Default: the configuration's.
+    tenant
+        Replace the overrides of this tenant, instead of the deployment's policy.
+    """
+    body = _body(file, at)
+    if tenant is None:
+        fingerprint = on(at.target, lambda application: application.apply_policy(body, actor="cli"))
+    else:
+        where = Tenant(db=at.db, config=at.config, tenant=tenant)
+        fingerprint = for_tenant(where, lambda services: services.tenants.set_policy(PolicyRequest(body))).fingerprint
+    show({"tenant": tenant or EVERYBODY, "fingerprint": fingerprint}, json=at.json)
+
+
+def _body(file: Path | None, at: At) -> dict[str, Any]:
+    if file is not None:
+        body = document(file)
+        inner = body.get("policy")
+        return inner if isinstance(inner, dict) else body
+    policy = wired().policy(at.target)
+    if policy is None:
+        raise Invalid("the configuration has no [policy]; name a file, or add the section")
+    return policy

@@ -1,0 +1,237 @@
+"""Routes of administration: a tenant's policy, keys and webhook secret, and whose key this is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from betimes.admin.service import (
+    KeyView,
+    NewKey,
+    PolicyCheck,
+    PolicyRequest,
+    PolicyView,
+    PolicyWritten,
+    Rotation,
+    SecretKeyView,
+    WebhookSecret,
+)
+from betimes.core.errors import Invalid, PolicyInvalid
+from betimes.domain.paging import NumberPlace, Page, checked_limit, cursor_of, place_of
+from betimes.domain.warnings import Remark
+from betimes.http.routes import ANY_KEY, Answer, Ask, Listed, Route
+
+TAG = "Administration"
+_POLICY_READ_ONLY = frozenset({"fingerprint", "effective", "updated_at", "warnings"})
+
+
+class WhoAmI(msgspec.Struct, frozen=True):
+    tenant: str
+    key_id: str | None
+    """`None` where no keys are needed."""
+    name: str
+    scopes: tuple[str, ...]
+    expires_at: datetime | None
+
+
+# -- policy
+
+
+def _tagged(view: PolicyView) -> Answer:
+    return Answer(view, headers={"ETag": f'"{view.version}"'})
+
+
+async def policy(ask: Ask) -> Answer:
+    return _tagged(await ask.services.tenants.policy())
+
+
+async def put_policy(ask: Ask) -> Answer:
+    request: PolicyRequest = ask.body
+    if ask.if_match is not None:
+        request = msgspec.structs.replace(request, version=ask.if_match)
+    try:
+        written = await ask.services.tenants.set_policy(request)
+    except PolicyInvalid as error:
+        problems = tuple((_placed(path), message) for path, message in error.problems)
+        raise Invalid(str(error), problems) from None
+    return _tagged(msgspec.structs.replace(written, warnings=_in_body(written.warnings)))
+
+
+async def check_policy(ask: Ask) -> PolicyCheck:
+    told = await ask.services.tenants.check_policy(ask.body)
+    return msgspec.structs.replace(told, errors=_in_body(told.errors), warnings=_in_body(told.warnings))
+
+
+def _in_body(remarks: list[Remark]) -> list[Remark]:
+    return [Remark(_placed(remark.path), remark.message) for remark in remarks]
+
+
+def _placed(path: str) -> str:
+    """Where in the body a setting is."""
+    return "overrides" if path in ("", "policy") else f"overrides.{path}"
+
+
+# -- keys
+
+
+def _once(view: SecretKeyView | WebhookSecret, status: int = 200, **headers: str) -> Answer:
+    """A secret is shown once; what is answered again says so."""
+    if view.secret is None:
+        headers["Idempotency-Replayed"] = "true"
+    return Answer(view, status, {"Cache-Control": "no-store", **headers})
+
+
+async def create_key(ask: Ask) -> Answer:
+    view = await ask.services.tenants.create_key(ask.body, key=ask.idempotency_key)
+    return _once(view, 201, Location=f"/v1/keys/{view.key_id}")
+
+
+async def keys(ask: Ask) -> Page[KeyView]:
+    limit = checked_limit(ask.query.limit)
+    named = ["keys", ask.caller.tenant]
+    place = place_of(ask.query.cursor, named, NumberPlace)
+    start = place.number if place else 0
+    views = await ask.services.tenants.keys()
+    is_more = len(views) > start + limit
+    return Page(views[start : start + limit], cursor_of(named, NumberPlace(start + limit)) if is_more else None)
+
+
+async def key(ask: Ask) -> KeyView:
+    return await ask.services.tenants.key(ask.path["key_id"])
+
+
+async def rotate_key(ask: Ask) -> Answer:
+    rotated = await ask.services.tenants.rotate_key(ask.path["key_id"], ask.body, key=ask.idempotency_key)
+    return _once(rotated)
+
+
+async def revoke_key(ask: Ask) -> None:
+    await ask.services.tenants.revoke_key(ask.path["key_id"])
+
+
+async def rotate_webhook_secret(ask: Ask) -> Answer:
+    return _once(await ask.services.tenants.rotate_webhook_secret(ask.body, key=ask.idempotency_key))
+
+
+async def whoami(ask: Ask) -> WhoAmI:
+    if not ask.key_id:
+        return WhoAmI(ask.caller.tenant, None, ask.caller.actor, ask.scopes, None)
+    own = await ask.services.tenants.key(ask.key_id)
+    return WhoAmI(own.tenant, own.key_id, own.name, own.scopes, own.expires_at)
+
+
+_OVERRIDES = {"overrides": {"intents": {"claim_lease_s": 600}}}
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/policy",
+        scope="admin",
+        answer=policy,
+        tag=TAG,
+        summary="What is in force",
+        description="The tenant's own overrides, and what they come to on top of the deployment's policy.",
+        reply=PolicyView,
+    ),
+    Route(
+        method="PUT",
+        path="/v1/policy",
+        scope="admin",
+        answer=put_policy,
+        tag=TAG,
+        summary="Replace the tenant's overrides",
+        description="A policy that cannot work is refused with every path. "
+        "`If-Match` or `version` makes it conditional.",
+        body=PolicyRequest,
+        reply=PolicyWritten,
+        read_only=_POLICY_READ_ONLY,
+        codes=((412, "VERSION_MISMATCH"),),
+        example=_OVERRIDES,
+    ),
+    Route(
+        method="POST",
+        path="/v1/policy/check",
+        scope="admin",
+        answer=check_policy,
+        tag=TAG,
+        summary="What these overrides would change",
+        description="A dry run: nothing is changed or recorded.",
+        body=PolicyRequest,
+        reply=PolicyCheck,
+        read_only=_POLICY_READ_ONLY,
+        example=_OVERRIDES,
+        dry_run=True,
+    ),
+    Route(
+        method="POST",
+        path="/v1/keys",
+        scope="admin",
+        answer=create_key,
+        tag=TAG,
+        summary="Make a key",
+        description="For the caller's own tenant. Its secret is in this answer and nowhere else; a replay has `null`.",
+        body=NewKey,
+        reply=SecretKeyView,
+        status=201,
+        codes=((409, "TOO_MANY_KEYS"),),
+        example={"name": "crm", "scopes": ["runs:write", "runs:read"]},
+    ),
+    Route(
+        method="GET",
+        path="/v1/keys",
+        scope="admin",
+        answer=keys,
+        tag=TAG,
+        summary="Keys, newest first",
+        description="Revoked ones too.",
+        query=Listed,
+        reply=Page[KeyView],
+    ),
+    Route(method="GET", path="/v1/keys/{key_id}", scope="admin", answer=key, tag=TAG, summary="A key", reply=KeyView),
+    Route(
+        method="POST",
+        path="/v1/keys/{key_id}/rotate",
+        scope="admin",
+        answer=rotate_key,
+        tag=TAG,
+        summary="Give a key a new secret",
+        description="Both live until `previous_expires_at`.",
+        body=Rotation,
+        body_optional=True,
+        reply=SecretKeyView,
+        codes=((409, "ROTATION_IN_PROGRESS"),),
+        example={"overlap_s": 86400},
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/keys/{key_id}",
+        scope="admin",
+        answer=revoke_key,
+        tag=TAG,
+        summary="Revoke a key",
+        description="At once, both secrets.",
+    ),
+    Route(
+        method="POST",
+        path="/v1/webhook-secret/rotate",
+        scope="admin",
+        answer=rotate_webhook_secret,
+        tag=TAG,
+        summary="Sign outbound calls with a new secret",
+        description="Shown once; both sign for `overlap_s`.",
+        body=Rotation,
+        body_optional=True,
+        reply=WebhookSecret,
+        example={"overlap_s": 86400},
+    ),
+    Route(
+        method="GET",
+        path="/v1/whoami",
+        scope=ANY_KEY,
+        answer=whoami,
+        tag=TAG,
+        summary="Whose key this is",
+        reply=WhoAmI,
+    ),
+)

@@ -1,0 +1,237 @@
+"""A tenant's keys, policy and webhook secret, as its administrators see them. Secrets are shown once, when made."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from datetime import datetime
+from secrets import token_bytes, token_hex
+from typing import Annotated, Any
+
+import msgspec
+
+from betimes.catalogue import Scope
+from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused, VersionMismatch
+from betimes.core.segments import Recorded
+from betimes.domain.json_view import JsonView
+from betimes.domain.outside_calls import call_warnings, calls_of_policy
+from betimes.domain.policy_check import checked_policy
+from betimes.domain.requests import asked
+from betimes.domain.service import Service
+from betimes.domain.warnings import Remark
+from betimes.engine.tenants.identities import KEY_PREFIX, digest_of
+from betimes.engine.tenants.model import (
+    ApiKey,
+    CreateKey,
+    RevokeKey,
+    RotateKey,
+    RotateWebhookSecret,
+    SetPolicy,
+    TenantState,
+    tenant_stream,
+)
+
+OverlapSeconds = Annotated[int, msgspec.Meta(ge=0, le=604_800)]
+
+
+class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    scopes: Annotated[tuple[Scope, ...], msgspec.Meta(min_length=1)]
+    expires_at: Moment | None = None
+
+
+class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    overlap_s: OverlapSeconds = 86_400
+
+
+class PolicyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    overrides: dict[str, Any]
+    version: int | None = None
+
+
+class KeyView(JsonView, frozen=True, kw_only=True):
+    key_id: str
+    name: str
+    tenant: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    previous_expires_at: datetime | None
+
+
+class SecretKeyView(KeyView, frozen=True, kw_only=True):
+    """A key with its secret, which is never shown again."""
+
+    secret: str | None
+
+
+class WebhookSecret(JsonView, frozen=True):
+    secret: str | None
+    previous_expires_at: datetime | None
+
+
+class PolicyView(JsonView, frozen=True):
+    version: int
+    fingerprint: str
+    overrides: dict[str, Any]
+    effective: dict[str, Any]
+    updated_at: datetime | None
+
+
+class PolicyWritten(PolicyView, frozen=True):
+    warnings: list[Remark]
+
+
+class PolicyChange(JsonView, frozen=True, rename={"before": "from", "after": "to"}):
+    path: str
+    before: Any
+    after: Any
+
+
+class PolicyCheck(JsonView, frozen=True):
+    valid: bool
+    errors: list[Remark]
+    warnings: list[Remark]
+    fingerprint: str | None
+    changes: list[PolicyChange]
+
+
+def fresh_webhook_secret() -> str:
+    return "whsec_" + b64encode(token_bytes(24)).decode()
+
+
+class Tenants(Service):
+    """The administration of one tenant."""
+
+    # -- keys
+
+    async def create_key(self, request: NewKey | Mapping[str, Any], *, key: str | None = None) -> SecretKeyView:
+        """Make a key; its secret is in the answer and nowhere else. A replay has none."""
+        request = asked(request, NewKey)
+        tenant, secret = self.caller.tenant, token_hex(32)
+        key_id = f"{tenant}~{token_hex(6)}"
+        command = CreateKey(key_id, request.name, request.scopes, digest_of(secret), instant(request.expires_at))
+        recorded = await self._change(command, key=key, request=msgspec.json.encode(request).decode() if key else "")
+        if recorded.replayed:
+            key_id = await self._created_in(recorded)
+            return _with_secret(await self.key(key_id), None)
+        return _with_secret(await self.key(key_id), f"{KEY_PREFIX}{key_id}_{secret}")
+
+    async def _created_in(self, recorded: Recorded) -> str:
+        _, page = await self.engine.store.history(recorded.stream, recorded.version - 1, 1)
+        (created, *_) = self.engine.kinds.of(recorded.stream).events(page[0])
+        return created.key_id  # type: ignore[attr-defined, no-any-return]
+
+    async def keys(self) -> list[KeyView]:
+        """Every key, newest first, revoked ones too."""
+        state = await self._tenant()
+        views = [self._key_view(key_id, key) for key_id, key in state.keys.items()]
+        return sorted(views, key=lambda view: (view.created_at, view.key_id), reverse=True)
+
+    async def key(self, key_id: str) -> KeyView:
+        key = (await self._tenant()).keys.get(key_id)
+        if key is None:
+            raise NotFound(f"there is no key {key_id!r}")
+        return self._key_view(key_id, key)
+
+    async def rotate_key(
+        self, key_id: str, request: Rotation | Mapping[str, Any], *, key: str | None = None
+    ) -> SecretKeyView:
+        """A new secret, in the answer and nowhere else; a replay has none."""
+        request = asked(request, Rotation)
+        secret = token_hex(32)
+        sent = f"rotate {key_id} {request.overlap_s}" if key else ""
+        recorded = await self._change(RotateKey(key_id, digest_of(secret), request.overlap_s), key=key, request=sent)
+        view = await self.key(key_id)
+        return _with_secret(view, None if recorded.replayed else f"{KEY_PREFIX}{key_id}_{secret}")
+
+    async def revoke_key(self, key_id: str) -> None:
+        await self._change(RevokeKey(key_id))
+
+    def _key_view(self, key_id: str, key: ApiKey) -> KeyView:
+        return KeyView(
+            key_id=key_id,
+            name=key.name,
+            tenant=self.caller.tenant,
+            scopes=key.scopes,
+            created_at=moment(key.created_at),
+            expires_at=moment(key.expires_at),
+            revoked_at=moment(key.revoked_at),
+            previous_expires_at=moment(key.previous_expires_at),
+        )
+
+    # -- webhooks
+
+    async def rotate_webhook_secret(
+        self, request: Rotation | Mapping[str, Any], *, key: str | None = None
+    ) -> WebhookSecret:
+        """A new secret for outbound calls; both sign until the old one ends. A replay has none."""
+        request = asked(request, Rotation)
+        secret = fresh_webhook_secret()
+        sealed = self.deployment.box.seal(secret, tenant_stream(self.caller.tenant))
+        sent = f"rotate webhook secret {request.overlap_s}" if key else ""
+        recorded = await self._change(RotateWebhookSecret(sealed, request.overlap_s), key=key, request=sent)
+        ends = moment((await self._tenant()).previous_webhook_secret_expires_at)
+        return WebhookSecret(None if recorded.replayed else secret, ends)
+
+    # -- policy
+
+    async def policy(self) -> PolicyView:
+        state = await self._tenant()
+        effective = await self.engine.policy_of(self.caller.tenant)
+        body = msgspec.json.decode(effective.body)
+        return PolicyView(state.policy_version, effective.fingerprint, state.policy, body, moment(state.policy_at))
+
+    async def set_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyWritten:
+        """Replace the tenant's overrides; one that cannot work is refused with every path."""
+        request = asked(request, PolicyRequest)
+        policy = await checked_policy(self, request.overrides)
+        await self._change(SetPolicy(request.overrides, request.version))
+        view = await self.policy()
+        warnings = call_warnings(self.deployment, calls_of_policy(policy))
+        return PolicyWritten(**{name: getattr(view, name) for name in view.__struct_fields__}, warnings=warnings)
+
+    async def check_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyCheck:
+        """What `set_policy` would say and change; nothing is recorded."""
+        request = asked(request, PolicyRequest)
+        before = msgspec.json.decode((await self.engine.policy_of(self.caller.tenant)).body)
+        try:
+            policy = await checked_policy(self, request.overrides)
+        except PolicyInvalid as error:
+            return PolicyCheck(False, [Remark(*problem) for problem in error.problems], [], None, [])
+        after = msgspec.json.decode(policy.body)
+        warnings = call_warnings(self.deployment, calls_of_policy(policy))
+        return PolicyCheck(True, [], warnings, policy.fingerprint, list(changes("", before, after)))
+
+    # -- the stream
+
+    async def _tenant(self) -> TenantState:
+        return await self.state(tenant_stream(self.caller.tenant)) or TenantState()
+
+    async def _change(self, command: Any, *, key: str | None = None, request: str = "") -> Recorded:
+        try:
+            return await self.submit(
+                tenant_stream(self.caller.tenant), command, key=key, collection="keys", request=request
+            )
+        except Refused as refused:
+            if refused.reason == "EXPIRED":
+                raise Invalid(str(refused), (("expires_at", "must be in the future"),)) from None
+            known = {"NOT_FOUND": NotFound, "VERSION_MISMATCH": VersionMismatch, "POLICY_INVALID": Invalid}
+            if refused.reason not in known:
+                raise
+            raise known[refused.reason](str(refused)) from None
+
+
+def _with_secret(view: KeyView, secret: str | None) -> SecretKeyView:
+    return SecretKeyView(**{name: getattr(view, name) for name in view.__struct_fields__}, secret=secret)
+
+
+def changes(path: str, before: Any, after: Any) -> Any:
+    """Where two bodies differ, as paths with both values."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted(before.keys() | after.keys()):
+            yield from changes(f"{path}.{name}" if path else name, before.get(name), after.get(name))
+    elif before != after:
+        yield PolicyChange(path, before, after)

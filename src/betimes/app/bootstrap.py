@@ -1,0 +1,184 @@
+"""How the command line reaches the application: configuration, opening, serving, exporting, the demo."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+
+from betimes.app.betimes import Betimes
+from betimes.app.configuration import Configuration, environment_body, file_body, loopback_allowed, place_of, read
+from betimes.app.imports import import_object
+from betimes.app.places import demand_there
+from betimes.app.scorers import import_provider
+from betimes.app.server import shown
+from betimes.app.settings import Settings
+from betimes.cli.bootstrap import Application, ServeOptions, Target, Told, TownOptions
+from betimes.core.errors import Invalid
+from betimes.engine.virtual_clock import VirtualClock
+
+if TYPE_CHECKING:
+    from betimes.app.server import Announce
+
+
+class Wired:
+    """`betimes.cli.bootstrap.Wiring`, on `Betimes`."""
+
+    def opened(
+        self, target: Target, *, starts: bool = False, exists: bool = False
+    ) -> AbstractAsyncContextManager[Application]:
+        _log_warnings()
+        configuration = _configured(target)
+        if exists:
+            demand_there(configuration.db)
+        return _application(target, configuration, policy=configuration.policy if starts else None, workers=False)
+
+    def serve(self, target: Target, options: ServeOptions, announce: Announce) -> None:
+        from betimes.app.server import Serving, demand_server, log_to_stderr, run
+
+        def reread() -> Configuration:
+            return _configured(target, _said(options))
+
+        if options.role != "worker":
+            demand_server()
+        clock = VirtualClock(options.virtual_clock) if options.virtual_clock else None
+        if clock is not None and options.role != "all":
+            raise Invalid("a virtual clock is for one process that does everything; leave --role out")
+        configuration = reread()
+        if clock is not None and not _names_db(target):
+            configuration = msgspec.structs.replace(configuration, db="memory://")
+        log_to_stderr()
+        bt = _application(
+            target, configuration, policy=configuration.policy, workers=options.role != "api", clock=clock
+        )
+        run(Serving(bt, configuration, options.role, reread), announce)
+
+    def policy(self, target: Target) -> dict[str, Any] | None:
+        return _configured(target).policy
+
+    def configuration(self, target: Target) -> dict[str, Any]:
+        configuration = _configured(target)
+        if place := configuration.enrichment.python:
+            import_provider(place)
+        return without_secrets(configuration)
+
+    async def export(self, application: Application, path: str, progress: Callable[[Any], None]) -> Any:
+        from betimes.ledger.lake.export import export
+
+        return await export(application.engine.store, application.engine.kinds, path, progress=progress)
+
+    def demo(self) -> AsyncGenerator[Told, None]:
+        from betimes.app.demo import story
+
+        _log_warnings()
+        return story()
+
+    def town(self, options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[Told]:
+        from betimes.app.town import life
+
+        _log_warnings()
+        return life(options, stopping)
+
+
+def _configured(target: Target, over: Mapping[str, Any] | None = None) -> Configuration:
+    named = {} if target.db is None else {"db": target.db}
+    return read(target.config, over={**named, **(over or {})})
+
+
+def _said(options: ServeOptions) -> dict[str, Any]:
+    """What the command line says about the server."""
+    said = {"host": options.host, "port": options.port, "dev": options.dev}
+    return {"server": {name: value for name, value in said.items() if value is not None}}
+
+
+def _names_db(target: Target) -> bool:
+    """Whether anybody says which database is meant."""
+    return target.db is not None or target.app is not None or _says_db(target)
+
+
+def _says_db(target: Target) -> bool:
+    """Whether the file or the environment does."""
+    place = place_of(target.config, os.environ)
+    return "db" in environment_body(os.environ)[0] or (place is not None and "db" in file_body(place))
+
+
+def _application(
+    target: Target,
+    configuration: Configuration,
+    *,
+    policy: Mapping[str, Any] | None,
+    workers: bool,
+    clock: VirtualClock | None = None,
+) -> Betimes:
+    if target.app is None:
+        return Betimes(configuration.db, policy=policy, clock=clock, workers=workers, settings=configuration.settings)
+    if target.db is not None or clock is not None:
+        raise Invalid("--app brings its own database and clock; leave --db and --virtual-clock out")
+    bt = _loaded(target.app)
+    if _says_db(target) and configuration.db != bt.url:
+        told = f"{target.app} keeps its data in {shown(bt.url)}, and the configuration says {shown(configuration.db)}"
+        raise Invalid(f"{told}; leave db out of one of them", (("db", "the application has its own"),))
+    bt.configure(policy=policy, workers=workers, settings=_combined(bt, configuration, target.app))
+    return bt
+
+
+def _combined(bt: Betimes, configuration: Configuration, app: str) -> Settings:
+    """What the application is set up with, and what the configuration says beyond it; both of one thing is refused."""
+    usual, own = Settings(), bt.settings
+    told = configuration.with_keys.settings
+    parts: dict[str, Any] = {}
+    for name in Settings.__struct_fields__:
+        if getattr(told, name) != getattr(usual, name):
+            parts[name] = getattr(told, name)
+    twice = sorted(name for name, part in parts.items() if getattr(own, name) not in (getattr(usual, name), part))
+    if twice:
+        message = f"both {app} and the configuration say {', '.join(twice)}; say each in one place only"
+        raise Invalid(message, tuple((name, f"{app} says it in Betimes(settings=…)") for name in twice))
+    combined = msgspec.structs.replace(own, **parts)
+    if configuration.server.dev:
+        return msgspec.structs.replace(combined, webhooks=loopback_allowed(combined.webhooks))
+    return combined
+
+
+def _loaded(place: str) -> Betimes:
+    """The `Betimes` that `module:name` names, found from the working folder too."""
+    found = import_object(place, "an application", "shop:bt")
+    if not isinstance(found, Betimes):
+        raise Invalid(f"{place} is not a Betimes but {type(found).__name__}")
+    return found
+
+
+def without_secrets(configuration: Configuration) -> dict[str, Any]:
+    """The configuration as data; credentials are in URLs, so of those only the kind is shown."""
+    body = cast(dict[str, Any], msgspec.to_builtins(configuration))
+    body["db"] = shown(configuration.db)
+    body["encryption"]["keys"] = ["…"] * len(configuration.encryption.keys)
+    body["secrets"] = dict.fromkeys(configuration.secrets, "…")
+    channels = [body["channels"] or {}, body["sources"], *(tenant["channels"] for tenant in body["tenants"].values())]
+    for named in channels:
+        for channel in named.values():
+            if "urls" in channel:
+                channel["urls"] = [f"{urlsplit(url).scheme}://…" for url in channel["urls"]]
+            if "url" in channel:
+                channel["url"] = _host_of(channel["url"])
+    if body["enrichment"]["url"]:
+        body["enrichment"]["url"] = _host_of(body["enrichment"]["url"])
+    return body
+
+
+def _host_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/…"
+
+
+def _log_warnings() -> None:
+    """Of a command that ends, only what went wrong is told beside its answer."""
+    from betimes.app.server import log_to_stderr
+
+    log_to_stderr(logging.WARNING)

@@ -1,0 +1,290 @@
+"""Serving: HTTP, alarms, effects and intents in one process, or apart.
+
+The role `api` answers requests, `worker` rings alarms, carries out effects and works off intents, `all` does both; any
+number of each may share one database. SIGTERM and SIGINT drain: nothing new is accepted, what was accepted is finished.
+SIGHUP reads the configuration again and puts its policy in force; one that cannot work is reported and changes nothing.
+
+Without keys (`dev`) only loopback is listened on, and a page in a browser that comes from elsewhere is refused, be it
+by its origin or by the name it reached us under.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from betimes.app.at_rest import at_rest_warnings
+from betimes.app.betimes import Betimes
+from betimes.app.configuration import Configuration, is_loopback
+from betimes.core.errors import BetimesError, Invalid, MissingExtra
+from betimes.core.visible import visible
+from betimes.outbound.channels import before_logging
+
+Role: TypeAlias = Literal["all", "api", "worker"]
+Announce: TypeAlias = Callable[[Mapping[str, Any]], None]
+Reread: TypeAlias = Callable[[], Configuration]
+
+_log = logging.getLogger("betimes.serving")
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """What to serve and how."""
+
+    bt: Betimes
+    configuration: Configuration
+    role: Role = "all"
+    reread: Reread | None = None
+    """Reads the configuration again, on SIGHUP."""
+
+
+def run(serving: Serving, announce: Announce) -> None:
+    """Serve until a signal says to stop; `announce` is told once everything is ready."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(served(serving, announce))
+
+
+async def served(serving: Serving, announce: Announce, stopping: asyncio.Event | None = None) -> None:
+    """The same inside a loop; `stopping` ends it like a signal."""
+    stopping = stopping or asyncio.Event()
+    with signals(stopping, lambda: reloaded(serving)):
+        listener = listening(serving.configuration) if serving.role != "worker" else None
+        try:
+            async with serving.bt:
+                if not serving.configuration.server.dev:
+                    for told in at_rest_warnings(serving.bt.url, serving.bt.settings.encryption):
+                        _log.warning("%s", told)
+                if listener is None:
+                    announce({"event": "working", "role": serving.role, "db": shown(serving.bt.url)})
+                    await stopping.wait()
+                else:
+                    await answer_requests(serving, listener, stopping, announce)
+        finally:
+            if listener is not None:
+                listener.close()
+
+
+async def answer_requests(
+    serving: Serving, listener: socket.socket, stopping: asyncio.Event, announce: Announce
+) -> None:
+    """Serve HTTP on an open application until it is to stop, then until the requests under way are answered."""
+    import uvicorn
+
+    from betimes.app.routes import ROUTES
+    from betimes.http.connections import limited_protocol
+    from betimes.http.server import serve
+
+    dev, limits = serving.configuration.server.dev, serving.configuration.server.limits
+    application: Any = serve(serving.bt, ROUTES, dev=dev)
+    config = uvicorn.Config(
+        LoopbackOnly(application) if dev else application,
+        http=limited_protocol(limits),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=max(1, round(serving.configuration.engine.drain_s)),
+    )
+    server = uvicorn.Server(config)
+    server.capture_signals = _no_signals  # type: ignore[method-assign]
+    serving_task = asyncio.create_task(server.serve(sockets=[listener]))
+    stop_task = asyncio.create_task(stopping.wait())
+    try:
+        host, port = listener.getsockname()[:2]
+        announce(
+            {
+                "event": "listening",
+                "role": serving.role,
+                "url": f"http://{_in_url(host)}:{port}",
+                "host": host,
+                "port": port,
+                "db": shown(serving.bt.url),
+                "dev": dev,
+                "virtual": serving.bt.is_virtual,
+            }
+        )
+        await asyncio.wait({serving_task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        application.state.process.streams.close()
+        server.should_exit = True
+        stop_task.cancel()
+        await serving_task
+
+
+@contextmanager
+def _no_signals() -> Iterator[None]:
+    """Signals are handled here, so that the engine is closed after the last request, not killed by the first signal."""
+    yield
+
+
+def listening(configuration: Configuration) -> socket.socket:
+    """The socket of the API, before anything else starts, so that a port that is taken is told at once."""
+    host, port = configuration.server.host, configuration.server.port
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise Invalid(
+            f"cannot listen on {host}:{port}: {reason}. Choose another --port, or 0 for any free one",
+            (("server.port", reason),),
+        ) from None
+
+
+# -- signals
+
+
+@contextmanager
+def signals(stopping: asyncio.Event, reload: Callable[[], Awaitable[None]]) -> Iterator[None]:
+    """SIGTERM and SIGINT stop, SIGHUP reloads."""
+    loop = asyncio.get_running_loop()
+    reloading: set[asyncio.Task[None]] = set()
+
+    def on_hangup() -> None:
+        task = asyncio.ensure_future(reload())
+        reloading.add(task)
+        task.add_done_callback(reloading.discard)
+
+    handlers = {signal.SIGTERM: stopping.set, signal.SIGINT: stopping.set, signal.SIGHUP: on_hangup}
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)
+
+
+async def reloaded(serving: Serving) -> None:
+    """Put the policy of the file in force; whatever is wrong with it is reported, and the old one stays."""
+    if serving.reread is None:
+        return
+    try:
+        policy = serving.reread().policy
+        if policy is None:
+            _log.info("the configuration has no policy; what is in force stays")
+            return
+        fingerprint = await serving.bt.apply_policy(policy)
+        _log.info("policy %s is in force", fingerprint)
+    except BetimesError as error:
+        _log.error("policy_not_reloaded: %s; the old policy stays in force", error)
+
+
+# -- development
+
+
+class LoopbackOnly:
+    """Refuses pages of other sites that try to reach a server without keys through their visitor's browser."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        headers = dict(scope.get("headers", ()))
+        host = _host(b"//" + headers.get(b"host", b"localhost"))
+        origin = _host(headers[b"origin"]) if b"origin" in headers else host
+        if is_loopback(host) and is_loopback(origin):
+            await self._application(scope, receive, send)
+            return
+        body = msgspec.json.encode(
+            {
+                "type": "urn:betimes:problem:LOOPBACK_ONLY",
+                "title": "Only from this machine",
+                "status": 403,
+                "detail": "--dev serves loopback only; use keys to serve other hosts and origins.",
+                "code": "LOOPBACK_ONLY",
+                "errors": [],
+                "errors_total": 0,
+                "error_id": None,
+            }
+        )
+        kind = [(b"content-type", b"application/problem+json")]
+        await send({"type": "http.response.start", "status": 403, "headers": kind})
+        await send({"type": "http.response.body", "body": body})
+
+
+def _host(address: bytes) -> str:
+    try:
+        return urlsplit(address.decode("latin-1")).hostname or ""
+    except ValueError:
+        return ""
+
+
+# -- the process
+
+
+def shown(url: str) -> str:
+    """A database URL without its password."""
+    parts = urlsplit(url)
+    if not parts.password:
+        return url
+    return url.replace(f":{parts.password}@", ":…@", 1)
+
+
+def log_to_stderr(level: int = logging.INFO) -> None:
+    """Standard output is for answers."""
+    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))
+    before_logging(lambda: messages_to_stderr(level))
+
+
+def messages_to_stderr(level: int) -> None:
+    """Print what the log's channels send: one plain line each, with the time of the clock it was sent by."""
+    import structlog
+
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            _stamp,
+            _show_plainly,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+    )
+
+
+def _stamp(_logger: Any, _level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Say when it was: by the clock the line brings along, or else by the machine's."""
+    line["timestamp"] = line.pop("at", None) or datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return line
+
+
+def _show_plainly(_logger: Any, _level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """What people write to each other must not reach a terminal as anything but text."""
+    return {name: visible(value) if isinstance(value, str) else value for name, value in line.items()}
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def demand_server() -> None:
+    """Serving needs the extra `server`."""
+    try:
+        import httptools  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra(f"serving needs {error.name}: pip install 'betimes[server]'") from None

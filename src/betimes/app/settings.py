@@ -1,0 +1,46 @@
+"""How a process is set up: everything that is configuration and not policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from betimes.app.deployment import EncryptionSettings, HandlerSettings
+from betimes.engine.settings import EngineSettings
+from betimes.intents.http_source import SourceSettings
+from betimes.intents.worker import IntentSettings
+from betimes.notifications.enrichment import EnrichmentSettings
+from betimes.outbound.channels import ChannelSettings, LogChannel
+from betimes.outbound.settings import WebhookSettings
+from betimes.scores.hourly_sweep import SweepSettings
+from betimes.sensors.identity_tokens import IssuerSettings
+
+DEVELOPMENT_CHANNELS = ChannelSettings(channels={name: LogChannel() for name in ("push", "email", "sms")})
+
+
+Undeclared: TypeAlias = Literal["pause", "delete", "keep"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a process is set up; what rules go by is the policy, which is in the database."""
+
+    channels: ChannelSettings = DEVELOPMENT_CHANNELS
+    """Where messages go; without any, into the log."""
+    webhooks: WebhookSettings = WebhookSettings()
+    enrichment: EnrichmentSettings = EnrichmentSettings()
+    """Who scores notifications, unless the application declares it, and within which bounds."""
+    sweep: SweepSettings = SweepSettings()
+    intents: IntentSettings = IntentSettings()
+    sources: Mapping[str, SourceSettings] = {}
+    """Sources of conditions over HTTP, by name; those declared in Python come before them."""
+    handlers: HandlerSettings = HandlerSettings()
+    """Which handlers and evaluators tenants may name."""
+    encryption: EncryptionSettings = EncryptionSettings()
+    """How signing secrets are kept."""
+    oidc: Mapping[str, IssuerSettings] = {}
+    """Who is trusted to sign identity tokens of pushed messages, by issuer, besides Google."""
+    engine: EngineSettings = EngineSettings()
+    undeclared: Undeclared = "pause"
+    """What becomes of schedules and sensors that the application's code declared once and declares no longer."""

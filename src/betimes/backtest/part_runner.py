@@ -1,0 +1,52 @@
+"""One part of a backtest, or all of it, from beginning to end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from betimes.backtest.lockstep import Lockstep, PartResult
+from betimes.backtest.partition import Lookout
+from betimes.backtest.plan import Plan
+from betimes.backtest.traffic import Reach, pages, reach_of
+from betimes.core.policies import PolicyBook
+from betimes.engine.codecs import Kinds
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import Store
+
+Progress = Callable[[float], None]
+"""Told what share of the ledger has been gone through."""
+
+
+async def rehearsed(
+    store: Store,
+    kinds: Kinds,
+    book: PolicyBook,
+    settings: EngineSettings,
+    plan: Plan,
+    *,
+    reach: Reach | None = None,
+    lookout: Lookout | None = None,
+    progress: Progress = lambda share: None,
+) -> PartResult:
+    """Read the ledger once and rehearse one part of it, or all; parts of one backtest are given one reach."""
+    reach = reach or await reach_of(store, plan.tenant, plan.since_at, plan.until_at)
+    lockstep = (
+        Lockstep(kinds, book, settings, plan, is_mine=lookout.is_mine, first_look=lookout.first_look)
+        if lookout
+        else Lockstep(kinds, book, settings, plan)
+    )
+    async for page in pages(store, plan.tenant, plan.until_at):
+        for segment in page:
+            if segment.seq <= reach.last_seq:
+                lockstep.read(segment)
+        if page:
+            progress(min(page[-1].seq / reach.last_seq, 1.0))
+            if page[-1].seq >= reach.last_seq:
+                break
+        await asyncio.sleep(0)
+    result = lockstep.finish(reach.ends_at)
+    result.starts_at, result.ends_at = reach.starts_at, reach.ends_at
+    if lookout:
+        result.looked_at = [(stream, lockstep.has_written(stream)) for stream in sorted(lookout.unknown)]
+    return result

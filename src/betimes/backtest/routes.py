@@ -1,0 +1,113 @@
+"""Routes of backtests: what other overrides would have done with the tenant's recorded traffic."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from betimes.backtest.jobs import BacktestDetail, BacktestRequest, Backtests, BacktestView
+from betimes.backtest.page import POLICY_HEADER, page
+from betimes.domain.paging import Page
+from betimes.http.routes import Answer, Ask, Listed, Route
+
+TAG = "Backtests"
+_PAGE_HEADERS = {
+    "Content-Security-Policy": f"{POLICY_HEADER}; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "private, no-store",
+}
+
+
+def _backtests(ask: Ask) -> Backtests:
+    return Backtests(ask.engine, ask.caller)
+
+
+async def ask_for(ask: Ask) -> Answer:
+    service = _backtests(ask)
+    view = await service.ask(ask.body, key=ask.idempotency_key)
+    headers = {"Location": f"/v1/backtests/{view.backtest_id}"}
+    return Answer(view, 202, headers | ({"Idempotency-Replayed": "true"} if service.is_replay else {}))
+
+
+async def backtests(ask: Ask) -> Page[BacktestView]:
+    return await _backtests(ask).backtests(limit=ask.query.limit, cursor=ask.query.cursor)
+
+
+async def backtest(ask: Ask) -> BacktestDetail:
+    return await _backtests(ask).get(ask.path["backtest_id"])
+
+
+async def report(ask: Ask) -> Response:
+    made = page(await _backtests(ask).report(ask.path["backtest_id"]))
+    return Response(made, media_type="text/html", headers=_PAGE_HEADERS)
+
+
+async def delete(ask: Ask) -> None:
+    await _backtests(ask).delete(ask.path["backtest_id"])
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/backtests",
+        scope="admin",
+        answer=ask_for,
+        tag=TAG,
+        summary="Have other overrides tried on the recorded traffic",
+        description="What the tenant's commands would have led to under each policy, held against the recorded one. "
+        "A worker makes it, at most once; ask for it by its id. One is under way at a time, the last 20 are kept. A "
+        "policy that cannot work is refused here, with every path.",
+        body=BacktestRequest,
+        reply=BacktestView,
+        status=202,
+        codes=((409, "BACKTEST_UNDER_WAY"),),
+        example={
+            "policies": {"calmer": {"notifications": {"fatigue": {"hour": {"cap": 6, "span_s": 3600}}}}},
+            "since": "2026-03-01T00:00:00Z",
+            "until": "2026-04-01T00:00:00Z",
+            "domain": "notifications",
+        },
+    ),
+    Route(
+        method="GET",
+        path="/v1/backtests",
+        scope="admin",
+        answer=backtests,
+        tag=TAG,
+        summary="Backtests, newest first",
+        query=Listed,
+        reply=Page[BacktestView],
+    ),
+    Route(
+        method="GET",
+        path="/v1/backtests/{backtest_id}",
+        scope="admin",
+        answer=backtest,
+        tag=TAG,
+        summary="How far a backtest is, and what came of it",
+        description="`result` is there when it is `done`; of one that `failed`, `error` says why. One whose process "
+        "died has failed as `ABANDONED` a minute later: ask again.",
+        reply=BacktestDetail,
+    ),
+    Route(
+        method="GET",
+        path="/v1/backtests/{backtest_id}/report",
+        scope="admin",
+        answer=report,
+        tag=TAG,
+        summary="Its result as a page with charts",
+        description="One page of HTML that fetches and runs nothing.",
+        reply=str,
+        media_type="text/html",
+        codes=((409, "BACKTEST_NOT_DONE"),),
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/backtests/{backtest_id}",
+        scope="admin",
+        answer=delete,
+        tag=TAG,
+        summary="Forget a backtest",
+        description="One that is under way is stopped within a second or two.",
+    ),
+)

@@ -1,0 +1,120 @@
+"""A report in words: what the terminal and the page both say, so that they say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+
+from betimes.backtest.lockstep import ENRICHMENT
+from betimes.backtest.report import BacktestReport, CandidateReport, ControlReport, Flip
+from betimes.domain.verdict_views import TraceStep
+
+HOURS = tuple(f"{hour:02}" for hour in range(24))
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """One rule as both worlds saw it; `None` where a world did not come to it."""
+
+    rule: str
+    before: TraceStep | None
+    after: TraceStep | None
+    parts: bool = False
+    """Whether this is where the two part."""
+
+
+def control_sentence(control: ControlReport) -> str:
+    """How well the recorded policy was reproduced: what everything after it rests on."""
+    if not control.segments:
+        return "Nothing is recorded in this window, so nothing can be said of any policy."
+    to_the_byte = f"{control.identical:,} of {control.segments:,} segments to the byte"
+    if not control.verdicts:
+        return f"There are no verdicts in this window to reproduce ({to_the_byte})."
+    if control.reproduced:
+        return f"The recorded policy reproduces all {control.verdicts:,} verdicts ({to_the_byte})."
+    return (
+        f"The recorded policy reproduces {control.same:,} of {control.verdicts:,} verdicts ({to_the_byte}); "
+        f"so some of the differences below may not be due to the policy."
+    )
+
+
+def window_sentence(report: BacktestReport) -> str:
+    """What was rehearsed."""
+    of = f" of the tenant {report.tenant}" if report.tenant else ""
+    only = f"; only {report.domain} is reported" if report.domain else ""
+    since, until = report.since or "the beginning", report.until or "the end"
+    return f"{since} to {until}{of}: {report.commands:,} commands from outside, {report.segments:,} segments{only}."
+
+
+def flips_sentence(candidate: CandidateReport) -> str:
+    if not candidate.flip_count:
+        return "It would have changed no answer."
+    return f"It would have changed {_many(candidate.flip_count, 'answer')}."
+
+
+def _many(count: int, of: str) -> str:
+    return f"{count:,} {of}{'' if count == 1 else 's'}"
+
+
+def named(candidate: CandidateReport) -> str:
+    return candidate.name or "the policy"
+
+
+def change(before: float, after: float) -> str:
+    """The difference with its sign; nothing where there is none."""
+    difference = round(after - before, 4)
+    return f"{difference:+,}".replace("-", "−") if difference else "="
+
+
+def notes(candidate: CandidateReport) -> list[str]:
+    """What to know before relying on the numbers."""
+    told = []
+    for executor, count in candidate.fallbacks.items():
+        if executor == ENRICHMENT:
+            told.append(f"{_many(count, 'score')} no provider was asked for then; the policy's fallback was taken")
+        else:
+            told.append(f"{_many(count, 'call')} of {executor} not made then; each was taken to end well")
+    if candidate.gone:
+        told.append(
+            f"{_many(candidate.gone, 'call')} made then that it would not have made; how they ended is left out"
+        )
+    for reason, count in candidate.refused.items():
+        told.append(f"{_many(count, 'command')} it would have had no use for: {reason}")
+    return told
+
+
+def pairs(flip: Flip) -> list[Pair]:
+    """Both traces rule by rule, in order, and where they part: at the first rule that held in one world only."""
+    rows = _aligned(flip.before.trace, flip.after.trace)
+    places = [place for place, (_, before, after) in enumerate(rows) if _held(before) != _held(after)]
+    places = places or [place for place, (_, before, after) in enumerate(rows) if before != after]
+    return [Pair(*row, parts=place == places[0]) if places else Pair(*row) for place, row in enumerate(rows)]
+
+
+def _aligned(before: list[TraceStep], after: list[TraceStep]) -> list[tuple[str, TraceStep | None, TraceStep | None]]:
+    """Rules of one table come in one order, so the longer trace goes on where the shorter ended."""
+    if all(one.rule == other.rule for one, other in zip(before, after, strict=False)):
+        return [((one or other).rule, one, other) for one, other in zip_longest(before, after)]
+    return [*((step.rule, step, None) for step in before), *((step.rule, None, step) for step in after)]
+
+
+def _held(step: TraceStep | None) -> tuple[bool, str | None]:
+    return (step.matched and step.mode == "enforce", step.reason) if step else (False, None)
+
+
+def seen(step: TraceStep | None) -> str:
+    """What a rule saw, in a line."""
+    if step is None:
+        return "not looked at"
+    values = ", ".join(f"{name} {plain(value)}" for name, value in step.values.items() if value is not None)
+    return values or "–"
+
+
+def plain(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def reasons(of: Iterable[str]) -> str:
+    return ", ".join(of) or "–"

@@ -1,0 +1,157 @@
+"""The ledger in commit order, checked on the way, and which of its commands came from outside.
+
+A backtest rests on the ledger, so every segment's digest and its link to the one before are checked while it is read;
+one that does not fit ends the backtest. A history that was pruned into the window cannot be rehearsed: the refusal says
+from which instant on it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from betimes.backtest.model import KIND as BACKTESTS
+from betimes.core.errors import BetimesError, Refused
+from betimes.core.instants import Instant, render
+from betimes.core.segments import GENESIS, Segment, segment_digest
+from betimes.core.streams import EffectId, StreamId, parse_effect_handle
+from betimes.engine.codecs import checkpoint_of, repair_of
+from betimes.engine.store import PAGE_MAX, LedgerQuery, Store
+from betimes.engine.tenants.model import DEPLOYMENT
+
+Role: TypeAlias = Literal["outside", "wake", "settled", "caused", "beside"]
+_WAKE = '{"type":"Wake"}'
+_SETTLED = '{"type":"Settled"'
+_RECONSIDER = '{"type":"Reconsider"'
+
+
+async def pages(store: Store, tenant: str | None, until_at: Instant | None = None) -> AsyncIterator[list[Segment]]:
+    """All segments, or a tenant's and the deployment's, in commit order; what was asked about them is left out."""
+    if tenant is None:
+        async for page in _pages(store, None, until_at):
+            yield [segment for segment in page if segment.stream.kind != BACKTESTS]
+        return
+    ours = [segment async for page in _pages(store, DEPLOYMENT.tenant, until_at) for segment in page]
+    async for page in _pages(store, tenant, until_at):
+        last = page[-1].seq
+        together = [segment for segment in ours if segment.seq <= last]
+        ours = ours[len(together) :]
+        merged = sorted([*page, *together], key=lambda segment: segment.seq)
+        yield [segment for segment in merged if segment.stream.kind != BACKTESTS]
+
+
+async def _pages(store: Store, tenant: str | None, until_at: Instant | None) -> AsyncIterator[list[Segment]]:
+    after = 0
+    while page := await store.ledger(LedgerQuery(after=after, tenant=tenant, until_at=until_at, limit=PAGE_MAX)):
+        yield page
+        after = page[-1].seq
+
+
+async def last_seq(store: Store) -> int:
+    """Where the ledger ends now."""
+    page = await store.ledger(LedgerQuery(backwards=True, limit=1))
+    return page[0].seq if page else 0
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """How far a backtest goes; every part of it as far, however little of the ledger is its own."""
+
+    last_seq: int
+    """What is written while it runs is not read."""
+    starts_at: Instant | None = None
+    ends_at: Instant | None = None
+    """The window as far as there is a ledger of it; `None` if there is none."""
+
+
+async def reach_of(
+    store: Store, tenant: str | None, since_at: Instant | None = None, until_at: Instant | None = None
+) -> Reach:
+    """The window cut to the traffic: nothing is known of what alarms did before it began and after it ended."""
+    end = await last_seq(store)
+    first, last = await _outermost(store, tenant, end), await _outermost(store, tenant, end, backwards=True)
+    if first is None or last is None:
+        return Reach(end)
+    starts_at = first.at if since_at is None else max(since_at, first.at)
+    ends_at = last.at if until_at is None else min(until_at, last.at)
+    return Reach(end, starts_at, ends_at) if starts_at <= ends_at else Reach(end)
+
+
+async def _outermost(store: Store, tenant: str | None, end: int, *, backwards: bool = False) -> Segment | None:
+    """The first segment of the traffic, or the last."""
+    after = end + 1 if backwards else 0
+    while page := await store.ledger(LedgerQuery(after=after, backwards=backwards, tenant=tenant)):
+        for segment in page:
+            if segment.stream.kind != BACKTESTS:
+                return segment
+        after = page[-1].seq
+    return None
+
+
+def role_of(segment: Segment) -> Role:
+    """What brought a segment about."""
+    command = segment.command
+    if command is None:
+        return "beside"
+    if command == _WAKE:
+        return "wake"
+    if command.startswith(_SETTLED):
+        return "settled"
+    if command.startswith(_RECONSIDER):  # asked of one stream after another by a worker, at its own pace
+        return "outside"
+    return "caused" if segment.cause else "outside"
+
+
+def cause_of(segment: Segment) -> EffectId | None:
+    """The effect a segment's command came by."""
+    if not segment.cause:
+        return None
+    try:
+        return parse_effect_handle(segment.stream.tenant, segment.cause)
+    except BetimesError:
+        return None
+
+
+class Chain:
+    """The last version and digest of every stream that was read."""
+
+    def __init__(self, since_at: Instant | None) -> None:
+        self._since_at = since_at
+        self._last: dict[StreamId, tuple[int, str]] = {}
+        self.possible_from: Instant | None = None
+        """After the newest history that was pruned into the window, if any was."""
+
+    def check(self, segment: Segment) -> None:
+        """Refuse a segment that was changed or does not follow."""
+        version, digest = self._last.get(segment.stream, (0, GENESIS))
+        checkpoint = checkpoint_of(segment)
+        if repair_of(segment):
+            self.note_pruned(segment)
+        if checkpoint and version == 0:
+            self.note_pruned(segment)
+        elif segment.version != version + 1 or segment.prev != digest:
+            raise unsound(segment, f"it does not follow version {version}; segments are missing or were changed")
+        if segment_digest(segment) != segment.digest:
+            raise unsound(segment, "its digest does not fit its content; a column was changed")
+        self._last[segment.stream] = (segment.version, segment.prev if checkpoint else segment.digest)
+
+    def note_pruned(self, segment: Segment) -> None:
+        """Remember from when on a backtest is possible, if this segment stands for history inside the window."""
+        if (checkpoint_of(segment) or repair_of(segment)) and (self._since_at is None or segment.at >= self._since_at):
+            self.possible_from = max(self.possible_from or 0, segment.at + 1)
+
+
+def unsound(segment: Segment, why: str) -> Refused:
+    return Refused(
+        "LEDGER_UNSOUND",
+        f"{segment.handle} of {segment.stream.tenant!r} cannot be rehearsed: {why}. Run `betimes verify`",
+    )
+
+
+def pruned(possible_from: Instant) -> Refused:
+    return Refused(
+        "HISTORY_PRUNED",
+        f"history inside the window was pruned; a backtest is possible from {render(possible_from)} on: say "
+        f"--since {render(possible_from)}",
+    )

@@ -1,0 +1,126 @@
+"""What the command line needs of the application, and where it finds it.
+
+The commands know services and the engine only. Whoever starts the command line (`betimes.__main__`) says with `use`
+how an application is opened, served and exported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+if TYPE_CHECKING:  # what a command does not use need not be loaded
+    from betimes.admin.secret_rotation import ResealReport
+    from betimes.backtest.plan import Plan
+    from betimes.backtest.report import BacktestReport
+    from betimes.domain.service import Caller
+    from betimes.engine.engine import Engine, TickResult
+    from betimes.tenancy import Tenancy
+
+Role: TypeAlias = Literal["all", "api", "worker"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Which application is meant."""
+
+    db: str | None = None
+    config: Path | None = None
+    app: str | None = None
+    """`module:name` of a `Betimes` of the user's own, with what it declares."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    host: str | None = None
+    port: int | None = None
+    dev: bool | None = None
+    virtual_clock: str | None = None
+    role: Role = "all"
+
+
+class Application(Protocol):
+    """An open application."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    def for_caller(self, caller: Caller) -> Tenancy: ...
+
+    async def tick(self, *, limit: int = ..., max_s: float = ..., tenant: str | None = ...) -> TickResult: ...
+
+    async def apply_policy(self, policy: Mapping[str, Any], *, actor: str = ...) -> str: ...
+
+    async def reseal_secrets(self, *, actor: str = ...) -> ResealReport: ...
+
+    async def backtest(
+        self, plan: Plan, *, jobs: int | None = ..., progress: Callable[[float], None] | None = ...
+    ) -> BacktestReport: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A line of the demo: what was asked at which instant, what was answered, and why."""
+
+    scene: str
+    at: str = ""
+    what: str
+    answer: str = ""
+    reasons: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TownOptions:
+    """How large the demo's town is, and how long it lives."""
+
+    people: int = 300
+    days: int = 3
+    seconds: float = 45.0
+    port: int = 8080
+
+
+class Wiring(Protocol):
+    """How an application comes to be."""
+
+    def opened(
+        self, target: Target, *, starts: bool = False, exists: bool = False
+    ) -> AbstractAsyncContextManager[Application]:
+        """Open it without workers; `starts` puts the configured policy in force, as starting a process does.
+
+        With `exists` a database that is not there is refused instead of made.
+        """
+
+    def serve(self, target: Target, options: ServeOptions, announce: Callable[[Mapping[str, Any]], None]) -> None:
+        """Serve until a signal says to stop."""
+
+    def policy(self, target: Target) -> dict[str, Any] | None:
+        """The policy section of the configuration."""
+
+    def configuration(self, target: Target) -> dict[str, Any]:
+        """The whole configuration, checked, without its secrets."""
+
+    async def export(self, application: Application, path: str, progress: Callable[[Any], None]) -> Any:
+        """Bring a lake up to date."""
+
+    def demo(self) -> AsyncGenerator[Told, None]:
+        """A story about everything, in virtual time."""
+
+    def town(self, options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[Told]:
+        """A small world at work, with the API over it, until it is to stop."""
+
+
+_wired: list[Wiring] = []
+
+
+def use(wiring: Wiring) -> None:
+    """From now on, commands reach the application this way."""
+    _wired[:] = [wiring]
+
+
+def wired() -> Wiring:
+    return _wired[0]

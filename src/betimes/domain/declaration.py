@@ -1,0 +1,63 @@
+"""The declaration of a domain: what everything that must know of all domains collects from one value per folder.
+
+A domain is a folder. Its `domain.py` exports `DOMAIN`, and `betimes.catalogue` lists it; nothing else names it. Two
+things are found by the name of their file instead, so that a process loads them only when it needs them: `routes.py`
+exports `ROUTES`, and `commands.py` exports `COMMANDS`.
+
+This module and every `domain.py` are pure: they import deciders and policies, never a service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from betimes.core.deciders import Decider, Event
+from betimes.core.lake_tables import Table
+from betimes.core.outcomes import Outcome
+from betimes.core.segments import Segment
+from betimes.core.verdicts import Verdict
+
+
+def list_reasons(segment: Segment, verdict: Verdict) -> str:
+    """Return the sentence of a verdict whose domain has none of its own: its reason codes."""
+    return f"{', '.join(verdict.reasons)}."
+
+
+class BacktestView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backtest counts of a domain, besides its answers."""
+
+    contacts: tuple[type[Event], ...] = ()
+    """Events that tell the person of the stream something, each with `at`."""
+    timezone: Callable[[Any], str] = lambda state: "UTC"
+    """Return the zone of that person, from the state of the stream."""
+    costs: tuple[type[Event], ...] = ()
+    """Events that start something expensive."""
+
+
+class Domain(msgspec.Struct, frozen=True, kw_only=True):
+    """One domain, as the rest of the package knows it."""
+
+    package: str
+    """Where its routes and commands are, such as `betimes.runs`."""
+    area: str
+    """Its section of the policy, its scopes (`runs:read`, `runs:write`), and the name its numbers are counted under.
+    Folders may share one."""
+    deciders: tuple[Decider[Any], ...]
+    policy: type[msgspec.Struct] | None = None
+    answers: Mapping[str, str] = {}
+    """How it spells NOW, LATER and NEVER, where it spells them otherwise."""
+    describe_verdict: Callable[[Segment, Verdict], str] = list_reasons
+    outcome_of: Callable[[Event], Outcome | None] | None = None
+    """Return what an event decided, if anything. Without it, a segment decided what its verdict says."""
+    describe_event: Callable[[Event], str] = lambda event: ""
+    """Return a sentence about an event that `outcome_of` knows."""
+    render_amounts: Mapping[str, Mapping[str, Callable[[int], Any]]] = {}
+    """Fields that hold scaled integers, by kind of stream, each with how people read it."""
+    lost_claims: Mapping[str, Callable[[Event], bool]] = {}
+    """By kind of stream: whether an event says that a claim ran out."""
+    tables: tuple[Table, ...] = ()
+    """Its tables of the lake."""
+    backtest: BacktestView = BacktestView()

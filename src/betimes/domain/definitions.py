@@ -1,0 +1,319 @@
+"""What schedules and sensors have in common as definitions: versions, patches, ids, and refusals in plain words."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
+from uuid import uuid4
+
+import msgspec
+
+from betimes.core.canonical import encode, fingerprint
+from betimes.core.checks import Examined, Rule, checked, refusal
+from betimes.core.deciders import Command, Event
+from betimes.core.errors import Invalid, MalformedRow, MissingScope, NotFound, Refused, UnknownKind, VersionMismatch
+from betimes.core.scopes import allows
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import StreamId
+from betimes.domain.newest import cursor_after
+from betimes.domain.outside_calls import calls_of_definition, handler_problems, url_problems
+from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow
+from betimes.domain.requests import asked
+from betimes.domain.service import Service
+from betimes.domain.target_names import unknown_names
+from betimes.domain.target_scopes import scope_to_save
+from betimes.domain.targets import CommandTarget, Target
+from betimes.engine.codecs import checkpoint_of
+from betimes.engine.store import LedgerQuery, StreamRow
+from betimes.runs.model import run_stream
+from betimes.runs.run_briefs import RunBrief, run_brief
+from betimes.schedules.checks import id_problems
+
+
+class Versioned(Protocol):
+    """A definition as people see it."""
+
+    @property
+    def version(self) -> int: ...
+
+
+Request = TypeVar("Request")
+Asked = TypeVar("Asked", bound=msgspec.Struct)
+Shown = TypeVar("Shown", bound=Versioned)
+Written = TypeVar("Written", bound=Versioned)
+Row = TypeVar("Row")
+Item = TypeVar("Item")
+RowsOf: TypeAlias = Callable[[Segment, Sequence[Any]], Iterable[tuple[int, Row]]]
+"""What a segment with these events holds, each with its number from 1."""
+PATCH_TRIES = 5
+PAGES_MAX = 20
+"""Pages of the ledger that one list looks through; what is left is behind its cursor."""
+
+
+class Definitions(Service, Generic[Asked, Shown, Written]):
+    """A domain whose streams are made, changed and removed by people.
+
+    A replay is answered with the definition as it was recorded, whatever became of it since.
+    """
+
+    kind: ClassVar[str]
+    read_only: ClassVar[frozenset[str]]
+    request_type: ClassVar[type[Any]]
+    rules: ClassVar[tuple[Rule[Any], ...]] = ()
+    """What they say of a request whose shape is wrong is said with it."""
+    created = False
+    """Whether what was written last is a new definition."""
+
+    @abstractmethod
+    async def get(self, id: str) -> Shown: ...
+
+    @abstractmethod
+    async def _define(self, id: str, asked: Asked, if_version: int | None, key: str | None, request: str) -> Written:
+        """Put a definition in place of that version; 0 is none, `None` is any."""
+
+    @abstractmethod
+    async def _shown(self, recorded: Recorded) -> Written:
+        """The definition as a change left it."""
+
+    async def _create(self, id: str, asked: Asked, key: str | None) -> Written:
+        view = await self._define(id, asked, 0, key, "")
+        self.created = True
+        return view
+
+    def request(self, body: Asked | Mapping[str, Any] | Examined[Asked]) -> Asked:
+        """Return what is asked for, of a mapping without what is read-only; raise `Invalid` with every wrong field."""
+        sent = body
+        if isinstance(body, Mapping):
+            sent = {name: value for name, value in body.items() if name not in self.read_only}
+        return cast(Asked, asked(sent, self.request_type, (self._id_problems, *self.rules)))
+
+    def _id_problems(self, request: Any) -> tuple[tuple[str, str], ...]:
+        name = f"{self.kind}_id"
+        return id_problems(name, getattr(request, name) or "")
+
+    async def put(
+        self,
+        id: str,
+        request: Asked | Mapping[str, Any] | Examined[Asked],
+        *,
+        if_match: int | None = None,
+        only_create: bool = False,
+    ) -> Written:
+        """Create or replace; `only_create` refuses to replace."""
+        request = self.request(request)
+        name = f"{self.kind}_id"
+        if getattr(request, name) not in (None, id):
+            raise Invalid(f"{name} is not the one in the path", ((name, "not the one in the path"),))
+        is_new = if_match is None and await self.state(self.stream(self.kind, id)) is None
+        try:
+            view = await self._define(id, request, 0 if is_new or only_create else if_match, None, "")
+        except Refused as refused:
+            if refused.reason != "ALREADY_EXISTS":
+                raise
+            if only_create or if_match == 0:
+                raise VersionMismatch(str(refused)) from None
+            return await self.put(id, request)  # somebody else made it meanwhile
+        self.created = is_new or if_match == 0
+        return view
+
+    async def patch(
+        self, id: str, patch: Mapping[str, Any], *, if_match: int | None = None, key: str | None = None
+    ) -> Written:
+        """Change some fields; without a version it is laid over whatever is there."""
+        fields = tuple(name for name in self.request_type.__struct_fields__ if name != f"{self.kind}_id")
+        laid = {name: value for name, value in patch.items() if name not in self.read_only}
+        request = self.caller.request or fingerprint((self.stream(self.kind, id), patch))
+        if key and (again := await self.answered(key, f"{self.kind}s", request)):
+            return await self._shown(again)
+        for _ in range(PATCH_TRIES):
+            view = await self.get(id)
+            if if_match not in (None, view.version):
+                raise VersionMismatch(f"the {self.kind} {id!r} is at version {view.version}; read it again")
+            whole = self.request(patched(view, laid, fields))
+            try:
+                return await self._define(id, whole, view.version, key, request if key else "")
+            except VersionMismatch:
+                if if_match is not None:
+                    raise
+        raise VersionMismatch(f"the {self.kind} {id!r} was changed again and again meanwhile; try once more")
+
+    async def demand_scopes(self, stream: StreamId, targets: tuple[Target, ...]) -> None:
+        """Refuse targets that the caller could not bring about; those that stay as they are were saved before."""
+        scopes = self.caller.scopes
+        wanted = [scope for target in targets if (scope := scope_to_save(target, self.engine.kinds))]
+        missing = [scope for scope in wanted if scopes is not None and not allows(scopes, scope)]
+        if not missing:
+            return
+        before = await self.state(stream)
+        if before is None or targets_of(before.definition) != targets:
+            raise MissingScope(f"The key lacks the scope {missing[0]}, which this target needs.")
+
+    async def demand_known(self, stream: StreamId, definition: Any) -> None:
+        """Refuse names that the policy in force does not know and calls that can never be made.
+
+        Targets and evaluators that stay as they are were saved before.
+        """
+        targets, calls = targets_of(definition), calls_of_definition(definition)
+        unknown = tuple(unknown_names(targets, await self.engine.policy_of(stream.tenant)))
+        uncallable = tuple(url_problems(self.deployment, calls, {}))
+        before = await self.state(stream) if unknown or uncallable else None
+        if before is not None:
+            unknown = () if targets_of(before.definition) == targets else unknown
+            uncallable = tuple(url_problems(self.deployment, calls, calls_of_definition(before.definition)))
+        refused = await handler_problems(self.engine, self.deployment, stream.tenant, calls)
+        named((*unknown, *uncallable, *refused))
+
+    def demand_readable(self, target: Target) -> None:
+        """Refuse a command that is not a target, or that its stream could never read: it would fail at every tick."""
+        if not isinstance(target, CommandTarget):
+            return
+        path, to = "target.stream.kind", self.stream(target.stream.kind, target.stream.id)
+        try:
+            kind = self.engine.kinds.of(to)
+            path = "target.command"
+            command = kind.command(encode(target.command), path)
+            kind.check_command(command)
+            kind.check_target(command)
+        except (UnknownKind, Invalid, MalformedRow) as error:
+            named(((path, str(error.__cause__ or error)),))
+
+    async def change(
+        self, stream: StreamId, command: Command, *, key: str | None = None, request: str = ""
+    ) -> Recorded:
+        """Submit, with refusals that every definition knows as the errors they are."""
+        try:
+            return await self.submit(
+                stream, command, key=key, collection=f"{stream.kind}s" if key else "", request=request
+            )
+        except Refused as refused:
+            known = {"NOT_FOUND": NotFound, "VERSION_MISMATCH": VersionMismatch, "INVALID": Invalid}
+            if refused.reason not in known:
+                raise
+            raise known[refused.reason](str(refused)) from None
+
+    async def found(self, stream: StreamId) -> Any:
+        """The state, or `NotFound`."""
+        state = await self.state(stream)
+        if state is None:
+            raise NotFound(f"there is no {stream.kind} {stream.id!r}")
+        return state
+
+    async def segment(self, stream: StreamId, version: int) -> Segment | None:
+        """One segment of a stream, if it was not pruned."""
+        _, segments = await self.engine.store.history(stream, version - 1, 1)
+        return segments[0] if segments and segments[0].version == version else None
+
+    async def rows_back(
+        self,
+        stream: StreamId,
+        place: NumberPlace | None,
+        limit: int,
+        rows_of: RowsOf[Row],
+        is_wanted: Callable[[Row], bool],
+    ) -> tuple[Listing[Row], NumberPlace | None]:
+        """Up to `limit` rows that a stream's segments hold, newest first, and where the next page starts.
+
+        A place is a segment and one of its rows, counted from 1: the next page starts before it.
+        """
+        resumed, row_before = (place.number, place.row) if place else (0, 0)
+        before = resumed + 1 if place else 0
+        found: Listing[Row] = Listing()
+        last = NumberPlace(0)
+        for _ in range(PAGES_MAX):
+            segments = await self._segments_back(stream, before, limit + 1)
+            for segment in segments:
+                for number, row in reversed(self._rows_in(segment, rows_of)):
+                    is_marked = isinstance(row, UnreadableRow)
+                    if (segment.seq == resumed and number >= row_before) or not (is_marked or is_wanted(row)):
+                        continue
+                    if len(found) == limit:
+                        return found, last
+                    found.add(row)
+                    last = NumberPlace(segment.seq, number)
+            if len(segments) <= limit:
+                return found, None
+            before = segments[-1].seq
+        return found, NumberPlace(before)
+
+    def _rows_in(self, segment: Segment, rows_of: RowsOf[Row]) -> list[tuple[int, Any]]:
+        """Return the rows of a segment with their numbers; one that cannot be read is a single row, marked."""
+        found: Listing[tuple[int, Row]] = Listing()
+        with found.reading(segment):
+            found.items += rows_of(segment, self.events_in(segment))
+        return [(1, row) for row in found.unreadable] or list(found.items)
+
+    def events_in(self, segment: Segment) -> tuple[Event, ...]:
+        """Return the events of a segment; a checkpoint, which stands for what was pruned, has none."""
+        return () if checkpoint_of(segment) else self.engine.kinds.of(segment.stream).events(segment)
+
+    def page_of_states(
+        self, view_of: Callable[[str, Any], Item], rows: Sequence[StreamRow], last: StreamRow | None, filters: Any
+    ) -> Page[Item]:
+        """Return the page of rows that were found; it goes on after the last that was looked at, if there is one."""
+        found: Listing[Item] = Listing()
+        for row in rows:
+            with found.reading(row.stream):
+                state = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+                found.items.append(view_of(row.stream.id, state))
+        return found.page(cursor_after(filters, last) if last else None)
+
+    async def _segments_back(self, stream: StreamId, before: int, limit: int) -> list[Segment]:
+        query = LedgerQuery(
+            after=before, backwards=True, tenant=stream.tenant, kind=stream.kind, id=stream.id, limit=limit
+        )
+        return await self.engine.store.ledger(query)
+
+    async def runs(self, run_ids: list[str]) -> dict[str, RunBrief]:
+        """What became of runs, as far as they exist and can be read."""
+        streams = [run_stream(self.caller.tenant, run_id) for run_id in dict.fromkeys(run_ids)]
+        rows = await self.engine.store.load(streams) if streams else {}
+        kinds = self.engine.kinds
+        found: Listing[tuple[str, RunBrief]] = Listing()
+        for name, row in rows.items():
+            with found.reading(name):
+                if brief := run_brief(kinds.of(name).state(name, row.schema, row.state)):
+                    found.items.append((name.id, brief))
+        return dict(found.items)
+
+
+def request_of(body: Mapping[str, Any], kind: type[Request], read_only: frozenset[str]) -> Request:
+    """The request a body makes: read-only fields that are sent back are ignored, all others are checked."""
+    return checked({name: value for name, value in body.items() if name not in read_only}, kind)
+
+
+def patched(view: Any, patch: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of a definition with a JSON Merge Patch laid over them; `null` restores a default."""
+    shown = msgspec.to_builtins(view)
+    now = {name: shown[name] for name in fields}
+    merged: dict[str, Any] = _merged(now, patch)
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def _merged(base: Any, patch: Any) -> Any:
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(base) if isinstance(base, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merged(merged.get(name), value)
+    return merged
+
+
+def generated_id(prefix: str, key: str | None) -> str:
+    """An id nobody chose; the same for the same idempotency key."""
+    return f"{prefix}_{sha256(key.encode()).hexdigest()[:20] if key else uuid4().hex[:20]}"
+
+
+def named(problems: tuple[tuple[str, str], ...]) -> None:
+    """Raise `Invalid` with every problem, if there is one."""
+    if problems:
+        raise refusal("field", problems)
+
+
+def targets_of(definition: Any) -> tuple[Target, ...]:
+    """Return everything a definition may cause: its target and what its evaluator may choose instead."""
+    return (definition.target, *(getattr(definition, "allowed_targets", None) or ()))

@@ -1,0 +1,182 @@
+"""Pages of lists, and the cursors that lead from one to the next.
+
+A cursor spells the list, the tenant and the filters it was made for, and a place of a type the list declares. It is
+taken only if it is spelt exactly as this module spells it, so whatever was changed in one is refused here, before
+a store sees it.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import cache, wraps
+from inspect import signature
+from typing import Annotated, Any, Generic, ParamSpec, TypeAlias, TypeVar, get_type_hints
+
+import msgspec
+
+from betimes.core.checks import Findings, problems
+from betimes.core.errors import BetimesError, DamagedStore, Invalid, MalformedRow, StoreError
+from betimes.core.segments import Segment
+from betimes.core.streams import EffectId, StreamId
+from betimes.domain.json_view import JsonView
+
+Item = TypeVar("Item")
+P = ParamSpec("P")
+T = TypeVar("T")
+LIMIT_MAX = 200
+LOOKED_AT_MAX = 10_000
+"""Rows one page of a list looks at, where no index has what it is narrowed by, before it says where to go on."""
+CURSOR_CHARS_MAX = 16_384
+Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+"""An instant or a number of the ledger: far beyond any, and every store can compare with it."""
+WHY_CHARS_MAX = 500
+"""Of what is said about a row that cannot be shown."""
+
+
+class UnreadableRow(JsonView, frozen=True):
+    """A row that belongs to a list and cannot be shown: damaged, or written by a newer version."""
+
+    row: str
+    """The stream as `kind:id`, the segment as `kind:id:version`, the effect as `kind:id:version:place`."""
+    code: str
+    """As of a problem: `MALFORMED_ROW` or `NEWER_VERSION`, mostly."""
+    unreadable: str
+    """What is wrong with it."""
+
+
+class Page(JsonView, Generic[Item], frozen=True):
+    items: list[Item]
+    next_cursor: str | None = None
+    unreadable: tuple[UnreadableRow, ...] = ()
+    """Rows of this page that cannot be shown. They count towards `limit`; `betimes doctor` says more about them."""
+
+
+class Listing(Generic[Item]):
+    """The items of a list as they are gathered, and the rows that could not be shown.
+
+    Every list decodes and renders its rows inside `reading`, so that a row nobody can read is marked and the others are
+    shown all the same. What the store itself raises is not the row's fault and is passed on.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.unreadable: list[UnreadableRow] = []
+
+    def __len__(self) -> int:
+        return len(self.items) + len(self.unreadable)
+
+    def add(self, item: Item | UnreadableRow) -> None:
+        if isinstance(item, UnreadableRow):
+            self.unreadable.append(item)
+        else:
+            self.items.append(item)
+
+    def extend(self, more: Listing[Item]) -> None:
+        self.items += more.items
+        self.unreadable += more.unreadable
+
+    @contextmanager
+    def reading(self, row: StreamId | Segment | EffectId | str) -> Iterator[None]:
+        """Mark the row as unreadable if what is done with it inside fails."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 — whatever a row does to its view is told of that row
+            self.unreadable.append(unreadable_row(row, error))
+
+    def page(self, next_cursor: str | None = None) -> Page[Item]:
+        return Page(self.items, next_cursor, tuple(self.unreadable))
+
+
+def unreadable_row(row: StreamId | Segment | EffectId | str, error: Exception) -> UnreadableRow:
+    """Return a row as one that cannot be shown, with its name and the reason."""
+    name = f"{row.kind}:{row.id}" if isinstance(row, StreamId) else row if isinstance(row, str) else row.handle
+    code = error.code if isinstance(error, BetimesError) else MalformedRow.code
+    why = str(error) if isinstance(error, BetimesError) else f"it cannot be shown: {error!r}"
+    if isinstance(error, DamagedStore):
+        why = "the database is damaged there"  # its own message names where it lies
+    return UnreadableRow(name, code, why[:WHY_CHARS_MAX])
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a page of a list starts."""
+
+
+PlaceType = TypeVar("PlaceType", bound=Place)
+
+
+class NumberPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A number in the order of the list, and a row of what has that number."""
+
+    number: Position
+    row: Position = 0
+
+
+class InstantPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An instant in the order of the list, and an id among those of that instant."""
+
+    at: Position
+    id: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1, max_length=300, pattern=r"^[^\x00-\x1f]*$", description="a text without control characters"
+        ),
+    ]
+
+
+def cursor_of(filters: Any, place: Place) -> str:
+    """Return an opaque text that says where the next page starts; `filters` begin with the list and the tenant."""
+    return urlsafe_b64encode(msgspec.json.encode([filters, place])).decode().rstrip("=")
+
+
+def place_of(cursor: str | None, filters: Any, kind: type[PlaceType]) -> PlaceType | None:
+    """Return where a page starts, `None` at the beginning; raise `Invalid` if the cursor is not of this list."""
+    if cursor is None:
+        return None
+    try:
+        under, place = _decode(cursor)
+        found = msgspec.convert(place, kind)
+    except (ValueError, OverflowError, RecursionError, TypeError):
+        raise malformed_cursor() from None
+    if cursor == cursor_of(filters, found):
+        return found
+    if under == msgspec.json.decode(msgspec.json.encode(filters)):
+        raise malformed_cursor()
+    message = "the cursor belongs to another list or to other filters; start without"
+    raise Invalid(message, (("query.cursor", message),))
+
+
+def malformed_cursor() -> Invalid:
+    return Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed; start without"),))
+
+
+def _decode(cursor: str) -> Any:
+    if len(cursor) > CURSOR_CHARS_MAX:
+        raise ValueError("too long")
+    return msgspec.json.decode(b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True))
+
+
+def checked_limit(limit: int) -> int:
+    if not 1 <= limit <= LIMIT_MAX:
+        raise Invalid(f"a page has 1 to {LIMIT_MAX} items", (("query.limit", f"1 to {LIMIT_MAX}"),))
+    return limit
+
+
+def check_filters(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Hold what a list is asked for by name against its types, as the HTTP API does; raise `Invalid` with all of it."""
+    named = {name for name, one in signature(method).parameters.items() if one.kind is one.KEYWORD_ONLY}
+    kinds = cache(lambda: get_type_hints(method, include_extras=True))
+
+    @wraps(method)
+    async def list_checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        found = Findings()
+        for name in sorted(kwargs.keys() & named):
+            found.extend(problems(f"query.{name}", kwargs[name], kinds()[name]))
+        if found.total:
+            raise found.refusal("parameter")
+        return await method(*args, **kwargs)
+
+    return list_checked

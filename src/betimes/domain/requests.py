@@ -1,0 +1,56 @@
+"""Requests from Python: as the types of a service, or as the mappings that would come over a wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from betimes.core.checks import Examined, Rule, examine
+from betimes.core.errors import Invalid
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+SLICE = 16
+"""Items of a batch that are looked at in one go."""
+
+
+def asked(request: T | Mapping[str, Any] | Examined[T], kind: type[T], rules: Sequence[Rule[T]] = ()) -> T:
+    """Return the request as its type, whatever it came as; raise `Invalid` with everything that is wrong with it.
+
+    The rules judge what is sound of a request whose shape is wrong, so that all of it is said at once.
+    """
+    return examined(request, kind).whole(rules)
+
+
+def examined(request: T | Mapping[str, Any] | Examined[T], kind: type[T]) -> Examined[T]:
+    """Return the request as far as it is sound, and what is wrong with its shape."""
+    if isinstance(request, Examined):
+        return request
+    return examine(dict(request) if isinstance(request, Mapping) else json_of(request), kind)
+
+
+async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
+    """Yield the items of a long list, letting others have the event loop every few of them."""
+    for number, item in enumerate(items, start=1):
+        yield item
+        if number % SLICE == 0:
+            await asyncio.sleep(0)
+
+
+def require_list(items: Any, name: str) -> Sequence[Any]:
+    """Return the items of a request for many; raise `Invalid` if they are one thing instead of a list."""
+    if isinstance(items, Sequence) and not isinstance(items, str | bytes):
+        return items
+    told = f"a list is expected, not {type(items).__name__}; put one in brackets: [...]"
+    raise Invalid(f"{name}: {told}", ((name, told),))
+
+
+def json_of(request: Any) -> Any:
+    """Return a struct as it would come over a wire: Python does not hold anybody to its types."""
+    try:
+        return msgspec.to_builtins(request)
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"the request is not JSON: {error}", (("", f"not JSON: {error}"),)) from None

@@ -1,0 +1,98 @@
+"""Who asks, and how a service reaches the engine on their behalf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from betimes.core.checks import Examined, Rule
+from betimes.core.deciders import Command
+from betimes.core.errors import KeyConflict
+from betimes.core.policies import Policy
+from betimes.core.segments import Recorded
+from betimes.core.streams import KeyId, StreamId, checked_stream
+from betimes.domain.deployment import Deployment
+from betimes.domain.requests import examined
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.engine.replay import replay
+
+T = TypeVar("T")
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Whose data is meant, and who is recorded as having asked."""
+
+    tenant: str = "default"
+    actor: str = ""
+    correlation: str = ""
+    scopes: tuple[str, ...] | None = None
+    """What their key may do; `None` is everything, for callers within the process."""
+    request: str = ""
+    """What they sent, as a fingerprint: what a repeat of their key must agree in. By default that is the command."""
+    application: str = ""
+    """Whose code declares what is defined; empty for everybody else."""
+
+
+class Service:
+    """One domain for one caller. Who makes one for each request can ask it how its last command went."""
+
+    def __init__(self, engine: Engine, caller: Caller, *, deployment: Deployment | None = None) -> None:
+        self.engine = engine
+        self.caller = caller
+        self.deployment = deployment or Deployment()
+        self.last: Recorded | None = None
+        """What the last command led to, now or when its key was first seen."""
+
+    @property
+    def is_replay(self) -> bool:
+        return self.last is not None and self.last.replayed
+
+    def stream(self, kind: str, id: str) -> StreamId:
+        return checked_stream(self.caller.tenant, kind, id)
+
+    async def submit(
+        self, stream: StreamId, command: Command, *, key: str | None = None, collection: str = "", request: str = ""
+    ) -> Recorded:
+        self.last = await self.engine.submit(
+            Submission(
+                stream=stream,
+                command=command,
+                key=key,
+                collection=collection,
+                request=request or self.caller.request,
+                actor=self.caller.actor,
+                correlation=self.caller.correlation,
+            )
+        )
+        return self.last
+
+    async def answered(self, key: str, collection: str, request: str) -> Recorded | None:
+        """What was recorded under a key, if it was used; `KeyConflict` if that was for something else."""
+        seen = await self.engine.store.seen(KeyId(self.caller.tenant, collection, key))
+        if seen is None:
+            return None
+        if seen.request != request:
+            raise KeyConflict(f"the key {key!r} was used for another request, recorded as {seen.segment.handle}")
+        self.last = self.engine.kinds.of(seen.segment.stream).recorded(seen.segment)
+        return self.last
+
+    async def asked(self, request: Any, kind: type[T], rules: Callable[[Policy], Sequence[Rule[T]]]) -> T:
+        """Return the request as its type; raise `Invalid` with all that is wrong, by the rules under the policy too."""
+        found: Examined[T] = examined(request, kind)
+        return found.whole(rules(await self.engine.policy_of(self.caller.tenant)) if found.found.total else ())
+
+    async def state(self, stream: StreamId) -> Any:
+        """The stream's state as of its last commit, or `None`."""
+        row = (await self.engine.store.load([stream])).get(stream)
+        return row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+
+    async def state_after(self, recorded: Recorded) -> Any:
+        """The stream's state as a command left it, also when that was long ago and is answered from the record."""
+        row = (await self.engine.store.load([recorded.stream])).get(recorded.stream)
+        if row is not None and (not recorded.replayed or row.version == recorded.version):
+            return self.engine.kinds.of(recorded.stream).state(recorded.stream, row.schema, row.state)
+        past = await replay(self.engine.store, self.engine.kinds, recorded.stream, version=recorded.version)
+        return past.state

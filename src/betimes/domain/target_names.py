@@ -1,0 +1,55 @@
+"""The names in a definition: those of the policy must be known to it, those of Python to some process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from betimes.core.checks import Problem
+from betimes.core.policies import Policy
+from betimes.domain.hooks import Hooks
+from betimes.domain.targets import HandlerTarget, NotificationTarget, Target, TriggerTarget
+from betimes.domain.warnings import Remark
+from betimes.notifications.decide import name_problems
+from betimes.notifications.policy import NotificationsPolicy
+from betimes.runs.policy import RunsPolicy
+from betimes.sensors.model import HandlerEvaluator
+
+
+def unknown_names(targets: tuple[Target, ...], policy: Policy) -> Iterator[Problem]:
+    """Yield what the policy in force does not know of a definition's targets, of which the first is `target`."""
+    for place, target in enumerate(targets):
+        path = f"allowed_targets[{place - 1}]" if place else "target"
+        for name, message in _unknown_in(target, policy):
+            yield f"{path}.{name}", message
+
+
+def unknown_hook_names(policy: Policy, before: Policy) -> Iterator[Problem]:
+    """Yield what a policy does not know of the targets of its own hooks; those in force before are left alone."""
+    known = [hook.target for hook in before[Hooks].entries]
+    for place, hook in enumerate(policy[Hooks].entries):
+        for name, message in () if hook.target in known else _unknown_in(hook.target, policy):
+            yield f"hooks[{place}].target.{name}", message
+
+
+def _unknown_in(target: Target, policy: Policy) -> tuple[Problem, ...]:
+    match target:
+        case NotificationTarget():
+            return name_problems(target.event_type, target.channels, policy[NotificationsPolicy])
+        case TriggerTarget(trigger_type) if trigger_type not in policy[RunsPolicy].registry:
+            return (("trigger_type", policy[RunsPolicy].type_problem(trigger_type)),)
+        case _:
+            return ()
+
+
+def unserved_names(definition: Any, executors: Collection[str]) -> list[Remark]:
+    """Return a warning for a handler and an evaluator that this process does not have: another may have them."""
+    wanted = {
+        "target.name": ("handler", definition.target if isinstance(definition.target, HandlerTarget) else None),
+        "evaluator.name": ("evaluator", getattr(definition, "evaluator", None)),
+    }
+    return [
+        Remark(path, f"this process has no {kind} {named.name!r}; nothing happens until a process that has it runs")
+        for path, (kind, named) in wanted.items()
+        if isinstance(named, HandlerTarget | HandlerEvaluator) and f"{kind}:{named.name}" not in executors
+    ]

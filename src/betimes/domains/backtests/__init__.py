@@ -1,1 +1,0 @@
-"""Backtests: which ones a tenant has asked for, and what came of them."""

@@ -1,0 +1,391 @@
+"""One batch in memory: the streams it locked, the turns decided on them, and everything they will write.
+
+A workspace does no I/O. It is filled from a transaction's rows and the cache, takes jobs one after the other, each
+seeing what the ones before it decided, and ends as `changes` for one commit. A job that fails leaves nothing behind
+except alarms that were rung ahead of it, which were due anyway.
+
+**Alarm first.** A command that finds its stream's alarm due is preceded by the `Wake` in the same turn, so no outcome
+depends on how late the alarm loop is. Commands that stop the stream are not: what is owed then is theirs to record.
+
+**Held.** A job whose streams are not all here, because somebody else holds one or because the policy in force asks
+for more than was locked, is handed back, and so is every later job of its stream, or that looks at one it may write:
+commands of one stream keep their order, and what is written to a shared one is seen by whoever comes behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.core.canonical import encode
+from betimes.core.deciders import Command, Decision, Event, Refusal, View, Wake
+from betimes.core.errors import (
+    BetimesError,
+    Fault,
+    KeyConflict,
+    NewerVersion,
+    PolicyInvalid,
+    Refused,
+    UnknownKind,
+    WakeFailed,
+)
+from betimes.core.instants import Instant, earliest
+from betimes.core.policies import Policy
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
+from betimes.engine.cache import Cached, StateCache
+from betimes.engine.codecs import Kinds
+from betimes.engine.jobs import NEWS_PLACE, WAKE, Ended, Job, Sent
+from betimes.engine.policies import PoliciesInForce
+from betimes.engine.required_streams import reads_of, streams_of
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, StreamWrite, Tx
+from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
+from betimes.engine.turn import ENTRY_CHARS, Live, Turn, decide_command, uses_up_key, write
+
+HELD: Final = None
+_NO_OTHERS: Mapping[StreamId, Any] = {}
+
+
+class _Exists(Exception):
+    """A decision makes a stream it did not ask for, and it is there already: it must be decided seeing it."""
+
+    def __init__(self, stream: StreamId) -> None:
+        self.stream = stream
+
+
+class Workspace:
+    """The working set of one batch."""
+
+    def __init__(
+        self, tx: Tx, *, kinds: Kinds, cache: StateCache, policies: PoliciesInForce, settings: EngineSettings
+    ) -> None:
+        self._tx = tx
+        self._kinds = kinds
+        self._cache = cache
+        self._policies = policies
+        self._settings = settings
+        self._lives: dict[StreamId, Live] = {}
+        self._blocked: set[StreamId] = set()
+        self._blocked_sources: set[StreamId] = set()
+        self._unsettled: set[StreamId] = set()  # what a held job may still write, and others look at
+        self._used: dict[KeyId, tuple[str, Recorded]] = {}
+        self.changes = Changes()
+        self.written: list[StreamWrite] = []
+        """Rows of streams that were decided outside the working set."""
+        self._ahead: list[Segment] = []
+        self._first_alarm_at: Instant | None = None
+        self._policies_used: dict[str, Policy] = {}
+        self._policies_named: dict[str, Policy] = {}
+
+    def still_needed(self, jobs: Sequence[Job]) -> set[StreamId]:
+        """Streams that jobs need under the policy in force and that the one last seen did not tell of."""
+        more: set[StreamId] = set()
+        for tenant, guessed in {job.stream.tenant: job.policy for job in jobs if job.stream}.items():
+            with suppress(BetimesError):  # whoever asked is told when the job is taken
+                policy = self.policy(tenant)
+                if policy is not None and policy is not guessed:
+                    more.update(self._needed_under(policy, tenant, jobs))
+        return more - self._tx.rows.keys() - self._tx.unchanged if more else more
+
+    def _needed_under(self, policy: Policy, tenant: str, jobs: Sequence[Job]) -> Iterator[StreamId]:
+        for job in jobs:
+            if job.stream and job.stream.tenant == tenant:
+                job.policy, job.streams = policy, streams_of(self._kinds, job, job.stream, policy)
+                yield from job.streams
+
+    def take(self, job: Job, turn_id: str) -> Recorded | None:
+        """Decide a job. `HELD` if it must wait for another batch; raises what its caller should be told."""
+        if job.stream is None:
+            return self._settle_only(job)
+        policy = self._policy_for(job.stream)
+        lives = self._lives_of(job, job.stream, policy) if policy else None
+        if job.send and not self._sendable(job.send):
+            self._blocked_sources.add(job.send.source)  # gone, or not free: its target need not wait for that
+            return HELD
+        if job.unreadable:
+            raise job.unreadable
+        if policy is None or lives is None:
+            return self._hold(job)
+        try:
+            recorded = self._answer(job, turn_id, policy, lives)
+        except _Exists as made:
+            job.also_locks = (*job.also_locks, made.stream)
+            return self._hold(job)
+        if recorded is not HELD:
+            self._finish(job)
+        return recorded
+
+    def give_up(self, job: Job, error: BetimesError) -> None:
+        """What a job that failed leaves behind, so that it does not come back for ever.
+
+        A send that was refused is done with; one that could not be decided is a dead letter, or left for later behind a
+        wake that fails. An effect that ended has ended; if its stream could not be told, a send of its own tells it.
+        """
+        if isinstance(error, Refused):
+            self._finish(job)
+        elif job.ended:
+            self._tell_later(job, job.ended)
+        elif job.send is None:
+            return
+        elif isinstance(error, UnknownKind | NewerVersion | WakeFailed):
+            self._blocked_sources.add(job.send.source)
+        elif job.send in self._tx.sends:
+            self.changes.sends_dead.append(DeadSend(job.send, self._tx.now, str(error).replace("\0", "\ufffd")))
+            self._tx.sends.discard(job.send)
+
+    def _tell_later(self, job: Job, ended: Ended) -> None:
+        self._finish(job)
+        news = ended.id._replace(place=ended.id.place + NEWS_PLACE)
+        sent = Sent(msgspec.Raw(encode(job.command).encode()), correlation=job.correlation)
+        self.changes.effects.append(EffectWrite(news, SEND, encode(sent), self._tx.now, self._tx.now, to=job.stream))
+
+    def _finish(self, job: Job) -> None:
+        if job.send:
+            self.changes.sends_applied.append(job.send)
+            self._tx.sends.discard(job.send)
+        if job.ended:
+            self.changes.settlements.append(job.ended.settlement(self._tx.now))
+
+    def keep(self) -> None:
+        """After the commit: remember the states as they are now."""
+        for stream, live in self._lives.items():
+            self._cache.put(stream, live.cached())
+        self._policies.saved(self.changes.policies)
+
+    def first_alarm_at(self) -> Instant | None:
+        return earliest(self._first_alarm_at, *(write.alarm_at for write in self.changes.streams))
+
+    def taken_ahead(self) -> tuple[list[StreamWrite], list[Segment]]:
+        """Hand over what was decided outside the working set, to be written before the rest."""
+        streams, segments = self.written, self.changes.segments
+        self.written, self.changes.segments = [], []
+        self._ahead += segments
+        self._first_alarm_at = earliest(self._first_alarm_at, *(write.alarm_at for write in streams))
+        return streams, segments
+
+    @property
+    def first_segment(self) -> Segment | None:
+        """One segment of the batch, by which it is found again."""
+        return next(iter(self._ahead or self.changes.segments), None)
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All that the batch writes, in order."""
+        return [*self._ahead, *self.changes.segments] if self._ahead else self.changes.segments
+
+    def created(self) -> tuple[StreamId, ...]:
+        """Streams written without having been locked."""
+        return tuple(stream for stream, live in self._lives.items() if live.created)
+
+    def seal(self) -> bool:
+        """Put one row per stream that moved into the changes; whether there is anything to commit."""
+        changes = self.changes
+        changes.streams = [live.row() for live in self._lives.values() if live.version != live.base]
+        changes.streams += self.written
+        if self.first_segment:
+            unsaved = (policy for policy in self._policies_named.values() if not self._policies.is_saved(policy))
+            changes.policies = {policy.fingerprint: policy.body for policy in unsaved}
+        return bool(
+            self._ahead or changes.streams or changes.sends_applied or changes.sends_dead or changes.settlements
+        )
+
+    # -- what a job needs
+
+    def _policy_for(self, stream: StreamId) -> Policy | None:
+        """The policy in force. If that does not fit the code any more, a better one can still be put in its place."""
+        try:
+            return self.policy(stream.tenant)
+        except PolicyInvalid:
+            if stream.kind != DEPLOYMENT.kind:
+                raise
+            return self._policies.repairing()
+
+    def policy(self, tenant: str) -> Policy | None:
+        """What is in force for a tenant as this batch sees it; `None` if that is not here."""
+        known = self._policies_used.get(tenant)
+        if known is None:
+            deployment, own = self._here(DEPLOYMENT), self._here(tenant_stream(tenant))
+            if deployment is None or own is None:
+                return None
+            known = self._policies.effective(tenant, deployment.state, own.state)
+            self._policies_used[tenant] = self._policies_named[known.fingerprint] = known
+        return known
+
+    def _here(self, stream: StreamId) -> Live | None:
+        return self._lives.get(stream) or self._loaded(stream)
+
+    def _lives_of(self, job: Job, stream: StreamId, policy: Policy) -> list[Live] | None:
+        """The job's streams, its own first, if all are here and none is waited for by an earlier job."""
+        streams = job.streams if job.policy is policy else streams_of(self._kinds, job, stream, policy)
+        lives = []
+        for name in streams:
+            live = self._lives.get(name) or self._loaded(name)
+            if live is None or name in self._blocked:
+                return None
+            lives.append(live)
+        if any(name in self._unsettled or self._here(name) is None for name in reads_of(self._kinds, stream)):
+            return None
+        return lives
+
+    def _sendable(self, send: EffectId) -> bool:
+        return send in self._tx.sends and send.source not in self._blocked_sources
+
+    def _hold(self, job: Job) -> Recorded | None:
+        """Hand a job back, and with it every later one of its stream or source, or that looks at one of its streams."""
+        if job.stream:
+            self._blocked.add(job.stream)
+            self._unsettled.update(job.streams)
+        if job.send:
+            self._blocked_sources.add(job.send.source)
+        return HELD
+
+    def _loaded(self, stream: StreamId) -> Live | None:
+        """The stream as it was locked or read, put into the working set; `None` if somebody else holds it."""
+        kind = self._kinds.of(stream)
+        row = self._tx.rows.get(stream)
+        if row is not None:
+            state = kind.state(stream, row.schema, row.state)
+            chars = ENTRY_CHARS + len(row.state or "")
+            entry: Cached | None = Cached(row.version, state, row.at, row.alarm_at, row.digest, chars)
+        else:
+            entry = self._cache.get(stream) if stream in self._tx.unchanged else None
+        if entry is None:
+            return None
+        return self._lives.setdefault(stream, Live(stream, kind, entry))
+
+    # -- keys
+
+    def _answer(self, job: Job, turn_id: str, policy: Policy, lives: list[Live]) -> Recorded | None:
+        """The recorded answer if the job's key was seen, else what is decided now."""
+        first = self._seen(job, job.key) if job.key else None
+        if first is None:
+            return self._turn(job, turn_id, policy, lives, job.command, job.key)
+        repeated = lives[0].decider.repeated
+        try:
+            command = repeated(job.command, first) if repeated else None
+        except Exception as error:
+            raise Fault(f"repeating {job.name} failed: {error!r}") from error
+        return first if command is None else self._turn(job, turn_id, policy, lives, command, None)
+
+    def _seen(self, job: Job, key: KeyId) -> Recorded | None:
+        used = self._used.get(key)
+        if used:
+            request, first = used[0], replace(used[1], replayed=True)
+        else:
+            seen = self._tx.seen.get(key)
+            if seen is None:
+                return None
+            request, first = seen.request, self._kinds.of(seen.segment.stream).recorded(seen.segment)
+        if request != job.request:
+            raise KeyConflict(
+                f"the key {key.key!r} was used for another request in {key.collection!r}, recorded as "
+                f"{first.segment_id}; send the new request under a key of its own"
+            )
+        return first
+
+    # -- turns
+
+    def _turn(
+        self, job: Job, turn_id: str, policy: Policy, lives: list[Live], command: Command, key: KeyId | None
+    ) -> Recorded | None:
+        own = lives[0]
+        now = max(self._tx.now, max(live.at for live in lives)) if len(lives) > 1 else max(self._tx.now, own.at)
+        turn = Turn(turn_id, now, policy, job)
+        if command.__class__ is Wake:
+            return self._wake(turn, lives)
+        if own.alarm_at is not None and not isinstance(command, own.decider.stops) and not self._ring(turn, lives):
+            job.held_count = -1  # there was progress: it waits for nobody
+            return self._hold(job)
+        return self._step(turn, lives, command, key)
+
+    def _ring(self, turn: Turn, lives: list[Live]) -> bool:
+        """Ring what is due ahead of a command; `False` if there is more than one turn may do."""
+        own = lives[0]
+        for _ in range(self._settings.wakes_before_command_max):
+            if own.alarm_at is None or own.alarm_at > turn.now:
+                return True
+            try:
+                self._wake(turn, lives)
+            except BetimesError as error:
+                raise WakeFailed(f"{turn.job.name} comes behind an alarm whose wake fails: {error}") from error
+        return False
+
+    def _wake(self, turn: Turn, lives: list[Live]) -> Recorded:
+        own = lives[0]
+        if own.alarm_at is None or own.alarm_at > turn.now:
+            return Recorded(own.stream, own.version, own.at, turn.policy.fingerprint)
+        before = own.version
+        recorded = self._step(turn, lives, WAKE, None)
+        if own.version == before:
+            raise Fault(f"the alarm of {own.stream} is due and its wake wrote nothing; it would ring for ever")
+        return recorded
+
+    def _step(self, turn: Turn, lives: list[Live], command: Command, key: KeyId | None) -> Recorded:
+        own = lives[0]
+        others = self._others(lives)
+        view = View(own.stream, own.state, own.version, others, key.key if key else None, turn.job.correlation)
+        decision = self._decided(own, view, command, turn)
+        if isinstance(decision, Refusal):
+            if decision.settles is not None:
+                self._step(turn, lives, decision.settles, None)
+            raise Refused(decision.reason, decision.message)
+        if not decision.events and not uses_up_key(key, turn, own, decision):
+            return Recorded(
+                own.stream, own.version, turn.now, turn.policy.fingerprint, decision.verdict, decision.reply
+            )
+        also = {self._other(name, lives): events for name, events in decision.also.items()} if decision.also else {}
+        recorded = self._write(turn, own, command, key, decision, also)
+        if key:
+            self._used[key] = (turn.job.request, recorded)
+        if own.stream.kind == "tenant":
+            self._policies_used.clear()  # whatever comes behind it in the batch goes by the new one
+        return recorded
+
+    def _decided(self, own: Live, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
+        return decide_command(own, view, command, turn)
+
+    def _write(
+        self,
+        turn: Turn,
+        own: Live,
+        command: Command,
+        key: KeyId | None,
+        decision: Decision,
+        also: Mapping[Live, tuple[Event, ...]],
+    ) -> Recorded:
+        return write(self.changes, turn, own, command, key, decision, also, self._settings)
+
+    def _others(self, lives: list[Live]) -> Mapping[StreamId, Any]:
+        """The states a decision may see besides its own: those it holds, and those it only looks at."""
+        own = lives[0]
+        shared = own.decider.reads(own.stream)
+        if len(lives) == 1 and not shared:
+            return _NO_OTHERS
+        looked_at = {name: live.state for name in shared if (live := self._here(name))}
+        return looked_at | {live.stream: live.state for live in lives[1:]}
+
+    def _other(self, stream: StreamId, lives: list[Live]) -> Live:
+        """A stream the decision also writes: one it asked for, or a new one it makes."""
+        if stream == lives[0].stream:
+            raise Fault(f"a decision for {stream} names its own stream in `also`; its events belong in `events`")
+        for live in lives[1:]:
+            if live.stream == stream:
+                return live
+        here = self._lives.get(stream)
+        if here is None:
+            if checked_stream(*stream).tenant != lives[0].stream.tenant:
+                raise Fault(f"a decision for {lives[0].stream} writes to another tenant, {stream}")
+            here = self._lives[stream] = Live.new(stream, self._kinds.of(stream))
+        elif here.version:
+            raise _Exists(stream)
+        return here
+
+    def _settle_only(self, job: Job) -> Recorded:
+        assert job.ended is not None
+        self._finish(job)
+        return Recorded(job.ended.id.source, job.ended.id.version, self._tx.now, "")

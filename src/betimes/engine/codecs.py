@@ -1,0 +1,183 @@
+"""The deciders a process knows, by kind, and how their commands, events and states become text and back.
+
+Text that does not decode is a `MalformedRow` that names the stream; text from a newer schema is refused as
+`NewerVersion`, because folding it and writing it back would lose what this code does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, TypeAlias, get_args
+
+import msgspec
+
+from betimes.core.deciders import (
+    NO_NEEDS,
+    NO_READS,
+    Checkpoint,
+    Command,
+    Decider,
+    Event,
+    Reconsider,
+    Repair,
+    Settled,
+    Wake,
+)
+from betimes.core.errors import Invalid, MalformedRow, MissingScope, NewerVersion, UnknownKind
+from betimes.core.scopes import allows
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import EffectId, StreamId, checked_stream
+from betimes.core.verdicts import RuleTable, Verdict
+from betimes.engine.stable_text import spelt_by_identity
+
+Named: TypeAlias = StreamId | Segment | EffectId | str
+"""What a text is of, named only when it cannot be read."""
+_verdicts = msgspec.json.Decoder(Verdict)
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Made once for each type: a large union takes milliseconds."""
+    return msgspec.json.Decoder(kind)
+
+
+class Kind:
+    """One decider with its decoders."""
+
+    def __init__(self, decider: Decider[Any]) -> None:
+        self.decider = decider
+        self.event_classes = _classes(decider.events)
+        self.command_classes = _classes(decider.commands)
+        self._states = _decoder(decider.state)  # type: ignore[arg-type]
+        self._events = _decoder(tuple[decider.events, ...])  # type: ignore[name-defined]
+        self._commands = _decoder(decider.commands | Wake | Settled | Reconsider | Repair)
+        self._replies = _decoder(decider.replies)
+
+    def state(self, stream: StreamId, schema: int, text: str | None) -> Any:
+        self._refuse_newer(stream, schema)
+        return None if text is None else decoded(self._states, text, "the state of", stream)
+
+    def events(self, segment: Segment) -> tuple[Event, ...]:
+        self._refuse_newer(segment.stream, segment.schema)
+        events: tuple[Event, ...] = decoded(self._events, segment.events, "the events of", segment)
+        return events
+
+    def check_command(self, command: Command) -> None:
+        """Refuse a command of another kind."""
+        if command.__class__ not in self.command_classes:
+            names = ", ".join(sorted(known.__name__ for known in self.command_classes))
+            raise Invalid(f"{command!r:.80} is not a command of {self.decider.kind!r}; those are {names}")
+
+    def check_authority(self, command: Command, authority: tuple[str, ...], *, written_down: bool) -> None:
+        """Refuse a command that those scopes may not send here or, written down as it is, that is not a target."""
+        if written_down:
+            self.check_target(command)
+        scope = self.decider.scope
+        if not allows(authority, scope):
+            name = type(command).__name__
+            raise MissingScope(f"{name} needs the scope {scope}, which whoever defined this lacks")
+
+    def check_target(self, command: Command) -> None:
+        """Refuse a command that a definition or a policy may not send to this kind of stream."""
+        decider = self.decider
+        if command.__class__ not in decider.targets:
+            listed = ", ".join(sorted(target.__name__ for target in decider.targets)) or "none"
+            raise Invalid(f"{type(command).__name__} is not a target; those of {decider.kind!r} are: {listed}")
+
+    def command(self, text: str, of: Named) -> Command:
+        command: Command = decoded(self._commands, text, "the command of", of)
+        return command
+
+    def recorded(self, segment: Segment) -> Recorded:
+        """What the segment answered when it was written."""
+        verdict = decoded(_verdicts, segment.verdict, "the verdict of", segment) if segment.verdict else None
+        reply = decoded(self._replies, segment.reply, "the reply of", segment) if segment.reply else None
+        return Recorded(
+            segment.stream, segment.version, segment.at, segment.policy, verdict=verdict, reply=reply, replayed=True
+        )
+
+    def _refuse_newer(self, stream: StreamId, schema: int) -> None:
+        if schema > self.decider.schema:
+            raise NewerVersion(
+                f"{stream} was written with schema {schema} of {stream.kind!r}; this process knows "
+                f"{self.decider.schema}. Upgrade it before it touches this stream"
+            )
+
+
+def _classes(union: Any) -> frozenset[type]:
+    return frozenset(get_args(union) or (union,))
+
+
+class Kinds:
+    """All deciders of a process."""
+
+    def __init__(self, deciders: Iterable[Decider[Any]]) -> None:
+        self._kinds: dict[str, Kind] = {}
+        for decider in deciders:
+            checked_stream("tenant", decider.kind, "id")
+            if decider.kind in self._kinds:
+                raise Invalid(f"two deciders claim the kind {decider.kind!r}; give one of them another name")
+            if fields := spelt_by_identity(decider.state):  # type: ignore[arg-type]
+                raise Invalid(
+                    f"the state of {decider.kind!r} omits defaults that are not always the same object: "
+                    f"{', '.join(fields)}. Default to an empty text or None, use a Literal, or do not omit defaults"
+                )
+            self._kinds[decider.kind] = Kind(decider)
+        self.names = tuple(sorted(self._kinds))
+
+    def of(self, stream: StreamId) -> Kind:
+        try:
+            return self._kinds[stream.kind]
+        except KeyError:
+            known = ", ".join(self.names) or "none"
+            raise UnknownKind(f"no decider for the kind {stream.kind!r} of {stream}; known are {known}") from None
+
+    def scope(self, kind: str) -> str:
+        """Return the scope that writing to streams of a kind needs; of a kind nobody knows, an administrator's."""
+        known = self._kinds.get(kind)
+        return known.decider.scope if known else "admin"
+
+    def are_alone(self, names: Iterable[str]) -> bool:
+        """Whether decisions of these kinds see no stream but their own."""
+        deciders = [kind.decider for name in names if (kind := self._kinds.get(name))]
+        return all(decider.needs is NO_NEEDS and decider.reads is NO_READS for decider in deciders)
+
+    def table(self, name: str) -> RuleTable[Any] | None:
+        tables = (table for kind in self._kinds.values() for table in kind.decider.tables)
+        return next((table for table in tables if table.name == name), None)
+
+
+def checkpoint_of(segment: Segment) -> Checkpoint | None:
+    """The checkpoint a segment is, if it is one."""
+    if segment.command is None or not segment.command.startswith('{"type":"Checkpoint"'):
+        return None
+    checkpoint: Checkpoint = decoded(_checkpoints, segment.command, "the checkpoint", segment)
+    return checkpoint
+
+
+def repair_of(segment: Segment) -> Repair | None:
+    """Return the repair a segment is, if it is one."""
+    if segment.command is None or not segment.command.startswith('{"type":"Repair"'):
+        return None
+    repair: Repair = decoded(_repairs, segment.command, "the repair", segment)
+    return repair
+
+
+def raw_state(raw: msgspec.Raw) -> str | None:
+    """Return the text of a state that a checkpoint or a repair carries; `None` of a stream that is deleted."""
+    text = bytes(raw).decode()
+    return None if text == "null" else text
+
+
+_checkpoints = msgspec.json.Decoder(Checkpoint)
+_repairs = msgspec.json.Decoder(Repair)
+
+
+def decoded(decoder: msgspec.json.Decoder[Any], text: str, what: str, of: Named) -> Any:
+    """The value a text stands for."""
+    try:
+        return decoder.decode(text)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        name = f"{what} {of if isinstance(of, StreamId | str) else of.handle}"
+        raise MalformedRow(f"{name} cannot be read: {error}. Run `betimes doctor` to see what can be done") from error

@@ -1,0 +1,350 @@
+"""The lane: the one queue of a process, worked off batch by batch.
+
+A batch is whatever is waiting, up to a bound: while one batch commits, the next fills, and an idle lane starts at once.
+Tenants take turns in it, so that one that floods the process delays its own commands first.
+Batches of jobs and passes over due streams take turns, so that a catch-up of many alarms delays a command by one batch
+at most.
+
+**What each failure leads to.**
+
+- *One job fails* (refused, a bug in its decider, a bound): its caller is told; its neighbours commit.
+- *Rows held elsewhere*: their jobs stay at the head of the queue and wait for those rows the next time.
+- *Conflict, Duplicate, Fenced*: the store refused the batch for one turn's sake and wrote nothing. The batch is done
+  again turn by turn; a turn that keeps meeting conflicts is given up and its caller told.
+- *Unavailable*: nothing was written. Callers are told at once and may try again; what nobody waits for stays queued,
+  and the lane pauses, longer each time, until the store is back.
+- *Anything unexpected*: reported, and the batch is done again turn by turn, so that only the culprit fails.
+- *Unknown*: found out by `attempts`; if it cannot be, callers are told to ask again under the same key.
+- *A wake that fails* is reported and its alarm snoozed beside the state: neither lost, nor in the way, nor a loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+
+from betimes.core.deciders import Wake
+from betimes.core.errors import (
+    BetimesError,
+    Conflict,
+    Duplicate,
+    Fault,
+    Fenced,
+    Overloaded,
+    StoreError,
+    Unavailable,
+    Unknown,
+    UnknownKind,
+    WakeFailed,
+)
+from betimes.core.instants import Instant, seconds
+from betimes.core.segments import Recorded
+from betimes.core.streams import EffectId, StreamId
+from betimes.engine.batch import Workspace
+from betimes.engine.codecs import Kinds
+from betimes.engine.fair_queue import FairQueue
+from betimes.engine.jobs import Job
+from betimes.engine.plainly import undisturbed
+from betimes.engine.reports import Observer, Report, Reporter
+from betimes.engine.required_streams import reads_of
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import SEND, Store
+from betimes.engine.transactions import Attempts, Due, Result
+
+HELD_MAX = 20
+"""How often a job may find its streams held before its caller is told."""
+HELD_INTERNAL_MAX = 3
+"""The same for what nobody waits for; it is found again by the next look at the store."""
+FAILURES_REMEMBERED_MAX = 10_000
+
+
+class DuePass:
+    """A request to work off streams that are due."""
+
+    __slots__ = ("answer", "due")
+
+    def __init__(self, due: Due) -> None:
+        self.due = due
+        self.answer: asyncio.Future[list[tuple[Job, Result]]] = asyncio.get_running_loop().create_future()
+
+    def fail(self, error: BetimesError) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+class Lane:
+    """Queue, batches and passes of one process."""
+
+    def __init__(
+        self, store: Store, attempts: Attempts, kinds: Kinds, settings: EngineSettings, report: Reporter
+    ) -> None:
+        self._store = store
+        self._attempts = attempts
+        self._kinds = kinds
+        self._settings = settings
+        self._report = report
+        self._queue = FairQueue()
+        self._passes: deque[DuePass] = deque()
+        self._sends: dict[EffectId, Job] = {}
+        self._under_way: Sequence[Job] = ()
+        self._failures: dict[StreamId, int] = {}
+        self._pause_s = 0.0
+        self._work = asyncio.Event()
+        self.idle = asyncio.Event()
+        """Set while nothing is queued or under way."""
+        self.idle.set()
+        self.calls_waiting = asyncio.Event()
+        """Set when a commit left effects to carry out."""
+        self.alarm_set: Callable[[Instant], None] = lambda at: None
+        """Told of the earliest alarm of every commit."""
+        self.observe: Observer | None = None
+        attempts.on_commit = self._hand_on
+        self._has_stopped = False
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def count(self, tenant: str) -> int:
+        """Return how many jobs of a tenant wait."""
+        return self._queue.count(tenant)
+
+    def open(self) -> None:
+        """Accept jobs, from now until it is abandoned."""
+        self._has_stopped = False
+
+    def put(self, job: Job) -> None:
+        """Queue a job; once the lane has stopped, tell whoever waits for it at once."""
+        if self._has_stopped:
+            self._end(job, _closed())
+            return
+        self._queue.append(job)
+        self._wake_up()
+
+    def put_send(self, id: EffectId, job: Job) -> Job:
+        """Queue a send, unless it is under way already; return the job that applies it."""
+        if under_way := self._sends.get(id):
+            return under_way
+        self._sends[id] = job
+        self.put(job)
+        return job
+
+    async def take_due(self, due: Due) -> list[tuple[Job, Result]]:
+        """Work off streams that are due, when it is a pass's turn; what became of each."""
+        if self._has_stopped:
+            raise _closed()
+        request = DuePass(due)
+        self._passes.append(request)
+        self._wake_up()
+        return await request.answer
+
+    def _wake_up(self) -> None:
+        self._work.set()
+        self.idle.clear()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            await self._work.wait()
+            if self._queue:
+                self._under_way = self._queue.take(self._settings.batch_max)
+                await self._batch(list(self._under_way))
+                self._under_way = ()
+            if self._passes:
+                await self._pass(self._passes.popleft())
+            if not self._queue and not self._passes:
+                self._work.clear()
+                self.idle.set()
+            else:
+                await asyncio.sleep(0)  # a store may do all of a batch without waiting: others have their turn too
+
+    def abandon(self) -> None:
+        """Answer everybody who is still waiting; for when the lane has stopped."""
+        self._has_stopped = True
+        for job in self._under_way:
+            message = f"{job.name}: the engine closed while it was being written; ask again under the same key"
+            self._end(job, Unknown(message))
+        for job in self._queue:
+            self._end(job, _closed())
+        for request in self._passes:
+            request.fail(_closed())
+        self._under_way = ()
+        self._queue.clear()
+        self._passes.clear()
+
+    def _end(self, job: Job, outcome: Recorded | BaseException) -> None:
+        """End a job: the only way out of the lane, so that no send is remembered as under way that is not."""
+        if job.send:
+            self._sends.pop(job.send, None)
+        job.end(outcome)
+
+    # -- batches and passes
+
+    async def _batch(self, jobs: list[Job]) -> None:
+        jobs = _in_the_order_sent(jobs)
+        try:
+            results = await self._attempts.attempt(jobs)
+        except Unavailable as error:
+            await self._unavailable(jobs, error)
+            return
+        except Unknown as error:
+            results = [error] * len(jobs)
+        except Exception as error:  # noqa: BLE001 — whatever one job brought about must not reach the others
+            self._unexpected(error)
+            results = await self._turn_by_turn(jobs)
+        self._pause_s = 0.0
+        await self._conclude(jobs, results)
+
+    async def _turn_by_turn(self, jobs: list[Job]) -> list[Result]:
+        """One transaction each; as in a batch, whoever comes behind a job that is held waits with it.
+
+        That is every later job of its stream, and those that look at one it may still write.
+        """
+        held: set[StreamId | None] = set()
+        unsettled: set[StreamId] = set()
+        results: list[Result] = []
+        for job in jobs:
+            waits = job.stream in held or self._looks_at(job, unsettled)
+            result = None if waits else await self._alone(job)
+            if result is None:
+                held.add(job.stream)
+                unsettled.update(job.streams)
+            results.append(result)
+        return results
+
+    def _looks_at(self, job: Job, streams: set[StreamId]) -> bool:
+        if job.stream is None or not streams:
+            return False
+        try:
+            return not streams.isdisjoint(reads_of(self._kinds, job.stream))
+        except BetimesError:
+            return False  # its caller is told when the job is taken
+
+    async def _alone(self, job: Job) -> Result:
+        last: BetimesError = Conflict(f"{job.name} met a conflict")
+        for _ in range(self._settings.attempts_on_conflict_max):
+            try:
+                return (await self._attempts.attempt([job]))[0]
+            except (Conflict, Duplicate) as error:
+                last = error
+                if job.stream:
+                    self._attempts.forget(job.stream)
+            except BetimesError as error:
+                return error
+            except Exception as error:  # noqa: BLE001 — the lane goes on, whatever a store or a row does
+                return Fault(f"{job.name} failed unexpectedly: {error!r}")
+        return last
+
+    def _unexpected(self, error: Exception) -> None:
+        """A store refuses a batch in known ways; anything else is somebody's mistake and is told."""
+        if not isinstance(error, Conflict | Duplicate | Fenced):
+            self._report(Report("batch_failed", type(error).__name__, error))
+
+    async def _pass(self, request: DuePass) -> None:
+        jobs: list[Job] = []
+        try:
+            with undisturbed() if request.due.plainly else nullcontext():
+                results = await self._attempts.attempt_due(request.due, jobs)
+        except (Unavailable, Unknown) as error:
+            request.fail(error)
+            return
+        except Exception as error:  # noqa: BLE001 — as for a batch
+            self._unexpected(error)
+            if not jobs:
+                request.fail(error if isinstance(error, BetimesError) else Fault(f"a pass failed: {error!r}"))
+                return
+            results = await self._turn_by_turn(jobs)
+        await self._conclude(jobs, results, keep_held=request.due.by == "alarm")
+        if not request.answer.done():
+            request.answer.set_result(list(zip(jobs, results, strict=True)))
+
+    # -- after a commit
+
+    def _hand_on(self, workspace: Workspace) -> None:
+        """Commands to other streams go into the queue at once; everything else is the dispatcher's."""
+        if self.observe:
+            self.observe(workspace.segments)
+        for effect in workspace.changes.effects:
+            if effect.executor != SEND:
+                self.calls_waiting.set()
+            elif effect.to and (job := self.send_job(effect.id, effect.to, effect.payload)):
+                self.put_send(effect.id, job)
+        first_alarm_at = workspace.first_alarm_at()
+        if first_alarm_at is not None:
+            self.alarm_set(first_alarm_at)
+
+    def send_job(self, id: EffectId, to: StreamId, payload: str) -> Job | None:
+        """The job that applies a send, if this process knows the kind of its target."""
+        try:
+            return Job.of_send(id, to, payload, self._kinds)
+        except UnknownKind:
+            return None
+
+    async def _conclude(self, jobs: Sequence[Job], results: Sequence[Result], *, keep_held: bool = True) -> None:
+        """Tell everybody what became of their jobs. What is held is queued again, unless whoever asked leaves it."""
+        held: list[Job] = []
+        for job, result in zip(jobs, results, strict=True):
+            if isinstance(result, Recorded):
+                self._end(job, result)
+                if self._failures and job.stream:
+                    self._failures.pop(job.stream, None)
+            elif result is None:
+                if keep_held:
+                    self._hold(job, held)
+            else:
+                await self._failed(job, result)
+        self._queue.put_back(held)
+
+    def _hold(self, job: Job, held: list[Job]) -> None:
+        job.held_count += 1
+        if job.held_count <= (HELD_INTERNAL_MAX if job.is_internal or job.send else HELD_MAX):
+            held.append(job)
+        else:
+            message = f"{job.name}: its streams were held by other processes again and again; try again"
+            self._end(job, Unavailable(message))
+
+    async def _failed(self, job: Job, error: BetimesError) -> None:
+        self._end(job, error)
+        if isinstance(error, StoreError | WakeFailed):
+            return  # told by whoever asked, or by the wake itself
+        if job.send:
+            self._report(Report("send_failed", job.send.handle, error))
+        elif isinstance(job.command, Wake) and job.stream:
+            self._report(Report("wake_failed", str(job.stream), error))
+            await self._snooze(job.stream)
+        elif job.is_internal:
+            self._report(Report("job_failed", job.name, error))
+
+    async def _snooze(self, stream: StreamId) -> None:
+        if len(self._failures) >= FAILURES_REMEMBERED_MAX:
+            self._failures.clear()
+        failures = self._failures[stream] = self._failures.get(stream, 0) + 1
+        rest_s = min(self._settings.snooze_min_s * 2 ** (failures - 1), self._settings.snooze_max_s)
+        try:
+            row = (await self._store.load([stream])).get(stream)
+            if row:
+                await self._store.snooze(stream, row.version, await self._store.now() + seconds(rest_s))
+        except StoreError as error:
+            self._report(Report("snooze_failed", str(stream), error))
+
+    async def _unavailable(self, jobs: list[Job], error: Unavailable) -> None:
+        for job in jobs:
+            if not job.is_internal:
+                self._end(job, error)
+        self._queue.put_back(job for job in jobs if job.is_internal)
+        self._pause_s = min(max(self._pause_s * 2, self._settings.retry_store_min_s), self._settings.retry_store_max_s)
+        await asyncio.sleep(self._pause_s)
+
+
+def _closed() -> Overloaded:
+    return Overloaded("the engine closed before this was done; nothing was written. Send it to another process")
+
+
+def _in_the_order_sent(jobs: list[Job]) -> list[Job]:
+    """Sends in their places but in their own order: one that is found again queues behind those sent after it."""
+    sends = sorted((job.send, place) for place, job in enumerate(jobs) if job.send)
+    if len(sends) < 2:
+        return jobs
+    ordered = iter(sends)
+    return [jobs[next(ordered)[1]] if job.send else job for job in jobs]

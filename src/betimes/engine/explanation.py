@@ -1,0 +1,68 @@
+"""Why: one segment of the ledger, with its verdict's trace written out for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from betimes.core.errors import NotFound
+from betimes.core.instants import render
+from betimes.core.segments import Segment
+from betimes.core.streams import StreamId, segment_handle
+from betimes.core.verdicts import ExplainedStep, Verdict
+from betimes.engine.codecs import Kinds
+from betimes.engine.store import EffectQuery, EffectRow, LedgerQuery, Store
+
+TURN_MAX = 100
+"""How many segments before and after one are looked at for the others of its turn, which are written next to it."""
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """A segment, what it decided, every rule that was looked at, and what it caused."""
+
+    segment: Segment
+    verdict: Verdict | None
+    steps: list[ExplainedStep]
+    summary: str
+    policy: dict[str, Any] | None
+    same_turn: list[str]
+    """The other segments of the turn."""
+    effects: list[EffectRow]
+
+
+async def explain(store: Store, kinds: Kinds, stream: StreamId, version: int) -> Explanation:
+    """Explain one segment, or `NotFound`."""
+    _, page = await store.history(stream, version - 1, 1)
+    if not page or page[0].version != version:
+        raise NotFound(f"there is no segment {segment_handle(stream, version)}; it was never written, or it was pruned")
+    segment = page[0]
+    verdict = kinds.of(stream).recorded(segment).verdict
+    table = kinds.table(verdict.table) if verdict else None
+    steps = table.explain(verdict) if verdict and table else []
+    body = await store.policy(segment.policy)
+    near = await store.ledger(
+        LedgerQuery(after=max(segment.seq - TURN_MAX, 0), tenant=stream.tenant, limit=2 * TURN_MAX)
+    )
+    effects = await store.effects(EffectQuery(source=stream, version=version))
+    return Explanation(
+        segment,
+        verdict,
+        steps,
+        summarised(segment, verdict, steps),
+        msgspec.json.decode(body) if body else None,
+        [other.handle for other in near if other.turn == segment.turn and other.handle != segment.handle],
+        effects,
+    )
+
+
+def summarised(
+    segment: Segment, verdict: Verdict | None, steps: list[ExplainedStep], *, answer: str | None = None
+) -> str:
+    """A few sentences: what was decided, in the domain's own word for it if there is one, and what bound it."""
+    if verdict is None:
+        return f"{segment.handle} was written at {render(segment.at)} and judged nothing."
+    until = f", until {render(verdict.until)}" if verdict.until else ""
+    judged = f"{answer or verdict.answer} because of {', '.join(verdict.reasons)}{until}, at {render(segment.at)}."
+    binding = [step.sentence for step in steps if step.matched and step.mode == "enforce" and step.sentence]
+    return " ".join([judged, *(sentence[0].upper() + sentence[1:] + "." for sentence in binding)])

@@ -1,0 +1,105 @@
+"""Commands that need not be decided twice: worlds that go through the same traffic mostly decide the same.
+
+`decide` is pure, so the same states, command, instant and policy give the same decision. One world teaches: of every
+command it takes it notes the streams as they were, the sections of the policy that were looked at, and what was left
+when it was done. Another world in which all of them are the very same, and whose policy says the same in those
+sections, takes over what was left. What is noted is kept until all worlds have come to the same instant.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from betimes.core.deciders import Command, Decision
+from betimes.core.instants import Instant
+from betimes.core.policies import Policy
+from betimes.core.segments import Recorded
+from betimes.core.streams import KeyId, StreamId
+from betimes.engine.jobs import Job
+from betimes.engine.turn import Live
+
+Section = TypeVar("Section", bound=msgspec.Struct)
+
+
+class Watched(Policy):
+    """A policy that notes which of its sections were looked at."""
+
+    __slots__ = ("itself", "looked_at")
+
+    def __init__(self, policy: Policy) -> None:
+        self.itself = policy
+        self.fingerprint, self.body = policy.fingerprint, policy.body
+        self.looked_at: set[type[msgspec.Struct]] = set()
+
+    def __getitem__(self, section: type[Section]) -> Section:
+        self.looked_at.add(section)
+        return self.itself[section]
+
+    def changed_from(self, before: Policy) -> frozenset[type[msgspec.Struct]]:
+        self.looked_at |= self.itself.sections
+        return self.itself.changed_from(before)
+
+    @property
+    def sections(self) -> frozenset[type[msgspec.Struct]]:
+        self.looked_at |= self.itself.sections
+        return self.itself.sections
+
+
+class Move(NamedTuple):
+    """One decision and what it leaves: the streams it wrote, each with its state and its next alarm."""
+
+    stream: StreamId
+    command: Command
+    key: KeyId | None
+    decision: Decision
+    recorded: Recorded
+    after: tuple[tuple[StreamId, Any, Instant | None], ...]
+
+
+class Lesson:
+    """One command that was taken, whatever was rung ahead of it included."""
+
+    __slots__ = ("at", "before", "command", "key", "moves", "policy", "recorded")
+
+    def __init__(self, policy: Watched, at: Instant) -> None:
+        self.policy = policy
+        self.at = at
+        self.command: Command | None = None
+        self.key: KeyId | None = None
+        self.before: dict[StreamId, tuple[Any, int, Instant]] = {}
+        """State, version and last instant of every stream that was seen or written, as it was at first."""
+        self.moves: list[Move] = []
+        self.recorded: Recorded | None = None
+
+    def saw(self, live: Live) -> None:
+        self.before.setdefault(live.stream, (live.state, live.version, live.at))
+
+
+class Recollection:
+    """What one world has done lately."""
+
+    def __init__(self) -> None:
+        self._lessons: dict[tuple[StreamId, int], Lesson] = {}
+        self._changed: dict[tuple[str, str], frozenset[type[msgspec.Struct]]] = {}
+
+    def clear(self) -> None:
+        self._lessons.clear()
+
+    def note(self, job: Job, version: int, lesson: Lesson, recorded: Recorded) -> None:
+        """A job was done; its stream was at this version when it came."""
+        assert job.stream
+        lesson.command, lesson.key, lesson.recorded = job.command, job.key, recorded
+        self._lessons[job.stream, version] = lesson
+
+    def lesson(self, stream: StreamId, version: int) -> Lesson | None:
+        return self._lessons.get((stream, version))
+
+    def is_the_same_by(self, lesson: Lesson, policy: Policy) -> bool:
+        """Whether a policy says the same wherever the lesson looked."""
+        names = (lesson.policy.fingerprint, policy.fingerprint)
+        changed = self._changed.get(names)
+        if changed is None:
+            changed = self._changed[names] = policy.changed_from(lesson.policy.itself)
+        return changed.isdisjoint(lesson.policy.looked_at)

@@ -1,0 +1,225 @@
+"""What may be put in force for a tenant, and who may act for it.
+
+Only a policy that works, and only when it changes something; keys that are there, one rotation at a time.
+
+A change of policy begins a pass over the streams whose instants may follow from what changed: a call for each leg of
+it, asked for in the commit that makes the change or ends the leg before. So the pass survives whatever happens to the
+processes that carry it out. A further change begins it anew, with what the first left undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.core.canonical import fingerprint
+from betimes.core.deciders import Call, Decider, Decision, Effect, Refusal, Settled, View, Wake
+from betimes.core.errors import PolicyInvalid
+from betimes.core.instants import SECOND, Instant, render
+from betimes.core.policies import Policy, PolicyBook
+from betimes.core.streams import StreamId
+from betimes.engine.tenants.model import (
+    DEPLOYMENT,
+    KEYS_MAX,
+    RECONSIDER,
+    ApiKey,
+    Commands,
+    CreateKey,
+    Events,
+    KeyCreated,
+    KeyForgotten,
+    KeyRevoked,
+    KeyRotated,
+    PolicySet,
+    ResealWebhookSecrets,
+    RevokeKey,
+    RotateKey,
+    RotateWebhookSecret,
+    SetPolicy,
+    StreamsVisited,
+    TenantState,
+    Visits,
+    WebhookSecretRotated,
+    WebhookSecretsResealed,
+    tenant_stream,
+)
+
+AnyCommand: TypeAlias = Commands | Wake | Settled
+
+
+class Leg(msgspec.Struct, frozen=True, kw_only=True):
+    """What a leg of the pass answers: how many streams it visited and what is left."""
+
+    visited: int
+    moved: int
+    left: Visits
+
+
+def tenant_decider(book: PolicyBook, deciders: Iterable[Decider[Any]] = ()) -> Decider[TenantState]:
+    """The decider of `tenant` streams; the book knows which policies work, the deciders which sections they heed."""
+    heeding = tuple(decider for decider in deciders if decider.heeds)
+
+    def decide(view: View[TenantState], command: AnyCommand, policy: Policy, now: Instant) -> Decision | Refusal:
+        if view.stream.id != view.stream.tenant:
+            return Refusal("WRONG_STREAM", f"what is in force for a tenant is in {tenant_stream(view.stream.tenant)}")
+        tenant = view.state or TenantState()
+        match command:
+            case SetPolicy():
+                return _set_policy(view, tenant, command, book, heeding, now)
+            case CreateKey():
+                return _create_key(tenant, command, now)
+            case RotateKey():
+                return _rotate_key(tenant, command, now)
+            case RevokeKey(key_id):
+                return _unusable(tenant, key_id, now) or Decision((KeyRevoked(key_id, now),))
+            case RotateWebhookSecret(secret, overlap_s):
+                return Decision((WebhookSecretRotated(secret, now + overlap_s * SECOND),))
+            case ResealWebhookSecrets(secret, previous, was):
+                return _reseal(tenant, secret, previous, was)
+            case Settled(executor=executor) if executor == RECONSIDER:
+                return _visited(view, tenant, command)
+            case Wake() | Settled():
+                return Decision()
+
+    return Decider(
+        kind="tenant", state=TenantState, commands=Commands, events=Events, decide=decide, fold=fold, needs=needs
+    )
+
+
+def needs(stream: StreamId, command: AnyCommand, policy: Policy) -> tuple[StreamId, ...]:
+    """Overrides must work on top of what the deployment has in force."""
+    return (DEPLOYMENT,) if isinstance(command, SetPolicy) and stream != DEPLOYMENT else ()
+
+
+def _set_policy(
+    view: View[TenantState],
+    tenant: TenantState,
+    command: SetPolicy,
+    book: PolicyBook,
+    heeding: tuple[Decider[Any], ...],
+    now: Instant,
+) -> Decision | Refusal:
+    if command.expected_version not in (None, tenant.policy_version):
+        return Refusal("VERSION_MISMATCH", f"the policy is at version {tenant.policy_version}; read it again")
+    deployment = view.others.get(DEPLOYMENT)
+    below = deployment.policy if deployment else {}
+    try:
+        policy = book.effective(below, command.policy)
+    except PolicyInvalid as error:
+        return Refusal("POLICY_INVALID", str(error))
+    name = fingerprint(command.policy)
+    if tenant.fingerprint == name:
+        return Decision()
+    try:
+        changed = policy.changed_from(book.effective(below, tenant.policy))
+    except PolicyInvalid:
+        changed = policy.sections
+    lists = {
+        (decider.kind, status)
+        for decider in heeding
+        if changed.intersection(decider.heeds)
+        for status in decider.heeding
+    }
+    lists.update(tenant.visits.lists if tenant.visits else ())
+    visits = Visits(tenant.policy_version + 1, tuple(sorted(lists))) if lists else None
+    return Decision((PolicySet(command.policy, name, now, visits),), effects=_leg(view, visits))
+
+
+def _reseal(tenant: TenantState, secret: str, previous: str, was: str) -> Decision | Refusal:
+    if fingerprint((tenant.webhook_secret, tenant.previous_webhook_secret)) != was:
+        return Refusal("VERSION_MISMATCH", "the secrets were changed meanwhile; try again")
+    return Decision((WebhookSecretsResealed(secret, previous),))
+
+
+def _leg(view: View[TenantState], visits: Visits | None) -> tuple[Effect, ...]:
+    return (Call(RECONSIDER, visits, report_to=view.stream),) if visits else ()
+
+
+def _visited(view: View[TenantState], tenant: TenantState, ended: Settled) -> Decision:
+    """A leg has ended: the next begins, unless the policy has changed since, which began a pass of its own.
+
+    One that failed for good is a dead letter; revived, it goes on with the pass.
+    """
+    if ended.status != "done":
+        return Decision((StreamsVisited(0, 0, tenant.visits),))
+    leg = msgspec.convert(ended.result, Leg)
+    if tenant.visits is None or tenant.visits.policy_version != leg.left.policy_version:
+        return Decision((StreamsVisited(leg.visited, leg.moved, tenant.visits),))
+    left = leg.left if leg.left.lists else None
+    return Decision((StreamsVisited(leg.visited, leg.moved, left),), effects=_leg(view, left))
+
+
+def _create_key(tenant: TenantState, command: CreateKey, now: Instant) -> Decision | Refusal:
+    if command.key_id in tenant.keys:
+        return Refusal("ALREADY_EXISTS", f"there is a key {command.key_id!r} already")
+    ended = min(((at, key_id) for key_id, key in tenant.keys.items() if (at := _ended_at(key, now))), default=None)
+    if len(tenant.keys) >= KEYS_MAX and ended is None:
+        return Refusal("TOO_MANY_KEYS", f"a tenant has at most {KEYS_MAX} keys that live; revoke one first")
+    if command.expires_at is not None and command.expires_at <= now:
+        end, since = render(command.expires_at), render(now)
+        return Refusal("EXPIRED", f"a key that ended at {end} would never be alive; it is {since} now")
+    created = KeyCreated(command.key_id, command.name, command.scopes, command.secret_digest, command.expires_at, now)
+    if ended and len(tenant.keys) >= KEYS_MAX:
+        return Decision((KeyForgotten(ended[1]), created))
+    return Decision((created,))
+
+
+def _ended_at(key: ApiKey, now: Instant) -> Instant | None:
+    """Since when a key lets nobody in any more."""
+    ends = [at for at in (key.revoked_at, key.expires_at) if at is not None and at <= now]
+    return min(ends, default=None)
+
+
+def _rotate_key(tenant: TenantState, command: RotateKey, now: Instant) -> Decision | Refusal:
+    if refusal := _unusable(tenant, command.key_id, now):
+        return refusal
+    previous_expires_at = tenant.keys[command.key_id].previous_expires_at
+    if previous_expires_at is not None and previous_expires_at > now:
+        until = render(previous_expires_at)
+        return Refusal("ROTATION_IN_PROGRESS", f"the previous secret of {command.key_id!r} lives until {until}")
+    return Decision((KeyRotated(command.key_id, command.secret_digest, now + command.overlap_s * SECOND),))
+
+
+def _unusable(tenant: TenantState, key_id: str, now: Instant) -> Refusal | None:
+    key = tenant.keys.get(key_id)
+    if key is None or key.revoked_at is not None:
+        return Refusal("NOT_FOUND", f"there is no key {key_id!r}")
+    return None
+
+
+def fold(state: TenantState | None, event: Events) -> TenantState:
+    tenant = state or TenantState()
+    match event:
+        case PolicySet(policy, name, at, visits):
+            version = tenant.policy_version + 1
+            return replace(tenant, policy=policy, fingerprint=name, policy_version=version, policy_at=at, visits=visits)
+        case StreamsVisited(visits=visits):
+            return replace(tenant, visits=visits)
+        case KeyCreated(key_id, name, scopes, digest, expires_at, at):
+            return _with_key(tenant, key_id, ApiKey(name, scopes, digest, at, expires_at))
+        case KeyForgotten(key_id):
+            return replace(tenant, keys={name: key for name, key in tenant.keys.items() if name != key_id})
+        case KeyRotated(key_id, digest, previous_expires_at):
+            key = tenant.keys[key_id]
+            rotated = replace(
+                key, secret_digest=digest, previous_digest=key.secret_digest, previous_expires_at=previous_expires_at
+            )
+            return _with_key(tenant, key_id, rotated)
+        case KeyRevoked(key_id, at):
+            return _with_key(tenant, key_id, replace(tenant.keys[key_id], revoked_at=at))
+        case WebhookSecretsResealed(secret, previous):
+            return replace(tenant, webhook_secret=secret, previous_webhook_secret=previous)
+        case WebhookSecretRotated(secret, previous_expires_at):
+            return replace(
+                tenant,
+                webhook_secret=secret,
+                previous_webhook_secret=tenant.webhook_secret,
+                previous_webhook_secret_expires_at=previous_expires_at,
+            )
+
+
+def _with_key(tenant: TenantState, key_id: str, key: ApiKey) -> TenantState:
+    return replace(tenant, keys={**tenant.keys, key_id: key})

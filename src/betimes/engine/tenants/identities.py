@@ -1,0 +1,101 @@
+"""Who is behind an API key: `bt_<key id>_<secret>`, held against the tenant's stream at every request.
+
+Nothing is remembered between requests, so a key that was revoked is refused from its commit on, in every process.
+Requests that come together are looked up together: each goes by a look that began after it came, and under load one
+look serves all that came during the one before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from hashlib import sha256
+from hmac import compare_digest
+
+import msgspec
+
+from betimes.core.errors import Invalid
+from betimes.core.instants import Instant
+from betimes.core.streams import StreamId, checked_stream
+from betimes.engine.engine import Engine
+from betimes.engine.store import Row
+from betimes.engine.tenants.model import ApiKey, TenantState, tenant_stream
+
+KEY_PREFIX = "bt_"
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whose key a request carries."""
+
+    tenant: str
+    key_id: str
+    name: str
+    scopes: tuple[str, ...]
+    expires_at: Instant | None
+
+
+class _Look:
+    """One look at the tenants that were asked for before it began."""
+
+    def __init__(self) -> None:
+        self.streams: set[StreamId] = set()
+        self.found: asyncio.Future[tuple[Mapping[StreamId, Row], Instant]] = asyncio.get_running_loop().create_future()
+
+
+class Identities:
+    """Finds out whose keys requests carry."""
+
+    def __init__(self) -> None:
+        self._next: _Look | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    async def of(self, engine: Engine, token: str) -> Identity | None:
+        """Who is behind a token; nobody if the key is unknown, expired or revoked."""
+        if not token.startswith(KEY_PREFIX):
+            return None
+        key_id, _, secret = token.removeprefix(KEY_PREFIX).rpartition("_")
+        tenant = key_id.rpartition("~")[0]
+        if not tenant or not secret:
+            return None
+        try:
+            stream = checked_stream(*tenant_stream(tenant))
+        except Invalid:
+            return None
+        rows, now = await self._look_at(engine, stream)
+        row = rows.get(stream)
+        state: TenantState | None = row and engine.kinds.of(stream).state(stream, row.schema, row.state)
+        key = state.keys.get(key_id) if state else None
+        if key is None or not _is_live(key, digest_of(secret), now):
+            return None
+        return Identity(tenant, key_id, key.name, key.scopes, key.expires_at)
+
+    async def _look_at(self, engine: Engine, stream: StreamId) -> tuple[Mapping[StreamId, Row], Instant]:
+        if self._next is None:
+            self._next = _Look()
+        look = self._next
+        look.streams.add(stream)
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look(engine))
+        return await asyncio.shield(look.found)  # one request that gives up takes nothing from the others
+
+    async def _look(self, engine: Engine) -> None:
+        while look := self._next:
+            self._next = None
+            try:
+                look.found.set_result((await engine.store.load(sorted(look.streams)), await engine.store.now()))
+            except Exception as error:  # noqa: BLE001 — told to everybody who waits for it
+                look.found.set_exception(error)
+
+
+def digest_of(secret: str) -> str:
+    """Secrets are 32 random bytes, so a plain digest hides them as well as a slow one."""
+    return sha256(secret.encode()).hexdigest()
+
+
+def _is_live(key: ApiKey, digest: str, now: Instant) -> bool:
+    if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
+        return False
+    if compare_digest(key.secret_digest, digest):
+        return True
+    previous_lives = key.previous_expires_at is not None and key.previous_expires_at > now
+    return previous_lives and compare_digest(key.previous_digest, digest)

@@ -1,0 +1,342 @@
+"""One transaction: lock what the jobs need, decide them, commit, and know for certain whether it arrived.
+
+**Unknown outcomes.** When the answer to a commit is lost, the batch was still one transaction, so one of its segments
+tells for all: its stream is locked again, which waits for the lost transaction to end, and the turn id at the version
+it would have written is compared. Arrived: what was decided stands. Not arrived: the same jobs are decided again.
+
+**Presuming.** A single job whose streams are all cached need not ask a store that is far away: it is decided by what is
+cached, and the commit locks and compares. An answer counts only if that commit has compared it; a refusal, a key that
+was not used, or anything that moved, and it is asked for and decided like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count, pairwise
+from typing import TypeAlias
+
+import msgspec
+
+from betimes.core.errors import BetimesError, Conflict, Duplicate, StoreError, Unavailable, Unknown
+from betimes.core.instants import Instant
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import StreamId
+from betimes.engine.batch import Workspace
+from betimes.engine.cache import StateCache
+from betimes.engine.codecs import Kinds
+from betimes.engine.jobs import Job
+from betimes.engine.plainly import Plainly
+from betimes.engine.policies import PoliciesInForce
+from betimes.engine.required_streams import reads_of, streams_of
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import NOT_CACHED, Ask, DueIndex, Presumes, Reached, Row, Store, Tx, WritesAhead
+from betimes.engine.tenant_turns import PassTurns
+from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
+
+Result: TypeAlias = Recorded | BetimesError | None
+"""What became of a job: recorded, failed, or `None`: held, to be done in a later batch."""
+Picked: TypeAlias = list[tuple[StreamId, Row]]
+SLICE = 1_024
+"""Streams of a pass that are decided at a time, while those before them are written."""
+
+
+class Position:
+    """How far somebody has come who takes all that is due, batch by batch."""
+
+    __slots__ = ("reached",)
+
+    def __init__(self) -> None:
+        self.reached: Reached | None = None
+        """The last that was taken; `None` at the start, and after the end, where it begins anew."""
+
+
+class Due(msgspec.Struct, frozen=True, kw_only=True):
+    """Which streams that are due to take, and the job to do for each."""
+
+    by: DueIndex
+    kinds: Sequence[str]
+    limit: int
+    make: Callable[[StreamId], Job]
+    until_at: Instant | None = None
+    tenant: str | None = None
+    position: Position | None = None
+    """Where to go on, and where it is left; only by `due`."""
+    plainly: Plainly | None = None
+    """How to decide streams for which no job is needed."""
+
+
+class Attempts:
+    """Turns jobs into transactions on one store."""
+
+    def __init__(
+        self, store: Store, kinds: Kinds, policies: PoliciesInForce, settings: EngineSettings, name: str
+    ) -> None:
+        self._store = store
+        self._kinds = kinds
+        self._policies = policies
+        self._settings = settings
+        self._name = name
+        self._turns = count(1)
+        self._cache = StateCache(settings.cache_chars_max)
+        self._pass_turns = PassTurns(store)
+        self._presumes = store if isinstance(store, Presumes) else None
+        self._asks_first = 0
+        self.on_commit: Callable[[Workspace], None] = lambda workspace: None
+        """Told of every transaction that is known to have been committed."""
+
+    async def attempt(self, jobs: list[Job]) -> list[Result]:
+        """Decide and commit the jobs in one transaction. Raises only store errors."""
+        if (results := await self._presumed(jobs)) is not None:
+            return results
+        for _ in range(self._settings.attempts_on_conflict_max):
+            results = await self._commit(self._store.begin(self._ask(jobs)), jobs)
+            if results is not None:
+                return results
+        raise Unknown("commit after commit was cut off and none arrived; ask again under the same key")
+
+    async def _presumed(self, jobs: list[Job]) -> list[Result] | None:
+        """Decide a single job by what is cached, and let the commit compare; `None` if it must be asked after all."""
+        if self._presumes is None or len(jobs) != 1:
+            return None
+        if self._asks_first:
+            self._asks_first -= 1
+            return None
+        begin = self._presumes.presume(self._ask(jobs))
+        if begin is None:
+            return None
+        try:
+            return await self._commit(begin, jobs, presumed=True)
+        except Conflict:
+            self._asks_first = self._settings.asked_after_conflict
+        except (Duplicate, Unavailable):
+            pass  # nothing was written: asking tells what became of the key, and whether the store is there
+        return None
+
+    async def attempt_due(self, due: Due, jobs: list[Job]) -> list[Result]:
+        """The same for streams that are due; `jobs` is filled with the job of each."""
+        picked: Picked = []
+        try:
+            results = await self._commit(self._pick(due, picked, jobs), jobs, due, picked)
+        except BaseException:
+            self._as_jobs(due, picked, jobs)
+            raise
+        if results is None:
+            self._as_jobs(due, picked, jobs)
+            return await self.attempt(jobs)
+        return results
+
+    def _as_jobs(self, due: Due, picked: Picked, jobs: list[Job]) -> None:
+        """What was decided plainly was not written: every stream becomes a job."""
+        if due.plainly:
+            due.plainly.done.clear()
+            jobs[:] = [due.make(stream) for stream, _ in picked]
+
+    def forget(self, stream: StreamId) -> None:
+        self._cache.drop(stream)
+
+    # -- what a batch asks for
+
+    def _ask(self, jobs: Sequence[Job]) -> Ask:
+        locks: dict[StreamId, int] = {}
+        waits: set[StreamId] = set()
+        for job in jobs:
+            for stream in self._needed(job):
+                locks[stream] = self._cache.version(stream)
+            if job.held_count > 0:
+                waits.update(job.streams)
+        keys = [job.key for job in jobs if job.key]
+        sends = [job.send for job in jobs if job.send]
+        return Ask(locks, self._reads(jobs, locks), keys, sends, waits)
+
+    def _needed(self, job: Job) -> tuple[StreamId, ...]:
+        """The streams a job will need, as far as the policy last seen tells; noted on the job with that policy."""
+        if job.stream is None:
+            return ()
+        try:
+            job.policy = self._policies.guess(job.stream.tenant)
+            job.streams = streams_of(self._kinds, job, job.stream, job.policy)
+        except BetimesError:
+            job.policy = None  # its caller is told when the job is taken
+            return ()
+        return job.streams
+
+    def _reads(self, jobs: Sequence[Job], locks: dict[StreamId, int]) -> dict[StreamId, int]:
+        """What is looked at without a lock: policies, and whatever the jobs' deciders share with others."""
+        wanted = [*self._policies_of({job.stream.tenant for job in jobs if job.stream})]
+        wanted += sorted({name for job in jobs for name in self._looked_at(job)})
+        return {stream: self._cache.version(stream) for stream in wanted if stream not in locks}
+
+    def _policies_of(self, tenants: set[str]) -> dict[StreamId, int]:
+        wanted = [DEPLOYMENT, *map(tenant_stream, sorted(tenants))] if tenants else []
+        return {stream: self._cache.version(stream) for stream in wanted}
+
+    def _looked_at(self, job: Job) -> tuple[StreamId, ...]:
+        try:
+            return reads_of(self._kinds, job.stream) if job.stream else ()
+        except BetimesError:
+            return ()  # its caller is told when the job is taken
+
+    @asynccontextmanager
+    async def _pick(self, due: Due, picked: Picked, jobs: list[Job]) -> AsyncIterator[Tx]:
+        limit = min(due.limit, self._settings.batch_max)
+        position = due.position
+        after = position.reached if position else None
+        shares = None
+        if due.tenant is None:
+            limit, shares = await self._pass_turns.plan(due.by, due.kinds, limit)
+        begin = self._store.begin_due(
+            due.by,
+            due.kinds,
+            limit,
+            after=None if shares else after,
+            until_at=due.until_at,
+            tenant=due.tenant,
+            shares=shares,
+        )
+        async with begin as tx:
+            picked += tx.rows.items()
+            if due.tenant is None and not shares:
+                self._pass_turns.note(due.by, is_full=len(picked) == limit)
+            if position and not shares:
+                position.reached = self._reached(*picked[-1]) if len(picked) == limit else None
+            if due.plainly is None:
+                jobs += [due.make(stream) for stream, _ in picked]
+            if picked:
+                ask = self._ask(jobs) if jobs else Ask(reads=self._policies_of({stream.tenant for stream, _ in picked}))
+                more = {stream: version for stream, version in ask.locks.items() if stream not in tx.rows}
+                await tx.extend(Ask(more, ask.reads, ask.keys))
+            yield tx
+
+    def _reached(self, stream: StreamId, row: Row) -> Reached | None:
+        """A stream that was picked as the place to go on from; `None` if it cannot be read when it was due."""
+        kind = self._kinds.of(stream)
+        try:
+            state = kind.state(stream, row.schema, row.state)
+            at = None if state is None else kind.decider.index(state).due_at
+        except Exception:  # noqa: BLE001 — deciding it tells what is wrong with it
+            return None
+        return None if at is None else Reached(at, stream)
+
+    async def _decide_plainly(self, workspace: Workspace, tx: Tx, due: Due, picked: Picked) -> list[Job]:
+        """Decide what is plain, slice by slice, each written while the next is decided; the jobs of what is not."""
+        assert due.plainly is not None
+        left: list[StreamId] = []
+        writing: asyncio.Future[None] | None = None
+        try:
+            for start, end in pairwise(_cuts(len(picked))):
+                rows = picked[start:end]
+                left += due.plainly.decide(workspace, rows, tx.now, self._kinds, self._settings, self._turn_id)
+                if len(picked) > SLICE and isinstance(tx, WritesAhead):
+                    if writing:
+                        await writing
+                    writing = asyncio.ensure_future(tx.write_ahead(*workspace.taken_ahead()))
+                    await asyncio.sleep(0)  # so that it starts
+        finally:
+            if writing:
+                await writing
+        return [due.make(stream) for stream in left]
+
+    # -- deciding and committing
+
+    async def _commit(
+        self,
+        begin: AbstractAsyncContextManager[Tx],
+        jobs: list[Job],
+        due: Due | None = None,
+        picked: Picked | None = None,
+        presumed: bool = False,
+    ) -> list[Result] | None:
+        """Decide and commit; `None` if nothing was written and it must be done again.
+
+        That is so when a commit was cut off and did not arrive, and when what was presumed is not compared by it.
+        """
+        results: list[Result] = []
+        workspace: Workspace | None = None
+        try:
+            async with begin as tx:
+                workspace = self._workspace(tx)
+                if due and due.plainly and picked:
+                    jobs += await self._decide_plainly(workspace, tx, due, picked)
+                if more := workspace.still_needed(jobs):
+                    await tx.extend(Ask({stream: self._cache.version(stream) for stream in more}))
+                results = [self._take(workspace, job) for job in jobs]
+                has_changes = workspace.seal()
+                if presumed and not _are_compared(workspace, jobs, results):
+                    return None
+                if has_changes:
+                    await tx.commit(workspace.changes)
+        except Unknown:
+            if workspace is None or not await self._arrived(workspace.first_segment):
+                return None
+        except Conflict:
+            self._conflicted(workspace, jobs)
+            raise
+        except StoreError:
+            raise
+        except Exception:
+            if workspace is None or not await self._arrived(workspace.first_segment):
+                raise  # nothing promises that a commit that failed unexpectedly wrote nothing, so it is looked up
+        workspace.keep()
+        self.on_commit(workspace)
+        return results
+
+    def _workspace(self, tx: Tx) -> Workspace:
+        return Workspace(tx, kinds=self._kinds, cache=self._cache, policies=self._policies, settings=self._settings)
+
+    def _turn_id(self) -> str:
+        return f"{self._name}-{next(self._turns):x}"
+
+    def _take(self, workspace: Workspace, job: Job) -> Result:
+        try:
+            return workspace.take(job, self._turn_id())
+        except BetimesError as error:
+            workspace.give_up(job, error)
+            return error
+
+    def _conflicted(self, workspace: Workspace | None, jobs: list[Job]) -> None:
+        """What was cached is old. A stream a decision made may exist after all: lock it, and its decider sees it."""
+        if workspace is None:
+            return
+        for write in workspace.changes.streams:
+            self._cache.drop(write.stream)
+        if len(jobs) == 1:
+            jobs[0].also_locks = (*jobs[0].also_locks, *workspace.created())
+
+    async def _arrived(self, probe: Segment | None) -> bool:
+        """Whether a batch whose answer was lost is in the store; `Unknown` if that cannot be found out in time."""
+        if probe is None:
+            return False
+        settings = self._settings
+        ask = Ask({probe.stream: NOT_CACHED}, waits={probe.stream})
+        try:
+            async with asyncio.timeout(settings.unknown_resolve_s):
+                while True:
+                    try:
+                        async with self._store.begin(ask) as tx:
+                            return await tx.turn_at(probe.stream, probe.version) == probe.turn
+                    except StoreError:
+                        await asyncio.sleep(settings.retry_store_min_s)
+        except TimeoutError as error:
+            raise Unknown(
+                f"whether {probe.handle} was written could not be found out within {settings.unknown_resolve_s:g} s; "
+                "ask again under the same key"
+            ) from error
+
+
+def _are_compared(workspace: Workspace, jobs: Sequence[Job], results: Sequence[Result]) -> bool:
+    """Whether the commit of jobs that were presumed tells if all is so: that they are new, and what they were told."""
+    used = {write.key for write in workspace.changes.keys}
+    return bool(workspace.changes.streams) and all(
+        isinstance(result, Recorded) and (job.key is None or job.key in used)
+        for job, result in zip(jobs, results, strict=True)
+    )
+
+
+def _cuts(size: int) -> list[int]:
+    """Where to cut a pass into slices: short ones first and last, when nothing is written or decided beside them."""
+    short = SLICE // 4
+    if size <= SLICE:
+        return [0, size]
+    return [0, *range(short, size - short, SLICE), size - short, size]

@@ -1,0 +1,158 @@
+"""Routes of the service itself: whether it lives and is ready, its numbers, and its description."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from importlib.resources import files
+
+import msgspec
+from starlette.responses import Response
+
+from betimes.core.errors import BetimesError, Invalid
+from betimes.engine.engine import Engine
+from betimes.engine.tenants.model import DEPLOYMENT
+from betimes.http.metrics import CONTENT_TYPE
+from betimes.http.problems import HttpProblem
+from betimes.http.routes import PUBLIC, Ask, Route, demand_deployment
+
+TAG = "Service"
+_log = logging.getLogger("betimes.api")
+STORE_S = 2.0
+"""How long the store may take to show that it is there."""
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class Alive(msgspec.Struct, frozen=True):
+    status: str
+    version: str
+
+
+class Ready(msgspec.Struct, frozen=True):
+    status: str
+    warnings: list[str] = []
+    """What does not keep it from working, and should be looked at: a clock that was stepped."""
+
+
+async def alive(ask: Ask) -> Alive:
+    return Alive("ok", ask.process.version)
+
+
+async def ready(ask: Ask) -> Ready:
+    failing, warnings = await _look(ask)
+    if failing:
+        checks = ", ".join(name for name, _ in failing)
+        headers = {"Retry-After": "1"}
+        raise HttpProblem(503, "NOT_READY", f"Not ready: {checks}.", errors=tuple(failing), headers=headers)
+    return Ready("ready", warnings)
+
+
+async def _look(ask: Ask) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return every check that fails, with why, and what should be looked at."""
+    try:
+        engine = ask.engine
+    except Invalid:
+        return [("engine", "it has not been opened")], []
+    if not engine.is_open:
+        return [("engine", "it is closed or closing")], []
+    problem, warnings = await ask.process.readiness.checked(lambda: _look_at_store(engine))
+    return ([("store", problem)] if problem else []), warnings
+
+
+async def _look_at_store(engine: Engine) -> tuple[str | None, list[str]]:
+    try:
+        async with asyncio.timeout(STORE_S):
+            await engine.store.load([DEPLOYMENT])
+            await engine.store.check_writable()
+            return None, (await engine.clock_report())[1]
+    except TimeoutError:
+        return f"it did not answer, or give its lock, within {STORE_S:g} s", []
+    except BetimesError as error:
+        _log.warning("not ready: %s", error)
+        return f"it cannot be read or written: {error.code}; the log says why", []
+
+
+async def metrics(ask: Ask) -> Response:
+    demand_deployment(ask, "metrics")
+    engine = ask.engine
+    clock, _ = await engine.clock_report()
+    text = ask.process.metrics.text(
+        ask.application.tally,
+        await engine.backlog(),
+        await engine.store.now(),
+        queue_count=engine.queue_count,
+        stream_count=len(ask.process.streams),
+        clock=clock,
+    )
+    return Response(text, headers={"Content-Type": CONTENT_TYPE})
+
+
+async def description(ask: Ask) -> Response:
+    return Response(ask.process.description, media_type="application/json")
+
+
+async def docs(ask: Ask) -> Response:
+    page = files("betimes.http").joinpath("pages", "docs.html").read_bytes()
+    return Response(page, media_type="text/html", headers=_PAGE_HEADERS)
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/healthz",
+        scope=PUBLIC,
+        answer=alive,
+        tag=TAG,
+        summary="Whether the process lives",
+        reply=Alive,
+    ),
+    Route(
+        method="GET",
+        path="/readyz",
+        scope=PUBLIC,
+        answer=ready,
+        tag=TAG,
+        summary="Whether it can take work",
+        description="The engine is open, and the store can be read and gives what a write needs in time: its lock, "
+        "and room on its disk. Looked at once a second at most.",
+        reply=Ready,
+        codes=((503, "NOT_READY"),),
+    ),
+    Route(
+        method="GET",
+        path="/metrics",
+        scope="metrics",
+        answer=metrics,
+        tag=TAG,
+        summary="Numbers for Prometheus",
+        description="For a key of the tenant `*`. No label names a tenant or an id.",
+        reply=str,
+        media_type="text/plain",
+        deployment=True,
+    ),
+    Route(
+        method="GET",
+        path="/openapi.json",
+        scope=PUBLIC,
+        answer=description,
+        tag=TAG,
+        summary="This description",
+        description="OpenAPI 3.1.",
+        reply=dict,
+    ),
+    Route(
+        method="GET",
+        path="/docs",
+        scope=PUBLIC,
+        answer=docs,
+        tag=TAG,
+        summary="The page that shows this description",
+        reply=str,
+        media_type="text/html",
+    ),
+)

@@ -1,0 +1,138 @@
+"""The numbers of a process for Prometheus. No label names a tenant, a person or anything else by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from betimes.core.instants import SECOND, Instant
+from betimes.engine.clock_report import ClockReport
+from betimes.engine.store import Backlog
+from betimes.http.commit_counters import BATCH_BOUNDS, Tally
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+REQUEST_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class Metrics:
+    """Requests are counted as they are answered, everything else is read when it is asked for."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._requests = Histogram(
+            "betimes_request_seconds",
+            "Time from a request's arrival to its answer",
+            ("method", "route", "status"),
+            buckets=REQUEST_BOUNDS_S,
+            registry=self._registry,
+        )
+
+        self._limited = Counter(
+            "betimes_rate_limited",
+            "Requests refused because their tenant asked for too much",
+            ("what",),
+            registry=self._registry,
+        )
+
+    def limited(self, what: str) -> None:
+        self._limited.labels(what).inc()
+
+    def answered(self, method: str, route: str, status: int, took_s: float) -> None:
+        self._requests.labels(method, route, status).observe(took_s)
+
+    def text(
+        self,
+        tally: Tally,
+        backlog: Backlog,
+        now: Instant,
+        *,
+        queue_count: int,
+        stream_count: int,
+        clock: ClockReport | None = None,
+    ) -> bytes:
+        """Everything there is to say now."""
+        at_once = [*_counted(tally), *_owed(backlog, now), *_clock(clock)]
+        at_once.append(_gauge("betimes_queue_commands", "Commands that wait in this process", queue_count))
+        at_once.append(_gauge("betimes_live_streams", "Open streams of verdicts in this process", stream_count))
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Given(at_once))
+        return generate_latest(self._registry) + generate_latest(registry)
+
+
+class _Given(Collector):
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        return iter(self._metrics)
+
+
+def _counted(tally: Tally) -> Iterator[Metric]:
+    verdicts = CounterMetricFamily(
+        "betimes_verdicts", "Verdicts that were committed by this process", labels=("kind", "outcome", "reason")
+    )
+    for labels, count in sorted(tally.verdicts().items()):
+        verdicts.add_metric(labels, count)
+    yield verdicts
+    yield _batches(tally)
+    claims = CounterMetricFamily("betimes_claims_expired", "Claims whose holder did not come back", labels=("kind",))
+    for kind in ("intent", "run"):
+        claims.add_metric((kind,), tally.claims_expired[kind])
+    yield claims
+    reports = CounterMetricFamily(
+        "betimes_reports", "What went wrong and nobody waited for, as it is in the log", labels=("what",)
+    )
+    for what, count in sorted(tally.reports.items()):
+        reports.add_metric((what,), count)
+    yield reports
+
+
+def _clock(report: ClockReport | None) -> Iterator[Metric]:
+    if report is None:
+        return
+    yield _gauge("betimes_clock_held_seconds", "How far the clock is ahead and not believed yet", report.held / SECOND)
+    yield _gauge(
+        "betimes_clock_behind_seconds",
+        "How far the database's latest segment is ahead of the clock",
+        report.ahead / SECOND,
+    )
+    steps = CounterMetricFamily("betimes_clock_steps", "Steps of the clock, ahead or back, that this process saw")
+    steps.add_metric((), report.steps)
+    yield steps
+
+
+def _batches(tally: Tally) -> Metric:
+    buckets: list[tuple[str, float]] = []
+    total = 0
+    for bound, count in zip((*map(str, BATCH_BOUNDS), "+Inf"), tally.batches, strict=True):
+        total += count
+        buckets.append((bound if bound == "+Inf" else f"{bound}.0", total))
+    return HistogramMetricFamily(
+        "betimes_batch_segments", "Segments written by one commit", buckets=buckets, sum_value=tally.segments
+    )
+
+
+def _owed(backlog: Backlog, now: Instant) -> Iterator[Metric]:
+    oldest = backlog.oldest_alarm_at
+    lag_s = 0.0 if oldest is None else max(0.0, (now - oldest) / SECOND)
+    yield _gauge("betimes_alarm_lag_seconds", "How late the oldest alarm that is due is", lag_s)
+    yield _gauge(
+        "betimes_oldest_alarm_timestamp_seconds",
+        "Since when the oldest alarm is due; 0 when none is",
+        0 if oldest is None else oldest / SECOND,
+    )
+    yield _gauge("betimes_alarms_due", "Streams whose alarm is due and has not been rung", backlog.alarms_due)
+    yield _gauge("betimes_wakes_snoozed", "Streams whose wake failed and rests", backlog.snoozed)
+    yield _gauge("betimes_effects_pending", "Effects that have not ended", backlog.effects_pending)
+    yield _gauge("betimes_effects_dead", "Dead letters", backlog.effects_dead)
+    orphaned = GaugeMetricFamily("betimes_effects_orphaned", "Effects nobody took for a minute", labels=("executor",))
+    for executor, count in sorted(backlog.orphaned.items()):
+        orphaned.add_metric((executor,), count)
+    yield orphaned
+
+
+def _gauge(name: str, says: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, says, value=value)

@@ -1,0 +1,250 @@
+"""OpenAPI 3.1, made from the routes: every path, parameter, header, body, answer and problem, described."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from betimes.http.batches import Batch, Items
+from betimes.http.field_docs import fields_of
+from betimes.http.problems import TITLES, Problem
+from betimes.http.routes import ANY_KEY, PUBLIC, Route
+from betimes.http.schemas import Schemas
+
+_NAMES = re.compile(r"{(\w+)}")
+KEYED = ((401, "UNAUTHENTICATED"), (403, "MISSING_SCOPE"), (429, "RATE_LIMITED"))
+OF_TENANT = ((403, "TENANT_REQUIRED"),)
+ALWAYS = (
+    (422, "INVALID"),
+    (500, "INTERNAL"),
+    (500, "MALFORMED_ROW"),
+    (500, "NEWER_VERSION"),
+    (503, "OVERLOADED"),
+    (503, "STORE_UNAVAILABLE"),
+    (504, "TIMEOUT"),
+)
+WITH_KEY = ((409, "IDEMPOTENCY_CONFLICT"),)
+RECORDED = ((503, "OUTCOME_UNKNOWN"),)
+WITH_BODY = ((400, "MALFORMED_JSON"), (413, "BODY_TOO_LARGE"), (415, "UNSUPPORTED_MEDIA_TYPE"))
+TAGS = {
+    "Runs": "May this account's expensive decision run: ALLOW, DEFER or SKIP?",
+    "Notifications": "Does this person hear this: NOW, LATER or NEVER?",
+    "Intents": "Which stored intents are due, who works on them, may they fire?",
+    "Automation": "Which clock ticks and outside changes must cause a run, exactly once?",
+    "Scores": "How far has a neglected score fallen, and has it reached the floor?",
+    "Effects": "What had to happen outside: handlers, webhooks, deliveries, commands.",
+    "Time and history": "Passes over what is due, a virtual clock, the ledger, and why.",
+    "Backtests": "What other policies would have done with the recorded traffic.",
+    "Administration": "A tenant's policy, keys and webhook secret.",
+    "Service": "Whether it lives and is ready, its numbers and its description.",
+}
+DESCRIPTION = """\
+Every status of 400 or more has an `application/problem+json` body; `errors` lists all bad fields. \
+Instants are ISO 8601 in UTC with `Z`. Lists take `limit` (1–200) and `cursor`. \
+`Idempotency-Key` is honoured on every POST and PATCH: the same key and request give the recorded answer."""
+_ID_CHARS = 200
+_ID = "^[A-Za-z0-9_+][A-Za-z0-9._~:@+|=-]*$"
+_LONG_IDS = {"segment_id": 300, "effect_id": 300}
+_CORRELATION = ("X-Correlation-Id", "Recorded and echoed; made when it is not sent.", 128, "")
+_IDEMPOTENCY = (
+    "Idempotency-Key",
+    "The same key and request give the recorded answer; another request is 409.",
+    _ID_CHARS,
+    _ID,
+)
+_IF_MATCH = (
+    "If-Match",
+    'The version it must be at, in quotes, such as `"3"`; without it the last write wins.',
+    20,
+    r'^"\d+"$',
+)
+_LAST_EVENT = ("Last-Event-ID", "The id of the last event seen; without it, from now on.", 25, r"^\d{1,18}\.\d{1,6}$")
+
+
+def openapi(routes: Iterable[Route], version: str) -> dict[str, Any]:
+    """The description of the API."""
+    listed = [*routes]
+    schemas = Schemas(kind for route in listed for kind in _sent_types(route))
+    paths: dict[str, Any] = {}
+    for route in listed:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+    tags = dict.fromkeys(route.tag for route in listed)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "betimes",
+            "version": version,
+            "summary": "May this happen now, later or never, and why?",
+            "description": DESCRIPTION,
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": tag, "description": TAGS.get(tag, tag)} for tag in tags],
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": dict(sorted(schemas.components.items())),
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "bt_<id>_<secret>"}},
+        },
+    }
+
+
+def _sent_types(route: Route) -> Iterator[Any]:
+    if route.body_shape is not None:
+        yield route.body_shape
+    if route.batch_body is not None:
+        yield route.batch_body[1]
+
+
+def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": operation_id(route),
+        "tags": [route.tag],
+        "summary": route.summary,
+        "description": _described(route),
+        "parameters": [*_path_parameters(route), *_query_parameters(route, schemas), *_header_parameters(route)],
+        "responses": _responses(route, schemas),
+        "security": [] if route.scope == PUBLIC else [{"key": []}],
+    }
+    if route.takes_body:
+        operation["requestBody"] = _request_body(route, schemas)
+    return operation
+
+
+def operation_id(route: Route) -> str:
+    names = _NAMES.findall(route.path)
+    words = [route.method.lower(), *re.findall(r"[A-Za-z0-9]+", _NAMES.sub("", route.path))]
+    return "_".join([*words, *(["by", *names] if names else ())])
+
+
+def _described(route: Route) -> str:
+    scope = {PUBLIC: "Needs no key.", ANY_KEY: "Any key."}.get(route.scope, f"Scope `{route.scope}`.")
+    return f"{route.description} {scope}".strip()
+
+
+# -- what is sent
+
+
+def _path_parameters(route: Route) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", "minLength": 1, "maxLength": _LONG_IDS.get(name, _ID_CHARS), "pattern": _ID},
+        }
+        for name in _NAMES.findall(route.path)
+    ]
+
+
+def _query_parameters(route: Route, schemas: Schemas) -> list[dict[str, Any]]:
+    said = fields_of(route.query)
+    return [
+        {
+            "name": field.encode_name,
+            "in": "query",
+            "required": field.required,
+            **({"description": said[field.name]} if field.name in said else {}),
+            "schema": _sendable(schemas.describe(field.type), field),
+        }
+        for field in msgspec.structs.fields(route.query)
+    ]
+
+
+def _sendable(schema: dict[str, Any], field: msgspec.structs.FieldInfo) -> dict[str, Any]:
+    """A parameter is left out rather than sent as null."""
+    options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
+    plain = {**schema, **options[0]} if len(options) == 1 else schema
+    if plain is not schema:
+        plain.pop("anyOf", None)
+    if field.default not in (msgspec.NODEFAULT, None):
+        plain = {**plain, "default": field.default}
+    return plain
+
+
+def _header_parameters(route: Route) -> list[dict[str, Any]]:
+    headers = [_CORRELATION] if route.scope != PUBLIC else []
+    if route.takes_key and route.is_recorded:
+        headers.append(_IDEMPOTENCY)
+    if any(status == 412 for status, _ in route.codes):
+        headers.append(_IF_MATCH)
+    if route.events:
+        headers.append(_LAST_EVENT)
+    return [
+        {
+            "name": name,
+            "in": "header",
+            "required": False,
+            "description": says,
+            "schema": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": chars,
+                **({"pattern": pattern} if pattern else {}),
+            },
+        }
+        for name, says, chars, pattern in headers
+    ]
+
+
+def _request_body(route: Route, schemas: Schemas) -> dict[str, Any]:
+    schema = schemas.describe(route.body_shape)
+    if route.batch:
+        schema = {"anyOf": [schema, schemas.describe(_several(Items, route.body_shape))]}
+    content: dict[str, Any] = {"schema": schema}
+    if route.example is not None:
+        content["example"] = route.example
+    described = {"application/json": content}
+    if route.batch_body is not None:
+        media_type, kind = route.batch_body
+        described[media_type] = {"schema": schemas.describe(kind)}
+    return {"required": not route.body_optional, "content": described}
+
+
+def _several(generic: Any, kind: Any) -> Any:
+    return generic[kind]
+
+
+# -- what comes back
+
+
+def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
+    if route.reply is None:
+        responses: dict[str, Any] = {"204": {"description": "Done"}}
+    else:
+        schema = schemas.describe(route.reply)
+        if route.batch or route.batch_body:
+            schema = {"anyOf": [schema, schemas.describe(_several(Batch, route.reply))]}
+        content = {route.media_type: {"schema": schema, **_events(route, schemas)}}
+        responses = {str(route.status): {"description": route.summary, "content": content}}
+        for status in (*((200,) if route.status == 201 else ()), *route.also):
+            responses[str(status)] = responses[str(route.status)]
+    problem = {"application/problem+json": {"schema": schemas.describe(Problem)}}
+    for status, codes in sorted(_problems(route).items()):
+        description = f"{TITLES[status]}: {', '.join(codes)}"
+        responses.setdefault(str(status), {"description": description, "content": problem})
+    return responses
+
+
+def _problems(route: Route) -> dict[int, list[str]]:
+    problems: dict[int, list[str]] = {}
+    codes = [
+        *(KEYED if route.scope != PUBLIC else ()),
+        *(OF_TENANT if route.scope not in (PUBLIC, ANY_KEY) and not route.deployment else ()),
+        *(WITH_BODY if route.takes_body else ()),
+        *(((404, "NOT_FOUND"),) if "{" in route.path else ()),
+        *(WITH_KEY if route.takes_key and route.is_recorded else ()),
+        *ALWAYS,
+        *(RECORDED if route.is_recorded else ()),
+        *route.codes,
+    ]
+    for status, code in codes:
+        if code not in problems.setdefault(status, []):
+            problems[status].append(code)
+    return problems
+
+
+def _events(route: Route, schemas: Schemas) -> dict[str, Any]:
+    """Return what the data of each server-sent event is; OpenAPI 3.1 has no word for it."""
+    return {"x-events": {name: schemas.describe(kind) for name, kind in route.events.items()}} if route.events else {}

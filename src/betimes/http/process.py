@@ -1,0 +1,147 @@
+"""What a process that serves keeps between requests: its routes and their description, its numbers, open streams."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property, partial
+from importlib.metadata import version
+from itertools import count
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, cast
+from uuid import uuid4
+
+import msgspec
+
+from betimes.domain.saved_responses.service import Turns
+from betimes.engine.tenants.identities import Identities
+from betimes.http.metrics import Metrics
+from betimes.http.openapi import openapi
+from betimes.http.rate_limits import RateLimits
+
+if TYPE_CHECKING:
+    from betimes.engine.engine import Engine
+    from betimes.http.routes import Route
+
+STREAMS_PER_TENANT_MAX = 20
+COMMENT_S = 15.0
+READINESS_S = 1.0
+BODY_THREADS = 2
+INLINE_BYTES_MAX = 8 * 1024
+INLINE_OBJECTS_MAX = 20
+P = ParamSpec("P")
+
+
+class Tail(Protocol):
+    """The end of an engine's ledger, as it is read for open streams."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+
+SomeTail = TypeVar("SomeTail", bound=Tail)
+T = TypeVar("T")
+
+
+class Streams:
+    """Open streams of verdicts, counted by tenant. Once closed, every stream ends and none begins."""
+
+    def __init__(self, *, comment_s: float = COMMENT_S) -> None:
+        self.comment_s = comment_s
+        self.is_closed = False
+        self._open: Counter[str] = Counter()
+        self._tail: Tail | None = None
+
+    def share_tail(self, engine: Engine, make: Callable[[Engine], SomeTail]) -> SomeTail:
+        """Return the end of the ledger that all open streams share; it is let go with the last of them."""
+        if self._tail is None or self._tail.engine is not engine:
+            self._tail = make(engine)
+        return cast(SomeTail, self._tail)
+
+    def __len__(self) -> int:
+        return self._open.total()
+
+    def close(self) -> None:
+        """Let every stream end within a poll, so that a server that stops need not wait for its readers."""
+        self.is_closed = True
+
+    def is_full(self, tenant: str) -> bool:
+        return self._open[tenant] >= STREAMS_PER_TENANT_MAX
+
+    @contextmanager
+    def one(self, tenant: str) -> Iterator[None]:
+        """A stream, for as long as it is open."""
+        self._open[tenant] += 1
+        try:
+            yield
+        finally:
+            self._open[tenant] -= 1
+            if not self._open[tenant]:
+                del self._open[tenant]
+            if not self._open:
+                self._tail = None
+
+
+class Bodies:
+    """Threads in which long bodies are decoded and checked, so that nobody else's request waits for that.
+
+    There are few of them: whoever sends many long bodies waits for their own.
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(BODY_THREADS, thread_name_prefix="betimes-body")
+
+    async def read(self, raw: bytes, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the work makes of a body: at once of a short one, in a thread of any other."""
+        if len(raw) <= INLINE_BYTES_MAX and raw.count(b"{") <= INLINE_OBJECTS_MAX:
+            return work(*args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
+
+
+class Readiness:
+    """What the last look at the store found; everybody who asks within a second is told the same."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._looked_s = -inf
+        self._found: tuple[str | None, list[str]] = (None, [])
+
+    async def checked(
+        self, look: Callable[[], Awaitable[tuple[str | None, list[str]]]]
+    ) -> tuple[str | None, list[str]]:
+        """Return why the store cannot be used, if it cannot, and warnings; whoever comes meanwhile waits."""
+        async with self._turn:
+            if monotonic() - self._looked_s > READINESS_S:
+                self._found = await look()
+                self._looked_s = monotonic()
+            return self._found
+
+
+class Process:
+    """One for everything that is served together."""
+
+    def __init__(self, routes: tuple[Route, ...]) -> None:
+        self.routes = routes
+        self.version = version("betimes")
+        self.metrics = Metrics()
+        self.rate_limits = RateLimits(self.metrics.limited)
+        self.streams = Streams()
+        self.turns = Turns()
+        self.identities = Identities()
+        self.readiness = Readiness()
+        self.bodies = Bodies()
+        self._name = uuid4().int
+        self._requests = count()
+
+    def next_correlation(self) -> str:
+        """An id like no other's, for a request that brought none: the process's own, counted on."""
+        return f"{(self._name + next(self._requests)) % (1 << 128):032x}"
+
+    @cached_property
+    def description(self) -> bytes:
+        """The routes as OpenAPI."""
+        return msgspec.json.encode(openapi(self.routes, self.version))

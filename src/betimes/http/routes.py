@@ -1,0 +1,259 @@
+"""Routes as data: method, path, scope, types, and the function that answers.
+
+Everything the server does with a request (decode, check, authorise, describe in OpenAPI) is read from here, so a route
+cannot forget any of it. A route without a scope cannot be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from betimes.core.bounds import INTEGER_MAX
+from betimes.core.errors import Invalid
+from betimes.core.instants import Instant
+from betimes.domain.service import Caller, Service
+from betimes.engine.engine import Engine, TickResult
+from betimes.http.commit_counters import Tally
+from betimes.http.problems import HttpProblem
+from betimes.tenancy import Tenancy
+
+if TYPE_CHECKING:
+    from betimes.http.process import Process
+
+Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+PUBLIC = "public"
+ANY_KEY = "any key"
+DEPLOYMENT_TENANT = "*"
+"""The tenant whose keys are for routes about every tenant at once."""
+
+
+class Application(Protocol):
+    """What is served; `betimes.app.Betimes` is one."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def tally(self) -> Tally: ...
+
+    def for_caller(self, caller: Caller) -> Tenancy: ...
+
+    async def tick(
+        self, *, limit: int = ..., max_s: float = ..., tenant: str | None = ..., kinds: tuple[str, ...] | None = ...
+    ) -> TickResult: ...
+
+    async def advance_pass(self, *, to: Instant, max_s: float = ...) -> TickResult: ...
+
+    @property
+    def is_virtual(self) -> bool: ...
+
+
+class Ask:
+    """One request: who asks, and everything they sent, decoded and checked."""
+
+    def __init__(
+        self,
+        application: Application,
+        caller: Caller,
+        scopes: tuple[str, ...],
+        *,
+        process: Process,
+        path: Mapping[str, str],
+        query: Any = None,
+        body: Any = None,
+        sent: Any = None,
+        idempotency_key: str | None = None,
+        raw: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str] | None = None,
+        key_id: str = "",
+    ) -> None:
+        self.application = application
+        self.caller = caller
+        self.scopes = scopes
+        self.process = process
+        self.path = path
+        self.query = query
+        self.body = body
+        self.sent = sent
+        """The body as JSON, before it was checked."""
+        self.idempotency_key = idempotency_key
+        """From the header or the body."""
+        self.raw = raw
+        self.headers = headers or {}
+        self.parameters = parameters or {}
+        """The query as it was sent."""
+        self.key_id = key_id
+
+    @property
+    def engine(self) -> Engine:
+        return self.application.engine
+
+    @cached_property
+    def services(self) -> Tenancy:
+        return self.application.for_caller(self.caller)
+
+    @property
+    def wants_trace(self) -> bool:
+        return self.query.trace is not False
+
+    @property
+    def if_match(self) -> int | None:
+        """The version a change is made on condition of, from `If-Match: "3"`."""
+        return version_of(self.headers.get("if-match"))
+
+    @property
+    def expected_version(self) -> int | None:
+        """The same, from the header or from `version` in the body."""
+        given = self.sent.get("version") if isinstance(self.sent, dict) else None
+        if given is None:
+            return self.if_match
+        if type(given) is not int or not 0 <= given <= INTEGER_MAX:
+            raise Invalid("1 field is wrong", (("version", "a whole number"),))
+        if self.if_match not in (None, given):
+            raise Invalid("1 field is wrong", (("version", "differs from the header If-Match"),))
+        return given
+
+    @property
+    def only_create(self) -> bool:
+        return self.headers.get("if-none-match", "").strip() == "*"
+
+
+def version_of(tag: str | None) -> int | None:
+    if tag is None or tag.strip() == "*":
+        return None
+    text = tag.strip().removeprefix("W/").strip('"')
+    if not (text.isdecimal() and text.isascii() and int(text[:20]) <= INTEGER_MAX):
+        raise Invalid("If-Match is the version in quotes", (("header.if-match", 'a version in quotes, such as "3"'),))
+    return int(text)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A body with its status and headers; a handler may also return the body alone."""
+
+    body: Any = None
+    status: int = 200
+    headers: dict[str, str] = {}
+
+
+def answer_of(service: Service, body: Any, *, location: str | None = None, version: int | None = None) -> Answer:
+    """A write's answer: whether it is a replay, and where to find what was made and at which version.
+
+    A replay has the status that was answered first.
+    """
+    headers = {} if version is None else {"ETag": f'"{version}"'}
+    if service.is_replay:
+        headers["Idempotency-Replayed"] = "true"
+    if location is not None:
+        return Answer(body, 201, {**headers, "Location": location})
+    return Answer(body, 204 if body is None else 200, headers)
+
+
+class Empty(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No parameters."""
+
+
+class Traced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    trace: bool | None = None
+    """Whether the rules looked at are in the answer; by default yes, in a batch no."""
+
+
+class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
+    """1 to 200."""
+    cursor: str | None = None
+    """The `next_cursor` of the page before; it belongs to the same filters."""
+
+
+class ClaimLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 10
+
+
+Handler: TypeAlias = Callable[[Ask], Awaitable[Any]]
+ManyHandler: TypeAlias = Callable[[list[Ask]], Awaitable[Sequence[Any]]]
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    method: Method
+    path: str
+    """With `{names}` in it."""
+    scope: str
+    """Of the key; `PUBLIC` needs none."""
+    answer: Handler
+    summary: str
+    tag: str
+    description: str = ""
+    query: type[msgspec.Struct] = Empty
+    body: Any = None
+    """The type of the request's body; `None` when it takes none."""
+    described_body: Any = None
+    """The type of the body as it is described, where the handler checks it itself."""
+    judges_body: bool = False
+    """The handler is given the body as far as it is sound (`Examined`), to say what its rules find wrong besides."""
+    body_optional: bool = False
+    raw_body: bool = False
+    """The handler reads the body itself."""
+    reply: Any = None
+    """The type of the answer; `None` is 204."""
+    status: int = 200
+    also: tuple[int, ...] = ()
+    """Further statuses with the same answer."""
+    media_type: str = "application/json"
+    """Of the answer."""
+    events: Mapping[str, Any] = {}
+    """The types of what a stream of server-sent events carries, by the name of the event."""
+    batch_body: tuple[str, Any] | None = None
+    """A media type whose body holds several, and the type of that body; the answer is a batch's."""
+    batch: bool = False
+    """Takes `{"items": […]}` too."""
+    answer_many: ManyHandler | None = None
+    """Answers the items of a batch together, with an error where an answer would be; by default each alone."""
+    dry_run: bool = False
+    """Whether it changes nothing though its scope would let it."""
+    key_field: str = ""
+    """The field of the body that is the idempotency key, so that the header may stand for it."""
+    keeps_answer: str = ""
+    """Where no single command stands behind it: the collection under whose keys its answer is kept."""
+    read_only: frozenset[str] = frozenset()
+    """Fields of an answer that may be sent back and are ignored."""
+    codes: tuple[tuple[int, str], ...] = ()
+    """Further problems, as (status, code)."""
+    deployment: bool = False
+    """Whether a key of the tenant `*` may use it."""
+    own_proof: bool = False
+    """Whether a request without a key is let in, with no tenant and no scopes, to prove itself to the handler."""
+    time_limit_s: float | None = 30.0
+    example: Any = None
+
+    @property
+    def takes_body(self) -> bool:
+        return self.body is not None or self.raw_body
+
+    @property
+    def takes_key(self) -> bool:
+        """Whether `Idempotency-Key` is honoured."""
+        return self.method in ("POST", "PATCH") and self.scope != PUBLIC
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it may change something; scopes to read and dry runs do not."""
+        return self.method != "GET" and not self.scope.endswith(":read") and not self.dry_run
+
+    @property
+    def body_shape(self) -> Any:
+        """The type of the body as it is described."""
+        return self.body if self.described_body is None else self.described_body
+
+    def __post_init__(self) -> None:
+        if not self.scope:
+            raise Invalid(f"{self.method} {self.path} names no scope; every route needs one, or PUBLIC")
+
+
+def demand_deployment(ask: Ask, scope: str) -> None:
+    """Some routes are about every tenant at once; without keys everybody is the deployment."""
+    if ask.key_id and ask.caller.tenant != DEPLOYMENT_TENANT:
+        raise HttpProblem(403, "MISSING_SCOPE", f"This needs the scope {scope} of a key of the tenant *.")

@@ -1,0 +1,330 @@
+"""The ASGI application: from a request to a route's handler and back.
+
+In this order: correlation id, key, scope, tenant, rate limit, path, query, body, handler under its time limit. Whatever
+goes wrong is a problem body. Deny by default: a route without a scope cannot be made, and without `dev` nobody gets in
+without a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route as Served
+
+from betimes.core.bounds import BATCH_VALUES_MAX, VALUES_MAX, check_cost
+from betimes.core.canonical import fingerprint
+from betimes.core.checks import refusal
+from betimes.core.errors import Invalid
+from betimes.core.scopes import allows
+from betimes.core.streams import checked_stream
+from betimes.domain.requests import in_slices
+from betimes.domain.saved_responses.service import Answers
+from betimes.domain.service import Caller
+from betimes.engine.tenants.identities import KEY_PREFIX, Identities
+from betimes.http.batches import BATCH_MAX, Batch, batch_item
+from betimes.http.decoding import BODY_BYTES_MAX, KEY_FIELD, body_of, check_path, json_of, key_of, query_of
+from betimes.http.problems import CHALLENGE, HttpProblem, problem_of
+from betimes.http.process import Process
+from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Answer, Application, Ask, Route
+
+CORRELATION_CHARS_MAX = 128
+NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
+
+
+class Guard:
+    """Who may come in."""
+
+    def __init__(self, application: Application, identities: Identities, *, dev: bool) -> None:
+        self._application = application
+        self._dev = dev
+        self._identities = identities
+
+    async def caller(self, request: Request, route: Route, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
+        """The caller, its scopes and its key's id; or 401, 403."""
+        if self._dev or route.scope == PUBLIC:
+            tenant = request.headers.get("x-tenant", "default") if self._dev else ""
+            if tenant:
+                checked_stream(tenant, "tenant", "x")
+            scopes = ("admin",) if self._dev else ()
+            return Caller(tenant, "dev" if self._dev else "", correlation, scopes), scopes, ""
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if route.own_proof and not token.strip().startswith(KEY_PREFIX):
+            return Caller("", "", correlation, ()), (), ""
+        known = None
+        if kind.lower() == "bearer":
+            known = await self._identities.of(self._application.engine, token.strip())
+        if known is None:
+            raise HttpProblem(401, "UNAUTHENTICATED", NO_KEY, headers=CHALLENGE)
+        if route.scope != ANY_KEY and not allows(known.scopes, route.scope):
+            raise HttpProblem(403, "MISSING_SCOPE", f"The key lacks the scope {route.scope}.")
+        if known.tenant == DEPLOYMENT_TENANT and not route.deployment and route.scope != ANY_KEY:
+            raise HttpProblem(403, "TENANT_REQUIRED", "This route belongs to a tenant; use a key of one.")
+        return Caller(known.tenant, known.name, correlation, known.scopes), known.scopes, known.key_id
+
+
+def serve(application: Application, routes: Iterable[Route], *, dev: bool = False) -> Starlette:
+    """The application behind HTTP."""
+    process = Process(tuple(routes))
+    guard = Guard(application, process.identities, dev=dev)
+    by_path: dict[str, list[Route]] = {}
+    for route in process.routes:
+        by_path.setdefault(route.path, []).append(route)
+    served = [
+        Served(
+            path,
+            _endpoint(application, guard, process, {route.method: route for route in group}),
+            methods=sorted({route.method for route in group}),
+        )
+        for path, group in sorted(by_path.items(), key=lambda pair: pair[0].count("{"))
+    ]
+    starlette = Starlette(routes=served, exception_handlers={HTTPException: _not_routed, Exception: _failed})
+    starlette.router.redirect_slashes = False  # a redirect would name whatever host the request claims
+    starlette.state.process = process
+    return starlette
+
+
+def _endpoint(
+    application: Application, guard: Guard, process: Process, routes: Mapping[str, Route]
+) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        arrived_s = perf_counter()
+        correlation = request.headers.get("x-correlation-id") or process.next_correlation()
+        route = routes["GET" if request.method == "HEAD" else request.method]
+        try:
+            if len(correlation) > CORRELATION_CHARS_MAX:
+                raise refusal("header", [("header.x-correlation-id", f"at most {CORRELATION_CHARS_MAX}")])
+            answer = await _answered(application, guard, process, request, route, correlation)
+        except Exception as error:  # noqa: BLE001 — whatever went wrong is told as a problem
+            answer = _told(error)
+        if isinstance(answer, Response):
+            answer.headers.setdefault("X-Correlation-Id", correlation)
+        else:
+            answer = _response(answer, {"X-Correlation-Id": correlation})
+        process.metrics.answered(route.method, route.path, answer.status_code, perf_counter() - arrived_s)
+        return answer
+
+    return endpoint
+
+
+async def _answered(
+    application: Application, guard: Guard, process: Process, request: Request, route: Route, correlation: str
+) -> Answer | Response:
+    caller, scopes, key_id = await guard.caller(request, route, correlation)
+    if route.scope != PUBLIC:
+        await process.rate_limits.admit(application.engine, caller.tenant, "requests")
+    check_path(request.path_params)
+    ask = Ask(
+        application,
+        caller,
+        scopes,
+        process=process,
+        path=request.path_params,
+        headers=request.headers,
+        parameters=dict(request.query_params),
+        query=query_of(route, request.query_params),
+        key_id=key_id,
+        idempotency_key=key_of(request.headers),
+    )
+    if ask.idempotency_key is not None:
+        ask.caller = _agreeing(ask.caller, request.url.path, None)
+    return await _within(route, _read_and_call(route, ask, request))
+
+
+async def _read_and_call(route: Route, ask: Ask, request: Request) -> Answer | Response:
+    if route.raw_body or route.body is not None:
+        ask.raw = await _read(request)
+    if route.raw_body:
+        await ask.process.bodies.read(ask.raw, check_cost, ask.raw, VALUES_MAX)
+    if route.raw_body or route.body is None:
+        return await _call(route, ask)
+    alone: list[Ask | Exception] | None = None
+    try:
+        alone = await ask.process.bodies.read(ask.raw, _prepare, route, ask)
+    finally:  # one that is refused counts too
+        await ask.process.rate_limits.admit(ask.engine, ask.caller.tenant, "items", len(alone or "1"))
+    return _echoed(await _call(route, ask), ask.caller.correlation) if alone is None else await _batch(route, alone)
+
+
+def _prepare(route: Route, ask: Ask) -> list[Ask | Exception] | None:
+    """Decode and check the body: into the request itself, or as a batch, whose items are returned."""
+    is_left_out = not ask.raw and route.body_optional
+    values_max = BATCH_VALUES_MAX if route.batch else VALUES_MAX
+    value = {} if is_left_out else json_of(ask.raw, ask.headers.get("content-type"), values_max)
+    if route.batch and isinstance(value, dict) and "items" in value:
+        return _items(route, ask, value)
+    _decode(route, ask, value)
+    return None
+
+
+def _echoed(answer: Answer | Response, correlation: str) -> Answer | Response:
+    """A correlation id that came in the body is echoed like one of the header, if a header can hold it."""
+    if isinstance(answer, Response) or not (correlation.isascii() and correlation.isprintable()):
+        return answer
+    return msgspec.structs.replace(answer, headers={**answer.headers, "X-Correlation-Id": correlation})
+
+
+async def _read(request: Request) -> bytes:
+    """The body, as far as it may go."""
+    raw = bytearray()
+    try:
+        async for chunk in request.stream():
+            raw += chunk
+            if len(raw) > BODY_BYTES_MAX:
+                raise HttpProblem(413, "BODY_TOO_LARGE", f"The body has more than {BODY_BYTES_MAX:,} bytes.")
+    except ClientDisconnect:
+        raise HttpProblem(400, "MALFORMED_JSON", "The connection ended before the body did.") from None
+    return bytes(raw)
+
+
+def _decode(route: Route, ask: Ask, value: Any, path: str = "") -> None:
+    ask.sent = value
+    decoded = body_of(route, value, tenant=ask.caller.tenant, key=None if path else ask.idempotency_key, path=path)
+    ask.body, ask.idempotency_key = decoded.value, decoded.key
+    if ask.idempotency_key is not None:
+        ask.caller = _agreeing(ask.caller, route.path.format_map(ask.path), value)
+    if decoded.correlation:
+        ask.caller = msgspec.structs.replace(ask.caller, correlation=decoded.correlation)
+
+
+def _agreeing(caller: Caller, path: str, sent: Any) -> Caller:
+    """A repeat of a key must agree in the path and the body as sent; where the key stands makes no difference."""
+    same = {name: part for name, part in sent.items() if name != KEY_FIELD} if isinstance(sent, dict) else sent
+    return msgspec.structs.replace(caller, request=fingerprint((path, same)))
+
+
+async def _within(route: Route, work: Awaitable[Answer | Response]) -> Answer | Response:
+    try:
+        async with asyncio.timeout(route.time_limit_s):
+            return await work
+    except TimeoutError:
+        limit = f"{route.time_limit_s:g} s"
+        raise HttpProblem(
+            504, "TIMEOUT", f"It took longer than {limit}; ask again under the same key.", headers={"Retry-After": "1"}
+        ) from None
+
+
+async def _call(route: Route, ask: Ask) -> Answer | Response:
+    key = ask.idempotency_key
+    if not route.keeps_answer or key is None:
+        return await _plain(route, ask)
+    name = (ask.caller.tenant, route.keeps_answer, key)
+    return await ask.process.turns.with_turn(name, lambda: _kept(route, ask, key))
+
+
+async def _kept(route: Route, ask: Ask, key: str) -> Answer | Response:
+    """The answer that is on record under the key, or a new one that is then kept."""
+    answers = Answers(ask.engine, ask.caller)
+    body = await answers.kept(route.keeps_answer, key)
+    if body is None:
+        answer = await _plain(route, ask)
+        assert isinstance(answer, Answer)
+        body = await answers.keep(route.keeps_answer, key, _encoder.encode(answer.body))
+    headers = {"Idempotency-Replayed": "true"} if answers.is_replay else {}
+    return Answer(body, route.status, headers)
+
+
+async def _plain(route: Route, ask: Ask) -> Answer | Response:
+    answer = await route.answer(ask)
+    if isinstance(answer, Answer | Response):
+        return answer
+    return Answer(answer, route.status if answer is not None or route.reply is not None else 204)
+
+
+def _items(route: Route, ask: Ask, value: dict[str, Any]) -> list[Ask | Exception]:
+    items = value["items"]
+    if value.keys() != {"items"} or not isinstance(items, list) or not 1 <= len(items) <= BATCH_MAX:
+        raise refusal("field", [("items", f"1 to {BATCH_MAX} items, and nothing beside them")])
+    if ask.idempotency_key is not None:
+        message = "each item of a batch carries its own key"
+        raise Invalid(message, (("header.idempotency-key", message),))
+    return [_item(route, ask, item, place) for place, item in enumerate(items)]
+
+
+async def _batch(route: Route, alone: list[Ask | Exception]) -> Answer:
+    """Every item as if it came alone, in order; those of one stream keep theirs."""
+    asks = [one for one in alone if isinstance(one, Ask)]
+    answers = iter(await _all(route, asks))
+    return Answer(
+        Batch(
+            [
+                batch_item(place, next(answers) if isinstance(one, Ask) else one)
+                async for place, one in in_slices(enumerate(alone))
+            ]
+        )
+    )
+
+
+def _item(route: Route, ask: Ask, item: Any, place: int) -> Ask | Exception:
+    """An item as a request of its own, or what is wrong with it."""
+    alone = Ask(
+        ask.application,
+        ask.caller,
+        ask.scopes,
+        process=ask.process,
+        path=ask.path,
+        headers=ask.headers,
+        parameters=ask.parameters,
+        query=_untraced(ask.query),
+        key_id=ask.key_id,
+    )
+    try:
+        _decode(route, alone, item, f"items[{place}]")
+    except Invalid as error:
+        return error
+    return alone
+
+
+async def _all(route: Route, asks: list[Ask]) -> Sequence[Any]:
+    """An answer or an error for each; an item's problem is its own."""
+    if not asks:
+        return []
+    if route.answer_many:
+        return await route.answer_many(asks)
+    return await asyncio.gather(*(_call(route, alone) for alone in asks), return_exceptions=True)
+
+
+def _untraced(query: Any) -> Any:
+    """In a batch the trace is left out unless asked for."""
+    if getattr(query, "trace", True) is None:
+        return msgspec.structs.replace(query, trace=False)
+    return query
+
+
+# -- answers
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+def _response(answer: Answer, headers: dict[str, str]) -> Response:
+    if answer.status == 204:
+        return Response(status_code=204, headers={**headers, **answer.headers})
+    is_problem = answer.status >= 400
+    kind = "application/problem+json" if is_problem else "application/json"
+    return Response(_encoder.encode(answer.body), answer.status, headers={**headers, **answer.headers}, media_type=kind)
+
+
+def _told(error: BaseException) -> Answer:
+    problem, headers = problem_of(error)
+    return Answer(problem, problem.status, headers)
+
+
+async def _not_routed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        headers = dict(error.headers or {})
+        told = HttpProblem(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this path.", headers=headers)
+    else:
+        told = HttpProblem(404, "NOT_FOUND", "There is no such path; see /docs.")
+    return _response(_told(told), {})
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return _response(_told(error), {})

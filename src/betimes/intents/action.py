@@ -1,0 +1,27 @@
+"""An intent's action, as the handler that carries it out is given it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """What a handler is given."""
+
+    action_id: str
+    """The same for every attempt at this check: a key for whatever the handler does elsewhere."""
+    attempt: int
+    """One more than the failures in a row before it."""
+    tenant: str
+    intent_id: str
+    user_id: str
+    action_type: str
+    action_context: str
+    action_priority: str
+    trigger_data: dict[str, Any]
+    metadata: dict[str, Any]
+    condition: str = ""
+    """What was waited for, as it can be read; nothing for what goes by the clock."""
+    action_channels: tuple[str, ...] | None = None

@@ -1,0 +1,79 @@
+"""Bulk claims of intents by workers outside: the longest due first, past what others hold or must do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from betimes.core.errors import BetimesError, Refused
+from betimes.core.segments import Recorded
+from betimes.core.streams import StreamId
+from betimes.domain.service import Service
+from betimes.intents.due import DueIntents
+from betimes.intents.lists import statuses
+from betimes.intents.model import Claimed, ClaimIntent, Definition
+
+ROUNDS_MAX = 3
+"""How often those that somebody else took meanwhile are made up for by another look."""
+
+
+async def claim_due(
+    service: Service, command: ClaimIntent, limit: int, *, user_id: str | None, trigger_type: str | None
+) -> list[Recorded]:
+    """Claim up to `limit` due intents, of one user or type if given.
+
+    What was claimed is returned although others failed; the first failure is raised if nothing was.
+    """
+    taken: list[Recorded] = []
+    if user_id is None and trigger_type is None:
+        taken, is_all = await _claim_first(service, command, limit)
+        if is_all:
+            return taken
+    among = statuses(trigger_type, True, ("any", "outside"))
+    due = DueIntents(service.engine, service.caller.tenant, among, _is_readable, owner=user_id)
+    for _ in range(ROUNDS_MAX):
+        wanted = limit - len(taken)
+        streams = await due.find(wanted)
+        granted, failed = await _claim_each(service, streams, command)
+        taken += granted
+        if failed and not taken:
+            raise failed[0]
+        if failed or len(taken) >= limit or len(streams) < wanted:
+            break
+    return taken
+
+
+async def _is_readable(stream: StreamId, definition: Definition) -> bool:
+    return True
+
+
+async def _claim_first(service: Service, command: ClaimIntent, limit: int) -> tuple[list[Recorded], bool]:
+    """Claim from the head of the queue in one transaction; whether nothing there was in the way."""
+    caller = service.caller
+    failed: list[StreamId] = []
+    taken: Sequence[Recorded] = await service.engine.submit_due(
+        ("intent",),
+        lambda stream: command,
+        limit,
+        tenant=caller.tenant,
+        actor=caller.actor,
+        failed=lambda stream, error: failed.append(stream),
+    )
+    granted = [recorded for recorded in taken if isinstance(recorded.reply, Claimed)]
+    return granted, len(granted) == len(taken) and not failed
+
+
+async def _claim_each(
+    service: Service, streams: Sequence[StreamId], command: ClaimIntent
+) -> tuple[list[Recorded], list[BetimesError]]:
+    """Claim these, without those that somebody else has taken; what was granted, and what went wrong."""
+    granted: list[Recorded] = []
+    failed: list[BetimesError] = []
+    for answer in await asyncio.gather(*(service.submit(one, command) for one in streams), return_exceptions=True):
+        if isinstance(answer, Recorded):
+            granted += [answer] if isinstance(answer.reply, Claimed) else []
+        elif not isinstance(answer, BetimesError):
+            raise answer
+        elif not isinstance(answer, Refused):
+            failed.append(answer)
+    return granted, failed

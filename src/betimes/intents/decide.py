@@ -1,0 +1,268 @@
+"""What happens to an intent: it is defined, changed, claimed, fired, and wakes when its claim or its time is over.
+
+A definition that breaks rules is no refusal but an answer: `Defined` with every problem, and nothing is written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from betimes.core.canonical import encode
+from betimes.core.checks import broken_rules
+from betimes.core.deciders import Decider, Decision, Event, Reconsider, Refusal, Settled, View, Wake
+from betimes.core.errors import Invalid
+from betimes.core.instants import Instant
+from betimes.core.policies import Policy
+from betimes.core.streams import StreamId, checked_stream
+from betimes.domain.hooks import Hooks
+from betimes.intents.claims import CLAIM_RULES, await_source, claim, release, renew
+from betimes.intents.drafts import body_of, definition_of, draft_from, patched, sent_fields
+from betimes.intents.firing import FIRE_RULES, claim_expired, expired, fire, uncounting
+from betimes.intents.fold import TYPES, alarm, fold, index
+from betimes.intents.model import (
+    AwaitSource,
+    ChangeIntent,
+    ClaimIntent,
+    Defined,
+    DefineIntent,
+    Definition,
+    DeleteIntent,
+    DisableIntent,
+    EnableIntent,
+    FireIntent,
+    IntentCommands,
+    IntentCounted,
+    IntentDefined,
+    IntentDeleted,
+    IntentDisabled,
+    IntentEnabled,
+    IntentEvents,
+    IntentState,
+    IntentUncounted,
+    OwnerState,
+    ReleaseClaim,
+    RenewClaim,
+    Replies,
+    RetryMoved,
+    owner_stream,
+)
+from betimes.intents.owners import OWNER
+from betimes.intents.policy import IntentsPolicy
+from betimes.intents.reasons import REASONS
+from betimes.intents.timing import check_after_failure, first_check
+from betimes.intents.validation import Case, problems_of, warnings_of
+from betimes.notifications.policy import NotificationsPolicy
+
+
+def decide(
+    view: View[IntentState], command: IntentCommands | Wake | Settled | Reconsider, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    if isinstance(command, DefineIntent):
+        return _define(view, command, policy, now)
+    intent = view.state
+    if intent is None:
+        return Refusal("NOT_FOUND", f"there is no intent {view.stream.id!r}")
+    match command:
+        case ClaimIntent():
+            return claim(view, intent, command, policy[IntentsPolicy], now)
+        case FireIntent():
+            return fire(view, intent, command, policy, now)
+        case AwaitSource():
+            return await_source(view, intent, command, policy[IntentsPolicy], now)
+        case RenewClaim():
+            return renew(view, intent, command, policy[IntentsPolicy], now)
+        case ReleaseClaim():
+            return release(view, intent, command, now)
+        case Wake():
+            return _wake(view, intent, policy)
+        case ChangeIntent():
+            return _change(view, intent, command, policy, now)
+        case EnableIntent(user_id):
+            return _change(view, intent, ChangeIntent({"enabled": True}, user_id), policy, now)
+        case DisableIntent():
+            return _disable(view, intent, now)
+        case DeleteIntent(expected):
+            return _mismatch(view, intent, expected) or _delete(view, intent, now)
+        case Reconsider():
+            return _reconsider(intent, policy[IntentsPolicy], now)
+        case Settled():
+            return Refusal("NOT_A_COMMAND", "an intent calls nobody")
+
+
+def _wake(view: View[IntentState], intent: IntentState, policy: Policy) -> Decision:
+    """Whichever came first: the end of the claim or of the intent."""
+    ends_at = intent.definition.expires_at if intent.enabled else None
+    if intent.claim and (ends_at is None or intent.claim.expires_at <= ends_at):
+        return claim_expired(view, intent, policy)
+    return expired(view, intent)
+
+
+def state_at(stream: StreamId, intent: IntentState, policy: Policy, now: Instant) -> IntentState:
+    """Return the intent as its alarms leave it by now, whether or not anybody has rung them."""
+    while (alarm_at := alarm(intent)) is not None and alarm_at <= now:
+        for event in _wake(View(stream, intent), intent, policy).events:
+            after = fold(intent, event)  # type: ignore[arg-type]
+            assert after is not None
+            intent = after
+    return intent
+
+
+def _reconsider(intent: IntentState, policy: IntentsPolicy, now: Instant) -> Decision:
+    """A pause after failures that is shorter now; everything else an intent waits for is its own definition's."""
+    failed_at, check_at = intent.last_checked_at, intent.next_check_at
+    waits = check_at is not None and check_at > now and not intent.is_cooling(now) and intent.claim is None
+    if not waits or failed_at is None or check_at is None or not intent.failure_count:
+        return Decision()
+    retry_at = check_after_failure(intent.failure_count, policy, failed_at)
+    return Decision((RetryMoved(retry_at),)) if retry_at < check_at else Decision()
+
+
+# -- definitions
+
+
+def _define(view: View[IntentState], command: DefineIntent, policy: Policy, now: Instant) -> Decision | Refusal:
+    before = view.state
+    if before and command.only_new:
+        return Refusal(
+            "VERSION_MISMATCH", f"there is an intent {view.stream.id!r} already, at version {before.version}"
+        )
+    if before and not command.replaces:
+        return Refusal(
+            "ALREADY_EXISTS", f"there is an intent {view.stream.id!r} already; replace it, or take another id"
+        )
+    return _mismatch(view, before, command.expected) or _written(view, sent_fields(command.body), policy, now)
+
+
+def _change(
+    view: View[IntentState], intent: IntentState, command: ChangeIntent, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    if command.user_id != intent.definition.user_id:
+        return Refusal("OWNER_MOVED", f"{view.stream.id!r} is no longer {command.user_id!r}'s; read it again")
+    mismatch = _mismatch(view, intent, command.expected)
+    if mismatch:
+        return mismatch
+    body = body_of(view.stream.id, intent.definition, intent.enabled)
+    return _written(view, sent_fields(patched(body, command.patch)), policy, now)
+
+
+def _mismatch(view: View[IntentState], intent: IntentState | None, expected: int | None) -> Refusal | None:
+    version = intent.version if intent else 0
+    if expected is None or expected == version:
+        return None
+    return Refusal("VERSION_MISMATCH", f"{view.stream.id!r} is at version {version}, not {expected}; read it again")
+
+
+def _written(view: View[IntentState], fields: dict[str, Any], policy: Policy, now: Instant) -> Decision:
+    """The definition put in place, or every problem it has."""
+    draft, misshapen, misshapen_count = draft_from(fields)
+    before, owner = view.state, owner_stream(view.stream.tenant, str(fields.get("user_id")))
+    state: OwnerState = view.others.get(owner) or OwnerState()
+    channels = frozenset(policy[NotificationsPolicy].channels)
+    case = Case(draft, view.stream, before, state, policy[IntentsPolicy], channels, now)
+    found = problems_of(case, misshapen)
+    warnings = tuple(broken_rules(draft, [warnings_of]))
+    if found:
+        total = len(found) - len(misshapen) + misshapen_count
+        reply = Defined(problems=tuple(found), warnings=warnings, problem_count=total)
+        return Decision(reply=reply, is_invalid=True)
+    definition = definition_of(draft)
+    event = _event(view, definition, draft.enabled, now)
+    if event is None:
+        assert before is not None
+        return Decision(reply=Defined(before.version, warnings=warnings))
+    also = _counting(view, state, draft.enabled, event.version)
+    reply = Defined(event.version, created=before is None, warnings=warnings)
+    return Decision((event,), also={owner: also} if also else {}, reply=reply)
+
+
+def _event(
+    view: View[IntentState], definition: Definition, enabled: bool, now: Instant
+) -> IntentDefined | IntentEnabled | IntentDisabled | None:
+    """What changes, said as shortly as possible; `None` if nothing does."""
+    before = view.state
+    if before is None:  # the stream's version has counted every change of any intent that had this id
+        return IntentDefined(
+            definition, view.version + 1, now, enabled, first_check(definition, now) if enabled else None
+        )
+    version = before.version + 1
+    if encode(definition) == encode(before.definition):  # in Python, 1 and True are the same
+        if enabled == before.enabled:
+            return None
+        return IntentEnabled(version, now, first_check(definition, now)) if enabled else IntentDisabled(version, now)
+    restarts = enabled and (not before.enabled or _planned_otherwise(before.definition, definition))
+    check_at = first_check(definition, now) if restarts else before.next_check_at if enabled else None
+    return IntentDefined(definition, version, now, enabled, check_at, restarts)
+
+
+def _planned_otherwise(before: Definition, after: Definition) -> bool:
+    planned = ("trigger_type", "schedule", "condition")
+    return any(getattr(before, name) != getattr(after, name) for name in planned)
+
+
+def _counting(view: View[IntentState], owner: OwnerState, enabled: bool, version: int) -> tuple[Event, ...]:
+    """What the owner's limit must know."""
+    was_enabled = view.state is not None and view.state.enabled
+    if enabled and not was_enabled:
+        return (IntentCounted(view.stream.id, version),)
+    if not enabled and view.stream.id in owner.enabled:
+        return (IntentUncounted(view.stream.id),)
+    return ()
+
+
+def _disable(view: View[IntentState], intent: IntentState, now: Instant) -> Decision:
+    if not intent.enabled:
+        return Decision(reply=Defined(intent.version))
+    events = (IntentDisabled(intent.version + 1, now),)
+    effects = uncounting(view, events, intent.definition.user_id)
+    return Decision(events, effects=effects, reply=Defined(intent.version + 1))
+
+
+def _delete(view: View[IntentState], intent: IntentState, now: Instant) -> Decision:
+    gone = IntentDisabled(intent.version + 1, now)
+    return Decision((IntentDeleted(now),), effects=uncounting(view, (gone,), intent.definition.user_id))
+
+
+def needs(stream: StreamId, command: Any, policy: Policy) -> tuple[StreamId, ...]:
+    """The limit of whoever the intent belongs to, for commands that may enable it."""
+    match command:
+        case DefineIntent(body):
+            user_id = body.get("user_id")
+        case ChangeIntent(user_id=user_id) | EnableIntent(user_id):
+            pass
+        case _:
+            return ()
+    try:
+        return (checked_stream(stream.tenant, "owner", user_id),)  # type: ignore[arg-type]
+    except (Invalid, TypeError):
+        return ()  # what is wrong with it is told by the decision
+
+
+INTENT: Decider[IntentState] = Decider(
+    kind="intent",
+    state=IntentState,
+    scope="intents:write",
+    targets=(EnableIntent, DisableIntent),
+    commands=IntentCommands,
+    events=IntentEvents,
+    replies=Replies,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
+    stops=(DisableIntent, DeleteIntent),
+    heeds=(IntentsPolicy,),
+    heeding=tuple(f"enabled.{name}" for name in TYPES),
+    tables=(CLAIM_RULES, FIRE_RULES),
+    reasons=REASONS,
+)
+
+DECIDERS: tuple[Decider[Any], ...] = (INTENT, OWNER)
+SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "intents": IntentsPolicy,
+    "notifications": NotificationsPolicy,
+    "hooks": Hooks,
+}
+"""What intents are decided by, those of the domains they talk to included."""

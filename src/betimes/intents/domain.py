@@ -1,0 +1,49 @@
+"""The declaration of intents."""
+
+from __future__ import annotations
+
+from betimes.core.deciders import Event
+from betimes.core.instants import render
+from betimes.core.outcomes import Outcome
+from betimes.domain.declaration import Domain
+from betimes.intents.decide import DECIDERS
+from betimes.intents.model import CLAIM_EXPIRED, FireCooled, IntentFired
+from betimes.intents.policy import IntentsPolicy
+from betimes.intents.tables import TABLES
+
+
+def outcome_of(event: Event) -> Outcome | None:
+    """Return what a report of a check came to."""
+    match event:
+        case IntentFired(status=status, next_check_at=next_check_at):
+            return Outcome(status, (CLAIM_EXPIRED,) if is_lost_claim(event) else (), next_check_at)
+        case FireCooled(next_check_at=next_check_at):
+            return Outcome("cooldown_active", ("COOLDOWN_ACTIVE",), next_check_at)
+        case _:
+            return None
+
+
+def describe_event(event: Event) -> str:
+    """Return what a report of a check came to, in a sentence."""
+    if not isinstance(event, IntentFired):
+        return "It fired too recently; its cooldown lasts."
+    next_at = event.next_check_at
+    after = f"the next check is at {render(next_at)}" if next_at else "no further check is planned"
+    return f"Recorded as {event.status}; {after}."
+
+
+def is_lost_claim(event: Event) -> bool:
+    """Return whether whoever had claimed the intent did not come back."""
+    return isinstance(event, IntentFired) and event.error == CLAIM_EXPIRED
+
+
+DOMAIN = Domain(
+    package="betimes.intents",
+    area="intents",
+    deciders=DECIDERS,
+    policy=IntentsPolicy,
+    outcome_of=outcome_of,
+    describe_event=describe_event,
+    lost_claims={"intent": is_lost_claim},
+    tables=TABLES,
+)

@@ -1,0 +1,119 @@
+"""Due intents that somebody can carry out: a walk through what is due that passes over what is left to others.
+
+What is not for a worker stays due until somebody else takes it, so it would stand at the head of the queue for ever.
+Most of it is not even looked at: the store has what is due by status, which says an intent's type and for whom it is.
+Of the rest, a walk remembers how far from the head nothing was for it, and looks there again only after
+`LOOK_AGAIN_S`: a definition may have changed meanwhile. An intent that this process cannot read is left to
+others too: it must stop nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
+from zlib import crc32
+
+from msgspec.structs import replace
+
+from betimes.core.errors import BetimesError
+from betimes.core.instants import SECOND, Instant
+from betimes.core.streams import StreamId
+from betimes.engine.engine import Engine
+from betimes.engine.store import PAGE_MAX, StreamQuery, StreamRow
+from betimes.intents.model import Definition, IntentState
+
+LOOK_AGAIN_S = 60
+AT_LEAST = 64
+"""Rows that are looked at in the first page, however few are wanted; the next ones are longer."""
+_FAR_AT = 2**62
+Fits: TypeAlias = Callable[[StreamId, Definition], Awaitable[bool]]
+Place: TypeAlias = tuple[Instant, StreamId]
+
+
+class DueIntents:
+    """What is due of one tenant or owner, or of all, and fits; of any of these statuses."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tenant: str | None,
+        statuses: tuple[str, ...],
+        fits: Fits,
+        *,
+        owner: str | None = None,
+        name: str = "",
+    ) -> None:
+        self._engine = engine
+        self._owner = owner
+        self._statuses = statuses
+        self._tenant = tenant
+        self._fits = fits
+        self._name = name
+        self._passed: Place | None = None
+        """Up to here nothing fitted."""
+        self._walked_at: Instant = 0
+
+    async def find(self, limit: int, *, crowded: bool = False) -> list[StreamId]:
+        """Return up to `limit` that fit, the longest due first; where others are at work too, not all begin there."""
+        found: list[StreamId] = []
+        wanted = max(limit, AT_LEAST) if crowded else limit
+        async for row, fits in self._walk(await self._begin(), min(max(limit, AT_LEAST), PAGE_MAX)):
+            if fits:
+                found.append(row.stream)
+            if len(found) >= wanted:
+                break
+        begin = crc32(self._name.encode()) % len(found) if crowded and found else 0
+        return (found[begin:] + found[:begin])[:limit]
+
+    async def next_at(self) -> Instant | None:
+        """Return when the first that fits was due, or else when the next of all is."""
+        now = await self._begin()
+        last = self._passed
+        async for row, fits in self._walk(now, PAGE_MAX):
+            if fits:
+                return row.due_at
+            last = self._place(row)
+        later = await self._page(_FAR_AT, last, 1)
+        return later[0].due_at if later else None
+
+    async def _begin(self) -> Instant:
+        now = await self._engine.store.now()
+        if now - self._walked_at >= LOOK_AGAIN_S * SECOND:
+            self._walked_at, self._passed = now, None
+        return now
+
+    async def _walk(self, now: Instant, page: int) -> AsyncIterator[tuple[StreamRow, bool]]:
+        place, only_unfit = self._passed, True
+        while rows := await self._page(now, place, page):
+            for row in rows:
+                place = self._place(row)
+                fits = await self._is_fit(row, now)
+                only_unfit = only_unfit and not fits
+                if only_unfit:
+                    self._passed = place
+                yield row, fits
+            if len(rows) < page:
+                return
+            page = PAGE_MAX
+
+    async def _is_fit(self, row: StreamRow, now: Instant) -> bool:
+        if row.due_at is None or row.due_at > now or row.status not in self._statuses:
+            return False
+        try:
+            state: IntentState = self._engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+            return await self._fits(row.stream, state.definition)
+        except BetimesError:
+            return False
+
+    def _place(self, row: StreamRow) -> Place:
+        return ((row.due_at if self._owner is None else row.listed_at) or 0, row.stream)
+
+    async def _page(self, before_at: Instant, after: Place | None, limit: int) -> list[StreamRow]:
+        """Return what is due, the longest first; of one owner, who has few, what is listed, cooling ones too."""
+        after_at, after_stream = after or (None, None)
+        query = StreamQuery(tenant=self._tenant, kind="intent", after=after_stream, limit=limit)
+        if self._owner is None:
+            query = replace(query, among=self._statuses, due_before=before_at, after_due_at=after_at)
+        else:
+            query = replace(query, owner=self._owner, listed_before=before_at, after_listed_at=after_at)
+        return await self._engine.store.streams(query)

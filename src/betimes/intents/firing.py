@@ -1,0 +1,205 @@
+"""What a report of a check leads to: an execution, or the cooldown; the next check; and when it was the last.
+
+A claim that runs out frees its intent at that instant, however late that is noticed. From the second in a row on it is
+a failed execution besides, so that an intent that kills its workers is not offered for ever.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from betimes.core.deciders import Decision, Effect, Refusal, Send, View
+from betimes.core.instants import HOUR, Instant, render
+from betimes.core.policies import Policy
+from betimes.core.verdicts import Finding, Hit, Rule, RuleTable, Verdict
+from betimes.intents.claims import held_claim
+from betimes.intents.failure_notice import failure_news
+from betimes.intents.fold import fold
+from betimes.intents.model import (
+    CLAIM_EXPIRED,
+    ClaimExpired,
+    DisabledReason,
+    FireCooled,
+    Fired,
+    FireIntent,
+    FireStatus,
+    ForgetIntent,
+    IntentDisabled,
+    IntentEvents,
+    IntentFired,
+    IntentState,
+    owner_stream,
+)
+from betimes.intents.policy import IntentsPolicy
+from betimes.intents.timing import check_after_failure, check_after_success, check_interval
+
+
+class FireCase(msgspec.Struct, frozen=True, gc=False):
+    """Everything a rule about fires may look at."""
+
+    intent: IntentState
+    now: Instant
+
+
+def _cooldown(case: FireCase) -> Finding:
+    definition, last_at = case.intent.definition, case.intent.last_condition_fire_at
+    if last_at is None or not definition.cooldown:
+        return Finding((None, definition.cooldown // HOUR))
+    elapsed, limit = case.now - last_at, definition.cooldown
+    seen = (round(elapsed / HOUR, 6), limit // HOUR)
+    return Finding(seen, Hit("LATER", "COOLDOWN_ACTIVE", last_at + limit) if elapsed < limit else None)
+
+
+FIRE_RULES: RuleTable[FireCase] = RuleTable(
+    "intents.fire",
+    (
+        Rule(
+            "cooldown",
+            _cooldown,
+            ("hours_since_last", "cooldown_hours"),
+            "{hours_since_last} h of a cooldown of {cooldown_hours} h have passed",
+            "the last fire was {hours_since_last} h ago; the cooldown is {cooldown_hours} h",
+            "it has no cooldown, or has not fired since",
+        ),
+    ),
+    otherwise=Hit("NOW", "RECORDED"),
+    places=("cooldown",),
+)
+
+
+def fire(
+    view: View[IntentState], intent: IntentState, command: FireIntent, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    refusal = _refused(view, intent, command, now)
+    if refusal:
+        return refusal
+    verdict = FIRE_RULES.judge(FireCase(intent, now))
+    if verdict.answer == "LATER":
+        next_check_at = verdict.until if intent.enabled else None
+        return _decision(view, intent, (FireCooled(now, next_check_at),), policy, now, "cooldown_active", verdict)
+    worker = intent.claim.worker if intent.claim else None
+    events = executed(intent, command.status, policy[IntentsPolicy], now, worker, command.error_message)
+    return _decision(view, intent, events, policy, now, command.status, verdict)
+
+
+def _refused(view: View[IntentState], intent: IntentState, command: FireIntent, now: Instant) -> Refusal | None:
+    """A token must be the live claim's; without one, no claim may be alive and the intent must be enabled."""
+    live = intent.live_claim(now)
+    if command.claim_token is not None:
+        held = held_claim(view, intent, command.claim_token, now)
+        return held if isinstance(held, Refusal) else None
+    if live is not None:
+        return Refusal(
+            "CLAIM_LOST",
+            f"{view.stream.id} is claimed by {live.worker} until {render(live.expires_at)}; nothing was "
+            "changed. Fire it with the token of that claim",
+        )
+    return None if intent.enabled else Refusal("DISABLED", f"{view.stream.id} is disabled and nobody has claimed it")
+
+
+def claim_expired(view: View[IntentState], intent: IntentState, policy: Policy) -> Decision:
+    """Whoever had claimed it did not come back."""
+    events = expiry_events(intent, policy[IntentsPolicy])
+    return Decision(events, effects=consequences(view, intent, events, policy))
+
+
+def expiry_events(intent: IntentState, policy: IntentsPolicy) -> tuple[IntentEvents, ...]:
+    """Return what the end of a claim that nobody settled leads to."""
+    assert intent.claim is not None
+    ended_at, worker = intent.claim.expires_at, intent.claim.worker
+    free_at = intent.next_check_at if intent.was_planned_anew else ended_at
+    ended = ClaimExpired(ended_at, worker, free_at if intent.enabled else None)
+    if not intent.expiry_count:
+        return (ended,)
+    return (ended, *executed(intent, "failed", policy, ended_at, worker, CLAIM_EXPIRED))
+
+
+def expired(view: View[IntentState], intent: IntentState) -> Decision:
+    assert intent.definition.expires_at is not None
+    events = (IntentDisabled(intent.version + 1, intent.definition.expires_at, "EXPIRED"),)
+    return Decision(events, effects=uncounting(view, events, intent.definition.user_id))
+
+
+def executed(
+    intent: IntentState, status: FireStatus, policy: IntentsPolicy, at: Instant, worker: str | None, error: str | None
+) -> tuple[IntentEvents, ...]:
+    """The execution, and the disabling it leads to."""
+    next_check_at = next_check(intent, status, policy, at) if intent.enabled else None
+    if intent.was_planned_anew:
+        next_check_at = intent.next_check_at
+    reason = _last_because(intent, status, policy) if intent.enabled else None
+    fired = IntentFired(status, at, None if reason else next_check_at, worker, error)
+    return (fired, IntentDisabled(intent.version + 1, at, reason)) if reason else (fired,)
+
+
+def next_check(intent: IntentState, status: FireStatus, policy: IntentsPolicy, at: Instant) -> Instant | None:
+    match status:
+        case "failed":
+            return check_after_failure(intent.failure_count + 1, policy, at)
+        case "gate_blocked" | "condition_not_met":
+            return at + check_interval(intent.definition)
+        case "success":
+            return check_after_success(intent.definition, at)
+
+
+def _last_because(intent: IntentState, status: FireStatus, policy: IntentsPolicy) -> DisabledReason | None:
+    definition = intent.definition
+    if status == "failed":
+        return "FAILURES" if intent.failure_count + 1 >= policy.failures_max else None
+    if status != "success":
+        return None
+    if definition.trigger_type == "once" and not intent.was_planned_anew:
+        return "ONCE_DONE"
+    if definition.is_condition_based and definition.condition and definition.condition.fire_mode == "once":
+        return "FIRE_MODE_ONCE"
+    most = definition.max_executions
+    return "MAX_EXECUTIONS" if most is not None and intent.execution_count + 1 >= most else None
+
+
+def consequences(
+    view: View[IntentState], intent: IntentState, events: tuple[IntentEvents, ...], policy: Policy
+) -> tuple[Effect, ...]:
+    """Return what an execution causes elsewhere: room for another intent, and news of one that failed for good."""
+    effects = list(uncounting(view, events, intent.definition.user_id))
+    for event in events:
+        if isinstance(event, IntentDisabled) and event.reason == "FAILURES":
+            error = next((fired.error for fired in events if isinstance(fired, IntentFired)), None)
+            effects += failure_news(view, intent.definition, policy, event.at, error)
+    return tuple(effects)
+
+
+def uncounting(view: View[IntentState], events: tuple[IntentEvents, ...], user_id: str) -> tuple[Effect, ...]:
+    """Tell the owner of every disabling among the events."""
+    return tuple(
+        Send(owner_stream(view.stream.tenant, user_id), ForgetIntent(view.stream.id, event.version))
+        for event in events
+        if isinstance(event, IntentDisabled)
+    )
+
+
+def _decision(
+    view: View[IntentState],
+    intent: IntentState,
+    events: tuple[IntentEvents, ...],
+    policy: Policy,
+    now: Instant,
+    status: str,
+    verdict: Verdict,
+) -> Decision:
+    after: IntentState | None = intent
+    for event in events:
+        after = fold(after, event)
+    assert after is not None
+    reply = Fired(
+        status=status,  # type: ignore[arg-type]
+        at=now,
+        enabled=after.enabled,
+        execution_count=after.execution_count,
+        next_check_at=after.next_check_at,
+        last_condition_fire_at=after.last_condition_fire_at,
+        cooldown_ends_at=verdict.until,
+        cooldown_hours=intent.definition.cooldown // HOUR,
+        was_disabled_reason=after.was_disabled_reason,
+    )
+    effects = consequences(view, intent, events, policy)
+    return Decision(events, effects=effects, verdict=verdict, reply=reply)

@@ -1,0 +1,110 @@
+"""When an intent is looked at: crons and zones, intervals, and the pauses after failures.
+
+All calendar arithmetic of the domain is here. It is done when something is decided; events carry what came of it.
+"""
+
+from __future__ import annotations
+
+from whenever import PlainDateTime
+
+from betimes.core.calendar import calendar_of
+from betimes.core.cron import times_of_day
+from betimes.core.errors import Invalid
+from betimes.core.instants import FIRST, FIRST_TEXT, LAST, LAST_TEXT, MINUTE, Instant, parse
+from betimes.core.zones import from_local
+from betimes.intents.model import Definition
+from betimes.intents.policy import IntentsPolicy
+
+CHECK_MINUTES = 5
+CHECK_MINUTES_PORTFOLIO = 15
+DAY_S = 86_400
+
+
+def read_instant(text: str, zone_name: str) -> Instant:
+    """The instant of an ISO 8601 text; without an offset it is a time in the zone. `Invalid` if it is neither."""
+    try:
+        local = PlainDateTime.parse_iso(text)
+    except ValueError:
+        at = parse(text)
+    else:
+        at = from_local(zone_name, local.to_stdlib())
+    if not FIRST <= at <= LAST:
+        raise Invalid(f"{text!r} must be from {FIRST_TEXT} to {LAST_TEXT} in UTC")
+    return at
+
+
+def cron_times(cron: str) -> tuple[int, int]:
+    """Fires on a day on which it fires, and the least seconds between two; `ValueError` if it is no cron."""
+    times = times_of_day(cron)
+    around = [*times[1:], times[0] + DAY_S]
+    return len(times), min(later - earlier for earlier, later in zip(times, around, strict=True))
+
+
+def next_cron(cron: str, zone_name: str, after: Instant) -> Instant | None:
+    """The first fire strictly after an instant, if there ever is one."""
+    try:
+        return next(calendar_of(cron, zone_name).after(after), None)
+    except ValueError:  # the zone is not known any more
+        return None
+
+
+def usual_check_minutes(trigger_type: str) -> int:
+    return CHECK_MINUTES_PORTFOLIO if trigger_type == "portfolio" else CHECK_MINUTES
+
+
+def check_minutes(definition: Definition) -> int:
+    explicit = definition.schedule.check_interval_minutes
+    return usual_check_minutes(definition.trigger_type) if explicit is None else explicit
+
+
+def check_interval(definition: Definition) -> int:
+    """In microseconds: the pause before a check that led to nothing is made again."""
+    return check_minutes(definition) * MINUTE
+
+
+def first_check(definition: Definition, now: Instant) -> Instant | None:
+    """When an intent that was just made, changed or enabled is looked at: a condition at once."""
+    if definition.is_condition_based:
+        return now
+    if definition.trigger_type == "once":
+        return definition.schedule.trigger_at
+    return check_after_success(definition, now)
+
+
+def check_after_success(definition: Definition, now: Instant) -> Instant | None:
+    schedule = definition.schedule
+    match definition.trigger_type:
+        case "cron":
+            return next_cron(schedule.cron or "", schedule.timezone, now)
+        case "interval":
+            return now + (schedule.interval_minutes or 0) * MINUTE
+        case "once":
+            return None
+        case _:
+            return now + check_interval(definition)
+
+
+def check_after_failure(failure_count: int, policy: IntentsPolicy, now: Instant) -> Instant:
+    """`failure_count` failures in a row, this one included."""
+    doubled = policy.retry_minutes << min(failure_count - 1, 20)
+    return now + min(doubled, policy.retry_minutes_max) * MINUTE
+
+
+def check_after_source(count: int, policy: IntentsPolicy, now: Instant) -> Instant:
+    """Return when a source that could not be asked `count` times in a row is asked again."""
+    doubled = policy.source_retry_minutes << min(count - 1, 20)
+    return now + min(doubled, policy.source_retry_minutes_max) * MINUTE
+
+
+def next_checks(definition: Definition, now: Instant, count: int) -> list[Instant]:
+    """When it would be looked at: by the clock, if every check succeeds; a condition, as long as it is not met."""
+    checks: list[Instant] = []
+    if definition.max_executions is not None and not definition.is_condition_based:
+        count = min(count, definition.max_executions)
+    at = first_check(definition, now)
+    while at is not None and len(checks) < count:
+        if definition.expires_at is not None and at >= definition.expires_at:
+            break
+        checks.append(at)
+        at = check_after_success(definition, at)
+    return checks

@@ -1,0 +1,350 @@
+"""The built-in worker: it claims due intents, evaluates their conditions, asks the gate, acts, and fires.
+
+    worker = IntentWorker(engine, name="worker-1", sources={"price": price}, handlers={"briefing": brief})
+    await worker.once()            # one bounded pass, for a tick
+    await worker.run()             # until cancelled
+
+It takes only what it can carry out to the end: an intent whose type or condition needs a source that it has not, whose
+action it has neither a handler nor a channel for, or which is for workers outside, stays in `pending` for whoever can.
+
+Any number of workers may run, in any number of processes. While one works its claim is renewed; if the claim is lost
+all the same, because the process was stopped for longer, the work is dropped and nothing is reported. A worker that
+dies leaves claims that run out. What a handler raises is a failed execution; what a source raises is the source's own
+failure: the intent waits for it, and its failures do not count it.
+
+A handler may be called twice for one check, when its worker dies or loses its claim after the call and before the
+report; its `action_id` is the same both times. A notification is not sent twice: its event id is the action's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.core.errors import BetimesError, Refused, StoreError
+from betimes.core.instants import SECOND, Instant
+from betimes.core.streams import StreamId
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.engine.reports import Report, Reporter, guarded, log_report
+from betimes.intents.actions import Acting, Handler, HasChannel, action_of, any_channel, elapsed_ms
+from betimes.intents.conditions import askable, sources_of
+from betimes.intents.due import DueIntents
+from betimes.intents.expressions import CannotTell
+from betimes.intents.lists import statuses
+from betimes.intents.model import (
+    AwaitSource,
+    Claimed,
+    ClaimIntent,
+    Definition,
+    FireIntent,
+    IntentState,
+    ReleaseClaim,
+    RenewClaim,
+)
+from betimes.intents.sources import Source, SourceFailed, Sources
+
+ERROR_CHARS_MAX = 2_000
+SOURCE_ERROR_CHARS_MAX = 500
+CLAIMS_MAX = 200
+
+
+class IntentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who works off intents."""
+
+    worker: Literal["on", "off"] = "on"
+    """`off`: workers outside take all of them, those that go by the clock too."""
+    source_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=300)] = 10.0
+    """How long a source is waited for, whatever it is."""
+
+
+class _Held:
+    """An intent this worker has claimed, and the loop's time before which the claim cannot end."""
+
+    def __init__(self, stream: StreamId, intent: IntentState, claim: Claimed, asked_s: float) -> None:
+        self.stream = stream
+        self.intent = intent
+        self.token = claim.claim_token
+        self.claimed_at = claim.claimed_at
+        self.lease_s = (claim.expires_at - claim.claimed_at) // SECOND
+        self.ends_s = asked_s + self.lease_s
+
+    def renewed(self, asked_s: float) -> None:
+        self.ends_s = asked_s + self.lease_s
+
+    def demand_alive(self) -> None:
+        """Before anything happens outside: a process that slept must not believe what it knew before."""
+        if asyncio.get_running_loop().time() >= self.ends_s:
+            raise _Over
+
+
+class _Over(Exception):
+    """The claim may have ended; nothing is to be done or reported."""
+
+
+class IntentWorker:
+    """Works off due intents of one tenant, or of all."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        name: str,
+        sources: Mapping[str, Source] | None = None,
+        handlers: Mapping[str, Handler] | None = None,
+        has_channel: HasChannel = any_channel,
+        tenant: str | None = None,
+        at_once: int = 16,
+        lease_s: int | None = None,
+        source_timeout_s: float = 10.0,
+        poll_s: float = 1.0,
+        report: Reporter = log_report,
+    ) -> None:
+        self._engine = engine
+        self._name = name
+        self._sources = Sources(engine, sources or {}, source_timeout_s)
+        self._acting = Acting(engine, handlers or {}, name, has_channel)
+        self._due = DueIntents(engine, tenant, self._statuses(), self._carries_out, name=name)
+        self._crowded = False
+        self._tenant = tenant
+        self._at_once = at_once
+        self._lease_s = lease_s
+        self._poll_s = poll_s
+        self._report = guarded(report)
+
+    async def once(self, limit: int = CLAIMS_MAX, max_s: float | None = None) -> Counter[str]:
+        """Claim what is due, up to a limit, and see it to its end: how many ended in which way.
+
+        After `max_s` seconds no more is claimed, and what is under way is given back.
+        """
+        ends: Counter[str] = Counter()
+        loop = asyncio.get_running_loop()
+        ends_s = None if max_s is None else loop.time() + max_s
+        while limit > 0 and (ends_s is None or loop.time() < ends_s):
+            if not (claimed := await self._claim(min(limit, self._at_once))):
+                break
+            limit -= len(claimed)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(ends_s):
+                    await self._work_all(claimed, ends)
+        return ends
+
+    async def _work_all(self, claimed: list[_Held], ends: Counter[str]) -> None:
+        """Work on these at once and count how they end; if cancelled, only those that have ended."""
+        tasks = [asyncio.create_task(self._work(held)) for held in claimed]
+        try:
+            await asyncio.wait(tasks)
+        finally:
+            await _stopped(*tasks)
+            ends.update(task.result() for task in tasks if not task.cancelled())
+
+    async def run(self) -> None:
+        """Work until cancelled; what is under way then is given back."""
+        running: set[asyncio.Task[str]] = set()
+        try:
+            while True:
+                free = self._at_once - len(running)
+                claimed = await self._claim_or_report(free) if free else []
+                running |= {asyncio.create_task(self._work(held)) for held in claimed}
+                if (running and len(claimed) < free) or not free:
+                    _, running = await asyncio.wait(running, timeout=self._poll_s, return_when=asyncio.FIRST_COMPLETED)
+                elif not claimed:
+                    await asyncio.sleep(await self._rest_s())
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _claim_or_report(self, limit: int) -> list[_Held]:
+        try:
+            return await self._claim(limit)
+        except BetimesError as error:
+            self._report(Report("intents_not_claimed", self._name, error))
+            return []
+
+    async def _rest_s(self) -> float:
+        """Until the next intent is due, as far as is known here, but no longer than the poll."""
+        try:
+            now, due_at = await self._engine.store.now(), await self.next_due_at()
+        except BetimesError:
+            return self._poll_s
+        return self._poll_s if due_at is None else min(max((due_at - now) / SECOND, 0.01), self._poll_s)
+
+    # -- claims
+
+    async def next_due_at(self) -> Instant | None:
+        """Return when there is something to do, as far as is known: what is left to others does not count."""
+        self._acting.forget_policies()
+        return await self._due.next_at()
+
+    def _statuses(self) -> tuple[str, ...]:
+        """Return those of intents it may be able to carry out: what needs a source it has not is left out."""
+        return statuses(None, True, ("any", "builtin"), self._sources.names)
+
+    async def _carries_out(self, stream: StreamId, definition: Definition) -> bool:
+        """Whether this worker has all that the intent needs."""
+        condition = askable(definition)
+        if condition is not None and not sources_of(condition.needs) <= self._sources.names:
+            return False
+        return await self._acting.can_act(stream.tenant, definition)
+
+    async def _claim(self, limit: int) -> list[_Held]:
+        command = ClaimIntent(self._name, self._lease_s, among_many=True, builtin=True)
+        self._acting.forget_policies()
+        streams = await self._due.find(min(limit, CLAIMS_MAX), crowded=self._crowded)
+        asked_s = asyncio.get_running_loop().time()
+        answers = await asyncio.gather(*(self._submit(stream, command) for stream in streams), return_exceptions=True)
+        self._report_failed(streams, answers)
+        recorded = [answer for answer in answers if not isinstance(answer, BaseException)]
+        granted = {entry.stream: entry.reply for entry in recorded if isinstance(entry.reply, Claimed)}
+        self._crowded = len(granted) < len(streams)
+        rows = await self._engine.store.load(list(granted)) if granted else {}
+        claimed = []
+        for stream, reply in granted.items():
+            row = rows.get(stream)
+            state: IntentState | None = row and self._engine.kinds.of(stream).state(stream, row.schema, row.state)
+            if state is not None and state.claim is not None and state.claim.token == reply.claim_token:
+                claimed.append(_Held(stream, state, reply, asked_s))
+        return claimed
+
+    def _report_failed(self, streams: list[StreamId], answers: list[Any]) -> None:
+        """Report claims that failed: those that were granted beside them are worked on all the same.
+
+        Raise what the store said, if it said so to all of them.
+        """
+        failed = [
+            (stream, answer)
+            for stream, answer in zip(streams, answers, strict=True)
+            if isinstance(answer, BaseException) and not isinstance(answer, Refused)
+        ]
+        if failed and all(isinstance(answer, StoreError) for answer in answers):
+            raise failed[0][1]
+        for stream, error in failed:
+            if not isinstance(error, BetimesError):
+                raise error
+            self._report(Report("intent_not_claimed", str(stream), error))
+
+    async def _work(self, held: _Held) -> str:
+        """One claimed intent, to its report; how it ended."""
+        work = asyncio.create_task(self._carried_out(held))
+        renewing = asyncio.create_task(self._renew(held))
+        try:
+            await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            return await self._fire(held.stream, work.result()) if work.done() else "claim_lost"
+        except _Over:
+            return "claim_lost"
+        except asyncio.CancelledError:
+            await _stopped(work, renewing)  # first, so that nobody takes over what is still being done
+            await self._release(held)
+            raise
+        finally:
+            await _stopped(work, renewing)
+
+    async def _renew(self, held: _Held) -> None:
+        """Ends when the claim is lost."""
+        while True:
+            await asyncio.sleep(held.lease_s / 3)
+            asked_s = asyncio.get_running_loop().time()
+            try:
+                await self._submit(held.stream, RenewClaim(held.token, held.lease_s))
+                held.renewed(asked_s)
+            except Refused:
+                return
+            except BetimesError as error:
+                self._report(Report("claim_not_renewed", str(held.stream), error))
+
+    async def _release(self, held: _Held) -> None:
+        try:
+            await self._submit(held.stream, ReleaseClaim(held.token))
+        except BetimesError as error:
+            self._report(Report("claim_not_released", str(held.stream), error))
+
+    async def _fire(self, stream: StreamId, report: FireIntent | AwaitSource) -> str:
+        try:
+            recorded = await self._submit(stream, report)
+        except Refused:
+            return "claim_lost"
+        except BetimesError as error:
+            self._report(Report("fire_failed", str(stream), error))
+            return "unreported"
+        return "waiting_for_source" if isinstance(report, AwaitSource) else str(recorded.reply.status)
+
+    async def _submit(self, stream: StreamId, command: Any) -> Any:
+        return await self._engine.submit(Submission(stream=stream, command=command, actor=self._name))
+
+    # -- one intent
+
+    async def _carried_out(self, held: _Held) -> FireIntent | AwaitSource:
+        try:
+            return await self._outcome(held)
+        except _Over:
+            raise
+        except SourceFailed as error:
+            self._report(Report("source_failed", f"{error.source} of {held.stream}", error))
+            return AwaitSource(held.token, error.source, _told(error)[:SOURCE_ERROR_CHARS_MAX])
+        except Exception as error:  # noqa: BLE001 — whatever a handler raises is a failed execution
+            return FireIntent(status="failed", claim_token=held.token, error_message=_told(error))
+
+    async def _outcome(self, held: _Held) -> FireIntent:
+        begun_s = time.perf_counter()
+        stream, intent = held.stream, held.intent
+        condition = askable(intent.definition)
+        needs = condition.needs if condition else ()
+        values = await self._sources.values(needs, stream, intent, held.claimed_at)
+        seen = {name: _shown(value) for name, value in values.items()}
+        try:
+            holds = condition is None or condition.holds(values)
+        except CannotTell as error:
+            raise SourceFailed(min(sources_of(needs)), str(error)) from error
+        report = FireIntent(
+            status="condition_not_met", claim_token=held.token, trigger_data=seen, evaluation_ms=elapsed_ms(begun_s)
+        )
+        if not holds:
+            return report
+        action = action_of(stream, intent, seen)
+        held.demand_alive()
+        gate_result = await self._acting.gate(intent.definition, action)
+        if gate_result is not None and gate_result["result"] != "ALLOW":
+            return replace(report, status="gate_blocked", gate_result=gate_result)
+        held.demand_alive()
+        done = await self._acting.act(action)
+        return replace(
+            report,
+            status="success",
+            gate_result=gate_result,
+            message_id=done.message_id,
+            trigger_data=seen if done.outcome is None else {**seen, "notification": done.outcome},
+            message_preview=done.message_preview and _storable(done.message_preview),
+            generation_ms=done.generation_ms,
+            delivery_ms=done.delivery_ms,
+        )
+
+
+async def _stopped(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _shown(value: Decimal) -> float | int:
+    return int(value) if value == value.to_integral_value() else float(round(value, 6))
+
+
+def _told(error: Exception) -> str:
+    try:
+        told = str(error) if isinstance(error, BetimesError) else repr(error)
+    except Exception:  # noqa: BLE001 — an error that cannot say what it is
+        told = type(error).__name__
+    return _storable(told[:ERROR_CHARS_MAX])
+
+
+def _storable(text: str) -> str:
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -1,0 +1,1 @@
+"""How history is read: segments, explanations, live verdicts, counts, Parquet."""

@@ -1,0 +1,167 @@
+"""Commands about the ledger: `explain`, `verify`, `prune`, `export`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from betimes.cli.bootstrap import Application, wired
+from betimes.cli.options import At, Tenant, on
+from betimes.cli.output import progress, say, show, show_json
+from betimes.core.errors import STATUS, Invalid
+from betimes.core.streams import parse_segment_handle
+from betimes.domain.service import Caller
+from betimes.engine.audit import parse_head
+from betimes.engine.explanation import Explanation
+from betimes.engine.explanation import explain as explained
+from betimes.engine.pruning import PruneReport, Retention
+from betimes.engine.pruning import prune as pruned
+from betimes.engine.replay import Finding, VerifyReport
+from betimes.engine.replay import verify as verified
+from betimes.ledger.effect_commands import EVERY_DOMAIN
+from betimes.ledger.service import ExplanationView, Ledger
+
+
+def explain(segment_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Say why a segment was decided as it was: every rule that was looked at, with the values it saw.
+
+    Parameters
+    ----------
+    segment_id
+        As answers carry it: kind:id:version.
+    """
+    stream, version = parse_segment_handle(at.tenant, segment_id)
+
+    async def work(application: Application) -> tuple[ExplanationView, Explanation]:
+        engine = application.engine
+        view = await Ledger(engine, Caller(at.tenant, "cli"), EVERY_DOMAIN).explain(segment_id)
+        return view, await explained(engine.store, engine.kinds, stream, version)
+
+    view, why = on(at.target, work, exists=True)
+    if at.json:
+        show_json(view)
+        return
+    say(view.summary)
+    for step in why.steps:
+        mark = "→" if step.matched else " "
+        shadow = " (shadow)" if step.mode == "shadow" else ""
+        say(f"  {mark} {step.rule}{shadow}: {step.sentence or ', '.join(f'{k}={v}' for k, v in step.values.items())}")
+    for effect in view.effects:
+        say(f"  effect {effect.effect_id}: {effect.effect_kind} {effect.target}, {effect.status}")
+    say(f"  policy {view.policy}")
+
+
+def verify(
+    *,
+    tenant: str | None = None,
+    kind: str | None = None,
+    head: str | None = None,
+    at: At = At(),  # noqa: B008 — frozen
+) -> int:
+    """Replay the ledger and compare it with what is stored, byte for byte; exits with 65 when something differs.
+
+    Parameters
+    ----------
+    tenant
+        Only this tenant's streams.
+    kind
+        Only streams of this kind.
+    head
+        A head that was noted elsewhere, as an earlier verify printed it: the database must not be shorter.
+    """
+    expected = parse_head(head) if head else None
+    if expected and not tenant is kind is None:
+        raise Invalid("a head is that of all streams; leave out --tenant and --kind", (("head", "not with a filter"),))
+    with progress("verifying", json=at.json) as bar:
+
+        def tell(report: VerifyReport) -> None:
+            bar(report.streams, f"{report.streams:,} streams, {report.segments:,} segments")
+
+        async def work(application: Application) -> VerifyReport:
+            engine = application.engine
+            if kind is not None and kind not in engine.kinds.names:
+                known = f"one of {', '.join(engine.kinds.names)}"
+                raise Invalid(f"there is no kind {kind!r}", (("kind", known),))
+            return await verified(
+                engine.store,
+                engine.kinds,
+                tenant=tenant,
+                kind=kind,
+                progress=tell,
+                expected=expected,
+                key_retention_s=engine.settings.key_retention_s,
+            )
+
+        report = on(at.target, work, exists=True)
+    view = {
+        "sound": report.is_sound,
+        "streams": report.streams,
+        "segments": report.segments,
+        "head": str(report.head) if report.head else None,
+        "notes": report.notes,
+    }
+    _tell(view, report.findings, at)
+    return 0 if report.is_sound else STATUS["MALFORMED_ROW"][1]
+
+
+def prune(
+    *,
+    history_days: float | None = None,
+    effects_days: float = 7.0,
+    tenant: str | None = None,
+    at: At = At(),  # noqa: B008 — frozen
+) -> None:
+    """Replace old history by one checkpoint a stream, and forget expired keys and calls that ended long ago.
+
+    Parameters
+    ----------
+    history_days
+        Segments older than this many days are replaced; left out, history is kept for ever.
+    effects_days
+        Calls that ended longer ago are removed; dead letters are kept.
+    tenant
+        Only this tenant's history.
+    """
+    retention = Retention(history_days=history_days, effects_days=effects_days)
+
+    async def work(application: Application) -> PruneReport:
+        return await pruned(application.engine.store, application.engine.kinds, retention, tenant=tenant)
+
+    with progress("pruning", json=at.json):
+        report = on(at.target, work, exists=True)
+    view = {"streams": report.streams, "segments": report.segments, "forgotten": report.forgotten}
+    _tell(view, report.findings, at)
+
+
+def _tell(view: dict[str, Any], findings: list[Finding], at: At) -> None:
+    told = [
+        {
+            "stream": str(found.stream) if found.stream else None,
+            "row": found.row or None,
+            "version": found.version,
+            "what": found.what,
+        }
+        for found in findings
+    ]
+    if at.json:
+        show_json({**view, "findings": told})
+        return
+    show(view, json=False)
+    for found in findings:
+        say(str(found))
+
+
+def export(path: str, /, *, at: At = At()) -> None:  # noqa: B008 — frozen
+    """Bring a lake of Parquet files up to date with the ledger; run it again at any time.
+
+    Parameters
+    ----------
+    path
+        A folder, or a place such as s3://bucket/prefix.
+    """
+    with progress("exporting", json=at.json) as bar:
+
+        async def work(application: Application) -> Any:
+            return await wired().export(application, path, lambda report: bar(report.segments))
+
+        report = on(at.target, work, exists=True)
+    show(report, json=at.json)

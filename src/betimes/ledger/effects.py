@@ -1,0 +1,291 @@
+"""Effects as a caller may see them: what had to happen outside, how it went, and once more for dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from betimes.catalogue import area_of
+from betimes.core.datetimes import moment
+from betimes.core.errors import Invalid, NotFound, Refused
+from betimes.core.streams import EffectId, StreamId, parse_effect_handle, segment_handle
+from betimes.domain.json_view import JsonView
+from betimes.domain.paging import (
+    LOOKED_AT_MAX,
+    InstantPlace,
+    Listing,
+    Page,
+    check_filters,
+    checked_limit,
+    cursor_of,
+    malformed_cursor,
+    place_of,
+)
+from betimes.domain.requests import asked
+from betimes.domain.service import Caller, Service
+from betimes.engine.codecs import decoded
+from betimes.engine.engine import Engine
+from betimes.engine.store import PAGE_MAX, SEND, EffectQuery, EffectRow
+from betimes.ledger.redaction import shown
+from betimes.notifications.message_texts import texts_of
+from betimes.notifications.model import inbox_stream
+from betimes.notifications.pending_delivery import load_delivery
+
+"""Pages of effects that one list looks through; what is left is behind its cursor."""
+NUMBER_MAX = 2**31 - 1
+"""Versions and places are below it on every store."""
+DELIVER = "deliver:"
+WEBHOOKS = ("webhook", "evaluator")
+EffectKind: TypeAlias = Literal["run_handler", "handler", "webhook", "delivery", "command"]
+Status: TypeAlias = Literal["pending", "done", "failed", "dead"]
+
+
+class StreamView(JsonView, frozen=True):
+    kind: str
+    id: str
+
+
+class EffectView(JsonView, frozen=True, kw_only=True):
+    effect_id: str
+    effect_kind: EffectKind
+    domain: str
+    stream: StreamView
+    segment_id: str
+    target: str
+    status: Status
+    attempts: int
+    next_attempt_at: datetime | None
+    last_error: str | None
+    created_at: datetime
+    finished_at: datetime | None
+    user_id: str | None
+    """Of a delivery."""
+    event_id: str | None
+    """Of a delivery; `None` of a digest of several."""
+    channel: str | None
+    """Of a delivery."""
+
+
+class Attempt(JsonView, frozen=True):
+    at: datetime
+    ok: bool
+    error: str | None
+    duration_ms: int | None
+
+
+class EffectDetail(EffectView, frozen=True, kw_only=True):
+    payload: Any
+    history: list[Attempt]
+    """Its last attempts, the oldest first; `at` is when each ended."""
+
+
+class EffectFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    status: Status | None = None
+    effect_kind: EffectKind | None = None
+    domain: str | None = None
+    user_id: str | None = None
+    channel: str | None = None
+
+
+class Effects(Service):
+    """The effects of the domains it is given."""
+
+    def __init__(self, engine: Engine, caller: Caller, domains: frozenset[str]) -> None:
+        super().__init__(engine, caller)
+        self._domains = domains
+
+    @check_filters
+    async def effects(
+        self, filters: EffectFilters | Mapping[str, Any], *, limit: int = 50, cursor: str | None = None
+    ) -> Page[EffectView]:
+        """The newest first."""
+        filters = asked(filters, EffectFilters)
+        checked_limit(limit)
+        named = ["effects", self.caller.tenant, filters]
+        found: list[EffectRow] = []
+        query, place = self._query(filters), place_of(cursor, named, InstantPlace) or InstantPlace(0, "")
+        if cursor is not None:
+            after = _effect_at(place, self.caller.tenant)
+            query = msgspec.structs.replace(query, after=after, after_created_at=place.at)
+        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
+            page = await self.engine.store.effects(query)
+            for row in page:
+                if self._is_wanted(row, filters):
+                    if len(found) == limit:
+                        return await self._page(found, cursor_of(named, place))
+                    found.append(row)
+                place = InstantPlace(row.created_at, row.id.handle)
+            if len(page) < PAGE_MAX:
+                return await self._page(found)
+            query = msgspec.structs.replace(query, after=page[-1].id, after_created_at=page[-1].created_at)
+        return await self._page(found, cursor_of(named, place))
+
+    async def _page(self, rows: list[EffectRow], next_cursor: str | None = None) -> Page[EffectView]:
+        found: Listing[EffectView] = Listing()
+        for row in rows:
+            with found.reading(row.id):
+                found.items.append(await self.view(row))
+        return found.page(next_cursor)
+
+    def _query(self, filters: EffectFilters) -> EffectQuery:
+        tenant = self.caller.tenant
+        source = inbox_stream(tenant, filters.user_id) if filters.user_id is not None else None
+        is_indexed = filters.status == "dead" and source is None
+        return EffectQuery(
+            tenant=tenant, source=source, status="dead" if is_indexed else None, newest_first=True, limit=PAGE_MAX
+        )
+
+    def _is_wanted(self, row: EffectRow, filters: EffectFilters) -> bool:
+        return (
+            domain_of(row.id.kind) in self._domains
+            and filters.status in (None, status_of(row))
+            and filters.effect_kind in (None, kind_of(row))
+            and filters.domain in (None, domain_of(row.id.kind))
+            and (filters.user_id is None or row.executor.startswith(DELIVER))
+            and (filters.channel is None or row.executor == DELIVER + filters.channel)
+        )
+
+    async def effect(self, effect_id: str) -> EffectDetail:
+        row = await self._row(effect_id)
+        view = await self.view(row)
+        payload = shown(decoded(_payloads, row.payload, "the payload of", row.id), row.id.kind)
+        if row.executor in WEBHOOKS:
+            payload["url"] = bare_url(payload["url"])
+        fields = {name: getattr(view, name) for name in view.__struct_fields__}
+        return EffectDetail(**fields, payload=payload, history=history_of(row))
+
+    async def retry(self, effect_id: str) -> EffectView:
+        """Give a dead letter fresh attempts."""
+        row = await self._row(effect_id)
+        if row.status != "dead":
+            raise Refused("NOT_RETRYABLE", f"the effect is {status_of(row)}; only a dead letter can be tried again")
+        if objection := await self._objection(row):
+            raise Refused("NOT_RETRYABLE", objection)
+        if not await self.engine.store.revive_effect(row.id):
+            raise Refused("NOT_RETRYABLE", "somebody else was first; look at the effect again")
+        return await self.view(await self._row(effect_id))
+
+    async def _objection(self, row: EffectRow) -> str:
+        """Say why a delivery may not be made any more, if it is one and may not."""
+        if not row.executor.startswith(DELIVER):
+            return ""
+        segments = _payload(row)["segments"]
+        channel = row.executor.removeprefix(DELIVER)
+        return (await load_delivery(self.engine, row.id.source, channel, segments)).objection
+
+    async def _row(self, effect_id: str) -> EffectRow:
+        unknown = NotFound(f"there is no effect {effect_id[:80]!r}; those that ended long ago are forgotten")
+        try:
+            id = parse_effect_handle(self.caller.tenant, effect_id)
+        except Invalid:
+            raise unknown from None
+        if domain_of(id.kind) not in self._domains or max(id.version, id.place) > NUMBER_MAX:
+            raise unknown
+        async for row in self._of_segment(id.source, id.version):
+            if row.id == id:
+                return row
+        raise unknown
+
+    async def _of_segment(self, source: StreamId, version: int) -> AsyncIterator[EffectRow]:
+        after: EffectId | None = None
+        while True:
+            page = await self.engine.store.effects(
+                EffectQuery(source=source, version=version, after=after, limit=PAGE_MAX)
+            )
+            for row in page:
+                yield row
+            if len(page) < PAGE_MAX:
+                return
+            after = page[-1].id
+
+    async def view(self, row: EffectRow) -> EffectView:
+        is_delivery = row.executor.startswith(DELIVER)
+        is_open = row.status in ("pending", "leased")
+        return EffectView(
+            effect_id=row.id.handle,
+            effect_kind=kind_of(row),
+            domain=domain_of(row.id.kind),
+            stream=StreamView(row.id.kind, row.id.id),
+            segment_id=segment_handle(row.id.source, row.id.version),
+            target=target_of(row),
+            status=status_of(row),
+            attempts=row.attempts,
+            next_attempt_at=moment(row.next_attempt_at) if is_open else None,
+            last_error=row.last_error or None,
+            created_at=moment(row.created_at),
+            finished_at=moment(row.finished_at),
+            user_id=row.id.id if is_delivery else None,
+            event_id=await self._event_id(row) if is_delivery else None,
+            channel=row.executor.removeprefix(DELIVER) if is_delivery else None,
+        )
+
+    async def _event_id(self, row: EffectRow) -> str | None:
+        versions = _payload(row).get("segments", ())
+        if len(versions) != 1:
+            return None
+        texts = await texts_of(self.engine.store, row.id.source, versions)
+        return next((text.event_id for text in texts.values()), None)
+
+
+def domain_of(kind: str) -> str:
+    """The domain of a kind of stream; what belongs to none of the five is the tenant's own."""
+    return area_of(kind) or "tenant"
+
+
+def status_of(row: EffectRow) -> Status:
+    return "pending" if row.status == "leased" else row.status
+
+
+def kind_of(row: EffectRow) -> EffectKind:
+    if row.executor == SEND:
+        return "command"
+    if row.executor.startswith(DELIVER):
+        return "delivery"
+    if row.at_most_once and row.to is not None and row.to.kind == "run":
+        return "run_handler"
+    return "webhook" if row.executor in WEBHOOKS else "handler"
+
+
+def target_of(row: EffectRow) -> str:
+    """What it is for, in a word: a stream, a channel, a handler, or an address without anything secret in it."""
+    if row.executor == SEND:
+        return f"{row.to.kind}:{row.to.id}" if row.to else SEND
+    if row.executor in WEBHOOKS:
+        return bare_url(_payload(row).get("url", ""))
+    return row.executor.partition(":")[2] or row.executor
+
+
+_payloads: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_bodies = msgspec.json.Decoder(dict[str, Any])
+
+
+def _payload(row: EffectRow) -> dict[str, Any]:
+    payload: dict[str, Any] = decoded(_bodies, row.payload, "the payload of", row.id)
+    return payload
+
+
+def bare_url(url: str) -> str:
+    """The address without user, password, query and fragment."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "…"  # saved before URLs were checked, and perhaps with something secret in it
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def history_of(row: EffectRow) -> list[Attempt]:
+    return [Attempt(moment(made.at), made.ok, made.error or None, made.duration_ms) for made in row.history]
+
+
+def _effect_at(place: InstantPlace, tenant: str) -> EffectId:
+    try:
+        after = parse_effect_handle(tenant, place.id)
+    except Invalid:
+        raise malformed_cursor() from None
+    if max(after.version, after.place) > NUMBER_MAX:
+        raise malformed_cursor()
+    return after

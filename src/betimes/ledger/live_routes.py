@@ -1,0 +1,149 @@
+"""Verdicts as they are committed, as server-sent events.
+
+A stream belongs to its request: it takes what is new from the end of the ledger, which all streams share, sends it, and
+sleeps for a bounded while, all in the task that answers. When the reader goes away that task is cancelled and nothing
+is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Literal
+
+import msgspec
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from betimes.catalogue import readable_areas
+from betimes.engine.engine import Engine
+from betimes.http.problems import HttpProblem
+from betimes.http.process import STREAMS_PER_TENANT_MAX, Streams
+from betimes.http.routes import Ask, Route
+from betimes.ledger.verdict_feed import (
+    BEHIND_MAX,
+    FeedFilters,
+    Pulse,
+    VerdictEvent,
+    VerdictFeed,
+    VerdictTail,
+    position_of,
+)
+
+TAG = "Time and history"
+
+
+class StreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    domain: Literal["runs", "notifications", "intents", "automation", "scores"] | None = None
+    outcome: str | None = None
+    reason: str | None = None
+    id: str | None = None
+    """Of the stream it is about: an account, a person, an intent, a schedule, a sensor, a score."""
+
+
+class EventStream(StreamingResponse):
+    """Counted from its first byte to its last."""
+
+    def __init__(self, events: AsyncIterator[bytes], streams: Streams, tenant: str) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(events, headers=headers, media_type="text/event-stream")
+        self._streams = streams
+        self._tenant = tenant
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        with self._streams.one(self._tenant):
+            await super().__call__(scope, receive, send)
+
+    async def stream_response(self, send: Send) -> None:
+        async with aclosing(self.body_iterator):  # type: ignore[type-var]
+            await super().stream_response(send)
+
+
+async def verdicts(ask: Ask) -> EventStream:
+    tenant, streams, engine = ask.caller.tenant, ask.process.streams, ask.engine
+    filters = FeedFilters(**msgspec.structs.asdict(ask.query))
+    domains = readable_areas(ask.scopes, "read")
+    last, tail = ask.headers.get("last-event-id"), streams.share_tail(engine, VerdictTail)
+    if last:
+        feed = VerdictFeed(tail, tenant, domains, filters, position_of(last))
+    else:
+        feed = await VerdictFeed.from_now(tail, tenant, domains, filters)
+    # nothing is awaited between this and the first byte, so no other stream comes between
+    if streams.is_full(tenant):
+        raise HttpProblem(
+            429,
+            "TOO_MANY_STREAMS",
+            f"{STREAMS_PER_TENANT_MAX} streams are open, which is the bound; close one first.",
+            headers={"Retry-After": "5"},
+        )
+    return EventStream(told(feed, engine, streams, lambda: _may_go_on(ask)), streams, tenant)
+
+
+async def _may_go_on(ask: Ask) -> bool:
+    """Whether the reader's key is still alive; without keys everybody's is."""
+    token = ask.headers.get("authorization", "").partition(" ")[2].strip()
+    return not ask.key_id or await ask.process.identities.of(ask.engine, token) is not None
+
+
+async def told(
+    feed: VerdictFeed, engine: Engine, streams: Streams, may_go_on: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[bytes]:
+    """What goes over the wire, until the reader goes, loses its key, or the process stops."""
+    loop = asyncio.get_running_loop()
+    yield b": from here on\n\n"
+    said_s = asked_s = loop.time()
+    while engine.is_open and not streams.is_closed:
+        if loop.time() - asked_s >= streams.comment_s:
+            if not await may_go_on():
+                return
+            asked_s = loop.time()
+        events = await feed.read()
+        if events:
+            yield b"".join(_spelt(_name(event), position, _data(event)) for position, event in events)
+            said_s = loop.time()
+        elif loop.time() - said_s >= streams.comment_s:
+            yield b": still here\n\n"
+            said_s = loop.time()
+        if not feed.is_behind:
+            await asyncio.sleep(engine.settings.poll_s)
+
+
+def _name(event: VerdictEvent | Pulse) -> str:
+    return "pulse" if isinstance(event, Pulse) else "verdict"
+
+
+def _data(event: VerdictEvent | Pulse) -> bytes:
+    return msgspec.json.encode(event)
+
+
+def _spelt(name: str, id: str, data: bytes) -> bytes:
+    """One event; JSON has no line breaks, so its data is one line."""
+    return f"id: {id}\nevent: {name}\ndata: ".encode() + data + b"\n\n"
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/verdicts/stream",
+        scope="any:read",
+        answer=verdicts,
+        tag=TAG,
+        summary="Verdicts as they happen",
+        description="Server-sent events: `event: verdict` with a resume cursor as "
+        "its id. The header `Last-Event-ID` resumes; without it, from now on. A comment comes every 15 s. A stream "
+        "ends within that time when its key is revoked or expires. A reader "
+        f"over {BEHIND_MAX:,} events behind gets `event: pulse` in their place: their number by outcome and reason, "
+        "and between which instants they were; its id is where it goes on.",
+        query=StreamQuery,
+        reply=str,
+        events={"verdict": VerdictEvent, "pulse": Pulse},
+        media_type="text/event-stream",
+        time_limit_s=None,
+        codes=((429, "TOO_MANY_STREAMS"),),
+    ),
+)

@@ -1,0 +1,241 @@
+"""Routes of time and history: passes over what is due, a virtual clock, the ledger, and why."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+
+from betimes.catalogue import readable_areas
+from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.errors import Invalid
+from betimes.core.instants import DAY, seconds
+from betimes.engine.engine import TickResult
+from betimes.http.problems import HttpProblem
+from betimes.http.routes import DEPLOYMENT_TENANT, Ask, Listed, Route, demand_deployment
+from betimes.ledger.service import ExplanationView, Ledger, LedgerFilters, SegmentPage
+
+TAG = "Time and history"
+ADVANCE_DAYS_MAX = 366
+ADVANCE_S = 25.0
+"""How long moving the clock may take before it stops early."""
+
+
+class TickRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1_000
+    kinds: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=64)] | None = None
+    """Of the streams whose alarms are rung; left out, all."""
+    max_s: Annotated[float, msgspec.Meta(ge=1, le=25)] = 10.0
+
+
+class ClockRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    advance_to: Moment | None = None
+    advance_s: Annotated[float, msgspec.Meta(ge=0)] | None = None
+
+
+class EffectCounts(msgspec.Struct, frozen=True):
+    done: int
+    retrying: int
+    dead: int
+
+
+class PassView(msgspec.Struct, frozen=True):
+    """What a pass did, and what it left."""
+
+    now: datetime
+    fired: dict[str, int]
+    """Alarms that were rung, by kind of stream."""
+    effects: EffectCounts
+    complete: bool
+    """Whether nothing is due any more; if not, call again."""
+    next_due_at: datetime | None
+
+
+class ClockView(msgspec.Struct, frozen=True):
+    now: datetime
+    virtual: bool
+    next_due_at: datetime | None
+
+
+class LedgerQuery(Listed, frozen=True, forbid_unknown_fields=True):
+    kind: str | None = None
+    id: str | None = None
+    event_type: str | None = None
+    key: str | None = None
+    correlation_id: str | None = None
+    since: Moment | None = None
+    """Included."""
+    until: Moment | None = None
+    """Not included."""
+    order: Literal["asc", "desc"] = "asc"
+
+
+# -- time
+
+
+def _demand_virtual(ask: Ask) -> None:
+    demand_deployment(ask, "tick")
+    if not ask.application.is_virtual:
+        raise HttpProblem(404, "CLOCK_NOT_VIRTUAL", "Time is real here; start with --virtual-clock to move it.")
+
+
+async def tick(ask: Ask) -> PassView:
+    request: TickRequest = ask.body
+    is_everybody = not ask.key_id or ask.caller.tenant == DEPLOYMENT_TENANT
+    done = await ask.application.tick(
+        limit=request.limit,
+        max_s=request.max_s,
+        kinds=_known(ask, request.kinds),
+        tenant=None if is_everybody else ask.caller.tenant,
+    )
+    return _pass(done)
+
+
+def _known(ask: Ask, kinds: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    unknown = [
+        (f"kinds[{place}]", f"no such kind: {kind[:40]}")
+        for place, kind in enumerate(kinds or ())
+        if kind not in ask.engine.kinds.names
+    ]
+    if unknown:
+        raise Invalid(f"{len(unknown)} kinds are not known", tuple(unknown))
+    return kinds
+
+
+def _pass(done: TickResult) -> PassView:
+    counts = EffectCounts(**done.effect_counts)
+    return PassView(moment(done.now), done.fired, counts, done.complete, moment(done.next_due_at))
+
+
+async def clock(ask: Ask) -> ClockView:
+    _demand_virtual(ask)
+    engine = ask.engine
+    due = [
+        await engine.store.next_due("alarm", engine.kinds.names, engine.executors),
+        await engine.store.next_due("due", ["intent"]),
+    ]
+    next_due_at = min((at for at in due if at is not None), default=None)
+    return ClockView(moment(await engine.store.now()), True, moment(next_due_at))
+
+
+async def advance(ask: Ask) -> PassView:
+    _demand_virtual(ask)
+    request: ClockRequest = ask.body
+    now = await ask.engine.store.now()
+    if (request.advance_to is None) == (request.advance_s is None):
+        message = "exactly one of advance_to and advance_s"
+        raise Invalid(message, (("advance_to", message), ("advance_s", message)))
+    field, to = ("advance_to", instant(request.advance_to)) if request.advance_to else ("advance_s", None)
+    if request.advance_s is not None and request.advance_s > ADVANCE_DAYS_MAX * 86_400:
+        raise _too_far(field)
+    target = now + seconds(request.advance_s or 0) if to is None else to
+    if target < now:
+        raise Invalid("time does not go back", ((field, "time does not go back"),))
+    if target > now + ADVANCE_DAYS_MAX * DAY:
+        raise _too_far(field)
+    return _pass(await ask.application.advance_pass(to=target, max_s=ADVANCE_S))
+
+
+def _too_far(field: str) -> Invalid:
+    return Invalid(
+        f"the clock moves by at most {ADVANCE_DAYS_MAX} days at once",
+        ((field, f"at most {ADVANCE_DAYS_MAX} days ahead"),),
+    )
+
+
+# -- history
+
+
+def _ledger(ask: Ask) -> Ledger:
+    return Ledger(ask.engine, ask.caller, readable_areas(ask.scopes, "read"))
+
+
+async def ledger(ask: Ask) -> SegmentPage:
+    query: LedgerQuery = ask.query
+    filters = LedgerFilters(
+        kind=query.kind,
+        id=query.id,
+        event_type=query.event_type,
+        key=query.key,
+        correlation_id=query.correlation_id,
+        since=query.since,
+        until=query.until,
+    )
+    return await _ledger(ask).segments(filters, order=query.order, limit=query.limit, cursor=query.cursor)
+
+
+async def explain(ask: Ask) -> ExplanationView:
+    return await _ledger(ask).explain(ask.path["segment_id"])
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/tick",
+        scope="tick",
+        answer=tick,
+        tag=TAG,
+        keeps_answer="ticks",
+        summary="One bounded pass over what is due",
+        description="Rings alarms, carries out effects and works off due intents, so that cron can drive betimes "
+        "without a daemon. With a tenant's own key it is about that tenant alone, in what it does and in what it says.",
+        body=TickRequest,
+        body_optional=True,
+        reply=PassView,
+        deployment=True,
+        example={"limit": 1000, "max_s": 10},
+    ),
+    Route(
+        method="GET",
+        path="/v1/clock",
+        scope="tick",
+        answer=clock,
+        tag=TAG,
+        summary="What time it is",
+        description="Under a virtual clock, for a key of the tenant `*`.",
+        reply=ClockView,
+        deployment=True,
+        codes=((404, "CLOCK_NOT_VIRTUAL"),),
+    ),
+    Route(
+        method="POST",
+        path="/v1/clock",
+        scope="tick",
+        answer=advance,
+        tag=TAG,
+        keeps_answer="clock",
+        summary="Move a virtual clock",
+        description="Rings every alarm on the way, in order, and carries out the effects due. Stopped early, `now` is "
+        "how far it came and `complete` is false: call again with `advance_to`, since `advance_s` would start anew.",
+        body=ClockRequest,
+        reply=PassView,
+        deployment=True,
+        codes=((404, "CLOCK_NOT_VIRTUAL"),),
+        example={"advance_s": 3600},
+    ),
+    Route(
+        method="GET",
+        path="/v1/ledger",
+        scope="any:read",
+        answer=ledger,
+        tag=TAG,
+        summary="What happened",
+        description="In commit order. `resume_cursor` leads on to what is committed later, in ascending order under "
+        "the same filters. Segments of domains the key may not read are left out; `admin` also sees the kind "
+        "`tenant`. Secrets are never shown.",
+        query=LedgerQuery,
+        reply=SegmentPage,
+    ),
+    Route(
+        method="GET",
+        path="/v1/explain/{segment_id}",
+        scope="any:read",
+        answer=explain,
+        tag=TAG,
+        summary="Why",
+        description="A segment with every rule that was looked at and the values it saw, what caused it, and what it "
+        "led to.",
+        reply=ExplanationView,
+    ),
+)

@@ -1,0 +1,316 @@
+"""The ledger as a caller may read it: segments of the domains it may see, without secrets, and why each was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from betimes.catalogue import spell_answer
+from betimes.core.datetimes import instant, moment
+from betimes.core.errors import Invalid, NotFound, UnknownKind
+from betimes.core.segments import Segment
+from betimes.core.streams import parse_effect_handle, parse_segment_handle, segment_handle
+from betimes.domain.json_view import JsonView
+from betimes.domain.paging import (
+    LOOKED_AT_MAX,
+    Listing,
+    Place,
+    Position,
+    UnreadableRow,
+    check_filters,
+    checked_limit,
+    cursor_of,
+    place_of,
+)
+from betimes.domain.requests import asked
+from betimes.domain.service import Caller, Service
+from betimes.domain.verdict_views import TraceStep, trace_of
+from betimes.engine.codecs import checkpoint_of, repair_of
+from betimes.engine.engine import Engine
+from betimes.engine.explanation import Explanation, explain, summarised
+from betimes.engine.store import PAGE_MAX, LedgerQuery
+from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
+from betimes.ledger.outcomes import OutcomeView, verdict_outcome
+from betimes.ledger.redaction import shown
+from betimes.notifications.model import Answer, Digested, Postponed, Released, Suppressed
+from betimes.runs.model import RunAllowed, RunDeferred, RunSkipped, TriggerJoined, WouldRun
+
+PAGES_MAX = 20
+"""Pages of the ledger that one list looks through; what is left is behind its cursor."""
+Order: TypeAlias = Literal["asc", "desc"]
+
+
+class SegmentView(JsonView, frozen=True, kw_only=True):
+    segment_id: str
+    domain: str
+    kind: str
+    id: str
+    version: int
+    at: datetime
+    key: str | None
+    command: dict[str, Any] | None
+    """`None` of a stream that another stream's command wrote to."""
+    events: list[dict[str, Any]]
+    verdict: OutcomeView | None
+    policy: str
+    actor: str
+    correlation_id: str
+
+
+class SegmentPage(JsonView, frozen=True):
+    items: list[SegmentView]
+    next_cursor: str | None
+    resume_cursor: str
+    """Come back with it, in ascending order, for what is committed later."""
+    unreadable: tuple[UnreadableRow, ...] = ()
+    """Segments of this page that cannot be shown. They count towards `limit`."""
+
+
+class LedgerPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=True):
+    after: Position
+    newest: Position
+    """The newest segment that was there when the list began."""
+
+
+class CausedBy(JsonView, frozen=True):
+    segment_id: str
+    effect_id: str
+
+
+class ExplanationView(SegmentView, frozen=True, kw_only=True):
+    trace: list[TraceStep]
+    summary: str
+    caused_by: CausedBy | None
+    effects: list[EffectView]
+    later: list[str]
+    """Retries and re-judgements of the same cause."""
+
+
+class LedgerFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    kind: str | None = None
+    id: str | None = None
+    event_type: str | None = None
+    key: str | None = None
+    correlation_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class Ledger(Service):
+    """Reads what happened, in the domains it is given."""
+
+    def __init__(self, engine: Engine, caller: Caller, domains: frozenset[str]) -> None:
+        super().__init__(engine, caller)
+        self._domains = domains
+
+    # -- lists
+
+    @check_filters
+    async def segments(
+        self,
+        filters: LedgerFilters | Mapping[str, Any],
+        *,
+        order: Order = "asc",
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> SegmentPage:
+        """A page in commit order, or backwards."""
+        filters = asked(filters, LedgerFilters)
+        checked_limit(limit)
+        named = ["ledger", self.caller.tenant, filters]
+        begin = place_of(cursor, [*named, order], LedgerPlace) or LedgerPlace(0, 0)
+        backwards = order == "desc"
+        found, place, is_more = await self._scan(filters, begin.after, limit, backwards=backwards)
+        resume = (begin.newest or (found[0].seq if found else 0)) if backwards else place
+        views: Listing[SegmentView] = Listing()
+        for segment in found:
+            with views.reading(segment):
+                views.items.append(self.view(segment))
+        return SegmentPage(
+            views.items,
+            cursor_of([*named, order], LedgerPlace(place, resume)) if is_more else None,
+            cursor_of([*named, "asc"], LedgerPlace(resume, 0)),
+            tuple(views.unreadable),
+        )
+
+    async def _scan(
+        self, filters: LedgerFilters, place: int, limit: int, *, backwards: bool
+    ) -> tuple[list[Segment], int, bool]:
+        """Segments that are wanted, how far was looked, and whether there may be more."""
+        found: list[Segment] = []
+        if filters.kind is not None and domain_of(filters.kind) not in self._domains:
+            return found, place, False
+        size = limit + 1 if filters.event_type is None else PAGE_MAX
+        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
+            page = await self.engine.store.ledger(self._query(filters, place, size, backwards=backwards))
+            for segment in page:
+                if self._is_wanted(segment, filters):
+                    if len(found) == limit:
+                        return found, place, True
+                    found.append(segment)
+                place = segment.seq
+            if len(page) < size:
+                return found, place, False
+            size = PAGE_MAX  # what was read is of domains the caller may not see
+        return found, place, True
+
+    def _query(self, filters: LedgerFilters, place: int, size: int, *, backwards: bool) -> LedgerQuery:
+        return LedgerQuery(
+            after=place,
+            backwards=backwards,
+            tenant=self.caller.tenant,
+            kind=filters.kind,
+            id=None if filters.kind is None else filters.id,
+            key=filters.key,
+            correlation=filters.correlation_id or None,
+            since_at=instant(filters.since),
+            until_at=instant(filters.until),
+            limit=size,
+        )
+
+    def _is_wanted(self, segment: Segment, filters: LedgerFilters) -> bool:
+        if domain_of(segment.stream.kind) not in self._domains:
+            return False
+        if filters.id not in (None, segment.stream.id) or filters.correlation_id not in (None, segment.correlation):
+            return False
+        if filters.event_type is None:
+            return True
+        return filters.event_type in segment.events and filters.event_type in _event_types(segment)
+
+    def view(self, segment: Segment) -> SegmentView:
+        return SegmentView(**self._fields(segment))
+
+    def _fields(self, segment: Segment) -> dict[str, Any]:
+        kind = segment.stream.kind
+        return {
+            "segment_id": segment.handle,
+            "domain": domain_of(kind),
+            "kind": kind,
+            "id": segment.stream.id,
+            "version": segment.version,
+            "at": moment(segment.at),
+            "key": segment.key and segment.key.key,
+            "command": self._command(segment),
+            "events": self._events(segment),
+            "verdict": verdict_outcome(self.engine.kinds, segment),
+            "policy": segment.policy,
+            "actor": segment.actor,
+            "correlation_id": segment.correlation,
+        }
+
+    def _command(self, segment: Segment) -> dict[str, Any] | None:
+        if segment.command is None:
+            return None
+        checkpoint = checkpoint_of(segment)
+        if checkpoint:
+            return {"type": "Checkpoint", "segments": checkpoint.segments}
+        if repair := repair_of(segment):
+            return {"type": "Repair", "why": repair.why, "lost": list(repair.lost)}
+        command = self.engine.kinds.of(segment.stream).command(segment.command, segment)
+        told: dict[str, Any] = shown(command, segment.stream.kind)
+        return told
+
+    def _events(self, segment: Segment) -> list[dict[str, Any]]:
+        if checkpoint_of(segment):
+            return []
+        told = [shown(event, segment.stream.kind) for event in self.engine.kinds.of(segment.stream).events(segment)]
+        return [{"type": event.pop("type"), "v": segment.schema, **event} for event in told]
+
+    # -- why
+
+    async def explain(self, segment_id: str) -> ExplanationView:
+        """A segment with every rule that was looked at, its cause and its consequences; or `NotFound`."""
+        unknown = NotFound(f"there is no segment {segment_id[:80]!r}; a segment id looks like kind:id:version")
+        try:
+            stream, version = parse_segment_handle(self.caller.tenant, segment_id)
+            self.engine.kinds.of(stream)
+        except (Invalid, UnknownKind):
+            raise unknown from None
+        if domain_of(stream.kind) not in self._domains or version > NUMBER_MAX:
+            raise unknown
+        told = await explain(self.engine.store, self.engine.kinds, stream, version)
+        effects = Effects(self.engine, self.caller, self._domains)
+        return ExplanationView(
+            **self._fields(told.segment),
+            trace=trace_of(self.engine.kinds, told.verdict),
+            summary=_summary(told),
+            caused_by=self._caused_by(told.segment.cause),
+            effects=[await effects.view(row) for row in told.effects],
+            later=await self._later(told.segment),
+        )
+
+    def _caused_by(self, cause: str) -> CausedBy | None:
+        try:
+            effect = parse_effect_handle(self.caller.tenant, cause) if cause else None
+        except Invalid:
+            return None
+        if effect is None or domain_of(effect.kind) not in self._domains:
+            return None
+        return CausedBy(segment_handle(effect.source, effect.version), cause)
+
+    async def _later(self, segment: Segment) -> list[str]:
+        """Segments of the same stream, written later, that judge what this one judged."""
+        subjects = self._subjects(segment)
+        if not subjects:
+            return []
+        found: list[str] = []
+        version = segment.version
+        for _ in range(PAGES_MAX):
+            _, page = await self.engine.store.history(segment.stream, version, PAGE_MAX)
+            found += [later.handle for later in page if subjects & self._subjects(later)]
+            if len(page) < PAGE_MAX:
+                break
+            version = page[-1].version
+        return found
+
+    def _subjects(self, segment: Segment) -> set[str | int]:
+        """What a segment judges: triggers by their keys, notifications by the segment that brought them."""
+        if segment.stream.kind not in ("account", "inbox") or checkpoint_of(segment):
+            return set()
+        kind = self.engine.kinds.of(segment.stream)
+        subjects: set[str | int] = set()
+        for event in kind.events(segment):
+            match event:
+                case RunAllowed() | RunSkipped() | WouldRun():
+                    subjects |= {event.key, event.retry_key or event.key}
+                case RunDeferred(due):
+                    subjects.add(due.key)
+                case TriggerJoined(key, into):
+                    subjects |= {key, into}
+                case Released(item) | Suppressed(item) | Digested(item):
+                    subjects.add(item)
+                case Postponed(item):
+                    subjects.add(item.version)
+                case _:
+                    continue
+        reply = kind.recorded(segment).reply
+        return subjects | ({reply.item} if isinstance(reply, Answer) and reply.item else set())
+
+
+class _Tag(msgspec.Struct):
+    type: str
+
+
+_tags = msgspec.json.Decoder(list[_Tag])
+
+
+def _event_types(segment: Segment) -> set[str]:
+    """Return the types of a segment's events; of one that cannot be read none."""
+    try:
+        return {tag.type for tag in _tags.decode(segment.events)}
+    except msgspec.MsgspecError:
+        return set()
+
+
+def _summary(why: Explanation) -> str:
+    segment, verdict = why.segment, why.verdict
+    answer = spell_answer(segment.stream.kind, verdict.answer) if verdict else None
+    told = [summarised(segment, verdict, why.steps, answer=answer)]
+    if why.same_turn:
+        told.append(f"The same turn also wrote {', '.join(why.same_turn)}.")
+    if why.effects:
+        told.append(f"It asked for {len(why.effects)} {'effect' if len(why.effects) == 1 else 'effects'}.")
+    return " ".join(told)

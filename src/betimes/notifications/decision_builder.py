@@ -1,0 +1,127 @@
+"""A decision while it is being made: its events and effects in order, and what every ending is followed by.
+
+Calls go to the executor `deliver:<channel>` and say which segments the texts are in. In-app messages are a command to
+the person's feed, in the same commit, so they cannot fail.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from betimes.core.deciders import Call, Decision, Effect, Event, Send, View
+from betimes.core.instants import Instant
+from betimes.core.policies import Policy
+from betimes.core.streams import StreamId
+from betimes.core.verdicts import Verdict
+from betimes.domain.completions import TargetSettled
+from betimes.domain.hooks import hooked
+from betimes.notifications.feed_model import AddMessage, feed_stream
+from betimes.notifications.model import Delivered, Delivery, DeliveryFailed, Item, Ref, Suppressed
+from betimes.notifications.policy import DELIVERY_PAUSES_S, IN_APP, NotificationsPolicy
+
+HOOK_KEY = "delivery-failed"
+"""Keys of what hooks cause begin with it; a failure of that causes nothing more."""
+
+
+class Draft:
+    """What a turn on one inbox will write."""
+
+    def __init__(self, view: View[Any], policy: Policy, now: Instant) -> None:
+        self.stream: StreamId = view.stream
+        self.version = view.version + 1
+        self.now = now
+        self.events: list[Event] = []
+        self.effects: list[Effect] = []
+        self.also: dict[StreamId, tuple[Event, ...]] = {}
+        self._policy = policy
+
+    @property
+    def policy(self) -> NotificationsPolicy:
+        return self._policy[NotificationsPolicy]
+
+    def decision(
+        self, verdict: Verdict | None = None, reply: Any = None, promised_at: Instant | None = None
+    ) -> Decision:
+        return Decision(
+            tuple(self.events), self.also, tuple(self.effects), verdict=verdict, reply=reply, promised_at=promised_at
+        )
+
+    # -- on their way
+
+    def launch(
+        self,
+        refs: tuple[Ref, ...],
+        channels: tuple[str, ...],
+        rest: tuple[str, ...] = (),
+        *,
+        digest: bool = False,
+        expires_at: Instant | None = None,
+    ) -> Delivery | None:
+        """Ask for the delivery; `None` if it needs nobody outside. Follow its event with `arrived`."""
+        segments = tuple(ref.item for ref in refs)
+        pending = []
+        for channel in channels:
+            if channel == IN_APP:
+                message = AddMessage(f"m{self.version}", segments, self.now, digest)
+                self.effects.append(Send(feed_stream(self.stream.tenant, self.stream.id), message))
+            else:
+                pending.append((len(self.effects), channel))
+                self.effects.append(self._call(channel, segments, bool(rest), digest, expires_at))
+        arrived = IN_APP in channels
+        if not pending:
+            return None
+        return Delivery(self.version, refs, tuple(pending), () if arrived else rest, arrived, digest, expires_at)
+
+    def _call(
+        self, channel: str, segments: tuple[int, ...], has_rest: bool, digest: bool, expires_at: Instant | None
+    ) -> Call:
+        payload: dict[str, Any] = {"channel": channel, "segments": segments}
+        if digest:
+            payload["digest"] = True
+        if expires_at is not None:
+            payload["expires_at"] = expires_at
+        if self.policy.delivery_pauses_s != DELIVERY_PAUSES_S:
+            payload["pauses_s"] = self.policy.delivery_pauses_s
+        attempts = 1 if has_rest else self.policy.delivery_attempts
+        return Call(f"deliver:{channel}", payload, attempts_max=attempts, report_to=self.stream)
+
+    def arrived(self, refs: tuple[Ref, ...], channels: tuple[str, ...]) -> None:
+        """What is in the feed has been delivered."""
+        if IN_APP in channels:
+            self.events.append(Delivered(IN_APP, self.now, self.version))
+            self.report(refs, TargetSettled("delivered"))
+
+    # -- endings
+
+    def report(self, refs: tuple[Ref, ...], ending: TargetSettled) -> None:
+        self.effects += [Send(ref.report_to, ending) for ref in refs if ref.report_to]
+
+    def suppress(self, item: Item, *reasons: str) -> None:
+        self.events.append(Suppressed(item.version, item.event_id, (*item.reasons, *reasons)))
+        self.report((ref_of(item),), TargetSettled("suppressed", reasons[-1] if reasons else item.reasons[-1]))
+
+    def fail(self, refs: tuple[Ref, ...], channel: str, error: str) -> None:
+        """No channel took it."""
+        self.events.append(DeliveryFailed(tuple(ref.item for ref in refs), self.now))
+        self.report(refs, TargetSettled("failed", "DELIVERY_FAILED"))
+        event_ids = [ref.event_id for ref in refs]
+        if not all(event_id.startswith(HOOK_KEY) for event_id in event_ids):
+            self.effects += hooked(
+                self._policy,
+                self.stream.tenant,
+                "DELIVERY_FAILED",
+                key=f"{HOOK_KEY}:{self.stream.id}:{self.version}",
+                at=self.now,
+                subject=self.stream.id,
+                detail={
+                    "tenant_id": self.stream.tenant,
+                    "user_id": self.stream.id,
+                    "event_ids": event_ids,
+                    "channel": channel,
+                    "error": error,
+                },
+            )
+
+
+def ref_of(item: Item) -> Ref:
+    return Ref(item.version, item.event_id, item.report_to)

@@ -1,0 +1,251 @@
+"""Enrichment: a provider is asked how much a notification matters, within a few milliseconds or not at all.
+
+The provider is a Python callable, sync or async, or an HTTP endpoint (`HttpProvider`). It is given the notification and
+answers with a number from 0 to 1, or None for no opinion. A decision never waits for it: past the budget, after an
+error or an answer that is none, there is no score, and a breaker leaves a provider that keeps failing alone. Why there
+was none is counted in `absences` and kept in `last_absence`.
+
+A bounded number of questions is under way at once; the others wait for a place, for a bounded time too. What finds none
+in time has no score, and nobody failed: a failure is an error or a time-out of the provider, never our own limit. A
+provider that is too slow is cancelled, and nobody waits for it to obey: until it has, it takes its place, and so does a
+thread, which cannot be cancelled at all. Places that are all lost that way are not waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from betimes.core.bounds import read_json
+from betimes.core.canonical import encode, fingerprint
+from betimes.outbound.circuit_breaker import Breaker
+from betimes.outbound.webhooks import Webhooks
+
+Notification: TypeAlias = Mapping[str, Any]
+Provider: TypeAlias = Callable[[Notification], Any]
+Absence: TypeAlias = Literal["none_configured", "no_opinion", "too_slow", "failed", "not_a_score", "busy", "left_alone"]
+
+DEPLOYMENT = "*"
+_PLACES = Decimal("0.0001")
+
+
+class EnrichmentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long and how often a provider may fail."""
+
+    url: (
+        Annotated[
+            str,
+            msgspec.Meta(
+                max_length=2_000, pattern=r"^https?://", description="an address that begins with http:// or https://"
+            ),
+        ]
+        | None
+    ) = None
+    """The endpoint that is asked: posted the notification, signed, it answers `{ai_intent_score}`."""
+    python: (
+        Annotated[str, msgspec.Meta(pattern=r"^[\w.]+:\w+\Z", description="module:name, such as shop.scores:score")]
+        | None
+    ) = None
+    """The function that is asked, as `module:name`."""
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    """What is recorded beside its scores; left out, the function's name or the endpoint's host."""
+    budget_s: Annotated[float, msgspec.Meta(gt=0, le=10)] = 0.03
+    """How long the provider may take."""
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.25
+    """How long a question waits until it can be asked, when `under_way_max` others are."""
+    under_way_max: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 32
+    """Questions at once, those that were given up but have not ended included."""
+    failures_max: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 5
+    window_s: Annotated[float, msgspec.Meta(gt=0, le=3_600)] = 10.0
+    open_s: Annotated[float, msgspec.Meta(gt=0, le=3_600)] = 10.0
+
+    def __post_init__(self) -> None:
+        if self.url and self.python:
+            raise ValueError("there are both url and python; one provider is asked, so say one of them")
+
+
+class Score(msgspec.Struct, frozen=True):
+    """What the provider said."""
+
+    value: Decimal
+    """0 to 1, four decimals."""
+    source: str
+    """The provider's name, to be recorded beside the value."""
+
+    @property
+    def ten_thousandths(self) -> int:
+        return int(self.value.scaleb(4))
+
+
+class HttpProvider:
+    """An endpoint that is posted the notification and answers `{ai_intent_score}`."""
+
+    def __init__(self, webhooks: Webhooks, url: str, *, tenant: str = DEPLOYMENT) -> None:
+        """`tenant` is whose secret signs: the endpoint belongs to the deployment unless said otherwise."""
+        self._webhooks = webhooks
+        self._url = url
+        self._tenant = tenant
+
+    async def __call__(self, notification: Notification) -> Any:
+        body = encode(notification).encode()
+        id = f"score:{fingerprint(notification)}"
+        said = await self._webhooks.post(self._url, body, id=id, tenant=self._tenant)
+        return msgspec.convert(read_json(said), _Answer).ai_intent_score
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    ai_intent_score: float | None
+
+
+class Enrichment:
+    """Asks one provider; close it to end what is under way."""
+
+    def __init__(
+        self,
+        provider: Provider | None,
+        *,
+        name: str = "provider",
+        settings: EnrichmentSettings | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """`clock` is monotonic, in seconds; left out, it is the event loop's."""
+        self._provider = provider
+        self._name = name
+        self._settings = settings or EnrichmentSettings()
+        self._breaker = Breaker(
+            clock or (lambda: asyncio.get_running_loop().time()),
+            failures_max=self._settings.failures_max,
+            window_s=self._settings.window_s,
+            open_s=self._settings.open_s,
+        )
+        self._threads = ThreadPoolExecutor(self._settings.under_way_max, thread_name_prefix="betimes-enrichment")
+        self._under_way: set[asyncio.Future[Any]] = set()
+        self._given_up: set[asyncio.Future[Any]] = set()
+        self._places = asyncio.Semaphore(self._settings.under_way_max)
+        self.absences: Counter[Absence] = Counter()
+        self.last_absence: Absence | None = None
+
+    @property
+    def under_way_count(self) -> int:
+        return len(self._under_way)
+
+    async def close(self) -> None:
+        """Cancel what is under way and wait for it, except for threads, which end by themselves."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        tasks = [work for work in self._under_way if isinstance(work, asyncio.Task)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def score(self, notification: Notification) -> Score | None:
+        """The provider's score, or None within the budget."""
+        outcome = await self._outcome(notification)
+        if isinstance(outcome, Decimal):
+            return Score(outcome, self._name)
+        self.absences[outcome] += 1
+        self.last_absence = outcome
+        return None
+
+    async def _outcome(self, notification: Notification) -> Decimal | Absence:
+        if self._provider is None:
+            return "none_configured"
+        if not self._breaker.lets_pass:
+            return "left_alone"
+        if not await self._take_place():
+            return "busy"
+        passage = self._breaker.enter()  # it may have opened while this question waited
+        if passage is None:
+            self._places.release()
+            return "left_alone"
+        try:
+            outcome = await self._asked(self._provider, notification)
+        except asyncio.CancelledError:
+            self._breaker.withdrawn(passage)
+            raise
+        if isinstance(outcome, Decimal) or outcome == "no_opinion":
+            self._breaker.succeeded(passage)
+        else:
+            self._breaker.failed(passage)
+        return outcome
+
+    async def _take_place(self) -> bool:
+        """Wait until the question can be asked; False if that is too long, or never while places are lost."""
+        if len(self._given_up) >= self._settings.under_way_max:
+            return False
+        try:
+            async with asyncio.timeout(self._settings.wait_s):
+                return await self._places.acquire()
+        except TimeoutError:
+            return False
+
+    async def _asked(self, provider: Provider, notification: Notification) -> Decimal | Absence:
+        work = self._begun(provider, notification)
+        try:
+            await asyncio.wait({work}, timeout=self._settings.budget_s)
+        finally:
+            finished = work.done()
+            if not finished:
+                self._given_up.add(work)
+                if isinstance(work, asyncio.Task):
+                    work.cancel()
+        if not finished:
+            return "too_slow"
+        if work.cancelled() or work.exception() is not None:
+            return "failed"
+        return read(work.result())
+
+    def _begun(self, provider: Provider, notification: Notification) -> asyncio.Future[Any]:
+        work: asyncio.Future[Any]
+        if inspect.iscoroutinefunction(provider) or inspect.iscoroutinefunction(type(provider).__call__):
+            work = asyncio.ensure_future(_awaited(provider, notification))
+        else:
+            run = copy_context().run
+            work = asyncio.get_running_loop().run_in_executor(self._threads, run, _called, provider, notification)
+        self._under_way.add(work)
+        work.add_done_callback(self._ended)
+        return work
+
+    def _ended(self, work: asyncio.Future[Any]) -> None:
+        self._under_way.discard(work)
+        self._given_up.discard(work)
+        self._places.release()
+        if not work.cancelled():
+            work.exception()  # looked at, so that asyncio does not report what nobody waits for any more
+
+
+def read(said: Any) -> Decimal | Absence:
+    """The score a provider's answer means, exactly rounded to four decimals."""
+    if said is None:
+        return "no_opinion"
+    if isinstance(said, bool) or not isinstance(said, int | float | Decimal):
+        return "not_a_score"
+    value = Decimal(str(said)) if isinstance(said, float) else Decimal(said)
+    if not value.is_finite() or not 0 <= value <= 1:
+        return "not_a_score"
+    return abs(value.quantize(_PLACES, ROUND_HALF_EVEN))
+
+
+async def _awaited(provider: Provider, notification: Notification) -> Any:
+    try:
+        return await provider(notification)
+    except SystemExit as error:
+        raise RuntimeError("the provider exited") from error
+
+
+def _called(provider: Provider, notification: Notification) -> Any:
+    try:
+        said = provider(notification)
+    except (StopIteration, SystemExit, asyncio.CancelledError) as error:  # a future cannot carry these
+        raise RuntimeError(f"the provider raised {error!r}") from error
+    if inspect.iscoroutine(said):
+        said.close()
+        raise TypeError("the provider returned a coroutine; make it an async function")
+    return said

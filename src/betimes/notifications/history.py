@@ -1,0 +1,205 @@
+"""What became of a notification, told from the segments of its inbox."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from betimes.core.datetimes import moment
+from betimes.core.deciders import Event
+from betimes.core.instants import Instant
+from betimes.core.segments import Recorded, Segment
+from betimes.core.verdicts import Verdict
+from betimes.engine.codecs import Kind
+from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow, Store
+from betimes.notifications.model import (
+    Answer,
+    ChannelFailed,
+    Delivered,
+    Delivery,
+    DeliveryFailed,
+    Digested,
+    DigestReleased,
+    Held,
+    Postponed,
+    Released,
+    Rerouted,
+    Suppressed,
+)
+from betimes.notifications.views import DeliveryView, JudgementView, Status
+
+PAGES_MAX = 20
+_OPEN = ("waiting", "delivering")
+
+
+class Story:
+    """One item's life, segment by segment."""
+
+    def __init__(self, item: int) -> None:
+        self.item = item
+        self.status: Status = "suppressed"
+        self.judgements: list[JudgementView] = []
+        self.latest: Recorded | None = None
+        self.deliveries: dict[int, tuple[tuple[int | None, str], ...]] = {}
+        """The segments that asked for deliveries, and the calls of each."""
+        self.ends: dict[tuple[int, int | None], Delivered | ChannelFailed] = {}
+        self._deferrals = 0
+        self._digest = False
+
+    @property
+    def is_open(self) -> bool:
+        """More may be told of it: also of one that has arrived, as long as calls to other channels are under way."""
+        return self.status in _OPEN or any(
+            (version, place) not in self.ends for version, calls in self.deliveries.items() for place, _ in calls
+        )
+
+    @property
+    def defer_count(self) -> int:
+        """How often it was put off before its latest judgement."""
+        reply = self.latest.reply if self.latest else None
+        return reply.defer_count if isinstance(reply, Answer) else 0
+
+    @property
+    def defer_until(self) -> Instant | None:
+        verdict = self.latest.verdict if self.latest else None
+        return verdict.until if verdict else None
+
+    def status_with(self, deliveries: list[DeliveryView]) -> Status:
+        """A dead letter that was revived may have arrived after the item had failed."""
+        revived = self.status == "failed" and any(one.status == "done" for one in deliveries)
+        return self._arrived if revived else self.status
+
+    @property
+    def _arrived(self) -> Status:
+        return "digested" if self._digest else "delivered"
+
+    def tell(self, kind: Kind, segment: Segment) -> None:
+        for event in kind.events(segment):
+            self._judged(kind, segment, event)
+            self._moved(segment, event)
+
+    def _judged(self, kind: Kind, segment: Segment, event: Event) -> None:
+        match event:
+            case Released(item, _, _, _, _, reasons) if item == self.item:
+                self._record(kind, segment, "NOW", reasons, None)
+            case Postponed(item) if item.version == self.item:
+                self._record(kind, segment, "LATER", item.reasons, item.until_at)
+                self._deferrals = item.defer_count
+            case Suppressed(item, _, reasons) if item == self.item:
+                self._record(kind, segment, "NEVER", reasons, None)
+            case Digested(item, _, reasons) if item == self.item:
+                self._record(kind, segment, "NOW", reasons, None)
+
+    def _record(
+        self, kind: Kind, segment: Segment, answer: Any, reasons: tuple[str, ...], until_at: Instant | None
+    ) -> None:
+        """A judgement of its own, or one that fell together with another's."""
+        said = kind.recorded(segment)
+        own = isinstance(said.reply, Answer) and said.reply.item == self.item
+        verdict = said.verdict if own and said.verdict else Verdict(answer, reasons, until=until_at)
+        reply = said.reply if own else Answer(item=self.item, defer_count=self._deferrals)
+        self.latest = Recorded(segment.stream, segment.version, segment.at, segment.policy, verdict, reply)
+        self.judgements.append(JudgementView(moment(segment.at), answer, reasons, moment(until_at), segment.handle))
+
+    def _moved(self, segment: Segment, event: Event) -> None:
+        match event:
+            case Suppressed(item, _, reasons) if item == self.item:
+                self.status = "cancelled" if reasons[-1:] == ("CANCELLED",) else "suppressed"
+            case Postponed(item) if item.version == self.item:
+                self.status = "waiting"
+            case Released(item, channels=channels, delivery=delivery) if item == self.item:
+                self._launched(segment, channels, delivery)
+            case Digested(item) if item == self.item:
+                self._digest = True
+            case Held(items, until_at) if self.item in items:
+                self._held(until_at)
+            case DigestReleased(_, channel, delivery) if self._digest and self.status == "waiting":
+                self._launched(segment, (channel,), delivery)
+                self._sent_through(channel)
+            case Rerouted(items, channel, _, delivery) if self.item in items:
+                self._launched(segment, (channel,), delivery)
+            case Delivered(version=version, place=place) if version in self.deliveries:
+                self.ends[version, place] = event
+                self.status = self._arrived
+            case ChannelFailed(version=version, place=place) if version in self.deliveries:
+                self.ends[version, place] = event
+            case DeliveryFailed(items) if self.item in items:
+                self.status = "failed"
+
+    def _held(self, until_at: Instant) -> None:
+        """It is judged at another instant than was said: later, as it was rung for in quiet hours, or sooner."""
+        if self.latest and (verdict := self.latest.verdict):
+            sooner = verdict.until is not None and until_at < verdict.until
+            passes_at = verdict.would_pass_at and (until_at if sooner else max(verdict.would_pass_at, until_at))
+            self.latest = replace(self.latest, verdict=replace(verdict, until=until_at, would_pass_at=passes_at))
+
+    def _sent_through(self, channel: str) -> None:
+        if self.latest and isinstance(self.latest.reply, Answer):
+            self.latest = replace(self.latest, reply=replace(self.latest.reply, channel=channel))
+
+    def _launched(self, segment: Segment, channels: tuple[str, ...], delivery: Delivery | None) -> None:
+        self.status = "delivering"
+        pending = delivery.pending if delivery else ()
+        called = {channel for _, channel in pending}
+        at_once = tuple((None, channel) for channel in channels if channel not in called)
+        self.deliveries[segment.version] = (*pending, *at_once)
+
+
+async def told(store: Store, kind: Kind, first: Segment) -> Story:
+    """The story from the segment that brought the notification to its end, or to now."""
+    story = Story(first.version)
+    story.tell(kind, first)
+    later = _after(store, first)
+    while story.is_open and (segment := await anext(later, None)):
+        story.tell(kind, segment)
+    return story
+
+
+async def _after(store: Store, first: Segment) -> AsyncIterator[Segment]:
+    version = first.version
+    for _ in range(PAGES_MAX):
+        _, page = await store.history(first.stream, version, PAGE_MAX)
+        for segment in page:
+            yield segment
+        if len(page) < PAGE_MAX:
+            return
+        version = page[-1].version
+
+
+async def deliveries_of(store: Store, story: Story, first: Segment) -> list[DeliveryView]:
+    """Every call to a channel: as it stands, or as it ended when the call itself was forgotten."""
+    views = []
+    for version, calls in story.deliveries.items():
+        rows = {row.id.place: row for row in await store.effects(EffectQuery(source=first.stream, version=version))}
+        for place, channel in calls:
+            row = rows.get(place) if place is not None else None
+            handle = None if place is None else f"{first.stream.kind}:{first.stream.id}:{version}:{place}"
+            end = story.ends.get((version, place))
+            views.append(_row_view(handle, channel, row) if row else _end_view(handle, channel, end))
+    return views
+
+
+def _row_view(handle: str | None, channel: str, row: EffectRow) -> DeliveryView:
+    return DeliveryView(
+        effect_id=handle,
+        channel=channel,
+        status="pending" if row.status == "leased" else row.status,
+        attempts=row.attempts,
+        next_attempt_at=moment(row.next_attempt_at) if row.status in ("pending", "leased") else None,
+        last_error=row.last_error or None,
+        delivered_at=moment(row.finished_at) if row.status == "done" else None,
+    )
+
+
+def _end_view(handle: str | None, channel: str, end: Delivered | ChannelFailed | None) -> DeliveryView:
+    match end:
+        case Delivered(at=at, attempts=attempts):
+            return DeliveryView(
+                effect_id=handle, channel=channel, status="done", attempts=attempts, delivered_at=moment(at)
+            )
+        case ChannelFailed(attempts=attempts, error=error):
+            return DeliveryView(effect_id=handle, channel=channel, status="dead", attempts=attempts, last_error=error)
+        case None:
+            return DeliveryView(effect_id=handle, channel=channel, status="pending", attempts=0)

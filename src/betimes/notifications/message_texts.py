@@ -1,0 +1,57 @@
+"""The texts of notifications: they stay in the segments of the inbox that brought them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from betimes.core.instants import Instant
+from betimes.core.segments import Segment
+from betimes.core.streams import StreamId
+from betimes.engine.codecs import decoded
+from betimes.engine.store import Store
+from betimes.notifications.model import Notify, Priority
+
+
+class Text(msgspec.Struct, frozen=True):
+    """What a person is told."""
+
+    event_id: str
+    event_type: str
+    title: str
+    message: str
+    metadata: dict[str, Any]
+    priority: Priority | None = None
+    expires_at: Instant | None = None
+
+
+def digest_title(texts: Sequence[Text], count: int) -> str:
+    """Of a digest of so many; of one, its own."""
+    return texts[0].title if count == 1 and texts else f"{count} notifications"
+
+
+_notes = msgspec.json.Decoder(Notify)
+
+
+def note_of(segment: Segment) -> Notify | None:
+    """The notification a segment brought, if it brought one."""
+    if segment.command is None or not segment.command.startswith('{"type":"Notify"'):
+        return None
+    note: Notify = decoded(_notes, segment.command, "the notification of", segment)
+    return note
+
+
+async def texts_of(store: Store, inbox: StreamId, versions: Iterable[int]) -> dict[int, Text]:
+    """The texts in these segments of an inbox; those that were pruned are left out."""
+    texts = {}
+    for version in versions:
+        _, segments = await store.history(inbox, version - 1, 1)
+        note = note_of(segments[0]) if segments and segments[0].version == version else None
+        if note:
+            event_id = segments[0].key.key if segments[0].key else f"{inbox.id}:{version}"
+            texts[version] = Text(
+                event_id, note.event_type, note.title, note.message, note.metadata, note.priority_hint, note.expires_at
+            )
+    return texts

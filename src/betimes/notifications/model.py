@@ -1,0 +1,366 @@
+"""The streams of notifications: commands, events, states.
+
+`inbox` is one per person: preferences, what was delivered lately, what was seen lately, what waits, what is on its way.
+It holds what rules read, never bodies: an item names the version of the segment its text is in. `feed` is the same
+person's in-app messages, and `incident` a tenant's own incident, which inboxes look at without holding it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from betimes.core.instants import Instant
+from betimes.core.streams import StreamId
+from betimes.notifications.feed_model import AddMessage, MarkRead, MessageAdded, MessagesRead
+from betimes.notifications.quiet_hours import QuietHours
+
+NOTIFICATIONS = "notifications"
+"""The collection in which event ids are keys; a repeat must agree in the user."""
+
+Priority: TypeAlias = Literal["CRITICAL", "HIGH", "MEDIUM", "LOW"]
+
+WAITING_MAX = 200
+DIGEST_MAX = 200
+EXACT_MAX = 500
+NEAR_MAX = 128
+DELIVERIES_MAX = 500
+"""Deliveries remembered one by one, and deliveries under way."""
+
+
+def inbox_stream(tenant: str, user_id: str) -> StreamId:
+    return StreamId(tenant, "inbox", user_id)
+
+
+def incident_stream(tenant: str) -> StreamId:
+    """Where the whole tenant's incident is."""
+    return StreamId(tenant, "incident", "global")
+
+
+class OptOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    all: bool = False
+    event_types: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+
+
+class Preferences(msgspec.Struct, frozen=True):
+    """What a person chose."""
+
+    timezone: str = "UTC"
+    quiet_hours: tuple[QuietHours, ...] = ()
+    opt_out: OptOut = OptOut()
+    digest_windows: tuple[str, ...] | None = None
+    """Crons in the person's zone; `None`: the tenant's."""
+    digest_channel: str | None = None
+    addresses: dict[str, str] = {}
+
+
+class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
+    opened_at: Instant
+    ends_at: Instant
+    reason: str | None = None
+
+
+class Ban(msgspec.Struct, frozen=True, omit_defaults=True):
+    at: Instant
+    reason: str | None = None
+
+
+class Seen(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """An exact hash that was accepted, and the item that has it."""
+
+    exact: str
+    at: Instant
+    item: int
+
+
+class Print(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A near fingerprint that was accepted, and the item that has it."""
+
+    near: int
+    at: Instant
+    item: int
+
+
+class Item(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One notification as rules see it; its text is in the inbox's segment of that version."""
+
+    version: int
+    event_id: str
+    event_type: str
+    channels: tuple[str, ...]
+    accepted_at: Instant
+    exact: str
+    near: int | None = None
+    priority: Priority | None = None
+    expires_at: Instant | None = None
+    ai: int | None = None
+    """What the enrichment provider said, in ten-thousandths."""
+    ai_source: str = ""
+    report_to: StreamId | None = None
+    defer_count: int = 0
+    reasons: tuple[str, ...] = ()
+    until_at: Instant = 0
+    digest: bool = False
+    """It waits for the next digest, not for a judgement of its own."""
+    requested: bool = False
+
+
+class Ref(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """An item that is on its way."""
+
+    item: int
+    event_id: str
+    report_to: StreamId | None = None
+
+
+class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is on its way by the calls of one segment, and where CRITICAL goes on to if they fail."""
+
+    version: int
+    refs: tuple[Ref, ...]
+    pending: tuple[tuple[int, str], ...]
+    """The place of each call in the segment, and its channel."""
+    rest: tuple[str, ...] = ()
+    delivered: bool = False
+    digest: bool = False
+    expires_at: Instant | None = None
+
+
+class InboxState(msgspec.Struct, frozen=True, omit_defaults=True):
+    preferences: Preferences = Preferences()
+    preferences_version: int = 0
+    preferences_created_at: Instant | None = None
+    preferences_updated_at: Instant | None = None
+    ban: Ban | None = None
+    incident: Incident | None = None
+    incident_closed_at: Instant | None = None
+    delivered: tuple[Instant, ...] = ()
+    """Of the last 24 hours, in order."""
+    used: dict[str, tuple[Instant, ...]] = {}
+    """The same by channel."""
+    last_by_type: dict[str, Instant] = {}
+    seen: tuple[Seen, ...] = ()
+    prints: tuple[Print, ...] = ()
+    waiting: tuple[Item, ...] = ()
+    delivering: tuple[Delivery, ...] = ()
+
+
+class IncidentState(msgspec.Struct, frozen=True, omit_defaults=True):
+    incident: Incident | None = None
+    closed_at: Instant | None = None
+
+
+class Unenforced(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The verdict that rules in shadow would have led to."""
+
+    outcome: Literal["NOW", "LATER", "NEVER"]
+    reasons: tuple[str, ...]
+    until_at: Instant | None = None
+
+
+class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """What is said of a judgement besides its verdict. Scores are texts of exact decimals."""
+
+    event_id: str = ""
+    item: int = 0
+    score: str | None = None
+    ai: str | None = None
+    ai_source: str = ""
+    flags: tuple[str, ...] = ()
+    defer_count: int = 0
+    channel: str | None = None
+    shadow: Unenforced | None = None
+
+
+class IncidentAnswer(msgspec.Struct, frozen=True, tag=True):
+    """The incident that is open after one was to be opened."""
+
+    incident: Incident | None
+
+
+# -- commands
+
+
+class Notify(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Tell this person something; the event id is the command's key."""
+
+    event_type: str
+    title: str
+    message: str
+    source: str
+    channels: tuple[str, ...]
+    priority_hint: Priority | None = None
+    happened_at: Instant | None = None
+    expires_at: Instant | None = None
+    dedupe_key: str | None = None
+    metadata: dict[str, Any] = {}
+    report_to: StreamId | None = None
+    """Told with `TargetSettled` once it is delivered, suppressed or has failed."""
+    ai_score: int | None = None
+    """What an enrichment provider said before this was decided, in ten-thousandths."""
+    ai_source: str = ""
+    requested: bool = False
+    """The person asked to be told this, so it is not weighed (P7), and channels without an address are passed over."""
+
+
+class SetPreferences(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    preferences: Preferences
+    if_version: int | None = None
+
+
+class BanPerson(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    reason: str | None = None
+
+
+class UnbanPerson(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class OpenIncident(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """To an inbox or a tenant's incident. `at`: when it was known of, if that was not now."""
+
+    ttl_s: int
+    reason: str | None = None
+    at: Instant | None = None
+
+
+class CloseIncident(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    id: str | None = None
+    at: Instant | None = None
+
+
+# -- events
+
+
+class Released(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """An item goes out. One that never waited carries what is remembered of its text."""
+
+    item: int
+    event_id: str
+    event_type: str
+    at: Instant
+    channels: tuple[str, ...]
+    reasons: tuple[str, ...]
+    exact: str = ""
+    near: int | None = None
+    delivery: Delivery | None = None
+
+
+class Postponed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    item: Item
+
+
+class Suppressed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """An item ends undelivered, at once or after it waited."""
+
+    item: int
+    event_id: str
+    reasons: tuple[str, ...]
+
+
+class Held(msgspec.Struct, frozen=True, tag=True):
+    """These items wait for another instant than was said, which is no deferral: for the morning, when they were due in
+    the night because somebody was late; for as long as the policy or the person now says, when that has changed."""
+
+    items: tuple[int, ...]
+    until_at: Instant
+
+
+class Digested(msgspec.Struct, frozen=True, tag=True):
+    """An item goes out in the digest released in the same segment."""
+
+    item: int
+    event_id: str
+    reasons: tuple[str, ...]
+
+
+class DigestReleased(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    at: Instant
+    channel: str
+    delivery: Delivery | None = None
+
+
+class Delivered(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A channel took it. `version` and `place` name the call; in-app has none."""
+
+    channel: str
+    at: Instant
+    version: int
+    place: int | None = None
+    attempts: int = 1
+
+
+class ChannelFailed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    channel: str
+    at: Instant
+    version: int
+    place: int
+    attempts: int = 1
+    error: str = ""
+
+
+class Rerouted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A channel failed and the next one is tried."""
+
+    items: tuple[int, ...]
+    channel: str
+    at: Instant
+    delivery: Delivery | None = None
+
+
+class DeliveryFailed(msgspec.Struct, frozen=True, tag=True):
+    """No channel took it."""
+
+    items: tuple[int, ...]
+    at: Instant
+
+
+class PreferencesSet(msgspec.Struct, frozen=True, tag=True):
+    preferences: Preferences
+    version: int
+    at: Instant
+
+
+class PersonBanned(msgspec.Struct, frozen=True, tag=True):
+    ban: Ban
+
+
+class PersonUnbanned(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class IncidentOpened(msgspec.Struct, frozen=True, tag=True):
+    """Also when one that is open gets a later end."""
+
+    incident: Incident
+
+
+class IncidentClosed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    at: Instant
+    recovered: bool = False
+    """Somebody said so, and nothing that was known of before opens it again; else its time was up."""
+
+
+InboxCommands: TypeAlias = Notify | SetPreferences | BanPerson | UnbanPerson | OpenIncident | CloseIncident
+InboxEvents: TypeAlias = (
+    Released
+    | Postponed
+    | Suppressed
+    | Held
+    | Digested
+    | DigestReleased
+    | Delivered
+    | ChannelFailed
+    | Rerouted
+    | DeliveryFailed
+    | PreferencesSet
+    | PersonBanned
+    | PersonUnbanned
+    | IncidentOpened
+    | IncidentClosed
+)
+IncidentCommands: TypeAlias = OpenIncident | CloseIncident
+IncidentEvents: TypeAlias = IncidentOpened | IncidentClosed
+FeedCommands: TypeAlias = AddMessage | MarkRead
+FeedEvents: TypeAlias = MessageAdded | MessagesRead

@@ -1,0 +1,353 @@
+"""Routes of notifications: sending, what became of it, and the people who are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from betimes.domain.paging import Page
+from betimes.http.batches import Batch, batch
+from betimes.http.definitions import merge_patch
+from betimes.http.routes import Answer, Ask, Listed, Route, Traced, answer_of
+from betimes.notifications.inboxes import PREFERENCES_READ_ONLY
+from betimes.notifications.views import (
+    STATUS_BATCH_MAX,
+    BanRequest,
+    BanView,
+    ClassifyRequest,
+    InboxPage,
+    IncidentRequest,
+    IncidentView,
+    NotificationRequest,
+    NotificationState,
+    NotificationStatus,
+    NotificationVerdict,
+    NotificationView,
+    PreferencesRequest,
+    PreferencesView,
+    PreferencesWritten,
+    ReadRequest,
+    ReadResult,
+)
+
+TAG = "Notifications"
+USER = "/v1/users/{user_id}"
+
+
+class InboxFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    unread: bool | None = None
+
+
+class StatusRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    event_ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=STATUS_BATCH_MAX)]
+
+
+# -- notifications
+
+
+async def send(ask: Ask) -> Answer:
+    return _sent(await ask.services.notifications.send(ask.body, trace=ask.wants_trace))
+
+
+async def send_many(asks: list[Ask]) -> Sequence[Any]:
+    """Together, so that what goes to one person keeps its order."""
+    first = asks[0]
+    return await first.services.notifications.send_many([ask.body for ask in asks], trace=first.wants_trace)
+
+
+def _sent(verdict: NotificationVerdict) -> Answer:
+    return Answer(verdict, headers={"Idempotency-Replayed": "true"} if verdict.is_replay else {})
+
+
+async def classify(ask: Ask) -> NotificationVerdict:
+    return await ask.services.notifications.classify(ask.body, trace=ask.wants_trace)
+
+
+async def notification(ask: Ask) -> NotificationView:
+    return await ask.services.notifications.notification(ask.path["event_id"], trace=ask.wants_trace)
+
+
+async def cancel(ask: Ask) -> Answer:
+    service = ask.services.notifications
+    view = await service.cancel(ask.path["event_id"], trace=ask.wants_trace, key=ask.idempotency_key)
+    return answer_of(service, view)
+
+
+async def release(ask: Ask) -> Answer:
+    service = ask.services.notifications
+    view = await service.release(ask.path["event_id"], trace=ask.wants_trace, key=ask.idempotency_key)
+    return answer_of(service, view)
+
+
+async def statuses(ask: Ask) -> Batch[NotificationStatus]:
+    return batch(await ask.services.notifications.statuses(ask.body.event_ids), "event_ids")
+
+
+# -- people
+
+
+async def state(ask: Ask) -> NotificationState:
+    return await ask.services.notifications.notification_state(ask.path["user_id"])
+
+
+async def preferences(ask: Ask) -> Answer:
+    view = await ask.services.notifications.preferences(ask.path["user_id"])
+    return Answer(view, headers={"ETag": f'"{view.version}"'})
+
+
+async def put_preferences(ask: Ask) -> Answer:
+    service = ask.services.notifications
+    version = 0 if ask.only_create else ask.expected_version
+    view = await service.set_preferences(ask.path["user_id"], ask.body, if_match=version)
+    return answer_of(service, view, version=view.version)
+
+
+async def patch_preferences(ask: Ask) -> Answer:
+    service = ask.services.notifications
+    view = await service.patch_preferences(
+        ask.path["user_id"], ask.body, if_match=ask.expected_version, key=ask.idempotency_key
+    )
+    return answer_of(service, view, version=view.version)
+
+
+async def inbox(ask: Ask) -> InboxPage:
+    return await ask.services.notifications.inbox(ask.path["user_id"], **msgspec.structs.asdict(ask.query))
+
+
+async def mark_read(ask: Ask) -> Answer:
+    service = ask.services.notifications
+    return answer_of(service, await service.mark_read(ask.path["user_id"], ask.body, key=ask.idempotency_key))
+
+
+async def ban(ask: Ask) -> BanView:
+    return await ask.services.notifications.ban(ask.path["user_id"], ask.body)
+
+
+async def unban(ask: Ask) -> None:
+    await ask.services.notifications.unban(ask.path["user_id"])
+
+
+# -- incidents
+
+
+async def open_incident(ask: Ask) -> Answer:
+    service = ask.services.notifications
+    incident, is_new = await service.open_incident(ask.body, key=ask.idempotency_key)
+    return answer_of(service, incident, location=f"/v1/incidents/{incident.incident_id}" if is_new else None)
+
+
+async def incidents(ask: Ask) -> Page[IncidentView]:
+    return await ask.services.notifications.incidents(**msgspec.structs.asdict(ask.query))
+
+
+async def close_incident(ask: Ask) -> None:
+    await ask.services.notifications.close_incident(ask.path["incident_id"])
+
+
+_EXAMPLE: dict[str, Any] = {
+    "event_id": "evt-51",
+    "user_id": "u-3",
+    "event_type": "MESSAGE",
+    "priority_hint": "HIGH",
+    "title": "Ana replied",
+    "message": "See you at nine?",
+    "source": "chat",
+    "channels": ["push", "email"],
+}
+_CONDITIONAL = "`If-Match`, or `version` in the body, makes it conditional."
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/notifications",
+        scope="notifications:write",
+        answer=send,
+        tag=TAG,
+        summary="Judge and deliver",
+        description="NOW, LATER with the instant it is judged again, or NEVER; durable "
+        "before it is answered. The repeat of an event id is the first decision as recorded.",
+        query=Traced,
+        body=dict[str, Any],
+        described_body=NotificationRequest,
+        reply=NotificationVerdict,
+        batch=True,
+        answer_many=send_many,
+        key_field="event_id",
+        example=_EXAMPLE,
+    ),
+    Route(
+        method="POST",
+        path="/v1/notifications/classify",
+        scope="notifications:read",
+        answer=classify,
+        tag=TAG,
+        summary="What a notification would be told",
+        description="A dry run: nothing is changed or recorded.",
+        query=Traced,
+        body=dict[str, Any],
+        described_body=ClassifyRequest,
+        reply=NotificationVerdict,
+    ),
+    Route(
+        method="GET",
+        path="/v1/notifications/{event_id}",
+        scope="notifications:read",
+        answer=notification,
+        tag=TAG,
+        summary="What became of a notification",
+        query=Traced,
+        reply=NotificationView,
+    ),
+    Route(
+        method="POST",
+        path="/v1/notifications/{event_id}/cancel",
+        scope="notifications:write",
+        answer=cancel,
+        tag=TAG,
+        summary="Cancel a waiting notification",
+        description="It ends as NEVER CANCELLED, with the status `cancelled`.",
+        query=Traced,
+        reply=NotificationView,
+        codes=((409, "NOT_WAITING"),),
+    ),
+    Route(
+        method="POST",
+        path="/v1/notifications/{event_id}/release",
+        scope="notifications:write",
+        answer=release,
+        tag=TAG,
+        summary="Send a waiting notification now",
+        description="NOW RELEASED, passing over whatever only "
+        "postpones it. What has expired, a ban and an opt-out hold.",
+        query=Traced,
+        reply=NotificationView,
+        codes=((409, "NOT_WAITING"),),
+    ),
+    Route(
+        method="POST",
+        path="/v1/notifications/batch-status",
+        scope="notifications:read",
+        answer=statuses,
+        tag=TAG,
+        summary="What became of many",
+        body=StatusRequest,
+        reply=Batch[NotificationStatus],
+        example={"event_ids": ["evt-51", "evt-52"]},
+    ),
+    Route(
+        method="GET",
+        path=f"{USER}/notification-state",
+        scope="notifications:read",
+        answer=state,
+        tag=TAG,
+        summary="A person's counters and what waits",
+        reply=NotificationState,
+    ),
+    Route(
+        method="GET",
+        path=f"{USER}/preferences",
+        scope="notifications:read",
+        answer=preferences,
+        tag=TAG,
+        summary="What a person chose",
+        description="Never written, they are the defaults at version 0.",
+        reply=PreferencesView,
+    ),
+    Route(
+        method="PUT",
+        path=f"{USER}/preferences",
+        scope="notifications:write",
+        answer=put_preferences,
+        tag=TAG,
+        summary="Replace a person's preferences",
+        description=_CONDITIONAL,
+        body=PreferencesRequest,
+        judges_body=True,
+        read_only=PREFERENCES_READ_ONLY,
+        reply=PreferencesWritten,
+        codes=((412, "VERSION_MISMATCH"),),
+    ),
+    Route(
+        method="PATCH",
+        path=f"{USER}/preferences",
+        scope="notifications:write",
+        answer=patch_preferences,
+        tag=TAG,
+        summary="Change a person's preferences",
+        description=f"JSON Merge Patch: `null` restores a default. {_CONDITIONAL}",
+        body=dict[str, Any],
+        described_body=merge_patch("PreferencesPatch", PreferencesRequest),
+        reply=PreferencesWritten,
+        codes=((412, "VERSION_MISMATCH"),),
+    ),
+    Route(
+        method="GET",
+        path=f"{USER}/inbox",
+        scope="notifications:read",
+        answer=inbox,
+        tag=TAG,
+        summary="In-app messages, newest first",
+        query=InboxFilters,
+        reply=InboxPage,
+    ),
+    Route(
+        method="POST",
+        path=f"{USER}/inbox/read",
+        scope="notifications:write",
+        answer=mark_read,
+        tag=TAG,
+        summary="Mark in-app messages as read",
+        description="Either `item_ids`, or `all: true` with `before`.",
+        body=ReadRequest,
+        reply=ReadResult,
+        example={"all": True},
+    ),
+    Route(
+        method="PUT",
+        path=f"{USER}/ban",
+        scope="notifications:write",
+        answer=ban,
+        tag=TAG,
+        summary="Ban a person",
+        body=BanRequest,
+        body_optional=True,
+        reply=BanView,
+    ),
+    Route(
+        method="DELETE", path=f"{USER}/ban", scope="notifications:write", answer=unban, tag=TAG, summary="Lift a ban"
+    ),
+    Route(
+        method="POST",
+        path="/v1/incidents",
+        scope="notifications:write",
+        answer=open_incident,
+        tag=TAG,
+        summary="Open an incident",
+        description="Of one person, or without `user_id` of the tenant. One that is open "
+        "keeps its id and gets a later end: 200.",
+        body=IncidentRequest,
+        body_optional=True,
+        reply=IncidentView,
+        status=201,
+    ),
+    Route(
+        method="GET",
+        path="/v1/incidents",
+        scope="notifications:read",
+        answer=incidents,
+        tag=TAG,
+        summary="Open incidents, newest first",
+        query=Listed,
+        reply=Page[IncidentView],
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/incidents/{incident_id}",
+        scope="notifications:write",
+        answer=close_incident,
+        tag=TAG,
+        summary="Close an incident",
+    ),
+)

@@ -1,0 +1,27 @@
+"""Verdicts in a sentence for a human."""
+
+from __future__ import annotations
+
+from betimes.core.verdicts import Verdict
+from betimes.notifications.rules import RULES
+
+_PLAIN = {
+    "DEFAULT_PASS": "Nothing stands against it.",
+    "DEFER_EXHAUSTED": "It was put off as often as it may be.",
+    "INBOX_FULL": "As many are waiting as may wait.",
+    "DIGEST_RELEASED": "It went out in a digest.",
+    "CANCELLED": "Somebody cancelled it.",
+    "RELEASED": "Somebody released it.",
+    "INVALID": "The policy in force does not know its type or one of its channels.",
+}
+
+
+def sentence(verdict: Verdict) -> str:
+    """Why it was answered so."""
+    reason = verdict.reasons[-1]
+    plain = _PLAIN.get(reason)
+    if plain:
+        return plain
+    steps = RULES.explain(verdict) if verdict.table == RULES.name else []
+    said = next((step.sentence for step in steps if step.reason == reason and step.mode == "enforce"), "")
+    return f"{said[0].upper()}{said[1:]}." if said else f"{reason}."

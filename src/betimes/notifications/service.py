@@ -1,0 +1,359 @@
+"""Notifications as people send them: judged and delivered, tried without being recorded, and what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.core.checks import Examined, readable
+from betimes.core.datetimes import instant, moment
+from betimes.core.deciders import Command, Decision, View, Wake
+from betimes.core.errors import BetimesError, Invalid, NotFound
+from betimes.core.instants import Instant
+from betimes.core.policies import Policy
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import KeyId, StreamId
+from betimes.domain.requests import examined, in_slices, require_list
+from betimes.domain.service import Caller
+from betimes.domain.verdict_views import trace_of
+from betimes.engine.engine import Engine
+from betimes.engine.store import LedgerQuery
+from betimes.notifications.decide import INBOX, command_problems, item_of, name_problems, shared_incident
+from betimes.notifications.evaluation import may_be_scored
+from betimes.notifications.history import deliveries_of, told
+from betimes.notifications.inboxes import Inboxes
+from betimes.notifications.interventions import CancelNotification, ReleaseNotification
+from betimes.notifications.message_texts import note_of
+from betimes.notifications.model import NOTIFICATIONS, Answer, InboxState, Notify, incident_stream
+from betimes.notifications.policy import NotificationsPolicy
+from betimes.notifications.rule_context import Case
+from betimes.notifications.sentences import sentence
+from betimes.notifications.views import (
+    BATCH_MAX,
+    STATUS_BATCH_MAX,
+    ClassifyRequest,
+    NotificationRequest,
+    NotificationStatus,
+    NotificationVerdict,
+    NotificationView,
+    SentNotification,
+    ShadowView,
+    notification_rules,
+)
+
+Request = TypeVar("Request", NotificationRequest, ClassifyRequest)
+INTERVENTIONS = "interventions"
+"""The collection of keys under which waiting notifications are cancelled and released."""
+_WAKES_MAX = 64
+_NO_SUCH = "there is no notification {!r}; it was never sent, or its history was pruned"
+
+
+class SaidScore(Protocol):
+    """What a provider said, exactly."""
+
+    @property
+    def ten_thousandths(self) -> int: ...
+    @property
+    def source(self) -> str: ...
+
+
+class Scorer(Protocol):
+    """Whoever scores notifications, or has nothing to say in time; `effects.enrichment.Enrichment` is one."""
+
+    async def score(self, notification: Mapping[str, Any]) -> SaidScore | None: ...
+
+
+class Notifications(Inboxes):
+    """Does this person hear this now, later or never?"""
+
+    def __init__(self, engine: Engine, caller: Caller, enrichment: Scorer | None = None) -> None:
+        super().__init__(engine, caller)
+        self._enrichment = enrichment
+
+    # -- sending
+
+    async def send(
+        self, request: Mapping[str, Any] | NotificationRequest, *, trace: bool = True
+    ) -> NotificationVerdict:
+        """Judge and deliver one; a repeat of its event id is answered from the record."""
+        [answer] = await self.send_many([request], trace=trace)
+        if isinstance(answer, BetimesError):
+            raise answer
+        return answer
+
+    async def send_many(
+        self, requests: Sequence[Mapping[str, Any] | NotificationRequest], *, trace: bool = False
+    ) -> list[NotificationVerdict | BetimesError]:
+        """Each as if it came alone, those to one person in their order; an error stands where an answer would."""
+        _check_size("items", requests, BATCH_MAX)
+        asked = [await self._checked(request) async for request in in_slices(requests)]
+        fine = [request for request in asked if isinstance(request, NotificationRequest)]
+        commands = await self._enriched(fine)
+        sending = (self._sent(request, command) for request, command in zip(fine, commands, strict=True))
+        sent = iter(await asyncio.gather(*sending, return_exceptions=True))
+        return [
+            one if isinstance(one, BetimesError) else self._told(next(sent), one, trace)
+            async for one in in_slices(asked)
+        ]
+
+    def _told(
+        self, answer: Recorded | BaseException, request: NotificationRequest, trace: bool
+    ) -> NotificationVerdict | BetimesError:
+        if isinstance(answer, Recorded):
+            return self._verdict_view(answer, request.event_id, trace=trace)
+        if isinstance(answer, BetimesError):
+            return answer
+        raise answer
+
+    async def _checked(self, request: Any) -> NotificationRequest | BetimesError:
+        """The request, or everything that is wrong with it, by the types and by the policy."""
+        try:
+            return await self._asked(request, NotificationRequest)
+        except BetimesError as error:
+            return error
+
+    async def _asked(self, request: Any, kind: type[Request]) -> Request:
+        found: Examined[Request] = examined(request, kind)
+        found.judge(notification_rules(self.caller.tenant))
+        if found.found.total:
+            policy = (await self.engine.policy_of(self.caller.tenant))[NotificationsPolicy]
+            found.judge(
+                (
+                    lambda one: name_problems(one.event_type, (), policy),
+                    lambda one: name_problems(None, (name for _, name in readable(one.channels)), policy),
+                )
+            )
+        return found.whole()
+
+    async def _sent(self, request: NotificationRequest, command: Notify) -> Recorded:
+        stream = self._inbox(request.user_id)
+        caller = replace(self.caller, correlation=request.correlation_id or self.caller.correlation)
+        service = Inboxes(self.engine, caller)
+        return await service.submit(
+            stream, command, key=request.event_id, collection=NOTIFICATIONS, request=request.user_id
+        )
+
+    # -- enrichment
+
+    async def _enriched(self, requests: Sequence[NotificationRequest | ClassifyRequest]) -> list[Notify]:
+        """The commands; those that the score may come to weigh with what the provider said.
+
+        All are judged before any is asked about, so that no answer waits for our own work.
+        """
+        commands = [_command(request) for request in requests]
+        if self._enrichment is None or not commands:
+            return commands
+        policy = await self.engine.policy_of(self.caller.tenant)
+        shared = incident_stream(self.caller.tenant)
+        streams = [self._inbox(request.user_id) for request in requests]
+        rows = await self.engine.store.load([*dict.fromkeys(streams), shared])
+        now = await self.engine.store.now()
+        states = {
+            stream: self.engine.kinds.of(stream).state(stream, row.schema, row.state) for stream, row in rows.items()
+        }
+        section = policy[NotificationsPolicy]
+        wanted = [
+            _wants_score(command, self._view(stream, states, rows), section, _judged_at(request, now))
+            for command, stream, request in zip(commands, streams, requests, strict=True)
+        ]
+        asking = zip(commands, requests, wanted, strict=True)
+        return list(await asyncio.gather(*(self._scored(*one) for one in asking)))
+
+    def _view(self, stream: StreamId, states: Mapping[StreamId, Any], rows: Mapping[StreamId, Any]) -> View[InboxState]:
+        shared = incident_stream(stream.tenant)
+        version = rows[stream].version if stream in rows else 0
+        return View(stream, states.get(stream), version, {shared: states.get(shared)})
+
+    async def _scored(self, command: Notify, request: NotificationRequest | ClassifyRequest, is_wanted: bool) -> Notify:
+        if self._enrichment is None or not is_wanted:
+            return command
+        said = await self._enrichment.score(_as_sent(request))
+        return replace(command, ai_score=said.ten_thousandths, ai_source=said.source) if said else command
+
+    # -- trying
+
+    async def classify(
+        self, request: Mapping[str, Any] | ClassifyRequest, *, trace: bool = True
+    ) -> NotificationVerdict:
+        """What it would be told, now or as of another instant; nothing is recorded."""
+        asked = await self._asked(request, ClassifyRequest)
+        [command] = await self._enriched([asked])
+        policy = await self.engine.policy_of(self.caller.tenant)
+        stream, shared = self._inbox(asked.user_id), incident_stream(self.caller.tenant)
+        rows = await self.engine.store.load([stream, shared])
+        states = {name: self.engine.kinds.of(name).state(name, row.schema, row.state) for name, row in rows.items()}
+        now = await self.engine.store.now() if asked.at is None else instant(asked.at)
+        view = _rung(self._view(stream, states, rows), policy, now)
+        decision = INBOX.decide(replace(view, key=asked.event_id), command, policy, now)
+        assert isinstance(decision, Decision)
+        recorded = Recorded(stream, view.version, now, policy.fingerprint, decision.verdict, decision.reply)
+        return self._verdict_view(recorded, asked.event_id, trace=trace, dry=True)
+
+    # -- what waits
+
+    async def cancel(self, event_id: str, *, trace: bool = True, key: str | None = None) -> NotificationView:
+        """End one that waits undelivered; `Refused` as NOT_WAITING if it does not."""
+        return await self._intervene(event_id, CancelNotification(event_id), trace, key)
+
+    async def release(self, event_id: str, *, trace: bool = True, key: str | None = None) -> NotificationView:
+        """Send one that waits now, unless it has expired or the person is banned or opted out; else as `cancel`."""
+        return await self._intervene(event_id, ReleaseNotification(event_id), trace, key)
+
+    async def _intervene(self, event_id: str, command: Command, trace: bool, key: str | None) -> NotificationView:
+        stream = (await self._first(event_id)).stream
+        await self.submit(stream, command, key=key, collection=INTERVENTIONS if key else "")
+        return await self.notification(event_id, trace=trace)
+
+    # -- what became of it
+
+    async def notification(self, event_id: str, *, trace: bool = True) -> NotificationView:
+        first = await self._first(event_id)
+        kind = self.engine.kinds.of(first.stream)
+        story = await told(self.engine.store, kind, first)
+        latest = story.latest or kind.recorded(first)
+        view = self._verdict_view(latest, event_id, trace=trace)
+        note = note_of(first)
+        assert note is not None
+        deliveries = await deliveries_of(self.engine.store, story, first)
+        return NotificationView(
+            **{name: getattr(view, name) for name in view.__struct_fields__},
+            notification=_notification(note, event_id, first.stream.id),
+            requested=note.requested,
+            status=story.status_with(deliveries),
+            judgements=story.judgements,
+            deliveries=deliveries,
+        )
+
+    async def statuses(self, event_ids: Sequence[str]) -> list[NotificationStatus | BetimesError]:
+        """The status of each, in order; an error stands where an answer would."""
+        _check_size("event_ids", event_ids, STATUS_BATCH_MAX)
+        return [await self._status(event_id) for event_id in event_ids]
+
+    async def _status(self, event_id: str) -> NotificationStatus | BetimesError:
+        try:
+            first = await self._first(event_id)
+        except NotFound as error:
+            return error
+        story = await told(self.engine.store, self.engine.kinds.of(first.stream), first)
+        deliveries = await deliveries_of(self.engine.store, story, first) if story.status == "failed" else []
+        status, last = story.status_with(deliveries), story.judgements[-1]
+        return NotificationStatus(
+            event_id, status, last.outcome, last.reasons, moment(story.defer_until), story.defer_count
+        )
+
+    async def _first(self, event_id: str) -> Segment:
+        """The segment that brought it; by its key, or from the ledger when that has expired."""
+        store, tenant = self.engine.store, self.caller.tenant
+        seen = await store.seen(KeyId(tenant, NOTIFICATIONS, event_id))
+        found = (
+            [seen.segment]
+            if seen
+            else await store.ledger(LedgerQuery(tenant=tenant, kind="inbox", key=event_id, limit=1))
+        )
+        if not found or note_of(found[0]) is None:
+            raise NotFound(_NO_SUCH.format(event_id))
+        return found[0]
+
+    def _verdict_view(
+        self, recorded: Recorded, event_id: str | None, *, trace: bool, dry: bool = False
+    ) -> NotificationVerdict:
+        verdict = recorded.verdict
+        assert verdict is not None
+        said = recorded.reply if isinstance(recorded.reply, Answer) else Answer()
+        shadow = said.shadow
+        return NotificationVerdict(
+            event_id=event_id,
+            user_id=recorded.stream.id,
+            outcome=verdict.answer,
+            reasons=verdict.reasons,
+            explanation=sentence(verdict),
+            evaluated_at=moment(recorded.at),
+            defer_until=moment(verdict.until),
+            would_pass_at=moment(verdict.would_pass_at),
+            score=Decimal(said.score) if said.score is not None else None,
+            ai_score=Decimal(said.ai) if said.ai is not None else None,
+            ai_used=said.ai is not None and "AI_FALLBACK" not in said.flags,
+            flags=said.flags,
+            defer_count=said.defer_count,
+            delivery_channel=said.channel,
+            is_replay=recorded.replayed,
+            shadow=ShadowView(shadow.outcome, shadow.reasons, moment(shadow.until_at)) if shadow else None,
+            policy=recorded.policy,
+            segment_id=None if dry else recorded.segment_id,
+            trace=trace_of(self.engine.kinds, verdict) if trace else None,
+        )
+
+
+def _wants_score(command: Notify, view: View[InboxState], policy: NotificationsPolicy, now: Instant) -> bool:
+    """Whether the provider's score may come to weigh it: now, or when it has waited."""
+    if command_problems(command, policy):
+        return False
+    item = item_of(view, command, policy, now)
+    return may_be_scored(Case(view.stream, view.state or InboxState(), shared_incident(view), item, policy, now))
+
+
+def _check_size(name: str, items: Sequence[Any], most: int) -> None:
+    count = len(require_list(items, name))
+    if not 1 <= count <= most:
+        raise Invalid(f"{name}: 1 to {most}, not {count:,}", ((name, f"1 to {most}"),))
+
+
+def _rung(view: View[InboxState], policy: Policy, now: Instant) -> View[InboxState]:
+    """The inbox after what is due by then, as a command would find it."""
+    for _ in range(_WAKES_MAX):
+        if view.state is None or (INBOX.alarm(view.state) or now + 1) > now:
+            break
+        state = view.state
+        decision = INBOX.decide(view, Wake(), policy, now)
+        assert isinstance(decision, Decision)
+        for event in decision.events:
+            state = INBOX.fold(state, event) or state
+        view = replace(view, state=state, version=view.version + 1)
+    return view
+
+
+def _judged_at(request: NotificationRequest | ClassifyRequest, now: Instant) -> Instant:
+    return instant(request.at) if isinstance(request, ClassifyRequest) and request.at else now
+
+
+def _command(request: NotificationRequest | ClassifyRequest) -> Notify:
+    return Notify(
+        request.event_type,
+        request.title,
+        request.message,
+        request.source,
+        request.channels,
+        request.priority_hint,
+        instant(request.timestamp),
+        instant(request.expires_at),
+        request.dedupe_key,
+        request.metadata,
+    )
+
+
+def _as_sent(request: NotificationRequest | ClassifyRequest) -> dict[str, Any]:
+    """The notification as a provider is given it."""
+    body: dict[str, Any] = msgspec.to_builtins(request)
+    return {name: value for name, value in body.items() if name not in ("at", "tenant_id", "correlation_id")}
+
+
+def _notification(note: Notify, event_id: str, user_id: str) -> SentNotification:
+    return SentNotification(
+        event_id=event_id,
+        user_id=user_id,
+        event_type=note.event_type,
+        title=note.title,
+        message=note.message,
+        source=note.source,
+        channels=list(note.channels),
+        priority_hint=note.priority_hint,
+        timestamp=moment(note.happened_at),
+        expires_at=moment(note.expires_at),
+        dedupe_key=note.dedupe_key,
+        metadata=note.metadata,
+    )

@@ -1,0 +1,314 @@
+"""Requests and answers of notifications, in the words of the HTTP contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from betimes.core.checks import Problem, Rule, readable
+from betimes.core.datetimes import Moment
+from betimes.core.names import Id
+from betimes.domain.json_view import JsonView
+from betimes.domain.paging import UnreadableRow
+from betimes.domain.verdict_views import TraceStep
+from betimes.domain.warnings import Remark
+from betimes.notifications.model import Priority
+
+METADATA_BYTES_MAX = 4 * 1024
+BATCH_MAX = 500
+STATUS_BATCH_MAX = 100
+Reason = Annotated[str, msgspec.Meta(max_length=200)]
+DayName = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+DAYS: tuple[DayName, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+TimeOfDay = Annotated[
+    str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="a time of day from 00:00 to 23:59")
+]
+EndOfQuiet = Annotated[
+    str,
+    msgspec.Meta(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$", description="a time of day from 00:00 to 24:00"),
+]
+Status = Literal["waiting", "delivering", "delivered", "digested", "suppressed", "cancelled", "failed"]
+Outcome = Literal["NOW", "LATER", "NEVER"]
+
+
+class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    user_id: Id
+    event_type: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=120)]
+    message: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+    source: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    channels: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=8)]
+    priority_hint: Priority | None = None
+    timestamp: Moment | None = None
+    expires_at: Moment | None = None
+    dedupe_key: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
+    metadata: dict[str, Any] = {}
+    correlation_id: Annotated[str, msgspec.Meta(max_length=128)] | None = None
+    tenant_id: str | None = None
+
+
+class NotificationRequest(_Asked, frozen=True, kw_only=True):
+    event_id: Id
+
+
+class ClassifyRequest(_Asked, frozen=True, kw_only=True):
+    event_id: Id | None = None
+    at: Moment | None = None
+
+
+def notification_rules(tenant: str) -> tuple[Rule[Any], ...]:
+    """Return what types cannot say of a notification."""
+
+    def name_own_tenant(request: _Asked) -> Iterator[Problem]:
+        if request.tenant_id not in (None, tenant):
+            yield "tenant_id", "not your tenant"
+
+    return (_name_channels_once, _keep_metadata_small, name_own_tenant)
+
+
+def _name_channels_once(request: _Asked) -> Iterator[Problem]:
+    names = [name for _, name in readable(request.channels)]
+    if len(set(names)) < len(names):
+        yield "channels", "each channel once"
+
+
+def _keep_metadata_small(request: _Asked) -> Iterator[Problem]:
+    if len(msgspec.json.encode(request.metadata)) > METADATA_BYTES_MAX:
+        yield "metadata", f"at most {METADATA_BYTES_MAX:,} bytes"
+
+
+# -- verdicts
+
+
+class ShadowView(JsonView, frozen=True):
+    """The verdict that was not enforced."""
+
+    outcome: Outcome
+    reasons: tuple[str, ...]
+    defer_until: datetime | None
+
+
+class NotificationVerdict(JsonView, frozen=True, kw_only=True):
+    event_id: str | None
+    user_id: str
+    outcome: Outcome
+    reasons: tuple[str, ...]
+    explanation: str
+    evaluated_at: datetime
+    defer_until: datetime | None
+    would_pass_at: datetime | None
+    score: Decimal | None
+    ai_score: Decimal | None
+    ai_used: bool
+    flags: tuple[str, ...]
+    defer_count: int
+    delivery_channel: str | None
+    is_replay: bool
+    shadow: ShadowView | None
+    policy: str
+    segment_id: str | None
+    trace: list[TraceStep] | None
+
+
+class JudgementView(JsonView, frozen=True):
+    evaluated_at: datetime
+    outcome: Outcome
+    reasons: tuple[str, ...]
+    defer_until: datetime | None
+    segment_id: str
+
+
+class DeliveryView(JsonView, frozen=True, kw_only=True):
+    effect_id: str | None
+    """In-app has none: it is delivered with the commit."""
+    channel: str
+    status: Literal["pending", "done", "failed", "dead"]
+    attempts: int
+    next_attempt_at: datetime | None = None
+    last_error: str | None = None
+    delivered_at: datetime | None = None
+
+
+class SentNotification(JsonView, frozen=True, kw_only=True):
+    """A notification as it was sent."""
+
+    event_id: str
+    user_id: str
+    event_type: str
+    title: str
+    message: str
+    source: str
+    channels: list[str]
+    priority_hint: Priority | None
+    timestamp: datetime | None
+    expires_at: datetime | None
+    dedupe_key: str | None
+    metadata: dict[str, Any]
+
+
+class NotificationView(NotificationVerdict, frozen=True, kw_only=True):
+    """The latest verdict on a notification, and everything that became of it."""
+
+    notification: SentNotification
+    requested: bool
+    """Whether the person asked for it, by an intent."""
+    status: Status
+    judgements: list[JudgementView]
+    deliveries: list[DeliveryView]
+
+
+class NotificationStatus(JsonView, frozen=True):
+    event_id: str
+    status: Status
+    outcome: Outcome
+    reasons: tuple[str, ...]
+    defer_until: datetime | None
+    defer_count: int
+
+
+# -- a person
+
+
+class ChannelUse(JsonView, frozen=True):
+    used: int
+    cap: int | None
+    free_at: datetime | None
+
+
+class Cooldown(JsonView, frozen=True):
+    event_type: str
+    ends_at: datetime
+
+
+class WaitingView(JsonView, frozen=True):
+    event_id: str
+    event_type: str
+    reasons: tuple[str, ...]
+    defer_until: datetime
+    defer_count: int
+
+
+class IncidentView(JsonView, frozen=True):
+    incident_id: str
+    scope: Literal["global", "user"]
+    user_id: str | None
+    reason: str | None
+    opened_at: datetime
+    ends_at: datetime
+
+
+class NotificationState(JsonView, frozen=True, kw_only=True):
+    user_id: str
+    delivered_5m: int
+    delivered_1h: int
+    delivered_24h: int
+    channels: dict[str, ChannelUse]
+    cooldowns: list[Cooldown]
+    quiet_until: datetime | None
+    incident: IncidentView | None
+    banned: bool
+    next_digest_at: datetime | None
+    waiting: list[WaitingView]
+
+
+class QuietHoursView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    start: TimeOfDay
+    end: EndOfQuiet
+    days: tuple[DayName, ...] = DAYS
+
+
+class OptOutView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    all: bool = False
+    event_types: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+
+
+class PreferencesRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    timezone: Annotated[str, msgspec.Meta(max_length=64)] = "UTC"
+    quiet_hours: Annotated[tuple[QuietHoursView, ...], msgspec.Meta(max_length=14)] = ()
+    opt_out: OptOutView = OptOutView()
+    digest_windows: Annotated[tuple[str, ...], msgspec.Meta(max_length=8)] | None = None
+    digest_channel: str | None = None
+    addresses: dict[str, Annotated[str, msgspec.Meta(min_length=1, max_length=256)]] = {}
+    version: int | None = None
+
+
+class PreferencesView(JsonView, frozen=True, kw_only=True):
+    timezone: str
+    quiet_hours: list[QuietHoursView]
+    opt_out: OptOutView
+    digest_windows: tuple[str, ...] | None
+    digest_channel: str | None
+    addresses: dict[str, str]
+    version: int
+    created_at: datetime | None
+    updated_at: datetime | None
+
+
+class PreferencesWritten(PreferencesView, frozen=True, kw_only=True):
+    warnings: list[Remark]
+    segment_id: str
+
+
+class DigestLine(JsonView, frozen=True):
+    event_id: str
+    event_type: str
+    title: str
+    message: str
+
+
+class InboxItem(JsonView, frozen=True, kw_only=True):
+    item_id: str
+    event_id: str | None
+    event_type: str
+    title: str
+    message: str
+    metadata: dict[str, Any]
+    digest: list[DigestLine]
+    delivered_at: datetime
+    read_at: datetime | None
+
+
+class InboxPage(JsonView, frozen=True):
+    items: list[InboxItem]
+    next_cursor: str | None
+    unread_count: int
+    unreadable: tuple[UnreadableRow, ...] = ()
+    """Messages of this page that cannot be shown, or the whole inbox."""
+
+
+class ReadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    item_ids: Annotated[tuple[Id, ...], msgspec.Meta(min_length=1, max_length=200)] | None = None
+    all: bool = False
+    before: Moment | None = None
+
+    def __post_init__(self) -> None:
+        if (self.item_ids is None) == (not self.all):
+            raise ValueError("item_ids: either these, or all")
+        if self.before is not None and not self.all:
+            raise ValueError("before: goes with all")
+
+
+class ReadResult(JsonView, frozen=True):
+    read_count: int
+    unread_count: int
+
+
+class BanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reason: Reason | None = None
+
+
+class BanView(JsonView, frozen=True):
+    user_id: str
+    banned: bool
+    reason: str | None
+
+
+class IncidentRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    user_id: Id | None = None
+    ttl_seconds: Annotated[int, msgspec.Meta(ge=60, le=604_800)] = 7_200
+    reason: Reason | None = None

@@ -1,0 +1,77 @@
+"""Apprise, kept at arm's length: in a bounded pool of threads, under a time limit, and silent.
+
+Apprise is imported when the first message goes out. It blocks, so it runs in a thread, which cannot be broken off: a
+send that takes too long fails here and may still arrive. Its URLs hold credentials and its log lines may hold its URLs,
+so while it sends for us nothing it or its HTTP client logs is passed on; what others do with Apprise is not touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING
+
+from betimes.core.errors import MissingExtra
+from betimes.outbound.failures import ChannelFailed
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+THREADS_MAX = 16
+TALKATIVE = ("apprise", "requests", "urllib3", "urllib3.connectionpool", "urllib3.util.retry", "charset_normalizer")
+
+_sending: ContextVar[bool] = ContextVar("betimes_sending", default=False)
+
+
+class Apprised:
+    """Sends through Apprise URLs."""
+
+    def __init__(self, threads_max: int = THREADS_MAX) -> None:
+        self._threads = ThreadPoolExecutor(threads_max, thread_name_prefix="betimes-channel")
+
+    def close(self) -> None:
+        """Drop what has not begun; sends at work end by themselves."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def send(self, channel: str, urls: Sequence[str], title: str, message: str, timeout_s: float) -> None:
+        """Send to every URL, or raise a `ChannelFailed` that says nothing of them."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads, _imported)  # loading it is not the channel's slowness
+        try:
+            async with asyncio.timeout(timeout_s):
+                failed = await loop.run_in_executor(self._threads, copy_context().run, _sent, urls, title, message)
+        except TimeoutError:
+            raise ChannelFailed(f"the channel {channel!r} took longer than {timeout_s:g} s") from None
+        if failed:
+            raise ChannelFailed(f"the channel {channel!r} failed: {failed}")
+
+
+def _sent(urls: Sequence[str], title: str, message: str) -> str:
+    """What went wrong, or nothing."""
+    apprise = _imported()
+    _sending.set(True)
+    try:
+        # one after the other in this thread, so that the log filter sees who sends
+        service = apprise.Apprise(asset=apprise.AppriseAsset(async_mode=False))
+        if not all(service.add(url) for url in urls):
+            return "Apprise does not understand its URL"
+        return "" if service.notify(title=title, body=message) else "Apprise could not deliver"
+    except BaseException as error:  # noqa: BLE001 — a plug-in may raise anything, and what it says may quote its URL
+        return f"Apprise raised {type(error).__name__}"
+
+
+def _imported() -> ModuleType:
+    try:
+        import apprise
+    except ModuleNotFoundError as error:
+        raise MissingExtra("this channel needs Apprise: pip install 'betimes[channels]'") from error
+    for name in TALKATIVE:
+        logging.getLogger(name).addFilter(_not_ours)  # adding it again changes nothing
+    return apprise
+
+
+def _not_ours(_: logging.LogRecord) -> bool:
+    return not _sending.get()

@@ -1,0 +1,187 @@
+"""Channels: how a message reaches a person, as the server is configured.
+
+Where a person is reached (the address) is data; how (service, credentials) is configuration: a channel is a set of
+Apprise URLs, a signed webhook, or the log. A tenant may have channels of its own in place of the deployment's, or
+without them. A message is sent once per call; trying again is the engine's, so a channel of several URLs may repeat the
+ones that worked.
+
+Credentials are in URLs. They appear in no error, log or repr: what Apprise and its HTTP client log while they send for
+us is dropped, and of what they raise only the kind of error is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeAlias
+from urllib.parse import quote
+
+import msgspec
+
+from betimes.core.canonical import encode
+from betimes.core.instants import Instant, render
+from betimes.notifications.policy import IN_APP
+from betimes.outbound.apprise_client import Apprised
+from betimes.outbound.failures import BadAddress, ChannelFailed, UnknownChannel
+from betimes.outbound.webhooks import Webhooks
+
+ADDRESS_CHARS_MAX = 512
+PLACE = "{address}"
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=120)]
+
+_preparing: list[Callable[[], None]] = []
+
+
+def before_logging(prepare: Callable[[], None]) -> None:
+    """Have something done before the next message goes into the log; most processes never send one there."""
+    _preparing.append(prepare)
+
+
+def _logged(event: str, **fields: Any) -> None:
+    """The logger is loaded when it is first needed: that takes about as long as loading all the rest."""
+    import structlog
+
+    for prepare in _preparing:
+        prepare()
+    _preparing.clear()
+    structlog.get_logger("betimes.channels").info(event, **fields)
+
+
+class _Channel(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(…)"
+
+    def __rich_repr__(self) -> Any:
+        yield "…"
+
+
+class AppriseChannel(_Channel, tag="apprise", frozen=True):
+    """Any service Apprise knows."""
+
+    urls: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=8)]
+    """As Apprise writes them; `{address}` stands for the person's address, quoted, and never names the host."""
+    timeout_s: Seconds = 15.0
+
+    def __post_init__(self) -> None:
+        for place, url in enumerate(self.urls):
+            scheme, found, rest = url.partition("://")
+            if not found or not scheme:
+                raise ValueError(f"urls[{place}]: not an Apprise URL, such as mailto://…")
+            if PLACE in scheme or PLACE in _authority(rest):
+                raise ValueError(f"urls[{place}]: {PLACE} must stand after the host, else a person could name the host")
+
+
+class WebhookChannel(_Channel, tag="webhook", frozen=True):
+    """A signed webhook that is given the message as JSON."""
+
+    url: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=8,
+            max_length=2_000,
+            pattern=r"^https?://",
+            description="an address that begins with http:// or https://",
+        ),
+    ]
+    timeout_s: Seconds = 10.0
+
+
+class LogChannel(_Channel, tag="log", frozen=True):
+    """The message is logged, for development."""
+
+
+Channel: TypeAlias = AppriseChannel | WebhookChannel | LogChannel
+
+
+class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The deployment's channels by name, and what tenants have instead; None takes a channel away."""
+
+    channels: Mapping[str, Channel] = {}
+    tenants: Mapping[str, Mapping[str, Channel | None]] = {}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every channel that anybody has."""
+        return frozenset(self.channels).union(*self.tenants.values())
+
+    def has(self, tenant: str, channel: str) -> bool:
+        """Whether a message of this tenant can go that way; in_app needs no configuration."""
+        return channel == IN_APP or self.of(tenant, channel) is not None
+
+    def of(self, tenant: str, channel: str) -> Channel | None:
+        own = self.tenants.get(tenant, {})
+        return own[channel] if channel in own else self.channels.get(channel)
+
+
+class Channels:
+    """Sends messages through configured channels; close it to let its threads go."""
+
+    def __init__(
+        self,
+        settings: ChannelSettings,
+        *,
+        webhooks: Webhooks | None = None,
+        log: Callable[..., Any] | None = None,
+        now: Callable[[], Instant] | None = None,
+    ) -> None:
+        """`webhooks` carries channels of that kind and must be open; `log` is given what the log's channels send.
+
+        With a clock of its own (`now`), such as a virtual one, a line of the log says what it shows, as `at`.
+        """
+        self._now = now
+        self._settings = settings
+        self._webhooks = webhooks
+        self._log = log or _logged
+        self._apprised = Apprised()
+
+    def close(self) -> None:
+        self._apprised.close()
+
+    async def send(
+        self,
+        channel: str,
+        address: str | None,
+        title: str,
+        message: str,
+        *,
+        id: str,
+        metadata: Mapping[str, Any],
+        tenant: str,
+    ) -> None:
+        """Send once through the tenant's channel of that name, or raise an `EffectFailed`."""
+        match self._settings.of(tenant, channel):
+            case None:
+                raise UnknownChannel(f"no channel {channel!r} is configured for the tenant {tenant!r}")
+            case AppriseChannel(urls, timeout_s):
+                filled = [_filled(channel, url, address) for url in urls]
+                await self._apprised.send(channel, filled, title, message, timeout_s)
+            case WebhookChannel(url, timeout_s):
+                body = {"channel": channel, "address": address, "title": title, "message": message}
+                await self._post(url, body | {"metadata": dict(metadata)}, id, tenant, timeout_s)
+            case LogChannel():
+                at = {"at": render(self._now())} if self._now else {}
+                self._log("notification", **at, channel=channel, address=address, title=title, message=message, id=id)
+
+    async def _post(self, url: str, body: Mapping[str, Any], id: str, tenant: str, timeout_s: float) -> None:
+        if self._webhooks is None:
+            raise ChannelFailed("a channel is a webhook, but the channels were given no `webhooks`")
+        await self._webhooks.post(url, encode(body).encode(), id=id, tenant=tenant, timeout_s=timeout_s)
+
+
+def _filled(channel: str, url: str, address: str | None) -> str:
+    """The URL with the address in its place, where nothing in it can mean anything but an address."""
+    if PLACE not in url:
+        return url
+    if not address:
+        raise BadAddress(f"the channel {channel!r} needs an address and the person has none")
+    if len(address) > ADDRESS_CHARS_MAX or not address.isprintable() or set(address) & set(" ,;%"):
+        # some of Apprise's plug-ins unquote twice, so that a quoted comma would make two addresses of one
+        raise BadAddress(
+            f"an address of the channel {channel!r} has at most {ADDRESS_CHARS_MAX} printable characters, "
+            "and no space, comma, semicolon or percent sign: it is one address"
+        )
+    return url.replace(PLACE, quote(address, safe=""))
+
+
+def _authority(rest: str) -> str:
+    """What comes before the path or query."""
+    return rest.partition("/")[0].partition("?")[0]

@@ -1,0 +1,132 @@
+"""Python handlers by name: what calls to `handler:<name>` run in this process.
+
+An async handler is awaited. Any other runs in a thread of a bounded pool, so that it may block; it cannot be broken
+off: when its lease is lost or the engine closes, nobody waits for it any more, and it ends by itself. A handler is
+given the call's payload, and a `HandlerContext` if it needs two arguments. What it returns is the call's result, what
+it raises is its error; `betimes.GiveUp` says that trying again is no use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from betimes.core.deciders import EffectCall
+from betimes.core.errors import Invalid
+from betimes.engine.effects import Executor
+from betimes.intents.action import Action
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+THREADS_MAX = 16
+PREFIX = "handler:"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+
+
+class HandlerContext(msgspec.Struct, frozen=True):
+    """Which call a handler works for."""
+
+    effect_id: str
+    """The same on every attempt: a key for whatever the handler does elsewhere."""
+    tenant: str
+    attempt: int
+
+
+class Handlers:
+    """A registry of handlers; close it to let its threads go."""
+
+    def __init__(self, *, threads_max: int = THREADS_MAX) -> None:
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._threads_max = threads_max
+        self._threads = self._fresh_threads()
+
+    def _fresh_threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._threads_max, thread_name_prefix="betimes-handler")
+
+    def handler(self, name: str) -> Callable[[Function], Function]:
+        """Register the decorated function under a name."""
+        if not _NAME.fullmatch(name):
+            raise Invalid(f"{name[:64]!r} is not a handler's name: letters, digits and _.-, at most 64, no dot first")
+        if name in self._functions:
+            raise Invalid(f"there is a handler {name!r} already; give this one another name")
+
+        def register(function: Function) -> Function:
+            if name in self._functions:
+                raise Invalid(f"there is a handler {name!r} already; give this one another name")
+            wants_context(function)
+            self._functions[name] = function
+            return function
+
+        return register
+
+    def executors(self) -> Mapping[str, Executor]:
+        """What to give the engine: an executor for each handler registered so far."""
+        return {f"{PREFIX}{name}": self._executor(function) for name, function in self._functions.items()}
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        """What was registered, by name, as the actions of intents call it: with the action alone."""
+        return {
+            name: partial(_given_context, function) if wants_context(function) else function
+            for name, function in self._functions.items()
+        }
+
+    def close(self) -> None:
+        """Drop what has not begun; handlers at work end by themselves. It can be used again afterwards."""
+        threads, self._threads = self._threads, self._fresh_threads()
+        threads.shutdown(wait=False, cancel_futures=True)
+
+    def _executor(self, function: Callable[..., Any]) -> Executor:
+        with_context = wants_context(function)
+        is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+        async def execute(call: EffectCall) -> Any:
+            context = (HandlerContext(call.id.handle, call.id.tenant, call.attempt),) if with_context else ()
+            try:
+                result = (
+                    function(call.payload, *context) if is_async else await self._in_thread(function, call, context)
+                )
+                return await result if inspect.isawaitable(result) else result
+            except SystemExit as error:
+                raise RuntimeError(f"the handler exited with {error.code!r}") from error
+
+        return execute
+
+    async def _in_thread(self, function: Callable[..., Any], call: EffectCall, context: tuple[Any, ...]) -> Any:
+        work = copy_context().run
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, work, _called, function, call.payload, *context)
+
+
+def wants_context(function: Callable[..., Any]) -> bool:
+    """Whether a handler must be given a context too; `Invalid` if it takes neither one argument nor two."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions do not tell
+        return False
+    for arguments in (("payload",), ("payload", "context")):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return len(arguments) == 2
+    raise Invalid(f"a handler takes the payload, or the payload and a context; {function!r} takes {signature}")
+
+
+def _given_context(function: Callable[..., Any], action: Action) -> Any:
+    return function(action, HandlerContext(action.action_id, action.tenant, action.attempt))
+
+
+def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except (StopIteration, asyncio.CancelledError) as error:  # a future cannot carry the one, and means the other
+        raise RuntimeError(f"the handler raised {error!r}") from error

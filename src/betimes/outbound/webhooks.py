@@ -1,0 +1,150 @@
+"""Signed webhooks: JSON to a receiver's URL, at most once a call, and the executor `webhook`.
+
+Every request is signed by Standard Webhooks with the tenant's own secrets; the id is the effect's, the same on every
+attempt, so that a receiver can drop what it has seen. What may be called is decided in `outbound` and `addresses`.
+Nothing is tried again here: that is the engine's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from betimes.core.bounds import read_json
+from betimes.core.canonical import encode
+from betimes.core.deciders import EffectCall
+from betimes.core.errors import Invalid, MissingExtra
+from betimes.core.instants import Instant
+from betimes.outbound.failures import BadRequest, WebhookFailed, giving_up
+from betimes.outbound.settings import Resolve, Secrets, WebhookSettings
+from betimes.outbound.signing import signed
+
+if TYPE_CHECKING:
+    from betimes.outbound.client import Outbound
+
+RESERVED_HEADERS = frozenset(
+    {"host", "connection", "content-length", "transfer-encoding", "content-encoding", "accept-encoding", "expect"}
+)
+
+
+class Webhooks:
+    """Posts signed bodies. Use it as `async with Webhooks(...) as webhooks`."""
+
+    def __init__(
+        self,
+        secrets: Secrets,
+        *,
+        now: Callable[[], Instant],
+        settings: WebhookSettings | None = None,
+        resolve: Resolve | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`secrets` gives a tenant's one or two secrets, `resolve` a host's addresses, `tls` whom to trust."""
+        self._secrets = secrets
+        self._now = now
+        self._settings = settings or WebhookSettings()
+        self._resolve = resolve
+        self._tls = tls
+        self._outbound: Outbound | None = None
+
+    def configure(self, settings: WebhookSettings) -> None:
+        """Go by other settings, from when it is next opened."""
+        self._settings = settings
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        try:
+            from betimes.outbound.client import Outbound
+        except ModuleNotFoundError as error:
+            raise MissingExtra("webhooks need the HTTP client aiohttp: pip install 'betimes[server]'") from error
+        self._outbound = Outbound(self._settings, self._resolve, self._tls)
+
+    async def close(self) -> None:
+        if self._outbound:
+            await self._outbound.close()
+        self._outbound = None
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        *,
+        id: str,
+        tenant: str,
+        timeout_s: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Send once, signed as the tenant; the body of a 2xx answer, or a `WebhookFailed`."""
+        if self._outbound is None:
+            raise WebhookFailed("webhooks are not open; use `async with Webhooks(...)`")
+        if len(body) > self._settings.request_bytes_max:
+            raise BadRequest(f"the body has {len(body)} bytes, at most {self._settings.request_bytes_max} are sent")
+        sent = {"Content-Type": "application/json", **_own(headers or {})}
+        sent |= signed(await self._secrets_of(tenant), id, self._now(), body)
+        return await self._outbound.post(url, body, sent, timeout_s or self._settings.timeout_s)
+
+    async def get(self, url: str) -> bytes:
+        """Return the body of a 2xx answer to a request that is not signed; raise `WebhookFailed` otherwise."""
+        if self._outbound is None:
+            raise WebhookFailed("webhooks are not open; use `async with Webhooks(...)`")
+        return await self._outbound.get(url, self._settings.timeout_s)
+
+    async def _secrets_of(self, tenant: str) -> Sequence[str]:
+        found = self._secrets(tenant)
+        return await found if inspect.isawaitable(found) else found
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The payload of a call to `webhook`."""
+
+    url: str
+    body: Any = None
+
+
+class WebhookExecutor:
+    """Carries out calls named `webhook`: posts `body` to `url`, answers with what the receiver says."""
+
+    name = "webhook"
+
+    def __init__(self, webhooks: Webhooks) -> None:
+        self._webhooks = webhooks
+
+    async def __call__(self, call: EffectCall) -> Any:
+        with giving_up():
+            try:
+                asked = msgspec.convert(call.payload, Asked)
+            except msgspec.ValidationError as error:
+                raise BadRequest(f"the payload of a webhook is {{url, body}}: {error}") from None
+            body = encode(asked.body).encode()
+            return answer(await self._webhooks.post(asked.url, body, id=call.id.handle, tenant=call.id.tenant))
+
+
+def answer(body: bytes) -> Any:
+    """What a receiver's answer says, as JSON; None when it is empty, not JSON, or nothing that can be recorded."""
+    try:
+        return read_json(body)
+    except Invalid:
+        return None
+
+
+def _own(headers: Mapping[str, str]) -> dict[str, str]:
+    """The caller's headers under the names they are sent by, none that says how or by whom the request is made."""
+    own = {}
+    for name, value in headers.items():
+        plain = name.casefold()
+        if plain in RESERVED_HEADERS or plain.startswith("webhook-"):
+            raise BadRequest(f"the header {plain} is set by betimes")
+        if not (name.isascii() and name.replace("-", "").isalnum() and value.isascii() and value.isprintable()):
+            raise BadRequest("a header has a name of letters, digits and hyphens, and a value of printable ASCII")
+        own["Content-Type" if plain == "content-type" else name] = value
+    return own

@@ -1,0 +1,36 @@
+"""The declaration of runs."""
+
+from __future__ import annotations
+
+from betimes.core.deciders import Event
+from betimes.core.segments import Segment
+from betimes.core.verdicts import Verdict
+from betimes.domain.declaration import BacktestView, Domain
+from betimes.runs.decide import DECIDERS
+from betimes.runs.model import LEASE_RAN_OUT, RunAllowed, RunEnded
+from betimes.runs.policy import RunsPolicy
+from betimes.runs.sentences import sentence
+from betimes.runs.tables import TABLES
+
+
+def describe_verdict(segment: Segment, verdict: Verdict) -> str:
+    """Return why a trigger was answered so, in a sentence."""
+    return sentence(segment.stream.id, verdict, segment.at)
+
+
+def is_lost_claim(event: Event) -> bool:
+    """Return whether a run ended because whoever held it did not come back."""
+    return isinstance(event, RunEnded) and event.error == LEASE_RAN_OUT
+
+
+DOMAIN = Domain(
+    package="betimes.runs",
+    area="runs",
+    deciders=DECIDERS,
+    policy=RunsPolicy,
+    answers={"NOW": "ALLOW", "LATER": "DEFER", "NEVER": "SKIP"},
+    describe_verdict=describe_verdict,
+    lost_claims={"run": is_lost_claim},
+    tables=TABLES,
+    backtest=BacktestView(costs=(RunAllowed,)),
+)

@@ -1,0 +1,270 @@
+"""The cost gate: may this run start, given what it costs? Pure: the same input gives the same output.
+
+The rules are looked at in order and the first that matches names the reason. Its `until` is the latest of *all* time
+limits that bind, because a deferred trigger has one retry only. Absent inputs never block.
+
+Debounce comes before the gate and is a rule of the same table, so that one trace tells the whole story.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from betimes.core import windows
+from betimes.core.instants import DAY, HOUR, SECOND, Instant, epoch_up
+from betimes.core.verdicts import Answer, Finding, Hit, Rule, RuleTable, Verdict
+from betimes.core.windows import Window
+from betimes.runs.model import HOUR_S
+from betimes.runs.sentences import sentence
+from betimes.runs.slots import PROMISED_SECONDS_MAX, first_free_at
+
+SLOT_AWAY_MAX = 24 * HOUR
+Result: TypeAlias = Literal["ALLOW", "DEFER", "SKIP"]
+RESULTS: dict[Answer, Result] = {"NOW": "ALLOW", "LATER": "DEFER", "NEVER": "SKIP"}
+
+
+class DecisionCostGateInput(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Everything the rules look at, as it was before this trigger."""
+
+    tenant_id: str
+    account_id: str
+    trigger_type: str
+    now: Instant
+    recency_last_run_at: Instant | None = None
+    """The account's last allowed run of any type."""
+    cooldown_s: int = 0
+    recency_last_of_type_at: Instant | None = None
+    """The account's last allowed run of this type."""
+    debounce_s: int = 0
+    budget_remaining: int | None = None
+    """The smallest of the caller's and those of account and tenant."""
+    budget_resets: bool = False
+    """Whether a new UTC day brings a new budget."""
+    account_runs: Window = ()
+    account_cap: int | None = None
+    tenant_runs: Window = ()
+    tenant_promised: Window = ()
+    tenant_cap: int | None = None
+    action_saturation_score: Decimal | None = None
+    saturation_resets: bool = False
+    tenant_tier: str | None = None
+
+
+class DecisionCostGateOutput(msgspec.Struct, frozen=True):
+    """What the gate says, in the words of its callers."""
+
+    result: Result
+    reason: str
+    explanation: str
+    evaluated_at: Instant
+    defer_until_epoch: int | None = None
+    retry_after_seconds: int | None = None
+
+
+def evaluate(case: DecisionCostGateInput) -> DecisionCostGateOutput:
+    """The gate alone, without debounce."""
+    verdict = GATE.judge(case)
+    until = verdict.until
+    return DecisionCostGateOutput(
+        RESULTS[verdict.answer],
+        verdict.reasons[0],
+        sentence(case.account_id, verdict, case.now),
+        case.now,
+        None if until is None else epoch_up(until),
+        None if until is None else epoch_up(until - case.now),
+    )
+
+
+# -- the rules
+
+
+def _debounce(case: DecisionCostGateInput) -> Finding:
+    last, limit = case.recency_last_of_type_at, case.debounce_s
+    hit = Hit("NEVER", "DEBOUNCED") if last is not None and case.now < last + limit * SECOND else None
+    return Finding((_elapsed_s(case, last), limit), hit)
+
+
+def _budget(case: DecisionCostGateInput) -> Finding:
+    left = case.budget_remaining
+    return Finding((left,), Hit("NEVER", "BUDGET_EXHAUSTED") if left is not None and left <= 0 else None)
+
+
+def _cooldown(case: DecisionCostGateInput) -> Finding:
+    last, limit = case.recency_last_run_at, case.cooldown_s
+    binds = case.now < cooldown_end(case)
+    return Finding((_elapsed_s(case, last), limit), _postponed(case, "COOLDOWN") if binds else None)
+
+
+def _account_cap(case: DecisionCostGateInput) -> Finding:
+    cap = case.account_cap
+    if cap is None:
+        return _NO_ACCOUNT_CAP
+    used = windows.count(case.account_runs, case.now, HOUR_S)
+    return Finding((used, cap), _postponed(case, "ACCOUNT_HOURLY_CAP") if used >= cap else None)
+
+
+def _tenant_cap(case: DecisionCostGateInput) -> Finding:
+    cap = case.tenant_cap
+    if cap is None:
+        return _NO_TENANT_CAP
+    used = windows.count(case.tenant_runs, case.now, HOUR_S)
+    promised = sum(count for _, count in case.tenant_promised)
+    return Finding((used, promised, cap), _postponed(case, "TENANT_HOURLY_CAP") if tenant_binds(case) else None)
+
+
+def _saturation(case: DecisionCostGateInput) -> Finding:
+    score = case.action_saturation_score
+    return Finding((score,), Hit("NEVER", "MARGINAL_VALUE_LOW") if score is not None and score >= 1 else None)
+
+
+_NO_ACCOUNT_CAP = Finding((None, None))
+_NO_TENANT_CAP = Finding((None, None, None))
+
+
+def _elapsed_s(case: DecisionCostGateInput, last: Instant | None) -> int | float | None:
+    if last is None:
+        return None
+    whole, rest = divmod(case.now - last, SECOND)
+    return whole + rest / SECOND if rest else whole
+
+
+# -- when it would pass
+
+
+def cooldown_end(case: DecisionCostGateInput) -> Instant:
+    last = case.recency_last_run_at
+    return case.now if last is None else max(case.now, last + case.cooldown_s * SECOND)
+
+
+def account_free(case: DecisionCostGateInput) -> Instant:
+    cap = case.account_cap
+    return case.now if cap is None else windows.free_at(case.account_runs, case.now, HOUR_S, cap)
+
+
+def tenant_binds(case: DecisionCostGateInput) -> bool:
+    """Whether the tenant has no slot now; promised ones are taken for whoever comes new."""
+    return case.tenant_cap is not None and tenant_free(case, case.now) > case.now
+
+
+def tenant_free(case: DecisionCostGateInput, from_at: Instant) -> Instant:
+    """The first instant at or after `from_at` with a slot beyond those promised. Slots are whole seconds."""
+    if case.tenant_cap is None:
+        return from_at
+    if not case.tenant_promised:
+        return max(from_at, windows.free_at(case.tenant_runs, from_at, HOUR_S, case.tenant_cap))
+    return first_free_at(case.tenant_runs, case.tenant_promised, from_at, case.tenant_cap, HOUR_S)
+
+
+def slot_needed(case: DecisionCostGateInput) -> Instant | None:
+    """The tenant's slot that a deferral must be promised; `None` if there is room now and when the account is ready.
+
+    A promise within a second would be counted from the second's end and judged from its start, so it is a whole one.
+    """
+    ready_at = account_ready(case)
+    if tenant_free(case, ready_at) <= ready_at and not tenant_binds(case):
+        return None
+    return tenant_free(case, epoch_up(ready_at) * SECOND)
+
+
+def account_ready(case: DecisionCostGateInput) -> Instant:
+    """When the account's own time limits have passed."""
+    return max(cooldown_end(case), account_free(case))
+
+
+def _postponed(case: DecisionCostGateInput, reason: str) -> Hit:
+    """Until every time limit that binds has passed; no slot of the tenant's within a day of that: never."""
+    ready_at, slot_at = account_ready(case), slot_needed(case)
+    if slot_at is None:
+        return Hit("LATER", reason, ready_at)
+    if slot_at - ready_at > SLOT_AWAY_MAX or len(case.tenant_promised) >= PROMISED_SECONDS_MAX:
+        return Hit("NEVER", "TENANT_HOURLY_CAP")
+    return Hit("LATER", reason, slot_at)
+
+
+def would_pass_at(case: DecisionCostGateInput, verdict: Verdict) -> Instant | None:
+    """When, as things stand, it would pass; `None` when it does now or when time alone will not do it."""
+    if verdict.answer == "NOW":
+        return None
+    at = max(debounce_end(case), account_ready(case))
+    if case.budget_remaining is not None and case.budget_remaining <= 0:
+        if not case.budget_resets:
+            return None
+        at = max(at, _tomorrow(case.now))
+    if case.action_saturation_score is not None and case.action_saturation_score >= 1:
+        if not case.saturation_resets:
+            return None
+        at = max(at, _tomorrow(case.now))
+    return max(tenant_free(case, at), verdict.until or 0)  # what waits is not judged before
+
+
+def debounce_end(case: DecisionCostGateInput) -> Instant:
+    last = case.recency_last_of_type_at
+    return case.now if last is None else max(case.now, last + case.debounce_s * SECOND)
+
+
+def _tomorrow(now: Instant) -> Instant:
+    return (now // DAY + 1) * DAY
+
+
+# -- the tables
+
+_GATE_RULES: tuple[Rule[Any], ...] = (
+    Rule(
+        "budget",
+        _budget,
+        ("budget_remaining",),
+        "{budget_remaining} runs are left in the budget",
+        "{budget_remaining} runs are left in the budget",
+        "no budget is set",
+    ),
+    Rule(
+        "cooldown",
+        _cooldown,
+        ("elapsed_s", "limit_s"),
+        "{elapsed_s} s of the cooldown of {limit_s} s have passed",
+        "the last run was {elapsed_s} s ago; the cooldown is {limit_s} s",
+        "the account has not run before",
+    ),
+    Rule(
+        "account_cap",
+        _account_cap,
+        ("used", "cap"),
+        "{used} of {cap} runs of this type in the account's last hour",
+        "{used} of {cap} runs of this type in the account's last hour",
+        "the account has no cap for this type",
+    ),
+    Rule(
+        "tenant_cap",
+        _tenant_cap,
+        ("used", "promised", "cap"),
+        "{used} of {cap} runs of this type in the tenant's last hour, {promised} promised",
+        "{used} of {cap} runs of this type in the tenant's last hour, {promised} promised",
+        "the tenant has no cap for this type",
+    ),
+    Rule(
+        "saturation",
+        _saturation,
+        ("action_saturation_score",),
+        "the action saturation is {action_saturation_score}",
+        "the action saturation is {action_saturation_score}, below 1",
+        "no action saturation is known",
+    ),
+)
+_DEBOUNCE: Rule[Any] = Rule(
+    "debounce",
+    _debounce,
+    ("elapsed_s", "limit_s"),
+    "{elapsed_s} s since the last run of this type, at least {limit_s}",
+    "the last run of this type was {elapsed_s} s ago; its debounce is {limit_s} s",
+    "no run of this type before",
+)
+_PASS = Hit("NOW", "WITHIN_LIMITS")
+_PLACES = ("debounce", "budget", "cooldown", "account_cap", "tenant_cap", "saturation")
+
+GATE: RuleTable[DecisionCostGateInput] = RuleTable("cost_gate", _GATE_RULES, otherwise=_PASS, places=_PLACES[1:])
+ADMISSION: RuleTable[DecisionCostGateInput] = RuleTable(
+    "runs", (_DEBOUNCE, *_GATE_RULES), otherwise=_PASS, places=_PLACES
+)

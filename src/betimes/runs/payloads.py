@@ -1,0 +1,47 @@
+"""The payloads that a run sees: they stay in the segments of the triggers that brought them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from betimes.engine.codecs import decoded
+from betimes.engine.store import Store
+from betimes.runs.model import RunState, account_stream
+from betimes.schedules.nominal_time import NominalTime
+
+
+class _Trigger(msgspec.Struct):
+    """The part of a trigger's command that its run sees."""
+
+    payload: dict[str, Any] = {}
+    nominal: NominalTime | None = None
+
+
+_triggers = msgspec.json.Decoder(_Trigger)
+
+
+async def run_input_of(store: Store, tenant: str, run: RunState) -> dict[str, Any]:
+    """Return what its triggers brought a run: their payloads and, if a schedule asked, the last tick's nominal time."""
+    triggers = await _triggers_of(store, tenant, run)
+    nominal = max((found.nominal for found in triggers if found.nominal), default=None, key=lambda it: it.scheduled_for)
+    return {**(nominal.body() if nominal else {}), "payloads": [found.payload for found in triggers]}
+
+
+async def payloads_of(store: Store, tenant: str, run: RunState) -> list[Any]:
+    """The payloads of the triggers that led to a run, in the order they came; those that were pruned are left out."""
+    return [found.payload for found in await _triggers_of(store, tenant, run)]
+
+
+async def _triggers_of(store: Store, tenant: str, run: RunState) -> list[_Trigger]:
+    account = account_stream(tenant, run.account_id)
+    triggers: list[_Trigger] = []
+    for version in run.segments:
+        _, segments = await store.history(account, version - 1, 1)
+        triggers += [
+            decoded(_triggers, segment.command, "the trigger of", segment)
+            for segment in segments
+            if segment.version == version and segment.command
+        ]
+    return triggers

@@ -1,0 +1,112 @@
+"""The registry: the trigger types in force for a tenant, a view of its policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from betimes.core.checks import Problem, broken_rules, checked, readable, refusal
+from betimes.core.errors import Invalid, Refused, VersionMismatch
+from betimes.domain.outside_calls import call_warnings, calls_of_policy
+from betimes.domain.policy_check import checked_policy
+from betimes.domain.service import Service
+from betimes.domain.warnings import Remark
+from betimes.engine.tenants.model import SetPolicy, TenantState, tenant_stream
+from betimes.runs.policy import Entry, RunsPolicy
+from betimes.runs.views import RegistryEntry, RegistryView, RegistryWritten
+
+TRIES_MAX = 5
+"""How often a change without a version is made again when somebody else changed the policy meanwhile."""
+
+
+class Registry(Service):
+    """The trigger types of a tenant."""
+
+    async def registry(self) -> RegistryView:
+        """The trigger types in force for the tenant; its version is that of the tenant's policy."""
+        policy = await self.engine.policy_of(self.caller.tenant)
+        entries = [_entry_view(name, entry) for name, entry in sorted(policy[RunsPolicy].registry.items())]
+        return RegistryView(await self._policy_version(), entries)
+
+    async def put_registry(
+        self, entries: Sequence[RegistryEntry | Mapping[str, Any]], *, version: int | None = None
+    ) -> RegistryWritten:
+        """Replace the tenant's own entries; a built-in type left out is back at its default."""
+        entries = _entries(entries)
+        names = [entry.trigger_type for entry in entries]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise refusal("type", [("entries", f"{name} is there twice") for name in twice])
+        for _ in range(TRIES_MAX):
+            overrides, at = await self._overrides(entries)
+            warnings = await self._demand_working(overrides, names)
+            command = SetPolicy(overrides, expected_version=at if version is None else version)
+            try:
+                await self.submit(tenant_stream(self.caller.tenant), command)
+            except Refused as refused:
+                if version is not None:
+                    raise VersionMismatch(str(refused)) from None
+            else:
+                after = await self.registry()
+                return RegistryWritten(after.version, after.entries, warnings)
+        raise VersionMismatch("the policy is changed all the time; try again")
+
+    async def _overrides(self, entries: list[RegistryEntry]) -> tuple[dict[str, Any], int]:
+        """The tenant's policy with these entries in it, and the version that was changed."""
+        state: TenantState | None = await self.state(tenant_stream(self.caller.tenant))
+        overrides = dict(state.policy) if state else {}
+        registry = {entry.trigger_type: _body(entry) for entry in entries}
+        return overrides | {"runs": {**overrides.get("runs", {}), "registry": registry}}, _version(state)
+
+    async def _demand_working(self, overrides: dict[str, Any], names: list[str]) -> list[Remark]:
+        """Return what to say of entries that may not be meant; raise `Invalid` with all that can never work."""
+        try:
+            policy = await checked_policy(self, overrides)
+        except Invalid as error:
+            problems = tuple((_entry_path(path, names), message) for path, message in error.problems)
+            raise Invalid(str(error), problems) from None
+        found = call_warnings(self.deployment, calls_of_policy(policy))
+        paths = [(_entry_path(remark.path, names), remark.message) for remark in found]
+        return [Remark(path, message) for path, message in paths if path.startswith("entries")]
+
+    async def _policy_version(self) -> int:
+        return _version(await self.state(tenant_stream(self.caller.tenant)))
+
+
+def _entries(entries: Sequence[RegistryEntry | Mapping[str, Any]]) -> list[RegistryEntry]:
+    sent = [msgspec.to_builtins(entry) for entry in entries]
+    return checked(sent, list[RegistryEntry], "entries")
+
+
+def repeated_types(request: Any) -> Iterator[Problem]:
+    """Yield the entries of a request whose type another has."""
+    seen: set[str] = set()
+    for place, entry in readable(request.entries):
+        for name in broken_rules(entry, [lambda one: (one.trigger_type,)]):
+            if name in seen:
+                yield f"entries[{place}].trigger_type", f"{name} is there twice"
+            seen.add(name)
+
+
+def _version(state: TenantState | None) -> int:
+    return state.policy_version if state else 0
+
+
+def _entry_view(name: str, entry: Entry) -> RegistryEntry:
+    return RegistryEntry(trigger_type=name, **{field: getattr(entry, field) for field in entry.__struct_fields__})
+
+
+def _body(entry: RegistryEntry) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.to_builtins(entry)
+    del body["trigger_type"]
+    return body
+
+
+def _entry_path(path: str, names: list[str]) -> str:
+    """`runs.registry.SIGNAL_ARRIVED.mode` is `entries[0].mode` to whoever sent a list."""
+    for place, name in enumerate(names):
+        prefix = f"runs.registry.{name}"
+        if path == prefix or path.startswith(prefix + "."):
+            return f"entries[{place}]{path[len(prefix) :]}"
+    return path

@@ -1,0 +1,284 @@
+"""Routes of runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from betimes.domain.paging import Page
+from betimes.domain.requests import asked
+from betimes.http.routes import Answer, Ask, ClaimLimit, Listed, Route, Traced, answer_of
+from betimes.runs.registry import repeated_types
+from betimes.runs.triggers import examined_trigger
+from betimes.runs.views import (
+    ActionsRequest,
+    ActionsView,
+    ClaimManyRequest,
+    ClaimRequest,
+    CompleteRequest,
+    EvaluateRequest,
+    RegistryEntry,
+    RegistryView,
+    RegistryWritten,
+    RenewRequest,
+    RunClaim,
+    RunHandler,
+    RunStateView,
+    RunStatus,
+    RunView,
+    TriggerRequest,
+    TriggerStatus,
+    TriggerVerdict,
+)
+
+TAG = "Runs"
+ENTRIES_MAX = 500
+"""Trigger types of one tenant."""
+
+
+class RunFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    account_id: str | None = None
+    status: RunStatus | None = None
+    trigger_type: str | None = None
+    handler: RunHandler | None = None
+
+
+class Claims(msgspec.Struct, frozen=True):
+    items: list[RunClaim]
+
+
+class RegistryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    entries: Annotated[list[RegistryEntry], msgspec.Meta(max_length=ENTRIES_MAX)]
+    version: int | None = None
+
+
+async def trigger(ask: Ask) -> TriggerVerdict:
+    return await ask.services.runs.trigger(examined_trigger(ask.body), trace=ask.wants_trace)
+
+
+async def trigger_status(ask: Ask) -> TriggerStatus:
+    return await ask.services.runs.trigger_status(ask.path["idempotency_key"])
+
+
+async def cancel_trigger(ask: Ask) -> Answer:
+    runs, key = ask.services.runs, ask.path["idempotency_key"]
+    return answer_of(runs, await runs.cancel_trigger(key, request_key=ask.idempotency_key))
+
+
+async def evaluate(ask: Ask) -> TriggerVerdict:
+    return await ask.services.runs.evaluate(ask.body, trace=ask.wants_trace)
+
+
+async def run_state(ask: Ask) -> RunStateView:
+    return await ask.services.runs.run_state(ask.path["account_id"])
+
+
+async def report_actions(ask: Ask) -> Answer:
+    runs = ask.services.runs
+    return answer_of(runs, await runs.report_actions(ask.path["account_id"], ask.body, key=ask.idempotency_key))
+
+
+async def runs(ask: Ask) -> Page[RunView]:
+    return await ask.services.runs.runs(**msgspec.structs.asdict(ask.query))
+
+
+async def run(ask: Ask) -> RunView:
+    return await ask.services.runs.run(ask.path["run_id"])
+
+
+async def claim_many(ask: Ask) -> Claims:
+    return Claims(await ask.services.runs.claim_many(ask.body, limit=ask.query.limit))
+
+
+async def claim(ask: Ask) -> Answer:
+    runs = ask.services.runs
+    return answer_of(runs, await runs.claim(ask.path["run_id"], ask.body, key=ask.idempotency_key))
+
+
+async def renew(ask: Ask) -> Answer:
+    runs = ask.services.runs
+    return answer_of(runs, await runs.renew(ask.path["run_id"], ask.body, key=ask.idempotency_key))
+
+
+async def complete(ask: Ask) -> Answer:
+    runs = ask.services.runs
+    return answer_of(runs, await runs.complete(ask.path["run_id"], ask.body, key=ask.idempotency_key))
+
+
+def _tagged(view: RegistryView) -> Answer:
+    return Answer(view, headers={"ETag": f'"{view.version}"'})
+
+
+async def registry(ask: Ask) -> Answer:
+    return _tagged(await ask.services.runs.registry())
+
+
+async def put_registry(ask: Ask) -> Answer:
+    body = asked(ask.body, RegistryRequest, (repeated_types,))
+    version = ask.if_match if ask.if_match is not None else body.version
+    return _tagged(await ask.services.runs.put_registry(body.entries, version=version))
+
+
+_EXAMPLE: dict[str, Any] = {
+    "account_id": "acct-7",
+    "trigger_type": "SIGNAL_ARRIVED",
+    "idempotency_key": "sig-991",
+    "payload": {"signal": "usage_drop"},
+}
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/triggers",
+        scope="runs:write",
+        answer=trigger,
+        tag=TAG,
+        summary="Ask for a run",
+        description="ALLOW, DEFER with the instant of its one retry, or SKIP; durable before it is answered. The "
+        "repeat of a key is SKIP DUPLICATE_IDEMPOTENCY_KEY. Also takes the envelope of a RUN_DECISION event.",
+        query=Traced,
+        body=Any,
+        described_body=TriggerRequest,
+        reply=TriggerVerdict,
+        batch=True,
+        key_field="idempotency_key",
+        example=_EXAMPLE,
+        codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
+    ),
+    Route(
+        method="GET",
+        path="/v1/triggers/{idempotency_key}",
+        scope="runs:read",
+        answer=trigger_status,
+        tag=TAG,
+        summary="What became of a trigger",
+        reply=TriggerStatus,
+    ),
+    Route(
+        method="POST",
+        path="/v1/triggers/{idempotency_key}/cancel",
+        scope="runs:write",
+        answer=cancel_trigger,
+        tag=TAG,
+        summary="Drop a trigger that waits, with all that joined it",
+        reply=TriggerStatus,
+        codes=((409, "NOT_WAITING"),),
+    ),
+    Route(
+        method="POST",
+        path="/v1/gate/evaluate",
+        scope="runs:read",
+        answer=evaluate,
+        tag=TAG,
+        summary="What a trigger would be told",
+        description="A dry run: nothing is changed or recorded.",
+        query=Traced,
+        body=EvaluateRequest,
+        judges_body=True,
+        reply=TriggerVerdict,
+        codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
+    ),
+    Route(
+        method="GET",
+        path="/v1/accounts/{account_id}/run-state",
+        scope="runs:read",
+        answer=run_state,
+        tag=TAG,
+        summary="An account's counters and what waits",
+        reply=RunStateView,
+    ),
+    Route(
+        method="POST",
+        path="/v1/accounts/{account_id}/actions",
+        scope="runs:write",
+        answer=report_actions,
+        tag=TAG,
+        summary="Report actions, for saturation",
+        body=ActionsRequest,
+        body_optional=True,
+        reply=ActionsView,
+    ),
+    Route(
+        method="GET",
+        path="/v1/runs",
+        scope="runs:read",
+        answer=runs,
+        tag=TAG,
+        summary="Runs, newest first",
+        query=RunFilters,
+        reply=Page[RunView],
+    ),
+    Route(
+        method="GET", path="/v1/runs/{run_id}", scope="runs:read", answer=run, tag=TAG, summary="A run", reply=RunView
+    ),
+    Route(
+        method="POST",
+        path="/v1/runs/claim",
+        scope="runs:write",
+        answer=claim_many,
+        tag=TAG,
+        keeps_answer="runs",
+        summary="Claim runs that wait for a worker",
+        query=ClaimLimit,
+        body=ClaimManyRequest,
+        body_optional=True,
+        reply=Claims,
+    ),
+    Route(
+        method="POST",
+        path="/v1/runs/{run_id}/claim",
+        scope="runs:write",
+        answer=claim,
+        tag=TAG,
+        summary="Claim a run",
+        body=ClaimRequest,
+        body_optional=True,
+        reply=RunClaim,
+        codes=((409, "ALREADY_CLAIMED"), (409, "NOT_CLAIMABLE")),
+    ),
+    Route(
+        method="POST",
+        path="/v1/runs/{run_id}/renew",
+        scope="runs:write",
+        answer=renew,
+        tag=TAG,
+        summary="Keep a claim",
+        body=RenewRequest,
+        reply=RunClaim,
+        codes=((409, "CLAIM_LOST"),),
+    ),
+    Route(
+        method="POST",
+        path="/v1/runs/{run_id}/complete",
+        scope="runs:write",
+        answer=complete,
+        tag=TAG,
+        summary="Report how a run ended",
+        body=CompleteRequest,
+        reply=RunView,
+        codes=((409, "CLAIM_LOST"),),
+    ),
+    Route(
+        method="GET",
+        path="/v1/registry",
+        scope="runs:read",
+        answer=registry,
+        tag=TAG,
+        summary="The trigger types",
+        reply=RegistryView,
+    ),
+    Route(
+        method="PUT",
+        path="/v1/registry",
+        scope="admin",
+        answer=put_registry,
+        tag=TAG,
+        summary="Replace the tenant's trigger types",
+        body=RegistryRequest,
+        judges_body=True,
+        reply=RegistryWritten,
+        read_only=frozenset({"warnings"}),
+        codes=((412, "VERSION_MISMATCH"),),
+    ),
+)

@@ -1,0 +1,31 @@
+"""What a tick or an evaluation shows of the run it asked for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from betimes.domain.json_view import JsonView
+from betimes.runs.model import RunState
+
+
+class RunVerdict(JsonView, frozen=True):
+    result: Literal["ALLOW", "SKIP"]
+    reason: str
+
+
+class RunBrief(JsonView, frozen=True):
+    """What became of a run, what the gate said of it, if it met the gate, and why it failed or was not delivered."""
+
+    status: str
+    verdict: RunVerdict | None
+    error: str | None = None
+
+
+def run_brief(state: RunState | None) -> RunBrief | None:
+    if state is None:
+        return None
+    status = state.ending or ("done" if state.target == "command" else state.status)
+    if state.status == "skipped":
+        return RunBrief(status, RunVerdict("SKIP", state.reason))
+    verdict = RunVerdict("ALLOW", "WITHIN_LIMITS") if state.allowed_at is not None else None
+    return RunBrief(status, verdict, state.error or state.reason or None)

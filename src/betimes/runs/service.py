@@ -1,0 +1,328 @@
+"""Runs as people work with them: what became of a trigger, the runs themselves, and claims on them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Any, get_args
+
+import msgspec
+
+from betimes.core.datetimes import moment
+from betimes.core.errors import BetimesError, MalformedRow, NewerVersion, NotFound, Refused
+from betimes.core.instants import Instant
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import KeyId, StreamId, parse_effect_handle, segment_handle
+from betimes.domain.newest import cursor_after, look_through, page_of
+from betimes.domain.paging import Listing, Page, check_filters, checked_limit
+from betimes.domain.requests import asked
+from betimes.engine.store import PAGE_MAX, EffectQuery, StreamQuery, StreamRow
+from betimes.runs.model import (
+    TRIGGERS,
+    AccountState,
+    CancelTrigger,
+    ClaimRun,
+    CompleteRun,
+    Outcome,
+    RenewRun,
+    RequestRun,
+    RunAllowed,
+    RunEnded,
+    RunSkipped,
+    RunState,
+    WouldRun,
+    run_id_of,
+    run_stream,
+)
+from betimes.runs.payloads import payloads_of
+from betimes.runs.registry import Registry
+from betimes.runs.triggers import Triggers
+from betimes.runs.views import (
+    ClaimManyRequest,
+    ClaimRequest,
+    CompleteRequest,
+    RenewRequest,
+    RunClaim,
+    RunHandler,
+    RunStatus,
+    RunView,
+    TriggerState,
+    TriggerStatus,
+    TriggerVerdict,
+)
+
+RUNS = "runs"
+"""The collection of keys under which runs are claimed, renewed and completed."""
+CANCELLATIONS = "cancellations"
+"""The collection of keys under which triggers are cancelled."""
+_ENDINGS = (RunAllowed, RunSkipped, WouldRun)
+_ENDED_BY = ('{"type":"Wake"', '{"type":"CancelTrigger"')
+PAGES_MAX = 20
+"""Pages of the ledger that one list looks through; what is left is behind its cursor."""
+
+
+class Runs(Triggers, Registry):
+    """May this account's expensive decision run now, and what became of it?"""
+
+    # -- what became of a trigger
+
+    async def trigger_status(self, key: str) -> TriggerStatus:
+        """The request, its verdict, that of its retry, and its run; kept as long as the key."""
+        seen = await self.engine.store.seen(KeyId(self.caller.tenant, TRIGGERS, key))
+        if seen is None:
+            raise NotFound(f"there is no trigger {key!r}; it was never sent, or its key was forgotten")
+        segment = seen.segment
+        kind = self.engine.kinds.of(segment.stream)
+        recorded = kind.recorded(segment)
+        request, outcome = kind.command(segment.command or "", segment), recorded.reply
+        assert isinstance(request, RequestRun)
+        assert isinstance(outcome, Outcome)
+        status, retry, run_id = outcome.status, None, outcome.run_id if outcome.status == "allowed" else None
+        if outcome.status in ("deferred", "joined"):
+            status, retry, run_id = await self._ending(segment, request.trigger_type, outcome, key)
+        return TriggerStatus(
+            account_id=segment.stream.id,
+            trigger_type=request.trigger_type,
+            idempotency_key=key,
+            scheduled_at=moment(request.scheduled_at),
+            payload=request.payload,
+            budget_remaining=request.budget_remaining,
+            action_saturation_score=request.action_saturation_score,
+            tenant_tier=request.tenant_tier,
+            correlation_id=request.correlation or segment.correlation or None,
+            status=status,
+            verdict=self.verdict_view(recorded, request.trigger_type, key, trace=True),
+            retry=retry,
+            run_id=run_id,
+        )
+
+    async def cancel_trigger(self, key: str, *, request_key: str | None = None) -> TriggerStatus:
+        """Drop a trigger that waits, with all that joined it; 409 NOT_WAITING as `Refused` if it does not."""
+        seen = await self.engine.store.seen(KeyId(self.caller.tenant, TRIGGERS, key))
+        if seen is not None:
+            await self.submit(
+                seen.segment.stream,
+                CancelTrigger(key),
+                key=request_key,
+                collection=CANCELLATIONS if request_key else "",
+            )
+        return await self.trigger_status(key)
+
+    async def _ending(
+        self, first: Segment, trigger_type: str, outcome: Outcome, key: str
+    ) -> tuple[TriggerState, TriggerVerdict | None, str | None]:
+        """Return what became of a trigger that had to wait: its status, the judgement that ended it, its run."""
+        tenant, run_id = self.caller.tenant, outcome.run_id or ""
+        account = await self.state(first.stream) or AccountState()
+        if any(run_id_of(tenant, due.key) == run_id for due in account.waiting):
+            return outcome.status, None, None
+        retry = await self._retry(first, trigger_type, run_id, key)
+        run: RunState | None = await self.state(run_stream(tenant, run_id))
+        if run is None or run.allowed_at is None:
+            return "skipped", retry, None
+        return "joined" if outcome.status == "joined" else "allowed", retry, run_id
+
+    async def _retry(self, first: Segment, trigger_type: str, run_id: str, key: str) -> TriggerVerdict | None:
+        """Return the judgement that ended the waiting of what this trigger leads to, if it can be found."""
+        async for segment in self._later(first):
+            if not segment.command or not segment.command.startswith(_ENDED_BY):
+                continue
+            kind = self.engine.kinds.of(segment.stream)
+            for event in kind.events(segment):
+                if isinstance(event, _ENDINGS) and run_id_of(self.caller.tenant, event.key) == run_id:
+                    recorded = _with_outcome(kind.recorded(segment), event, run_id)
+                    return self.verdict_view(recorded, trigger_type, key, trace=True)
+        return None
+
+    async def _later(self, first: Segment) -> AsyncIterator[Segment]:
+        """The account's later segments, as far as a list may look."""
+        version = first.version
+        for _ in range(PAGES_MAX):
+            _, page = await self.engine.store.history(first.stream, version, PAGE_MAX)
+            for segment in page:
+                yield segment
+            if len(page) < PAGE_MAX:
+                return
+            version = page[-1].version
+
+    # -- runs
+
+    async def run(self, run_id: str) -> RunView:
+        stream = self.stream("run", run_id)
+        row = (await self.engine.store.load([stream])).get(stream)
+        state = row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+        if row is None or not isinstance(state, RunState) or state.allowed_at is None:
+            told = "a trigger that was skipped or waits has none; /v1/triggers/{run_key} says why"
+            raise NotFound(f"there is no run {run_id!r}: {told}")
+        return await self._view(stream, state, row.version)
+
+    @check_filters
+    async def runs(
+        self,
+        *,
+        account_id: str | None = None,
+        status: RunStatus | None = None,
+        trigger_type: str | None = None,
+        handler: RunHandler | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[RunView]:
+        """Runs the gate admitted, newest first."""
+        filters = ("runs", self.caller.tenant, account_id, status, trigger_type, handler)
+        statuses: tuple[str, ...] = get_args(RunStatus) if status is None else (status,)
+        query = StreamQuery(
+            tenant=self.caller.tenant, kind="run", owner=account_id, among=statuses if account_id is None else ()
+        )
+        wanted = {"trigger_type": trigger_type, "handler": handler}
+        rows, last = await look_through(
+            self.engine.store,
+            page_of(query, cursor, filters),
+            checked_limit(limit),
+            lambda row: row.status in statuses and self._fits(row, wanted),
+        )
+        found: Listing[RunView] = Listing()
+        for row in rows:
+            with found.reading(row.stream):
+                found.items.append(await self._view(row.stream, self._run_in(row), row.version))
+        return found.page(cursor_after(filters, last) if last else None)
+
+    def _run_in(self, row: StreamRow) -> RunState:
+        state: RunState = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+        return state
+
+    def _fits(self, row: StreamRow, wanted: dict[str, str | None]) -> bool:
+        """Whether the gate admitted it, and it is as wanted; one that cannot be read is shown as such."""
+        try:
+            run = self._run_in(row)
+        except BetimesError:
+            return True
+        fits = all(value is None or getattr(run, name) == value for name, value in wanted.items())
+        return fits and run.allowed_at is not None
+
+    async def _view(self, stream: StreamId, run: RunState, version: int) -> RunView:
+        return RunView(
+            run_id=stream.id,
+            account_id=run.account_id,
+            trigger_type=run.trigger_type,
+            idempotency_key=run.key,
+            run_key=run.run_key,
+            status=run.status,
+            handler=run.handler,
+            payloads=await payloads_of(self.engine.store, stream.tenant, run),
+            allowed_at=moment(run.allowed_at),
+            started_at=moment(run.started_at),
+            finished_at=moment(run.finished_at),
+            worker=run.worker or None,
+            lease_expires_at=moment(await self._lease_end(stream, run)),
+            result=await self._result(stream, run),
+            error=run.error or None,
+            correlation_id=run.correlation or None,
+            segment_id=segment_handle(stream, version),
+        )
+
+    async def _lease_end(self, stream: StreamId, run: RunState) -> Instant | None:
+        """A worker's lease is in the run; a handler's is that of its call."""
+        if run.status != "started" or not run.effect:
+            return run.lease_expires_at
+        effect = parse_effect_handle(stream.tenant, run.effect)
+        rows = await self.engine.store.effects(EffectQuery(source=effect.source, version=effect.version))
+        return next((row.next_attempt_at for row in rows if row.id == effect), None)
+
+    async def _result(self, stream: StreamId, run: RunState) -> Any:
+        if not run.ended_version:
+            return None
+        _, page = await self.engine.store.history(stream, run.ended_version - 1, 1)
+        events = self.engine.kinds.of(stream).events(page[0]) if page else ()
+        return next((event.result for event in events if isinstance(event, RunEnded)), None)
+
+    # -- claims
+
+    async def claim(
+        self, run_id: str, request: ClaimRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> RunClaim:
+        """Take one run that waits for a worker; 409 ALREADY_CLAIMED or NOT_CLAIMABLE as `Refused`."""
+        request = asked(request, ClaimRequest)
+        command = ClaimRun(self._worker(request.worker), request.lease_s)
+        return await self._claimed(await self._told(self.stream("run", run_id), command, key))
+
+    async def claim_many(self, request: ClaimManyRequest | Mapping[str, Any], *, limit: int = 10) -> list[RunClaim]:
+        """Take up to `limit` runs that wait for a worker, the oldest first; those others are taking are left alone."""
+        request = asked(request, ClaimManyRequest)
+        checked_limit(limit)
+        worker = self._worker(request.worker)
+        command = ClaimRun(worker, request.lease_s)
+        claims: list[RunClaim] = []
+        if not (request.account_id or request.trigger_type):
+            failed: list[StreamId] = []
+            taken = await self.engine.submit_due(
+                ("run",),
+                lambda _: command,
+                limit,
+                tenant=self.caller.tenant,
+                actor=self.caller.actor,
+                failed=lambda stream, error: failed.append(stream),
+            )
+            claims = [await self._claimed(recorded) for recorded in taken]
+            if not failed:
+                return claims
+        return claims + await self._claim_some(request, command, limit - len(claims))
+
+    async def _claim_some(self, wanted: ClaimManyRequest, command: ClaimRun, limit: int) -> list[RunClaim]:
+        """With filters, the runs that wait are looked through in the order they came and claimed one by one."""
+        claims: list[RunClaim] = []
+        now = await self.engine.store.now()
+        query = StreamQuery(
+            tenant=self.caller.tenant, kind="run", listed_before=now, owner=wanted.account_id, limit=200
+        )
+        for _ in range(PAGES_MAX):
+            page = await self.engine.store.streams(query)
+            for row in page:
+                if len(claims) >= limit:
+                    return claims
+                with suppress(Refused, MalformedRow, NewerVersion):  # somebody else was faster, or it cannot be read
+                    run = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+                    if wanted.trigger_type in (None, run.trigger_type):
+                        claims.append(await self._claimed(await self._told(row.stream, command)))
+            if len(page) < query.limit:
+                break
+            query = msgspec.structs.replace(query, after=page[-1].stream, after_listed_at=page[-1].listed_at)
+        return claims
+
+    async def renew(
+        self, run_id: str, request: RenewRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> RunClaim:
+        request = asked(request, RenewRequest)
+        stream = self.stream("run", run_id)
+        return await self._claimed(await self._told(stream, RenewRun(request.claim_token, request.lease_s), key))
+
+    async def complete(
+        self, run_id: str, request: CompleteRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> RunView:
+        request = asked(request, CompleteRequest)
+        stream = self.stream("run", run_id)
+        command = CompleteRun(request.claim_token, request.status, request.result, request.error_message or "")
+        recorded = await self._told(stream, command, key)
+        return await self._view(stream, recorded.reply, recorded.version)
+
+    def _worker(self, name: str | None) -> str:
+        return name or self.caller.actor or "worker"
+
+    async def _told(self, stream: StreamId, command: Any, key: str | None = None) -> Recorded:
+        try:
+            return await self.submit(stream, command, key=key, collection=RUNS if key else "")
+        except Refused as refusal:
+            if refusal.reason == "NOT_FOUND":
+                raise NotFound(str(refusal)) from None
+            raise
+
+    async def _claimed(self, recorded: Recorded) -> RunClaim:
+        run: RunState = recorded.reply
+        assert run.started_at is not None
+        assert run.lease_expires_at is not None
+        view = await self._view(recorded.stream, run, recorded.version)
+        return RunClaim(run.claim_token, moment(run.started_at), moment(run.lease_expires_at), view)
+
+
+def _with_outcome(recorded: Recorded, event: RunAllowed | RunSkipped | WouldRun, run_id: str) -> Recorded:
+    outcome = Outcome("allowed", run_id) if isinstance(event, RunAllowed) else Outcome("skipped")
+    return msgspec.structs.replace(recorded, reply=outcome)

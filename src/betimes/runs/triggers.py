@@ -1,0 +1,309 @@
+"""Triggers as people send them, dry runs, and what an account remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from betimes.core import windows
+from betimes.core.canonical import fingerprint
+from betimes.core.checks import Examined, Problem, Rule, examine, refusal
+from betimes.core.datetimes import instant, moment
+from betimes.core.deciders import Refusal, View
+from betimes.core.errors import Invalid, Refused
+from betimes.core.instants import DAY, SECOND, Instant, epoch_down, epoch_up
+from betimes.core.policies import Policy
+from betimes.core.segments import Recorded
+from betimes.core.streams import StreamId
+from betimes.core.verdicts import Verdict
+from betimes.domain.requests import asked
+from betimes.domain.service import Service
+from betimes.domain.verdict_views import trace_of
+from betimes.runs.admission import ACCOUNT, tier_problem
+from betimes.runs.admission_request import saturation_of
+from betimes.runs.counters import quota_stream
+from betimes.runs.gate import RESULTS
+from betimes.runs.model import (
+    HOUR_S,
+    TRIGGERS,
+    AccountState,
+    Due,
+    First,
+    Outcome,
+    ReportActions,
+    RequestRun,
+    account_stream,
+    agreed_request,
+)
+from betimes.runs.policy import Entry, Limits, RunsPolicy, limits_of
+from betimes.runs.sentences import sentence
+from betimes.runs.views import (
+    ActionsRequest,
+    ActionsView,
+    BudgetView,
+    DeferredView,
+    EvaluateRequest,
+    RunStateView,
+    ShadowVerdict,
+    TriggerRequest,
+    TriggerVerdict,
+)
+
+Request = TypeVar("Request", TriggerRequest, EvaluateRequest)
+KEY_BUCKET_MIN_S = 60
+_NO_KEY = "-"
+"""Stands for the key of a dry run, which has none; no id starts with a dash."""
+
+
+def trigger_request(body: Any, tenant: str) -> TriggerRequest:
+    """The trigger a request body asks for: our own form, or the envelope of a RUN_DECISION event."""
+    examined = examined_trigger(body)
+    examined.judge((tenant_rule(tenant),))
+    return examined.whole()
+
+
+def examined_trigger(body: Any) -> Examined[TriggerRequest]:
+    """Return the same, as far as it is sound."""
+    if isinstance(body, dict) and "detail-type" in body:
+        examined = examine(body.get("detail"), TriggerRequest, "detail")
+        if body["detail-type"] != "RUN_DECISION":
+            examined.found.add("detail-type", "must be RUN_DECISION")
+        return examined
+    return examine(body, TriggerRequest)
+
+
+@contextmanager
+def _names_the_tiers() -> Iterator[None]:
+    """Turn the refusal of an unknown tier into one of the field."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.reason != "UNKNOWN_TIER":
+            raise
+        raise Invalid(f"tenant_tier: {refused}", (("tenant_tier", str(refused)),)) from None
+
+
+def tenant_rule(tenant: str) -> Rule[Any]:
+    """Return the rule that a request names its caller's tenant, or none."""
+
+    def judge(request: Any) -> Iterator[Problem]:
+        if request.tenant_id not in (None, tenant):
+            yield "tenant_id", "not your tenant"
+
+    return judge
+
+
+def _type_rule(policy: Policy) -> Rule[Any]:
+    def judge(request: Any) -> Iterator[Problem]:
+        if message := policy[RunsPolicy].type_problem(request.trigger_type):
+            yield "trigger_type", message
+
+    return judge
+
+
+def _tier_rule(policy: Policy) -> Rule[Any]:
+    def judge(request: Any) -> Iterator[Problem]:
+        if message := tier_problem(request.tenant_tier, policy[RunsPolicy]):
+            yield "tenant_tier", message
+
+    return judge
+
+
+ACTIONS = "actions"
+"""The collection of keys under which actions are reported."""
+
+
+class Triggers(Service):
+    """Triggers and the accounts they are for."""
+
+    # -- triggers
+
+    async def trigger(
+        self, request: TriggerRequest | Mapping[str, Any] | Examined[TriggerRequest], *, trace: bool = True
+    ) -> TriggerVerdict:
+        """Ask for a run; the verdict is durable. A type that is not registered is refused."""
+        request = await self._asked(request, TriggerRequest)
+        correlation = request.correlation_id or self.caller.correlation
+        command = RequestRun(
+            request.trigger_type,
+            instant(request.scheduled_at),
+            request.payload,
+            request.budget_remaining,
+            request.action_saturation_score,
+            request.tenant_tier,
+            correlation,
+            strict=True,
+        )
+        with _names_the_tiers():
+            recorded = await self.submit(
+                account_stream(self.caller.tenant, request.account_id),
+                command,
+                key=request.idempotency_key,
+                collection=TRIGGERS,
+                request=agreed_request(request.account_id, request.trigger_type),
+            )
+        return self.verdict_view(recorded, request.trigger_type, request.idempotency_key, trace=trace)
+
+    async def _asked(self, request: Any, kind: type[Request]) -> Request:
+        """Return what is asked for; raise `Invalid` with all that is wrong, the tenant it names included."""
+        tenant = tenant_rule(self.caller.tenant)
+        whole = await self.asked(request, kind, lambda policy: (tenant, _type_rule(policy), _tier_rule(policy)))
+        for path, message in tenant(whole):
+            raise refusal("field", [(path, message)])
+        return whole
+
+    def verdict_view(
+        self, recorded: Recorded, trigger_type: str, key: str | None, *, trace: bool, dry: bool = False
+    ) -> TriggerVerdict:
+        verdict, outcome, account_id = recorded.verdict, recorded.reply, recorded.stream.id
+        assert verdict is not None
+        assert isinstance(outcome, Outcome)
+        until = verdict.until
+        return TriggerVerdict(
+            result=RESULTS[verdict.answer],
+            reason=verdict.reasons[0],
+            explanation=sentence(account_id, verdict, recorded.at),
+            evaluated_at=moment(recorded.at),
+            defer_until=moment(until),
+            defer_until_epoch=None if until is None else epoch_up(until),
+            retry_after_seconds=None if until is None else epoch_up(until - recorded.at),
+            would_pass_at=moment(verdict.would_pass_at),
+            account_id=account_id,
+            trigger_type=trigger_type,
+            idempotency_key=key,
+            run_id=outcome.run_id if outcome.status == "allowed" else None,
+            first=self._first(outcome.first, recorded.stream, trigger_type, key) if outcome.first else None,
+            is_replay=outcome.first is not None,
+            shadow=_shadow(outcome.shadow),
+            policy=recorded.policy,
+            segment_id=None if dry else recorded.segment_id,
+            trace=trace_of(self.engine.kinds, verdict) if trace else None,
+        )
+
+    def _first(self, first: First, stream: StreamId, trigger_type: str, key: str | None) -> TriggerVerdict:
+        version = int(first.segment.rpartition(":")[2])
+        outcome = Outcome("allowed" if first.run_id else "skipped", first.run_id, first.shadow)
+        recorded = Recorded(stream, version, first.at, first.policy, first.verdict, outcome)
+        return self.verdict_view(recorded, trigger_type, key, trace=False)
+
+    async def evaluate(self, request: EvaluateRequest | Mapping[str, Any], *, trace: bool = True) -> TriggerVerdict:
+        """What a fresh trigger would be told, now or as of another instant; nothing is recorded."""
+        request = await self._asked(request, EvaluateRequest)
+        stream = account_stream(self.caller.tenant, request.account_id)
+        account, quota, policy = await self._account_and_policy(stream)
+        now = instant(request.at) if request.at else await self.engine.store.now()
+        if request.recency_last_run_epoch is not None:
+            account = replace(account, last_allowed_at=request.recency_last_run_epoch * SECOND)
+        view = View(stream, account, 0, {quota_stream(stream.tenant): quota}, key=_NO_KEY)
+        command = RequestRun(
+            request.trigger_type,
+            instant(request.scheduled_at),
+            budget_remaining=request.budget_remaining,
+            action_saturation_score=request.action_saturation_score,
+            tenant_tier=request.tenant_tier,
+            strict=True,
+        )
+        decision = ACCOUNT.decide(view, command, policy, now)
+        if isinstance(decision, Refusal):
+            with _names_the_tiers():
+                raise Refused(decision.reason, decision.message)
+        outcome = Outcome("skipped", shadow=decision.reply.shadow)
+        recorded = Recorded(stream, 0, now, policy.fingerprint, decision.verdict, outcome)
+        return self.verdict_view(recorded, request.trigger_type, None, trace=trace, dry=True)
+
+    async def idempotency_key(self, account_id: str, trigger_type: str, at: Instant) -> str:
+        """A key for callers who have none of their own: one per account, type and debounce window."""
+        policy = await self.engine.policy_of(self.caller.tenant)
+        entry = policy[RunsPolicy].registry.get(trigger_type)
+        if entry is None:
+            raise Refused("UNKNOWN_TRIGGER_TYPE", policy[RunsPolicy].type_problem(trigger_type))
+        if entry.debounce_mode == "trailing":
+            raise Invalid(f"{trigger_type} waits bursts out, so each of its triggers needs a key of its own; give one")
+        bucket = epoch_down(at) // max(KEY_BUCKET_MIN_S, entry.debounce_seconds)
+        return sha256(f"{self.caller.tenant}|{account_id}|{trigger_type}|{bucket}".encode()).hexdigest()
+
+    # -- accounts
+
+    async def run_state(self, account_id: str) -> RunStateView:
+        """An account's counters and what waits; one never seen is empty."""
+        stream = self.stream("account", account_id)
+        account, _, policy = await self._account_and_policy(stream)
+        now = await self.engine.store.now()
+        limits = _general_limits(policy)
+        used, budget = account.allowed_today.on(now), limits.account_budget
+        return RunStateView(
+            account_id=account_id,
+            last_allowed_at_epoch=_epoch(account.last_allowed_at),
+            last_deferred_at_epoch=_epoch(account.last_deferred_at),
+            last_trigger_at_by_type={name: epoch_down(at) for name, at in account.last_allowed_at_by_type.items()},
+            run_count_this_hour=sum(windows.count(window, now, HOUR_S) for window in account.allowed_by_type.values()),
+            cooldown_until=moment(_cooldown_until(account, policy[RunsPolicy], now)),
+            budget=BudgetView(budget, used, None if budget is None else max(0, budget - used), moment(_tomorrow(now))),
+            action_saturation_score=_saturation(account.actions_today.on(now), limits.action_cap),
+            deferred=[_deferred_view(due) for due in sorted(account.waiting, key=lambda due: (due.until_at, due.key))],
+            updated_at=moment(account.updated_at),
+        )
+
+    async def report_actions(
+        self, account_id: str, request: ActionsRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> ActionsView:
+        """Count actions taken for the account, against the day's cap."""
+        request = asked(request, ActionsRequest)
+        stream = self.stream("account", account_id)
+        now = await self.engine.store.now()
+        at = instant(request.timestamp) if request.timestamp else now
+        if at > now:
+            raise Invalid("timestamp is in the future", (("timestamp", "must not be in the future"),))
+        recorded = await self.submit(
+            stream,
+            ReportActions(request.count, at),
+            key=key,
+            collection=ACTIONS if key else "",
+            request=self.caller.request or fingerprint((stream, request)),
+        )
+        account: AccountState = await self.state_after(recorded) or AccountState()
+        now, policy = recorded.at, await self.engine.policy_of(stream.tenant)
+        count, cap = account.actions_today.on(now), _general_limits(policy).action_cap
+        return ActionsView(account_id, count, cap, _saturation(count, cap), moment(_tomorrow(now)))
+
+    async def _account_and_policy(self, stream: StreamId) -> tuple[AccountState, Any, Policy]:
+        account = await self.state(stream) or AccountState()
+        quota = await self.state(quota_stream(stream.tenant))
+        return account, quota, await self.engine.policy_of(stream.tenant)
+
+
+def _shadow(verdict: Verdict | None) -> ShadowVerdict | None:
+    return None if verdict is None else ShadowVerdict(RESULTS[verdict.answer], verdict.reasons, moment(verdict.until))
+
+
+def _general_limits(policy: Policy) -> Limits:
+    """The limits of an account whatever the trigger type."""
+    return limits_of(policy[RunsPolicy], Entry(debounce_seconds=0, cooldown_seconds=0), None)
+
+
+def _epoch(at: Instant | None) -> int | None:
+    return None if at is None else epoch_down(at)
+
+
+def _tomorrow(now: Instant) -> Instant:
+    return (now // DAY + 1) * DAY
+
+
+def _cooldown_until(account: AccountState, policy: RunsPolicy, now: Instant) -> Instant | None:
+    """When the last cooldown that any type has ends, if one still runs."""
+    longest_s = max((entry.cooldown_seconds for entry in policy.registry.values()), default=0)
+    ends_at = None if account.last_allowed_at is None else account.last_allowed_at + longest_s * SECOND
+    return ends_at if ends_at is not None and ends_at > now else None
+
+
+def _saturation(count: int, cap: int | None) -> Decimal | None:
+    return None if cap is None else saturation_of(count, cap)
+
+
+def _deferred_view(due: Due) -> DeferredView:
+    return DeferredView(due.key, due.trigger_type, due.reason, moment(due.until_at), epoch_up(due.until_at))

@@ -1,0 +1,68 @@
+"""Run handlers: a run is durably started before its handler is called, and never called again.
+
+An executor wrapped by `RunStarter` first tells the run's stream that it starts. Only the process whose word the run
+took calls the handler; whoever comes second, or after the run was abandoned, is refused and calls nothing. The payloads
+of the triggers that led to the run are read from the ledger and handed over with the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from betimes.core.deciders import EffectCall
+from betimes.core.errors import Invalid, Overloaded, Refused, Unavailable
+from betimes.core.streams import StreamId
+from betimes.engine.effects import Executor, GiveUp, NotStarted
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.runs.model import StartRun
+from betimes.runs.payloads import run_input_of
+
+
+class RunStarter:
+    """Wraps executors for an engine that is made with them; `engine` is set as soon as there is one."""
+
+    def __init__(self, worker: str) -> None:
+        self.engine: Engine | None = None
+        self._worker = worker
+
+    def wrap(self, executors: Mapping[str, Executor]) -> dict[str, Executor]:
+        return {name: self._starting(executor) for name, executor in executors.items()}
+
+    def _starting(self, executor: Executor) -> Executor:
+        async def execute(call: EffectCall) -> Any:
+            if call.at_most_once and call.report_to and call.report_to.kind == "run":
+                call = await self._started(call, call.report_to)
+            return await executor(call)
+
+        return execute
+
+    async def _started(self, call: EffectCall, run: StreamId) -> EffectCall:
+        if self.engine is None:
+            raise Invalid("a RunStarter needs its engine: set `starter.engine` once the engine is made")
+        command = StartRun(call.id.handle, self._worker)
+        try:
+            brought = await self._input(self.engine, run)
+            await self.engine.submit(Submission(stream=run, command=command, actor=self._worker))
+        except Refused as refusal:
+            raise GiveUp(str(refusal)) from refusal
+        except (Unavailable, Overloaded) as error:
+            raise NotStarted(f"{error.code}: the run was not started") from error
+        return replace(call, payload=_with_input(call.payload, brought))
+
+    async def _input(self, engine: Engine, run: StreamId) -> dict[str, Any]:
+        """Read what the run is called with before it is started: one that is started is called."""
+        row = (await engine.store.load([run])).get(run)
+        state = row and engine.kinds.of(run).state(run, row.schema, row.state)
+        return await run_input_of(engine.store, run.tenant, state) if state else {"payloads": []}
+
+
+def _with_input(payload: Any, brought: dict[str, Any]) -> Any:
+    """A handler's payload is the detail itself; a webhook's has it in the envelope it sends."""
+    if "body" in payload:
+        body = payload["body"]
+        return {**payload, "body": {**body, "detail": {**body["detail"], **brought}}}
+    return {**payload, **brought}

@@ -1,0 +1,140 @@
+"""The stream `backfill`: commands, events, states."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from betimes.core.instants import Instant
+from betimes.core.streams import StreamId
+from betimes.domain.completions import RunFinished
+from betimes.schedules.model import ScheduleDefinition
+
+BACKFILL_TICKS_MAX = 100_000
+BACKFILL_CHECK_S = 60
+BACKFILL_STEP = 100
+"""Instants a backfill looks at in one turn."""
+
+
+def backfill_stream(tenant: str, backfill_id: str) -> StreamId:
+    return StreamId(tenant, "backfill", backfill_id)
+
+
+class StartBackfill(msgspec.Struct, frozen=True, tag=True):
+    """Fire the occurrences in `[from_at, to_at)` that have no tick yet."""
+
+    schedule_id: str
+    from_at: Instant
+    to_at: Instant
+    max_concurrency: int
+    total: int
+    """Counted before, under this version of the definition."""
+    definition_version: int
+
+
+class AdvanceBackfill(msgspec.Struct, frozen=True, tag=True):
+    """From the backfill to itself: look at these instants next."""
+
+    schedule_id: str
+    instants: tuple[Instant, ...]
+
+
+class PauseBackfill(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class ResumeBackfill(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class CancelBackfill(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class BackfillStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    schedule_id: str
+    definition: ScheduleDefinition
+    definition_version: int
+    from_at: Instant
+    to_at: Instant
+    max_concurrency: int
+    total: int
+    at: Instant
+    check_at: Instant | None = None
+
+
+class BackfillAdvanced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Instants up to `through_at` were looked at: those with a tick already, and the runs asked for."""
+
+    through_at: Instant
+    at: Instant
+    is_old: bool = False
+    """All of them had a tick, so that more may be looked at next time."""
+    existing: int = 0
+    failed: int = 0
+    done: int = 0
+    """Those that had ended as soon as they were asked for."""
+    running: tuple[str, ...] = ()
+    check_at: Instant | None = None
+
+
+class BackfillRunFinished(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    run_id: str
+    status: str
+    failed: bool
+    check_at: Instant | None = None
+
+
+class BackfillChecked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """It stood still: because the schedule has not dealt with the next instant yet, or a step was lost."""
+
+    at: Instant
+    check_at: Instant | None = None
+
+
+class BackfillPaused(msgspec.Struct, frozen=True, tag=True):
+    at: Instant
+
+
+class BackfillResumed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    at: Instant
+    check_at: Instant | None = None
+
+
+class BackfillEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    status: Literal["completed", "cancelled"]
+    at: Instant
+    reason: str = ""
+
+
+class BackfillState(msgspec.Struct, frozen=True, omit_defaults=True):
+    schedule_id: str
+    definition: ScheduleDefinition
+    definition_version: int
+    from_at: Instant
+    to_at: Instant
+    max_concurrency: int
+    total: int
+    created_at: Instant
+    through_at: Instant
+    status: Literal["running", "paused", "cancelled", "completed"] = "running"
+    done: int = 0
+    existing: int = 0
+    failed: int = 0
+    running: tuple[str, ...] = ()
+    is_old: bool = False
+    check_at: Instant | None = None
+    """When to look again if nothing has happened by then."""
+    finished_at: Instant | None = None
+
+
+BackfillCommands: TypeAlias = (
+    StartBackfill | AdvanceBackfill | PauseBackfill | ResumeBackfill | CancelBackfill | RunFinished
+)
+BackfillEvents: TypeAlias = (
+    BackfillStarted
+    | BackfillAdvanced
+    | BackfillRunFinished
+    | BackfillChecked
+    | BackfillPaused
+    | BackfillResumed
+    | BackfillEnded
+)

@@ -1,0 +1,46 @@
+"""The declaration of schedules and their backfills."""
+
+from __future__ import annotations
+
+from betimes.core.deciders import Event
+from betimes.core.instants import render
+from betimes.core.outcomes import Outcome
+from betimes.domain.declaration import Domain
+from betimes.schedules.backfills import BACKFILL
+from betimes.schedules.decide import SCHEDULE
+from betimes.schedules.model import ScheduleTicked, TicksSkipped
+from betimes.schedules.tables import TABLES
+
+
+def outcome_of(event: Event) -> Outcome | None:
+    """Return what became of a tick, or of ticks that were left out."""
+    match event:
+        case ScheduleTicked(error=error):
+            return Outcome("failed", ("TARGET_FAILED",)) if error else Outcome("fired")
+        case TicksSkipped(reason=reason):
+            return Outcome("skipped", (reason,))
+        case _:
+            return None
+
+
+def describe_event(event: Event) -> str:
+    """Return what became of a tick, or of ticks that were left out, in a sentence."""
+    match event:
+        case ScheduleTicked(scheduled_for, _, cause, error=error):
+            outcome, after = ("failed", f": {error}") if error else ("fired", "")
+            return f"The tick of {render(scheduled_for)} {outcome} ({cause}){after}."
+        case TicksSkipped(reason, first, last, count):
+            span = render(first) if first == last else f"{render(first)} to {render(last)}"
+            return f"{count or 1} ticks were left out, {span}: {reason}."
+        case _:
+            return ""
+
+
+DOMAIN = Domain(
+    package="betimes.schedules",
+    area="automation",
+    deciders=(SCHEDULE, BACKFILL),
+    outcome_of=outcome_of,
+    describe_event=describe_event,
+    tables=TABLES,
+)

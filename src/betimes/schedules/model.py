@@ -1,0 +1,303 @@
+"""The stream `schedule`: commands, events, states.
+
+A schedule's state holds its definition, up to where its occurrences have been dealt with, and the next one. A wake
+writes one segment: `ScheduleAdvanced`, what was skipped, the snapshot it went by, then a `ScheduleTicked` and its
+`RunRequested` for each tick, oldest first. The models of `backfill` and `sensor`
+streams are in `backfill_model` and `sensor_model`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from betimes.core.instants import SECOND, Instant, epoch_down
+from betimes.core.streams import StreamId
+from betimes.domain.completions import RunFinished
+from betimes.domain.targets import Target
+from betimes.schedules.recurrence import Crons, Dst, Every, Exclude, Partition, Recurrence
+
+CATCHUP_TICKS_MAX = 1_000
+COUNT_MAX = 10_000
+"""Occurrences of a skipped range that are counted; past it the count is not known."""
+SELECTION_MAX = 1_000
+PAYLOAD_BYTES_MAX = 64 * 1024
+DEFINITION_CHARS_MAX = 128 * 1024
+"""Encoded size of a definition: its selections and payload go into every run it asks for."""
+UNFINISHED_MAX = 64
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+Selection = Annotated[tuple[Name, ...], msgspec.Meta(max_length=SELECTION_MAX)]
+TickCause: TypeAlias = Literal["cron", "catchup", "manual", "backfill"]
+SkipReason: TypeAlias = Literal["MISSED_OUTSIDE_WINDOW", "OVER_CATCHUP_LIMIT", "PAUSED", "OVERLAP"]
+PausedReason: TypeAlias = Literal["", "NOT_DECLARED"]
+Outcome: TypeAlias = Literal["requested", "duplicate", "conflict"]
+
+
+def schedule_stream(tenant: str, schedule_id: str) -> StreamId:
+    return StreamId(tenant, "schedule", schedule_id)
+
+
+def tick_id_of(schedule_id: str, scheduled_for: Instant, manual: bool = False) -> str:
+    return f"{schedule_id}:{'manual:' if manual else ''}{epoch_down(scheduled_for)}"
+
+
+def run_key_of(schedule_id: str, scheduled_for: Instant, manual: bool = False) -> str:
+    return f"sched:{tick_id_of(schedule_id, scheduled_for, manual)}"
+
+
+# -- definitions
+
+
+class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    cron: Crons | UnsetType = UNSET
+    target: Target
+    timezone: str = "UTC"
+    asset_selection: Selection = ()
+    partition_selection: Selection | None = None
+    payload: dict[str, Any] = {}
+    max_catchup_ticks: Annotated[int, msgspec.Meta(ge=1, le=CATCHUP_TICKS_MAX)] = 1
+    catchup_window_minutes: Annotated[int, msgspec.Meta(ge=1, le=525_600)] = 1_440
+    catchup_keep: Literal["newest", "oldest"] = "newest"
+    jitter_seconds: Annotated[int, msgspec.Meta(ge=0, le=3_600)] = 0
+    overlap: Literal["allow", "skip"] = "allow"
+    dst: Dst = Dst()
+    enabled: bool = True
+    starts_at: Instant | None = None
+    """The first instant at which it may tick."""
+    ends_at: Instant | None = None
+    """From here on it does not tick any more."""
+    every: Every | UnsetType = UNSET
+    exclude: Exclude | UnsetType = UNSET
+    partition: Partition | UnsetType = UNSET
+
+    @property
+    def recurrence(self) -> Recurrence:
+        return Recurrence(cron=self.cron, every=self.every, timezone=self.timezone, dst=self.dst, exclude=self.exclude)
+
+
+class Upcoming(msgspec.Struct, frozen=True, array_like=True):
+    """The next tick: its nominal instant, and when it is due after its jitter."""
+
+    tick_at: Instant
+    due_at: Instant
+
+
+# -- schedule: commands
+
+
+class DefineSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Create or replace the definition; what the old one owes is fired first."""
+
+    definition: ScheduleDefinition
+    if_version: int | None = None
+    """Only if this is the current version; 0: only if there is none."""
+    declared_by: str = ""
+    """The application whose code says so; empty: keep whose it is."""
+    authority: tuple[str, ...] | None = None
+    """The scopes of whoever defines it; `None` is everything, for callers within the process."""
+
+
+class ShelveSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The same with a definition that is not enabled: what the old one owes is not fired."""
+
+    definition: ScheduleDefinition
+    if_version: int | None = None
+    declared_by: str = ""
+    authority: tuple[str, ...] | None = None
+
+
+class EnableSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Let it tick from now on; this also leaves the status `error`."""
+
+    if_version: int | None = None
+
+
+class DisableSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    if_version: int | None = None
+    reason: PausedReason = ""
+
+
+class DeleteSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    if_version: int | None = None
+
+
+class TriggerSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Tick now, in any status."""
+
+    payload: dict[str, Any] | None = None
+    """In place of the definition's."""
+
+
+# -- schedule: events
+
+
+class ScheduleDefined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The definition from now on; it is `enabled` or paused as it says itself."""
+
+    definition: ScheduleDefinition
+    version: int
+    at: Instant
+    tzdata_version: str
+    next: Upcoming | None = None
+    authority: tuple[str, ...] | None = None
+
+
+class ScheduleEnabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    version: int
+    at: Instant
+    tzdata_version: str
+    next: Upcoming | None = None
+
+
+class ScheduleDisabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    version: int
+    at: Instant
+    reason: PausedReason = ""
+
+
+class ScheduleDeclared(msgspec.Struct, frozen=True, tag=True):
+    """It belongs to this application, which pauses or deletes it when its code declares it no longer."""
+
+    declared_by: str
+
+
+class ScheduleDeleted(msgspec.Struct, frozen=True, tag=True):
+    at: Instant
+
+
+class ScheduleAdvanced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Occurrences up to `through_at` are dealt with in this segment; `next` is the one to wait for."""
+
+    at: Instant
+    tzdata_version: str
+    through_at: Instant | None = None
+    next: Upcoming | None = None
+
+
+class SnapshotTaken(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """What the ticks that follow in this segment were made from."""
+
+    definition_version: int
+    tzdata_version: str
+    asset_selection: tuple[str, ...] = ()
+    partition_selection: tuple[str, ...] | None = None
+
+
+class TicksSkipped(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Occurrences that were not fired, and never will be by themselves."""
+
+    reason: SkipReason
+    first: Instant
+    last: Instant
+    count: int | None = None
+    """Not known past `COUNT_MAX`."""
+    definition_version: int = 0
+
+
+class ManualTick(msgspec.Struct, frozen=True, array_like=True):
+    """The last tick asked for by hand: again in the same second it is the same."""
+
+    scheduled_for: Instant
+    fingerprint: str
+    segment: int
+
+    def is_in(self, now: Instant) -> bool:
+        return self.scheduled_for // SECOND == now // SECOND
+
+
+class ScheduleTicked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """One tick, fired at `fired_at` for its nominal instant."""
+
+    scheduled_for: Instant
+    fired_at: Instant
+    cause: TickCause = "cron"
+    tell: bool = False
+    """Whether its run counts as unfinished until it is told otherwise."""
+    run_id: str = ""
+    error: str = ""
+    """Why nothing was asked for; a tick with an error has failed."""
+    manual: ManualTick | None = None
+
+    @property
+    def lag_ms(self) -> int:
+        return (self.fired_at - self.scheduled_for) // 1_000
+
+
+class RunRequested(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A run was asked for. What the tick's or evaluation's snapshot says is not said again."""
+
+    run_key: str
+    run_id: str
+    fingerprint: str
+    outcome: Outcome = "requested"
+    target: Target | None = None
+    asset_selection: tuple[str, ...] | None = None
+    partition_selection: tuple[str, ...] | None = None
+    payload: dict[str, Any] | None = None
+
+
+class ScheduleFailed(msgspec.Struct, frozen=True, tag=True):
+    """It cannot tell its ticks any more: the zone is gone. It waits to be changed or enabled again."""
+
+    error: str
+    at: Instant
+
+
+class TickRef(msgspec.Struct, frozen=True):
+    """The reply to a tick asked for by hand: the version of the segment that holds it."""
+
+    segment: int
+
+
+class ScheduledRunFinished(msgspec.Struct, frozen=True, tag=True):
+    run_id: str
+    status: str
+
+
+class ScheduleState(msgspec.Struct, frozen=True, omit_defaults=True):
+    definition: ScheduleDefinition
+    version: int
+    created_at: Instant
+    updated_at: Instant
+    changed_at: Instant
+    """When it was made, changed or enabled last: nothing from before is fired."""
+    status: Literal["active", "paused", "ended", "error"] = "active"
+    through_at: Instant | None = None
+    """Occurrences up to here are dealt with."""
+    last_scheduled_for: Instant | None = None
+    next: Upcoming | None = None
+    unfinished: tuple[str, ...] = ()
+    """Runs that have not ended yet, when overlaps are to be skipped."""
+    manual: ManualTick | None = None
+    last_error: str = ""
+    declared_by: str = ""
+    paused_reason: PausedReason = ""
+    authority: tuple[str, ...] | None = None
+    """The scopes of whoever defined its target."""
+
+    @property
+    def floor_at(self) -> Instant:
+        """No occurrence up to here is fired any more."""
+        return max(self.through_at or 0, self.created_at, self.changed_at)
+
+
+ScheduleCommands: TypeAlias = (
+    DefineSchedule | ShelveSchedule | EnableSchedule | DisableSchedule | DeleteSchedule | TriggerSchedule | RunFinished
+)
+ScheduleEvents: TypeAlias = (
+    ScheduleDefined
+    | ScheduleEnabled
+    | ScheduleDisabled
+    | ScheduleDeleted
+    | ScheduleAdvanced
+    | SnapshotTaken
+    | TicksSkipped
+    | ScheduleTicked
+    | RunRequested
+    | ScheduleFailed
+    | ScheduledRunFinished
+    | ScheduleDeclared
+)

@@ -1,0 +1,158 @@
+"""How a definition says when it occurs: one cron or several, or an interval; less excluded days; by which partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from betimes.core import zones
+from betimes.core.calendar import Gap, Overlap, calendar_of
+from betimes.core.checks import Problem, Rule
+from betimes.core.cron import check_cron
+from betimes.core.instants import SECOND, Instant
+from betimes.core.occurrences import Excluding, Interval, Occurrences, Several
+
+CRONS_MAX = 16
+EVERY_S_MAX = 366 * 86_400
+EXCLUDED_DATES_MAX = 1_000
+Crons: TypeAlias = str | tuple[str, ...]
+Partition: TypeAlias = Literal["hourly", "daily", "weekly", "monthly"]
+Weekday: TypeAlias = Literal["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"]
+ExcludedDates = Annotated[tuple[date, ...], msgspec.Meta(max_length=EXCLUDED_DATES_MAX)]
+ExcludedWeekdays = Annotated[tuple[Weekday, ...], msgspec.Meta(max_length=7)]
+EverySeconds = Annotated[int, msgspec.Meta(ge=1, le=EVERY_S_MAX)]
+_WEEKDAYS: tuple[Weekday, ...] = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Dst(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What happens to local times that are skipped or repeated; unset: by kind of cron."""
+
+    gap: Gap | None = None
+    overlap: Overlap | None = None
+
+
+class Every(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An interval of real time."""
+
+    seconds: EverySeconds
+    anchor: Instant | None = None
+    """Where the first one is; by default 1970-01-01T00:00:00Z, so that round intervals are at round times."""
+
+    @property
+    def anchor_at(self) -> Instant:
+        return self.anchor or 0
+
+
+class Exclude(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Local days on which nothing occurs."""
+
+    dates: ExcludedDates = ()
+    weekdays: ExcludedWeekdays = ()
+
+
+class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
+    """When something occurs. What is not said is left out where it is stored."""
+
+    cron: Crons | UnsetType = UNSET
+    every: Every | UnsetType = UNSET
+    timezone: str = "UTC"
+    dst: Dst = Dst()
+    exclude: Exclude | UnsetType = UNSET
+
+    @property
+    def crons(self) -> tuple[str, ...]:
+        return _crons(self.cron)
+
+    def occurrences(self) -> Occurrences:
+        """Return when it occurs; raise `ValueError` if an expression or the zone is not known (any more)."""
+        found = self._included()
+        exclude = self.exclude
+        if not exclude:
+            return found
+        weekdays = frozenset(_WEEKDAYS.index(name) for name in exclude.weekdays)
+        return Excluding(found, self.timezone, frozenset(exclude.dates), weekdays)
+
+    def _included(self) -> Occurrences:
+        if self.every:
+            zones.zone(self.timezone)
+            return Interval(self.every.seconds, self.every.anchor_at)
+        parts = tuple(calendar_of(cron, self.timezone, self.dst.gap, self.dst.overlap) for cron in self.crons)
+        return parts[0] if len(parts) == 1 else Several(parts)
+
+    def partition_key(self, partition: Partition, at: Instant) -> str:
+        """Return the name of the hour, day, ISO week or month, in the zone, that an instant lies in."""
+        second = at // SECOND
+        offset = zones.offset_at(self.timezone, second)
+        local = _EPOCH + timedelta(seconds=second + offset)
+        match partition:
+            case "hourly":  # with its offset: an hour may come twice
+                return f"{local:%Y-%m-%dT%H}{_offset_text(offset)}"
+            case "daily":
+                return f"{local:%Y-%m-%d}"
+            case "weekly":
+                return f"{local:%G-W%V}"
+            case "monthly":
+                return f"{local:%Y-%m}"
+
+
+def _offset_text(offset_s: int) -> str:
+    if not offset_s:
+        return "Z"
+    minutes = abs(offset_s) // 60
+    return f"{'-' if offset_s < 0 else '+'}{minutes // 60:02}{minutes % 60:02}"
+
+
+# -- rules, each of one field: what is wrong with one never hides another. They judge anything that says when it
+# occurs: what is stored, and what is sound of a request for it.
+
+
+def _crons(cron: Crons | UnsetType | None) -> tuple[str, ...]:
+    if isinstance(cron, str):
+        return (cron,)
+    return cron or ()
+
+
+def choice_problems(timed: Any) -> Iterator[Problem]:
+    if bool(_crons(timed.cron)) == bool(timed.every):
+        yield "cron", "say either cron or every, and one of them"
+
+
+def cron_problems(timed: Any) -> Iterator[Problem]:
+    for place, cron in enumerate(_crons(timed.cron)):
+        path = "cron" if isinstance(timed.cron, str) else f"cron[{place}]"
+        yield from _refusal(path, check_cron, cron)
+
+
+def zone_problems(timed: Any) -> Iterator[Problem]:
+    yield from _refusal("timezone", zones.zone, timed.timezone)
+
+
+def anchor_problems(timed: Any) -> Iterator[Problem]:
+    if timed.every and timed.every.anchor_at % SECOND:
+        yield "every.anchor", "must be a whole second"
+
+
+def exclude_problems(timed: Any) -> Iterator[Problem]:
+    if timed.exclude and len(set(timed.exclude.weekdays)) == len(_WEEKDAYS):
+        yield "exclude.weekdays", "leaves no day of the week"
+
+
+def _refusal(path: str, check: Callable[[str], object], value: str) -> Iterator[Problem]:
+    try:
+        check(value)
+    except ValueError as error:
+        yield path, str(error)
+
+
+RECURRENCE_RULES: tuple[Rule[Any], ...] = (
+    choice_problems,
+    cron_problems,
+    zone_problems,
+    anchor_problems,
+    exclude_problems,
+)

@@ -1,0 +1,88 @@
+"""When a schedule occurs, as people send and see it, and the preview of it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from betimes.core.calendar import Gap, Overlap
+from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.instants import Instant
+from betimes.domain.json_view import JsonView
+from betimes.schedules.recurrence import CRONS_MAX, Dst, Every, EverySeconds, Exclude, Recurrence, Weekday
+
+CronText = Annotated[str, msgspec.Meta(max_length=1_000)]
+ZoneText = Annotated[str, msgspec.Meta(max_length=100)]
+CronList = Annotated[tuple[CronText, ...], msgspec.Meta(min_length=1, max_length=CRONS_MAX)]
+CronField: TypeAlias = CronText | CronList
+
+
+class EveryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An interval of real time; the anchor is its first instant."""
+
+    seconds: EverySeconds
+    anchor: Moment | None = None
+
+    @property
+    def anchor_at(self) -> Instant:
+        return instant(self.anchor) or 0
+
+    def stored(self) -> Every:
+        return Every(self.seconds, instant(self.anchor))
+
+
+class DstView(JsonView, frozen=True):
+    """What is not set goes by the kind of cron."""
+
+    gap: Gap | None
+    overlap: Overlap | None
+
+
+class EveryView(JsonView, frozen=True):
+    seconds: int
+    anchor: datetime | None
+
+
+class ExcludeView(JsonView, frozen=True):
+    dates: tuple[date, ...]
+    weekdays: tuple[Weekday, ...]
+
+
+def every_view(every: Every | UnsetType) -> EveryView | None:
+    return EveryView(every.seconds, moment(every.anchor)) if every else None
+
+
+def exclude_view(exclude: Exclude | UnsetType) -> ExcludeView | None:
+    return ExcludeView(exclude.dates, exclude.weekdays) if exclude else None
+
+
+class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+    cron: CronField | None = None
+    timezone: ZoneText = "UTC"
+    dst: Dst = Dst()
+    from_: Moment | None = None
+    count: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+    every: EveryRequest | None = None
+    exclude: Exclude | None = None
+
+    def recurrence(self) -> Recurrence:
+        return Recurrence(
+            cron=self.cron or UNSET,
+            every=self.every.stored() if self.every else UNSET,
+            timezone=self.timezone,
+            dst=self.dst,
+            exclude=self.exclude or UNSET,
+        )
+
+
+class PreviewTick(JsonView, frozen=True):
+    scheduled_for: datetime
+    local: str
+    """The time on the wall, with its offset."""
+
+
+class Preview(JsonView, frozen=True):
+    items: list[PreviewTick]

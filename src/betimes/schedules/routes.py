@@ -1,0 +1,188 @@
+"""Routes of schedules, their ticks and backfills."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from betimes.core.canonical import encode
+from betimes.domain.paging import Page
+from betimes.http.definitions import Definitions
+from betimes.http.routes import Answer, Ask, Listed, Route, answer_of
+from betimes.schedules.model import PAYLOAD_BYTES_MAX
+from betimes.schedules.recurrence_views import Preview, PreviewRequest
+from betimes.schedules.views import (
+    SCHEDULE_READ_ONLY,
+    BackfillRequest,
+    BackfillView,
+    BackfillWritten,
+    ScheduleRequest,
+    ScheduleStatus,
+    ScheduleView,
+    ScheduleWritten,
+    Tick,
+    TickStatus,
+)
+
+TAG = "Automation"
+SCHEDULE = "/v1/schedules/{schedule_id}"
+BACKFILL = f"{SCHEDULE}/backfills/{{backfill_id}}"
+READ, WRITE = "automation:read", "automation:write"
+
+
+class ScheduleFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    status: ScheduleStatus | None = None
+
+
+class TickFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    status: TickStatus | None = None
+
+
+class TickNowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    payload: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if len(encode(self.payload).encode()) > PAYLOAD_BYTES_MAX:
+            raise ValueError(f"payload: at most {PAYLOAD_BYTES_MAX:,} bytes")
+
+
+async def preview(ask: Ask) -> Preview:
+    return await ask.services.schedules.preview(ask.body)
+
+
+async def trigger(ask: Ask) -> Answer:
+    schedules = ask.services.schedules
+    tick = await schedules.trigger(ask.path["schedule_id"], ask.body.payload, key=ask.idempotency_key)
+    return answer_of(schedules, tick)
+
+
+async def ticks(ask: Ask) -> Page[Tick]:
+    return await ask.services.schedules.ticks(ask.path["schedule_id"], **msgspec.structs.asdict(ask.query))
+
+
+async def start_backfill(ask: Ask) -> Answer:
+    schedules, schedule_id = ask.services.schedules, ask.path["schedule_id"]
+    view = await schedules.backfill(schedule_id, ask.body, key=ask.idempotency_key)
+    return answer_of(schedules, view, location=f"/v1/schedules/{schedule_id}/backfills/{view.backfill_id}")
+
+
+async def backfills(ask: Ask) -> Page[BackfillView]:
+    return await ask.services.schedules.backfills(ask.path["schedule_id"], **msgspec.structs.asdict(ask.query))
+
+
+async def backfill(ask: Ask) -> BackfillView:
+    return await ask.services.schedules.get_backfill(ask.path["schedule_id"], ask.path["backfill_id"])
+
+
+async def pause_backfill(ask: Ask) -> Answer:
+    schedules = ask.services.schedules
+    return answer_of(schedules, await schedules.pause_backfill(**ask.path, key=ask.idempotency_key))
+
+
+async def resume_backfill(ask: Ask) -> Answer:
+    schedules = ask.services.schedules
+    return answer_of(schedules, await schedules.resume_backfill(**ask.path, key=ask.idempotency_key))
+
+
+async def cancel_backfill(ask: Ask) -> Answer:
+    schedules = ask.services.schedules
+    return answer_of(schedules, await schedules.cancel_backfill(**ask.path, key=ask.idempotency_key))
+
+
+SCHEDULES = Definitions(
+    noun="schedule",
+    domain="automation",
+    tag=TAG,
+    service=lambda ask: ask.services.schedules,
+    request=ScheduleRequest,
+    body=ScheduleRequest,
+    view=ScheduleView,
+    page=Page[ScheduleView],
+    written=ScheduleWritten,
+    filters=ScheduleFilters,
+    read_only=SCHEDULE_READ_ONLY,
+    judges_body=True,
+    example={
+        "schedule_id": "brief",
+        "cron": "0 7 * * *",
+        "timezone": "Europe/Berlin",
+        "target": {"kind": "handler", "name": "brief"},
+    },
+)
+
+ROUTES = (
+    *SCHEDULES.routes(),
+    Route(
+        method="POST",
+        path="/v1/schedules/preview",
+        scope=READ,
+        answer=preview,
+        tag=TAG,
+        summary="The next ticks of an expression",
+        description="A dry run: nothing is changed or recorded.",
+        body=PreviewRequest,
+        judges_body=True,
+        reply=Preview,
+        example={"cron": "30 2 * * *", "timezone": "Europe/Berlin", "count": 3},
+    ),
+    Route(
+        method="POST",
+        path=f"{SCHEDULE}/trigger",
+        scope=WRITE,
+        answer=trigger,
+        tag=TAG,
+        summary="Tick now",
+        description="In any status. Again in the same second it is the same tick.",
+        body=TickNowRequest,
+        body_optional=True,
+        reply=Tick,
+        codes=((409, "RUN_KEY_CONFLICT"),),
+    ),
+    Route(
+        method="GET",
+        path=f"{SCHEDULE}/ticks",
+        scope=READ,
+        answer=ticks,
+        tag=TAG,
+        summary="What was fired, skipped or failed, newest first",
+        query=TickFilters,
+        reply=Page[Tick],
+    ),
+    Route(
+        method="POST",
+        path=f"{SCHEDULE}/backfills",
+        scope=WRITE,
+        answer=start_backfill,
+        tag=TAG,
+        summary="Fire the ticks of a range that were never fired",
+        body=BackfillRequest,
+        reply=BackfillWritten,
+        status=201,
+        example={"from": "2026-01-01T00:00:00Z", "to": "2026-01-05T00:00:00Z"},
+    ),
+    Route(
+        method="GET",
+        path=f"{SCHEDULE}/backfills",
+        scope=READ,
+        answer=backfills,
+        tag=TAG,
+        summary="A schedule's backfills, newest first",
+        query=Listed,
+        reply=Page[BackfillView],
+    ),
+    Route(method="GET", path=BACKFILL, scope=READ, answer=backfill, tag=TAG, summary="A backfill", reply=BackfillView),
+    *(
+        Route(
+            method="POST",
+            path=f"{BACKFILL}/{verb}",
+            scope=WRITE,
+            answer=answer,
+            tag=TAG,
+            summary=f"{verb.capitalize()} a backfill",
+            reply=BackfillWritten,
+            codes=((409, "WRONG_STATE"),),
+        )
+        for verb, answer in (("pause", pause_backfill), ("resume", resume_backfill), ("cancel", cancel_backfill))
+    ),
+)

@@ -1,0 +1,348 @@
+"""Schedules as people work with them: definitions, ticks, previews, ticks by hand, backfills."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from betimes.core.canonical import fingerprint
+from betimes.core.checks import Examined, broken_rules
+from betimes.core.cron import restricts_both_days
+from betimes.core.datetimes import instant, moment
+from betimes.core.deciders import Command, Event
+from betimes.core.errors import Invalid, NotFound, VersionMismatch
+from betimes.core.instants import Instant
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import StreamId
+from betimes.core.zones import zone
+from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of, targets_of
+from betimes.domain.newest import look_through, page_of
+from betimes.domain.outside_calls import call_warnings, calls_of_definition
+from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.domain.requests import asked
+from betimes.domain.target_names import unserved_names
+from betimes.domain.warnings import Remark
+from betimes.engine.store import StreamQuery
+from betimes.schedules.backfill_model import (
+    BACKFILL_TICKS_MAX,
+    BackfillState,
+    CancelBackfill,
+    PauseBackfill,
+    ResumeBackfill,
+    StartBackfill,
+    backfill_stream,
+)
+from betimes.schedules.backfills import occurrences
+from betimes.schedules.checks import SCHEDULE_RULES, schedule_problems
+from betimes.schedules.model import (
+    DefineSchedule,
+    DeleteSchedule,
+    DisableSchedule,
+    EnableSchedule,
+    RunRequested,
+    ScheduleDefinition,
+    ScheduleState,
+    ScheduleTicked,
+    ShelveSchedule,
+    SnapshotTaken,
+    TicksSkipped,
+    TriggerSchedule,
+    tick_id_of,
+)
+from betimes.schedules.recurrence import RECURRENCE_RULES
+from betimes.schedules.recurrence_views import Preview, PreviewRequest, PreviewTick
+from betimes.schedules.views import (
+    SCHEDULE_READ_ONLY,
+    BackfillRequest,
+    BackfillView,
+    BackfillWritten,
+    ScheduleRequest,
+    ScheduleStatus,
+    ScheduleView,
+    ScheduleWritten,
+    Tick,
+    TickStatus,
+    backfill_fields,
+    backfill_view,
+    schedule_fields,
+    schedule_view,
+)
+
+Ticks: TypeAlias = list[Tick]
+
+
+def schedule_request(body: Mapping[str, Any]) -> ScheduleRequest:
+    """The definition in a body that came over a wire."""
+    return request_of(body, ScheduleRequest, SCHEDULE_READ_ONLY)
+
+
+class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
+    """The schedules of a tenant."""
+
+    kind = "schedule"
+    read_only = SCHEDULE_READ_ONLY
+    request_type = ScheduleRequest
+    rules = SCHEDULE_RULES
+
+    # -- definitions
+
+    async def create(
+        self, request: ScheduleRequest | Mapping[str, Any] | Examined[ScheduleRequest], *, key: str | None = None
+    ) -> ScheduleWritten:
+        request = self.request(request)
+        return await self._create(request.schedule_id or generated_id("sch", key), request, key)
+
+    async def get(self, id: str) -> ScheduleView:
+        return schedule_view(id, await self.found(self.stream("schedule", id)))
+
+    @check_filters
+    async def list(
+        self, *, status: ScheduleStatus | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[ScheduleView]:
+        """The last created first."""
+        filters = ["schedules", self.caller.tenant, status]
+        query = StreamQuery(tenant=self.caller.tenant, kind="schedule", among=() if status is None else (status,))
+        rows, last = await look_through(self.engine.store, page_of(query, cursor, filters), checked_limit(limit))
+        return self.page_of_states(schedule_view, rows, last, filters)
+
+    async def delete(self, schedule_id: str, *, if_match: int | None = None) -> None:
+        await self.change(self.stream("schedule", schedule_id), DeleteSchedule(if_match))
+
+    async def enable(self, schedule_id: str, *, if_match: int | None = None, key: str | None = None) -> ScheduleWritten:
+        return await self._changed(self.stream("schedule", schedule_id), EnableSchedule(if_match), key)
+
+    async def disable(
+        self, schedule_id: str, *, if_match: int | None = None, key: str | None = None
+    ) -> ScheduleWritten:
+        return await self._changed(self.stream("schedule", schedule_id), DisableSchedule(if_match), key)
+
+    async def drop_declared(self, schedule_id: str) -> None:
+        """Pause what the application that made it declares no longer."""
+        await self.change(self.stream("schedule", schedule_id), DisableSchedule(reason="NOT_DECLARED"))
+
+    async def _define(
+        self, id: str, asked: ScheduleRequest, if_version: int | None, key: str | None, request: str
+    ) -> ScheduleWritten:
+        definition = asked.definition()
+        named(schedule_problems(id, definition))
+        stream = self.stream("schedule", id)
+        await self.demand_scopes(stream, targets_of(definition))
+        await self.demand_known(stream, definition)
+        self.demand_readable(definition.target)
+        kind = DefineSchedule if definition.enabled else ShelveSchedule
+        command = kind(definition, if_version, self.caller.application, self.caller.scopes)
+        return await self._changed(stream, command, key, request)
+
+    async def _changed(self, stream: StreamId, command: Command, key: str | None, request: str = "") -> ScheduleWritten:
+        return await self._shown(await self.change(stream, command, key=key, request=request))
+
+    async def _shown(self, recorded: Recorded) -> ScheduleWritten:
+        state: ScheduleState | None = await self.state_after(recorded)
+        if state is None:
+            raise NotFound(f"there is no schedule {recorded.stream.id!r}")
+        fields = schedule_fields(recorded.stream.id, state)
+        warnings = [
+            *_warnings(state),
+            *unserved_names(state.definition, self.engine.executors),
+            *call_warnings(self.deployment, calls_of_definition(state.definition)),
+        ]
+        return ScheduleWritten(**fields, warnings=warnings, segment_id=recorded.segment_id)
+
+    # -- time
+
+    async def preview(self, request: PreviewRequest | Mapping[str, Any]) -> Preview:
+        """The next ticks of an expression, without saving it."""
+        request = asked(request, PreviewRequest, RECURRENCE_RULES)
+        start = instant(request.from_) if request.from_ else await self.engine.store.now()
+        named(tuple(broken_rules(request, RECURRENCE_RULES)))
+        recurrence = request.recurrence()
+        zoned = zone(request.timezone)
+        ticks = islice(recurrence.occurrences().after(start - 1), request.count)
+        return Preview([PreviewTick(moment(at), moment(at).astimezone(zoned).isoformat()) for at in ticks])
+
+    async def trigger(self, schedule_id: str, payload: dict[str, Any] | None = None, *, key: str | None = None) -> Tick:
+        """Tick now, in any status."""
+        stream = self.stream("schedule", schedule_id)
+        recorded = await self.change(stream, TriggerSchedule(payload), key=key)
+        segment = await self.segment(stream, recorded.reply.segment)
+        ticks = [] if segment is None else _manual_ticks(segment, self.events_in(segment))
+        if not ticks:
+            raise NotFound(f"the tick {recorded.segment_id} was pruned")
+        return (await self._with_runs(ticks))[0]
+
+    @check_filters
+    async def ticks(
+        self, schedule_id: str, *, status: TickStatus | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[Tick]:
+        """What was fired, skipped or failed, newest first."""
+        stream = self.stream("schedule", schedule_id)
+        if not await self.engine.store.load([stream]):
+            raise NotFound(f"there is no schedule {schedule_id!r}")
+        filters = ["ticks", self.caller.tenant, schedule_id, status]
+        found, place = await self.rows_back(
+            stream,
+            place_of(cursor, filters, NumberPlace),
+            checked_limit(limit),
+            _ticks,
+            lambda tick: status in (None, tick.status),
+        )
+        found.items = await self._with_runs(found.items)
+        return found.page(cursor_of(filters, place) if place else None)
+
+    async def _with_runs(self, ticks: Ticks) -> Ticks:
+        runs = await self.runs([tick.run_id for tick in ticks if tick.run_id])
+        return [replace(tick, run=runs.get(tick.run_id)) if tick.run_id else tick for tick in ticks]
+
+    # -- backfills
+
+    async def backfill(
+        self, schedule_id: str, request: BackfillRequest | Mapping[str, Any], *, key: str | None = None
+    ) -> BackfillWritten:
+        """Fire the ticks of a range that were never fired."""
+        request = asked(request, BackfillRequest)
+        from_at, to_at = instant(request.from_), instant(request.to)
+        sent = self.caller.request or fingerprint((schedule_id, from_at, to_at, request.max_concurrency))
+        if key and (again := await self.answered(key, "backfills", sent)):
+            return await self._backfill_written(again)
+        now = await self.engine.store.now()
+        named(
+            tuple(
+                problem
+                for problem, wrong in (
+                    (("to", "must be later than from"), to_at <= from_at),
+                    (("to", "must not be in the future"), to_at > now),
+                )
+                if wrong
+            )
+        )
+        stream = backfill_stream(self.caller.tenant, generated_id("bf", key))
+        for _ in range(PATCH_TRIES):
+            schedule: ScheduleState = await self.found(self.stream("schedule", schedule_id))
+            total = await asyncio.to_thread(_count, schedule.definition, from_at, to_at)
+            command = StartBackfill(schedule_id, from_at, to_at, request.max_concurrency, total, schedule.version)
+            try:
+                recorded = await self.change(stream, command, key=key, request=sent if key else "")
+            except VersionMismatch:
+                continue
+            return await self._backfill_written(recorded)
+        raise VersionMismatch(f"the schedule {schedule_id!r} was changed again and again meanwhile; try once more")
+
+    @check_filters
+    async def backfills(self, schedule_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[BackfillView]:
+        """The last started first."""
+        filters = ["backfills", self.caller.tenant, schedule_id]
+        query = StreamQuery(tenant=self.caller.tenant, kind="backfill", owner=schedule_id)
+        rows, last = await look_through(self.engine.store, page_of(query, cursor, filters), checked_limit(limit))
+        return self.page_of_states(backfill_view, rows, last, filters)
+
+    async def get_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
+        return backfill_view(backfill_id, await self._found_backfill(schedule_id, backfill_id))
+
+    async def pause_backfill(self, schedule_id: str, backfill_id: str, *, key: str | None = None) -> BackfillWritten:
+        return await self._change_backfill(schedule_id, backfill_id, PauseBackfill(), key)
+
+    async def resume_backfill(self, schedule_id: str, backfill_id: str, *, key: str | None = None) -> BackfillWritten:
+        return await self._change_backfill(schedule_id, backfill_id, ResumeBackfill(), key)
+
+    async def cancel_backfill(self, schedule_id: str, backfill_id: str, *, key: str | None = None) -> BackfillWritten:
+        return await self._change_backfill(schedule_id, backfill_id, CancelBackfill(), key)
+
+    async def _change_backfill(
+        self, schedule_id: str, backfill_id: str, command: Command, key: str | None
+    ) -> BackfillWritten:
+        await self._found_backfill(schedule_id, backfill_id)
+        recorded = await self.change(self.stream("backfill", backfill_id), command, key=key)
+        return await self._backfill_written(recorded)
+
+    async def _backfill_written(self, recorded: Recorded) -> BackfillWritten:
+        fields = backfill_fields(recorded.stream.id, await self.state_after(recorded))
+        return BackfillWritten(**fields, segment_id=recorded.segment_id)
+
+    async def _found_backfill(self, schedule_id: str, backfill_id: str) -> BackfillState:
+        state: BackfillState = await self.found(self.stream("backfill", backfill_id))
+        if state.schedule_id != schedule_id:
+            raise NotFound(f"there is no backfill {backfill_id!r} of the schedule {schedule_id!r}")
+        return state
+
+
+def _warnings(state: ScheduleState) -> list[Remark]:
+    definition = state.definition
+    found = []
+    if definition.enabled and state.next is None:
+        found.append(Remark("cron", "it does not occur any more"))
+    if any(restricts_both_days(cron) for cron in definition.recurrence.crons):
+        found.append(Remark("cron", "it occurs when either the day of the month or the day of the week matches"))
+    return found
+
+
+def _count(definition: ScheduleDefinition, from_at: Instant, to_at: Instant) -> int:
+    total = sum(1 for _ in islice(occurrences(definition, from_at, to_at), BACKFILL_TICKS_MAX + 1))
+    if total > BACKFILL_TICKS_MAX:
+        raise Invalid(
+            f"the range has more than {BACKFILL_TICKS_MAX:,} ticks; take a shorter one",
+            (("to", f"more than {BACKFILL_TICKS_MAX:,} ticks"),),
+        )
+    return total
+
+
+def _manual_ticks(segment: Segment, events: Sequence[Event]) -> Ticks:
+    return [tick for _, tick in _ticks(segment, events) if tick.cause == "manual"]
+
+
+def _ticks(segment: Segment, events: Sequence[Event]) -> Iterator[tuple[int, Tick]]:
+    """The ticks a segment records, in its order, each with its place."""
+    snapshot = SnapshotTaken(0, "")
+    tzdata_version = next((found for event in events if (found := getattr(event, "tzdata_version", None))), None)
+    for place, event in enumerate(events, start=1):
+        match event:
+            case SnapshotTaken():
+                snapshot = event
+            case TicksSkipped():
+                yield place, _skipped(segment, event, tzdata_version)
+            case ScheduleTicked():
+                after = events[place] if place < len(events) else None
+                yield place, _ticked(segment, event, snapshot, after if isinstance(after, RunRequested) else None)
+            case _:
+                continue
+
+
+def _skipped(segment: Segment, event: TicksSkipped, tzdata_version: str | None) -> Tick:
+    return Tick(
+        tick_id=None,
+        schedule_id=segment.stream.id,
+        status="skipped",
+        cause="cron",
+        scheduled_for=moment(event.first),
+        definition_version=event.definition_version,
+        reason=event.reason,
+        count=event.count,
+        first=moment(event.first),
+        last=moment(event.last),
+        tzdata_version=tzdata_version,
+        segment_id=segment.handle,
+    )
+
+
+def _ticked(segment: Segment, event: ScheduleTicked, snapshot: SnapshotTaken, run: RunRequested | None) -> Tick:
+    schedule_id, manual = segment.stream.id, event.cause == "manual"
+    return Tick(
+        tick_id=tick_id_of(schedule_id, event.scheduled_for, manual),
+        schedule_id=schedule_id,
+        status="failed" if event.error else "fired",
+        cause=event.cause,
+        scheduled_for=moment(event.scheduled_for),
+        fired_at=moment(event.fired_at),
+        lag_ms=event.lag_ms,
+        run_key=run.run_key if run else None,
+        run_id=run.run_id if run else None,
+        definition_version=snapshot.definition_version,
+        asset_selection=snapshot.asset_selection,
+        partition_selection=snapshot.partition_selection,
+        tzdata_version=snapshot.tzdata_version,
+        error=event.error or None,
+        segment_id=segment.handle,
+    )

@@ -1,0 +1,242 @@
+"""Schedules, ticks, backfills, sensors and evaluations as people send and see them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET
+
+from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.names import Id
+from betimes.domain.json_view import JsonView
+from betimes.domain.targets import Target
+from betimes.domain.warnings import Remark
+from betimes.runs.run_briefs import RunBrief
+from betimes.schedules.backfill_model import BackfillState
+from betimes.schedules.model import (
+    CATCHUP_TICKS_MAX,
+    ScheduleDefinition,
+    ScheduleState,
+    Selection,
+    SkipReason,
+    TickCause,
+)
+from betimes.schedules.recurrence import Crons, Dst, Exclude, Partition
+from betimes.schedules.recurrence_views import (
+    CronField,
+    DstView,
+    EveryRequest,
+    EveryView,
+    ExcludeView,
+    ZoneText,
+    every_view,
+    exclude_view,
+)
+
+SCHEDULE_READ_ONLY = frozenset(
+    {
+        "paused_reason",
+        "declared_by",
+        "status",
+        "next_tick_at",
+        "last_scheduled_for",
+        "changed_at",
+        "last_error",
+        "version",
+        "created_at",
+        "updated_at",
+        "warnings",
+        "segment_id",
+    }
+)
+
+
+# -- schedules
+
+
+class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A definition as it is sent; what is left out has its default."""
+
+    cron: CronField | None = None
+    every: EveryRequest | None = None
+    target: Target
+    schedule_id: Id | None = None
+    timezone: ZoneText = "UTC"
+    asset_selection: Selection = ()
+    partition_selection: Selection | None = None
+    payload: dict[str, Any] = {}
+    max_catchup_ticks: Annotated[int, msgspec.Meta(ge=1, le=CATCHUP_TICKS_MAX)] = 1
+    catchup_window_minutes: Annotated[int, msgspec.Meta(ge=1, le=525_600)] = 1_440
+    catchup_keep: Literal["newest", "oldest"] = "newest"
+    jitter_seconds: Annotated[int, msgspec.Meta(ge=0, le=3_600)] = 0
+    overlap: Literal["allow", "skip"] = "allow"
+    dst: Dst = Dst()
+    enabled: bool = True
+    starts_at: Moment | None = None
+    ends_at: Moment | None = None
+    exclude: Exclude | None = None
+    partition: Partition | None = None
+
+    def __post_init__(self) -> None:
+        if (self.cron is None) == (self.every is None):
+            raise ValueError("cron: say either cron or every, and one of them")
+
+    def definition(self) -> ScheduleDefinition:
+        fields = {name: getattr(self, name) for name in ScheduleDefinition.__struct_fields__}
+        fields.update(starts_at=instant(self.starts_at), ends_at=instant(self.ends_at))
+        fields.update(every=self.every.stored() if self.every else UNSET, cron=self.cron or UNSET)
+        fields.update(exclude=self.exclude or UNSET, partition=self.partition or UNSET)
+        return ScheduleDefinition(**fields)
+
+
+ScheduleStatus: TypeAlias = Literal["active", "paused", "ended", "error"]
+TickStatus: TypeAlias = Literal["fired", "skipped", "failed"]
+
+
+class ScheduleView(JsonView, frozen=True, kw_only=True):
+    schedule_id: str
+    cron: Crons | None
+    every: EveryView | None
+    timezone: str
+    target: Target
+    asset_selection: tuple[str, ...]
+    partition_selection: tuple[str, ...] | None
+    payload: dict[str, Any]
+    max_catchup_ticks: int
+    catchup_window_minutes: int
+    catchup_keep: Literal["newest", "oldest"]
+    jitter_seconds: int
+    overlap: Literal["allow", "skip"]
+    dst: DstView
+    enabled: bool
+    starts_at: datetime | None
+    ends_at: datetime | None
+    exclude: ExcludeView | None
+    partition: Partition | None
+    status: ScheduleStatus
+    paused_reason: Literal["NOT_DECLARED"] | None
+    declared_by: str | None
+    next_tick_at: datetime | None
+    last_scheduled_for: datetime | None
+    changed_at: datetime
+    last_error: str | None
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class ScheduleWritten(ScheduleView, frozen=True, kw_only=True):
+    """The answer to a write; a write that changed nothing names the last segment."""
+
+    warnings: list[Remark]
+    segment_id: str
+
+
+def schedule_fields(schedule_id: str, state: ScheduleState) -> dict[str, Any]:
+    definition = state.definition
+    fields = {name: getattr(definition, name) for name in ScheduleDefinition.__struct_fields__}
+    fields.update(starts_at=moment(definition.starts_at), ends_at=moment(definition.ends_at))
+    return fields | {
+        "cron": definition.cron or None,
+        "every": every_view(definition.every),
+        "exclude": exclude_view(definition.exclude),
+        "partition": definition.partition or None,
+        "dst": DstView(definition.dst.gap, definition.dst.overlap),
+        "schedule_id": schedule_id,
+        "status": state.status,
+        "paused_reason": state.paused_reason or None,
+        "declared_by": state.declared_by or None,
+        "next_tick_at": moment(state.next.tick_at) if state.next else None,
+        "last_scheduled_for": moment(state.last_scheduled_for),
+        "changed_at": moment(state.changed_at),
+        "last_error": state.last_error or None,
+        "version": state.version,
+        "created_at": moment(state.created_at),
+        "updated_at": moment(state.updated_at),
+    }
+
+
+def schedule_view(schedule_id: str, state: ScheduleState) -> ScheduleView:
+    return ScheduleView(**schedule_fields(schedule_id, state))
+
+
+# -- runs, as their askers see them
+
+
+# -- ticks
+
+
+class Tick(JsonView, frozen=True, kw_only=True):
+    """One tick, or one range of skipped ones."""
+
+    tick_id: str | None
+    schedule_id: str
+    status: TickStatus
+    cause: TickCause
+    scheduled_for: datetime
+    fired_at: datetime | None = None
+    lag_ms: int | None = None
+    run_key: str | None = None
+    run_id: str | None = None
+    definition_version: int
+    asset_selection: tuple[str, ...] = ()
+    partition_selection: tuple[str, ...] | None = None
+    tzdata_version: str | None = None
+    reason: SkipReason | None = None
+    count: int | None = None
+    first: datetime | None = None
+    last: datetime | None = None
+    run: RunBrief | None = None
+    error: str | None = None
+    segment_id: str
+
+
+# -- backfills
+
+
+class BackfillRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+    from_: Moment
+    to: Moment
+    max_concurrency: Annotated[int, msgspec.Meta(ge=1, le=100)] = 4
+
+
+class BackfillView(JsonView, frozen=True, kw_only=True, rename={"from_": "from"}):
+    backfill_id: str
+    schedule_id: str
+    from_: datetime
+    to: datetime
+    max_concurrency: int
+    status: Literal["running", "paused", "cancelled", "completed"]
+    total: int
+    done: int
+    existing: int
+    failed: int
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class BackfillWritten(BackfillView, frozen=True, kw_only=True, rename={"from_": "from"}):
+    segment_id: str
+
+
+def backfill_fields(backfill_id: str, state: BackfillState) -> dict[str, Any]:
+    same = ("schedule_id", "max_concurrency", "status", "total", "done", "existing", "failed")
+    return {name: getattr(state, name) for name in same} | {
+        "backfill_id": backfill_id,
+        "from_": moment(state.from_at),
+        "to": moment(state.to_at),
+        "created_at": moment(state.created_at),
+        "finished_at": moment(state.finished_at),
+    }
+
+
+def backfill_view(backfill_id: str, state: BackfillState) -> BackfillView:
+    return BackfillView(**backfill_fields(backfill_id, state))
+
+
+# -- sensors
+
+
+# -- evaluations

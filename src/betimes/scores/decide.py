@@ -1,0 +1,391 @@
+"""What commands do to a score, how its state follows, and what thresholds and game over cause.
+
+Every command settles first (`rules.settled`) and is judged by what is left. Reaching 0 is game over, once: only an
+adjustment and then a change of status bring the score back. That it is over is committed also when the command that
+found it so is refused (`Refusal.settles`).
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from betimes.core.deciders import Decider, Decision, Effect, Event, Index, Reconsider, Refusal, Settled, View, Wake
+from betimes.core.instants import SECOND, Instant
+from betimes.core.policies import Policy
+from betimes.core.verdicts import Verdict
+from betimes.domain.hooks import hooked
+from betimes.scores.amounts import SCORE_MAX, micro, number
+from betimes.scores.model import (
+    KIND,
+    AdjustScore,
+    Commands,
+    CreateScore,
+    Decayed,
+    Events,
+    GameOver,
+    Interact,
+    Interacted,
+    Reply,
+    Rescheduled,
+    ScoreAdjusted,
+    ScoreCreated,
+    ScoreState,
+    SetStatus,
+    StatusChanged,
+    SweepScore,
+    Swept,
+    ThresholdCrossed,
+)
+from betimes.scores.policy import ScoresPolicy
+from betimes.scores.reasons import REASONS
+from betimes.scores.rules import RULES, Paid, UnknownStage, case_of, crossings, due_of, rescheduled, settled
+
+TIMEOUT = "timeout"
+
+
+def decide(
+    view: View[ScoreState], command: Commands | Wake | Settled | Reconsider, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    if view.state is None:
+        return _begin(view, command, policy, now)
+    decision = _judge(view, view.state, command, policy, now)
+    if isinstance(decision, Refusal):
+        return replace(decision, settles=_fall(view.state, command, policy[ScoresPolicy], now))
+    return decision
+
+
+def _judge(
+    view: View[ScoreState],
+    state: ScoreState,
+    command: Commands | Wake | Settled | Reconsider,
+    policy: Policy,
+    now: Instant,
+) -> Decision | Refusal:
+    scores = policy[ScoresPolicy]
+    match command:
+        case SweepScore(at):
+            return _sweep(view, state, policy, scores, now if at is None or at > now else at)
+        case Interact():
+            return _interact(view, command, policy, now)
+        case SetStatus():
+            return _set_status(view, state, command, policy, now)
+        case AdjustScore():
+            return _adjust(view, state, command, policy, now)
+        case CreateScore():
+            return Refusal("ALREADY_EXISTS", f"{view.stream.id!r} has a score already")
+        case Wake():
+            return _time_out(state, scores)
+        case Reconsider():
+            return Decision() if _stage_gone(state, scores) else Decision(_moved(state, scores))
+        case Settled():
+            return Decision()
+
+
+def _fall(
+    state: ScoreState, command: Commands | Wake | Settled | Reconsider, scores: ScoresPolicy, now: Instant
+) -> SweepScore | None:
+    """Return the sweep that ends a score whose debt by the command's instant reaches 0, if it does."""
+    if state.score == 0 or _stage_gone(state, scores):
+        return None
+    at = command.at if isinstance(command, Interact) and command.at is not None else now
+    return SweepScore(min(at, now)) if settled(state, scores, min(at, now)).state.score == 0 else None
+
+
+def _begin(
+    view: View[ScoreState], command: Commands | Wake | Settled | Reconsider, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    """For a user who has no score yet."""
+    match command:
+        case CreateScore():
+            return _create(view, command, policy[ScoresPolicy], now)
+        case Interact():
+            return _interact(view, command, policy, now)
+        case _:
+            return Refusal("NOT_FOUND", f"there is no score of {view.stream.id!r}; create it, or send an interaction")
+
+
+# -- sweeping
+
+
+def _sweep(
+    view: View[ScoreState], state: ScoreState, policy: Policy, scores: ScoresPolicy, until_at: Instant
+) -> Decision:
+    paid = settled(state, scores, until_at)
+    decay, events = paid.decay, paid.events
+    if decay is None:
+        return _nothing_to_take(state, scores, RULES.judge(case_of(state, scores, until_at)))
+    if len(events) == 1:
+        return Decision(events, reply="capped" if decay.forgiven else "decayed")
+    over = isinstance(events[-1], GameOver)
+    reply: Swept = "game_over" if over else "capped" if decay.forgiven else "decayed"
+    return Decision(events, effects=_hooks(view, policy, events, until_at), reply=reply)
+
+
+def _nothing_to_take(state: ScoreState, policy: ScoresPolicy, verdict: Verdict) -> Decision:
+    """The score is not due after all; if it is listed as due, that is put right, so that a sweep comes to its end."""
+    return Decision(_moved(state, policy), verdict=verdict, reply="skipped")
+
+
+def _moved(state: ScoreState, policy: ScoresPolicy) -> tuple[Event, ...]:
+    """The next sweep, if the policy has it at another instant than the score."""
+    due_at = due_of(state, policy)
+    return (Rescheduled(due_at),) if due_at != state.due_at else ()
+
+
+# -- what people do
+
+
+def _create(view: View[ScoreState], asked: CreateScore, policy: ScoresPolicy, now: Instant) -> Decision | Refusal:
+    late = max(asked.created_at or 0, asked.interacted_at or 0, asked.applied_at or 0)
+    created = _created(asked, policy, now)
+    if late > now:
+        return _in_the_future(late, now)
+    if refusal := _unknown(created.status, created.chapter, policy):
+        return refusal
+    if created.score == 0 and created.status not in policy.paused:
+        return _at_floor(view)
+    created = replace(created, due_at=due_of(fold(None, created), policy))
+    return Decision((created,), reply=Reply(fold(None, created), created=True))
+
+
+def _created(asked: CreateScore, policy: ScoresPolicy, now: Instant) -> ScoreCreated:
+    score = micro(policy.start) if asked.score is None else asked.score
+    chapter = policy.first_stage if asked.chapter is None else asked.chapter
+    status = policy.active_statuses[0] if asked.status is None else asked.status
+    created_at = now if asked.created_at is None else asked.created_at
+    return ScoreCreated(score, chapter, status, created_at, asked.interacted_at, asked.applied_at)
+
+
+def _interact(view: View[ScoreState], asked: Interact, policy: Policy, now: Instant) -> Decision | Refusal:
+    scores = policy[ScoresPolicy]
+    at = now if asked.at is None else asked.at
+    if at > now:
+        return _in_the_future(at, now)
+    counted = asked.interaction in scores.interactions
+    if not counted and asked.interaction not in scores.uncounted_interactions:
+        return Refusal("UNKNOWN_INTERACTION", f"the policy knows no interaction {asked.interaction!r}")
+    begun: tuple[Event, ...] = ()
+    state = view.state
+    if state is None:
+        created = _created(CreateScore(), scores, now)
+        state = rescheduled(fold(None, created), scores)
+        begun = (replace(created, due_at=state.due_at),)
+    if not counted:
+        happened = Interacted(asked.interaction, at, state.score, False)
+        return Decision((*begun, happened), reply=Reply(state, created=bool(begun)))
+    if refusal := _stage_gone(state, scores):
+        return refusal
+    paid = settled(state, scores, at)
+    tended = replace(paid.state, interacted_at=max(at, paid.state.base_at))
+    tended = rescheduled(tended, scores)
+    happened = Interacted(asked.interaction, at, tended.score, True, tended.interacted_at, tended.due_at)
+    events = (*begun, *paid.events, happened)
+    reply = Reply(tended, paid.decay, counted=True, created=bool(begun))
+    return Decision(events, effects=_hooks(view, policy, events, at), reply=reply)
+
+
+def _set_status(
+    view: View[ScoreState], state: ScoreState, asked: SetStatus, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    scores = policy[ScoresPolicy]
+    chapter = state.chapter if asked.chapter is None else asked.chapter
+    if refusal := _unknown(asked.status, chapter, scores):
+        return refusal
+    into_pause = asked.status in scores.paused
+    if asked.timeout_s is not None and not into_pause:
+        return Refusal("NOT_A_PAUSE", f"{asked.status!r} is not paused, so no time-out can end it")
+    paid = settled(state, scores, now) if state.chapter in scores.terms else Paid(state)
+    if paid.state.score == 0 and (asked.status != scores.game_over_status or asked.timeout_s is not None):
+        return _at_floor(view)
+    leaves = state.status in scores.paused and not into_pause
+    until_at = _pause_end(state, asked, scores, now) if into_pause else None
+    changed = StatusChanged(asked.status, chapter, paid.state.score, asked.reason, now if leaves else None, until_at)
+    return _changed(view, policy, paid.state, changed, paid.events, paid.decay, now)
+
+
+def _pause_end(state: ScoreState, asked: SetStatus, policy: ScoresPolicy, now: Instant) -> Instant | None:
+    """Return when the pause ends by itself: as asked, else as already set for the same pause, else by policy."""
+    if asked.timeout_s is None and asked.status == state.status and state.paused_until_at is not None:
+        return state.paused_until_at
+    timeout_s = policy.pause_timeouts_s.get(asked.status) if asked.timeout_s is None else asked.timeout_s
+    return None if timeout_s is None else now + timeout_s * SECOND
+
+
+def _changed(
+    view: View[ScoreState],
+    policy: Policy,
+    state: ScoreState,
+    changed: StatusChanged,
+    before: tuple[Event, ...],
+    decay: Decayed | None,
+    now: Instant,
+) -> Decision:
+    scores = policy[ScoresPolicy]
+    changed = replace(changed, applied_at=_counted_until(state, fold(state, changed), scores, now))
+    changed = replace(changed, due_at=due_of(fold(state, changed), scores))
+    events = (*before, changed)
+    return Decision(events, effects=_hooks(view, policy, events, now), reply=Reply(fold(state, changed), decay))
+
+
+def _counted_until(before: ScoreState, after: ScoreState, policy: ScoresPolicy, now: Instant) -> Instant | None:
+    """A new stage's terms count from now on: time before the change is not charged at them.
+
+    Also when their grace has not passed yet: a later policy may shorten it.
+    """
+    if after.chapter == before.chapter or after.status in policy.paused:
+        return None
+    return max(now, after.applied_at or 0)
+
+
+def _time_out(state: ScoreState, policy: ScoresPolicy) -> Decision:
+    """The pause ends at the instant it was to end at, however late the alarm rings.
+
+    If the stage is gone from the policy the score is due at once, so that the next sweep tells of it; a wake that
+    failed would also stand before the command that moves it.
+    """
+    ends_at = state.paused_until_at
+    changed = StatusChanged(policy.active_statuses[0], state.chapter, state.score, TIMEOUT, ends_at)
+    due_at = due_of(fold(state, changed), policy) if state.chapter in policy.terms else ends_at
+    return Decision((replace(changed, due_at=due_at),))
+
+
+def _adjust(
+    view: View[ScoreState], state: ScoreState, asked: AdjustScore, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    scores = policy[ScoresPolicy]
+    if (asked.delta is None) == (asked.score is None):
+        return Refusal("NOT_ONE_AMOUNT", "give one of delta and score")
+    if refusal := _stage_gone(state, scores):
+        return refusal
+    paid = settled(state, scores, now)
+    before = paid.state.score
+    wanted = before + asked.delta if asked.delta is not None else asked.score or 0
+    after = min(max(wanted, 0), SCORE_MAX)
+    over = (GameOver("adjust", scores.game_over_status),) if after == 0 < before else ()
+    due_at = due_of(paid.state, scores) if after else None
+    adjusted = fold(paid.state, ScoreAdjusted(before, after, asked.reason, due_at))
+    events = (
+        *paid.events,
+        ScoreAdjusted(before, after, asked.reason, due_at),
+        *crossings(before, after, scores),
+        *over,
+    )
+    reply = Reply(fold(adjusted, over[0]) if over else adjusted, paid.decay)
+    return Decision(events, effects=_hooks(view, policy, events, now), reply=reply)
+
+
+# -- refusals
+
+
+def _unknown(status: str, chapter: int | str, policy: ScoresPolicy) -> Refusal | None:
+    if not policy.knows_status(status):
+        return Refusal("UNKNOWN_STATUS", f"the policy knows no status {status!r}")
+    if chapter not in policy.terms:
+        return Refusal("UNKNOWN_STAGE", f"the policy knows no stage {chapter!r}")
+    return None
+
+
+def _stage_gone(state: ScoreState, policy: ScoresPolicy) -> Refusal | None:
+    """What is owed cannot be told when the policy does not know the score's stage any more."""
+    if state.status in policy.paused or state.chapter in policy.terms:
+        return None
+    return Refusal("UNKNOWN_STAGE", str(UnknownStage(state.chapter)))
+
+
+def _in_the_future(at: Instant, now: Instant) -> Refusal:
+    return Refusal("IN_THE_FUTURE", f"{(at - now) / SECOND:g} s from now; what has not happened cannot be recorded")
+
+
+def _at_floor(view: View[ScoreState]) -> Refusal:
+    return Refusal("AT_FLOOR", f"the score of {view.stream.id!r} is 0; adjust it first")
+
+
+# -- what a fall causes
+
+
+def _hooks(view: View[ScoreState], policy: Policy, events: tuple[Event, ...], at: Instant) -> tuple[Effect, ...]:
+    """Effects of thresholds and game over: the deepest has the segment's key, others add their name."""
+    passed = [event for event in events if isinstance(event, ThresholdCrossed | GameOver)]
+    if not passed:
+        return ()
+    user, tenant, key = view.stream.id, view.stream.tenant, f"score:{view.stream.id}:{view.version + 1}"
+    left = [event.score for event in events if isinstance(event, Decayed | ScoreAdjusted)]
+    detail = {"user_id": user, "score": number(left[-1]), "segment_id": key}
+    effects: list[Effect] = []
+    for event in passed:
+        if isinstance(event, GameOver):
+            more = {**detail, "reason": event.reason}
+            effects += hooked(policy, tenant, "GAME_OVER", key=key, at=at, subject=user, detail=more)
+        else:
+            own = key if event is passed[-1] else f"{key}:{event.name}"
+            more = {**detail, "threshold": event.name, "threshold_score": number(event.threshold)}
+            effects += hooked(policy, tenant, "SCORE_THRESHOLD", key=own, at=at, subject=user, detail=more)
+    return tuple(effects)
+
+
+# -- how the state follows
+
+
+def fold(state: ScoreState | None, event: Events) -> ScoreState:
+    if isinstance(event, ScoreCreated):
+        return ScoreState(
+            event.score,
+            event.chapter,
+            event.status,
+            event.created_at,
+            event.interacted_at,
+            event.applied_at,
+            event.due_at,
+        )
+    assert state is not None, "a score begins with ScoreCreated"
+    match event:
+        case Decayed():
+            return replace(state, score=event.score, applied_at=event.to_at, due_at=event.due_at)
+        case ThresholdCrossed():
+            return state
+        case GameOver(status=status):
+            return replace(state, status=status, due_at=None, paused_until_at=None)
+        case Interacted(counted=counted):
+            return replace(state, interacted_at=event.interacted_at, due_at=event.due_at) if counted else state
+        case StatusChanged():
+            return replace(
+                state,
+                status=event.status,
+                chapter=event.chapter,
+                due_at=event.due_at,
+                interacted_at=state.interacted_at if event.interacted_at is None else event.interacted_at,
+                applied_at=state.applied_at if event.applied_at is None else event.applied_at,
+                paused_until_at=event.paused_until_at,
+            )
+        case ScoreAdjusted():
+            return replace(state, score=event.score, due_at=event.due_at)
+        case Rescheduled(due_at):
+            return replace(state, due_at=due_at)
+
+
+def alarm(state: ScoreState) -> Instant | None:
+    return state.paused_until_at
+
+
+def index(state: ScoreState) -> Index:
+    return Index(state.status, "", state.due_at)
+
+
+SCORE: Decider[ScoreState] = Decider(
+    kind=KIND,
+    scope="scores:write",
+    targets=(SetStatus, AdjustScore),
+    state=ScoreState,
+    commands=Commands,
+    events=Events,
+    replies=Reply | Swept,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    heeds=(ScoresPolicy,),
+    tables=(RULES,),
+    reasons=REASONS,
+)
+
+DECIDERS = (SCORE,)

@@ -1,0 +1,48 @@
+"""The declaration of scores."""
+
+from __future__ import annotations
+
+from betimes.core.deciders import Event
+from betimes.core.outcomes import Outcome
+from betimes.domain.declaration import Domain
+from betimes.scores.amounts import points
+from betimes.scores.decide import DECIDERS
+from betimes.scores.model import Decayed, GameOver
+from betimes.scores.policy import ScoresPolicy
+from betimes.scores.tables import TABLES
+
+AMOUNTS = ("score", "amount", "delta", "rate", "before", "forgiven", "threshold")
+
+
+def outcome_of(event: Event) -> Outcome | None:
+    """Return what a score lost, or that it reached the floor."""
+    match event:
+        case Decayed(due_at=due_at):
+            return Outcome("decay", until=due_at)
+        case GameOver(reason=reason):
+            return Outcome("game_over", (reason,))
+        case _:
+            return None
+
+
+def describe_event(event: Event) -> str:
+    """Return what a score lost, or that it reached the floor, in a sentence."""
+    match event:
+        case Decayed(amount, score):
+            return f"It fell by {points(amount)} to {points(score)}."
+        case GameOver(status=status):
+            return f"It reached the floor; the status is {status} now."
+        case _:
+            return ""
+
+
+DOMAIN = Domain(
+    package="betimes.scores",
+    area="scores",
+    deciders=DECIDERS,
+    policy=ScoresPolicy,
+    outcome_of=outcome_of,
+    describe_event=describe_event,
+    render_amounts={"score": dict.fromkeys(AMOUNTS, points)},
+    tables=TABLES,
+)

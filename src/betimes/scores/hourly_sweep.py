@@ -1,0 +1,100 @@
+"""The built-in sweep: on the hour, whoever runs takes what every score that is due owes.
+
+A sweep belongs to an instant, the last full hour, and not to who carries it out: it takes the scores that were due by
+then, each up to then. So nothing is remembered about it beside the scores. Whether an hour is done is told by the index
+of what is due; any number of processes do it together; one that comes late does what is left; and after days without
+anybody there is one sweep, up to the last full hour.
+
+    sweep = HourlySweep(engine, SweepSettings())
+    await sweep.once()             # what the last full hour still owes, for a tick
+    await sweep.run()              # until cancelled
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+
+from betimes.core.errors import BetimesError
+from betimes.core.instants import SECOND, Instant
+from betimes.domain.service import Caller
+from betimes.engine.engine import Engine
+from betimes.engine.reports import Report, Reporter, guarded, log_report
+from betimes.scores.model import KIND
+from betimes.scores.sweep import EVERYBODY, SweepRequest, SweepResult, Sweeps
+
+ACTOR = "hourly-sweep"
+PASS_S = 25.0
+"""How long one pass of a worker goes on before it looks at the clock again."""
+_REST_MIN_S, _REST_MAX_S = 0.05, 60.0
+_AGAIN_S = 1.0
+"""When to look again for rows that somebody else held."""
+
+
+class SweepSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The sweep of scores that workers and ticks make by themselves."""
+
+    enabled: bool = True
+    """Without it scores fade when somebody asks for a sweep, or when something happens to them."""
+    every_s: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = 3_600
+    """Counted from midnight UTC: on the full hour, or for 900 at every quarter."""
+
+
+class HourlySweep:
+    """Sweeps at full hours, for one tenant or for all."""
+
+    def __init__(
+        self, engine: Engine, settings: SweepSettings, *, tenant: str | None = None, report: Reporter = log_report
+    ) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._tenant = tenant
+        self._sweeps = Sweeps(engine, Caller(tenant or EVERYBODY, actor=ACTOR))
+        self._report = guarded(report)
+
+    async def once(self, limit: int | None = None, max_s: float = PASS_S) -> SweepResult:
+        """Take what is still owed at the last full hour; nothing is read when nothing is."""
+        at = self._last_hour(await self._engine.store.now())
+        due_at = await self._due_at()
+        if due_at is None or due_at > at:
+            return SweepResult()
+        return await self._sweeps.sweep(SweepRequest(limit=limit, max_s=max_s), until_at=at)
+
+    async def next_at(self) -> Instant | None:
+        """The first full hour still to come at which something will be due; `None` if nothing ever is."""
+        due_at = await self._due_at()
+        if due_at is None:
+            return None
+        now, every = await self._engine.store.now(), self._settings.every_s * SECOND
+        return max(self._last_hour(due_at - 1), self._last_hour(now)) + every
+
+    async def run(self) -> None:
+        """Sweep every hour until cancelled, the last one first if it was missed."""
+        done_at: Instant | None = None
+        while True:
+            rest_s = _AGAIN_S
+            try:
+                hour = self._last_hour(await self._engine.store.now())
+                swept = SweepResult() if hour == done_at else await self.once()
+                if swept.complete:
+                    done_at, rest_s = hour, await self._rest_s(hour)
+                elif swept.processed:
+                    rest_s = 0.0
+            except BetimesError as error:
+                self._report(Report("sweep_failed", ACTOR, error))
+            await asyncio.sleep(rest_s)
+
+    async def _rest_s(self, hour: Instant) -> float:
+        """Until the next hour by the store's clock, but not so long that a clock that was set is not noticed."""
+        left_s = (hour - await self._engine.store.now()) / SECOND + self._settings.every_s
+        return min(max(left_s, _REST_MIN_S), _REST_MAX_S)
+
+    async def _due_at(self) -> Instant | None:
+        if not self._settings.enabled:
+            return None
+        return await self._engine.store.next_due("due", [KIND], tenant=self._tenant)
+
+    def _last_hour(self, at: Instant) -> Instant:
+        return at - at % (self._settings.every_s * SECOND)

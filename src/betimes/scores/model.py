@@ -1,0 +1,184 @@
+"""The stream `score`: one per user of a tenant. Commands, events, state.
+
+Amounts are micro-points. Whatever depends on the policy (when grace ends, when the score next wants a sweep) is
+computed when deciding and carried by the events.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from betimes.core.instants import Instant
+from betimes.core.streams import StreamId
+from betimes.scores.amounts import Micro
+
+KIND = "score"
+SCORES = "scores"
+"""The collection in which idempotency keys of scores live."""
+Chapter: TypeAlias = int | str
+"""A stage's name in the policy."""
+Cause: TypeAlias = Literal["decay", "adjust"]
+
+
+def score_stream(tenant: str, user_id: str) -> StreamId:
+    return StreamId(tenant, KIND, user_id)
+
+
+# -- commands
+
+
+class CreateScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Begin a score; what is left out is the policy's."""
+
+    score: Micro | None = None
+    chapter: Chapter | None = None
+    status: str | None = None
+    created_at: Instant | None = None
+    interacted_at: Instant | None = None
+    applied_at: Instant | None = None
+
+
+class Interact(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The user did something; a score is begun for one who has none."""
+
+    interaction: str
+    at: Instant | None = None
+    """When; left out: now."""
+
+
+class SetStatus(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Pause, go on, change the stage."""
+
+    status: str
+    reason: str = ""
+    chapter: Chapter | None = None
+    timeout_s: int | None = None
+    """Into a pause only: when it ends by itself."""
+
+
+class AdjustScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Set the score by hand: by so much, or to so much."""
+
+    reason: str
+    delta: Micro | None = None
+    score: Micro | None = None
+
+
+class SweepScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Take what is owed, up to the sweep's instant (left out: now)."""
+
+    at: Instant | None = None
+
+
+# -- events
+
+
+class ScoreCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    score: Micro
+    chapter: Chapter
+    status: str
+    created_at: Instant
+    interacted_at: Instant | None = None
+    applied_at: Instant | None = None
+    due_at: Instant | None = None
+
+
+class Interacted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    interaction: str
+    at: Instant
+    score: Micro
+    counted: bool = True
+    interacted_at: Instant | None = None
+    due_at: Instant | None = None
+
+
+class Decayed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+    """The period from `from_at` to `to_at` was applied: never again."""
+
+    amount: Micro
+    score: Micro
+    """What is left."""
+    from_at: Instant
+    to_at: Instant
+    grace_ends_at: Instant
+    chapter: Chapter
+    rate: Micro
+    due_at: Instant | None = None
+    forgiven: Micro = 0
+    """What the cap per cycle cut off."""
+
+
+class ThresholdCrossed(msgspec.Struct, frozen=True, tag=True):
+    name: str
+    threshold: Micro
+
+
+class GameOver(msgspec.Struct, frozen=True, tag=True):
+    reason: Cause
+    status: str
+
+
+class StatusChanged(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    status: str
+    chapter: Chapter
+    score: Micro
+    reason: str = ""
+    interacted_at: Instant | None = None
+    paused_until_at: Instant | None = None
+    due_at: Instant | None = None
+    applied_at: Instant | None = None
+    """From when a new stage's terms count, if that is not when its grace ends."""
+
+
+class ScoreAdjusted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    before: Micro
+    score: Micro
+    reason: str
+    due_at: Instant | None = None
+
+
+class Rescheduled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The policy changed since the score's next sweep was set, which is at another instant now."""
+
+    due_at: Instant | None = None
+
+
+# -- state and reply
+
+
+class ScoreState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    score: Micro
+    chapter: Chapter
+    status: str
+    created_at: Instant
+    interacted_at: Instant | None = None
+    applied_at: Instant | None = None
+    """Up to when decay was taken."""
+    due_at: Instant | None = None
+    """When the score next wants a sweep; `None` while it is paused or cannot fade."""
+    paused_until_at: Instant | None = None
+
+    @property
+    def base_at(self) -> Instant:
+        """What grace counts from: whoever never interacted counts from creation."""
+        return self.created_at if self.interacted_at is None else self.interacted_at
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a command led to: the score as it left it, and what was settled first."""
+
+    state: ScoreState
+    decay: Decayed | None = None
+    counted: bool = False
+    created: bool = False
+
+
+Swept: TypeAlias = Literal["decayed", "capped", "game_over", "skipped"]
+"""What a sweep did to one score; `capped`: decayed, and the cap per cycle forgave the rest."""
+
+Commands: TypeAlias = CreateScore | Interact | SetStatus | AdjustScore | SweepScore
+Events: TypeAlias = (
+    ScoreCreated | Interacted | Decayed | ThresholdCrossed | GameOver | StatusChanged | ScoreAdjusted | Rescheduled
+)

@@ -1,0 +1,168 @@
+"""Routes of scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from betimes.domain.paging import Page
+from betimes.http.routes import Answer, Ask, Listed, Route, answer_of
+from betimes.scores.service import Adjustment, Interaction, NewScore, StatusChange
+from betimes.scores.sweep import SweepRequest, SweepResult
+from betimes.scores.views import AdjustAnswer, HistoryEntry, HistoryType, InteractionAnswer, Score, WrittenScore
+
+TAG = "Scores"
+ONE = "/v1/scores/{user_id}"
+
+
+class ScoreFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    game_status: str | None = None
+    chapter: str | None = None
+    overdue: bool | None = None
+
+
+class HistoryFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    event_type: HistoryType | None = None
+
+
+async def create(ask: Ask) -> Answer:
+    scores = ask.services.scores
+    made = await scores.create(ask.body, key=ask.idempotency_key)
+    return answer_of(scores, made, location=f"/v1/scores/{made.user_id}")
+
+
+async def scores(ask: Ask) -> Page[Score]:
+    return await ask.services.scores.list(**msgspec.structs.asdict(ask.query))
+
+
+async def score(ask: Ask) -> Score:
+    return await ask.services.scores.get(ask.path["user_id"])
+
+
+async def interact(ask: Ask) -> Answer:
+    scores = ask.services.scores
+    return answer_of(scores, await scores.interact(ask.path["user_id"], ask.body, key=ask.idempotency_key))
+
+
+async def set_status(ask: Ask) -> Answer:
+    scores = ask.services.scores
+    return answer_of(scores, await scores.set_status(ask.path["user_id"], ask.body, key=ask.idempotency_key))
+
+
+async def adjust(ask: Ask) -> Answer:
+    scores = ask.services.scores
+    return answer_of(scores, await scores.adjust(ask.path["user_id"], ask.body, key=ask.idempotency_key))
+
+
+async def history(ask: Ask) -> Page[HistoryEntry]:
+    return await ask.services.scores.history(ask.path["user_id"], **msgspec.structs.asdict(ask.query))
+
+
+async def sweep(ask: Ask) -> SweepResult:
+    return await ask.services.scores.sweep(ask.body)
+
+
+_EXAMPLE: dict[str, Any] = {"user_id": "u-3", "score": 50, "last_interaction_at": "2026-01-05T00:00:00Z"}
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/scores",
+        scope="scores:write",
+        answer=create,
+        tag=TAG,
+        summary="Make a score",
+        description="A batch is the bulk import.",
+        body=NewScore,
+        judges_body=True,
+        reply=WrittenScore,
+        status=201,
+        batch=True,
+        codes=((409, "ALREADY_EXISTS"),),
+        example=_EXAMPLE,
+    ),
+    Route(
+        method="GET",
+        path="/v1/scores",
+        scope="scores:read",
+        answer=scores,
+        tag=TAG,
+        summary="Scores, newest first",
+        description="A page that finds little in a long list may be short and still not be the last.",
+        query=ScoreFilters,
+        reply=Page[Score],
+    ),
+    Route(
+        method="GET",
+        path=ONE,
+        scope="scores:read",
+        answer=score,
+        tag=TAG,
+        summary="A score, and its forecast",
+        reply=Score,
+    ),
+    Route(
+        method="POST",
+        path=f"{ONE}/interactions",
+        scope="scores:write",
+        answer=interact,
+        tag=TAG,
+        summary="Restart the grace",
+        description="Makes the score if it is new. What was owed is settled first.",
+        body=Interaction,
+        judges_body=True,
+        reply=InteractionAnswer,
+        example={"type": "text"},
+    ),
+    Route(
+        method="POST",
+        path=f"{ONE}/status",
+        scope="scores:write",
+        answer=set_status,
+        tag=TAG,
+        summary="Change the status",
+        body=StatusChange,
+        judges_body=True,
+        reply=WrittenScore,
+        codes=((409, "AT_FLOOR"),),
+        example={"game_status": "boss_fight", "timeout_seconds": 3600},
+    ),
+    Route(
+        method="POST",
+        path=f"{ONE}/adjust",
+        scope="scores:write",
+        answer=adjust,
+        tag=TAG,
+        summary="Adjust a score",
+        description="By `delta`, or to `score`; it is held within 0 and 100.",
+        body=Adjustment,
+        judges_body=True,
+        reply=AdjustAnswer,
+        example={"delta": 12.5, "reason": "goodwill"},
+    ),
+    Route(
+        method="GET",
+        path=f"{ONE}/history",
+        scope="scores:read",
+        answer=history,
+        tag=TAG,
+        summary="What happened to a score, newest first",
+        query=HistoryFilters,
+        reply=Page[HistoryEntry],
+    ),
+    Route(
+        method="POST",
+        path="/v1/scores/sweep",
+        scope="sweep",
+        answer=sweep,
+        tag=TAG,
+        keeps_answer="scores",
+        summary="Decay all that is due",
+        description="A tenant's key sweeps that tenant, a key of `*` all. When `complete` is false, call again.",
+        body=SweepRequest,
+        body_optional=True,
+        reply=SweepResult,
+        deployment=True,
+    ),
+)

@@ -1,0 +1,374 @@
+"""Scores: make, read, tend, pause, adjust them, and read what happened.
+
+Every write answers with the score as that write left it, also when it is answered from the record. Sweeping is
+`betimes.scores.sweep`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from betimes.core.canonical import fingerprint
+from betimes.core.checks import Problem, Rule, broken_rules, refusal
+from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.deciders import Command
+from betimes.core.errors import BetimesError, NotFound, Refused
+from betimes.core.instants import Instant, render
+from betimes.core.names import Id
+from betimes.core.policies import Policy
+from betimes.core.segments import Recorded, Segment
+from betimes.domain.newest import after_row, cursor_after, page_of
+from betimes.domain.paging import (
+    LOOKED_AT_MAX,
+    Listing,
+    NumberPlace,
+    Page,
+    UnreadableRow,
+    check_filters,
+    checked_limit,
+    cursor_of,
+    place_of,
+)
+from betimes.domain.requests import asked, require_list
+from betimes.engine.codecs import checkpoint_of
+from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
+from betimes.scores.amounts import Micro, micro
+from betimes.scores.model import (
+    KIND,
+    SCORES,
+    AdjustScore,
+    CreateScore,
+    Interact,
+    Reply,
+    ScoreAdjusted,
+    ScoreState,
+    SetStatus,
+)
+from betimes.scores.policy import PauseSeconds, ScoresPolicy, StageName, Word
+from betimes.scores.sweep import Sweeps
+from betimes.scores.views import (
+    AdjustAnswer,
+    HistoryEntry,
+    HistoryType,
+    InteractionAnswer,
+    Score,
+    WrittenScore,
+    as_of,
+    decay_result,
+    entries,
+    interaction_answer,
+    score_of,
+    written,
+)
+
+Reason: TypeAlias = Annotated[str, msgspec.Meta(max_length=200)]
+_Entries: TypeAlias = list[HistoryEntry | UnreadableRow]
+_Imported: TypeAlias = list[WrittenScore | BetimesError]
+
+
+def _points(name: str, value: Decimal | None, low: int, high: int) -> Micro | None:
+    if value is None:
+        return None
+    if not value.is_finite() or not low <= value <= high:
+        raise ValueError(f"{name}: must be a number from {low} to {high}")
+    try:
+        return micro(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+class NewScore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is left out is the policy's: its start, its first stage, its first active status, now."""
+
+    user_id: Id
+    score: Decimal | None = None
+    chapter: StageName | None = None
+    game_status: Word | None = None
+    created_at: Moment | None = None
+    last_interaction_at: Moment | None = None
+    last_decay_applied_at: Moment | None = None
+
+    def __post_init__(self) -> None:
+        _points("score", self.score, 0, 100)
+
+
+class Interaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    type: Word
+    timestamp: Moment | None = None
+
+
+class StatusChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    game_status: Word
+    reason: Reason | None = None
+    chapter: StageName | None = None
+    timeout_seconds: PauseSeconds | None = None
+
+
+class Adjustment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reason: Annotated[Reason, msgspec.Meta(min_length=1)]
+    delta: Decimal | None = None
+    score: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        _points("delta", self.delta, -100, 100)
+        _points("score", self.score, 0, 100)
+        if (self.delta is None) == (self.score is None):
+            raise ValueError("delta: give one of delta and score")
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What a request that was refused is held against, to name all that is wrong with it.
+
+    Only then: a request that was recorded is answered from the record, whatever the policy has come to since.
+    """
+
+    policy: Policy
+    now: Instant
+
+    @contextmanager
+    def names_what_is_wrong(self, request: msgspec.Struct) -> Iterator[None]:
+        """Turn a refusal into the paths of what is in the future and of names the policy does not know, if any."""
+        try:
+            yield
+        except (Refused, NotFound):
+            if wrong := [*broken_rules(request, self.rules(type(request)))]:
+                raise refusal("field", wrong) from None
+            raise
+
+    def rules(self, kind: type[Any]) -> list[Rule[Any]]:
+        """Return what is asked of each field that the policy or the clock has a say in."""
+        return [partial(self._judge, name) for name in kind.__struct_fields__]
+
+    def _judge(self, name: str, request: Any) -> Iterator[Problem]:
+        value, policy = getattr(request, name), self.policy[ScoresPolicy]
+        if value is None:
+            return
+        known: dict[str, tuple[str, tuple[Any, ...]]] = {
+            "game_status": ("status", (*policy.active_statuses, *policy.paused_statuses)),
+            "chapter": ("stage", tuple(policy.terms)),
+            "type": ("interaction", (*policy.interactions, *policy.uncounted_interactions)),
+        }
+        if isinstance(value, datetime) and instant(value) > self.now:
+            yield name, f"{render(instant(value))} is in the future"
+        elif name in known and value not in known[name][1]:
+            what, names = known[name]
+            yield name, f"no such {what}: {value}; known are {', '.join(map(str, names))}"
+        elif name == "timeout_seconds" and request.game_status not in policy.paused:
+            yield name, "only a pause can time out"
+
+
+class Scores(Sweeps):
+    """Scores for one caller."""
+
+    # -- writing
+
+    async def create(self, request: NewScore | Mapping[str, Any], *, key: str | None = None) -> WrittenScore:
+        known = await self._known()
+        return await self._create(asked(request, NewScore, known.rules(NewScore)), key, known)
+
+    async def _create(self, request: NewScore, key: str | None, known: Known) -> WrittenScore:
+        moments = {
+            "created_at": instant(request.created_at),
+            "last_interaction_at": instant(request.last_interaction_at),
+            "last_decay_applied_at": instant(request.last_decay_applied_at),
+        }
+        score = _points("score", request.score, 0, 100)
+        command = CreateScore(score, request.chapter, request.game_status, *moments.values())
+        with known.names_what_is_wrong(request):
+            recorded = await self._write(request.user_id, "create", command, request, key)
+        return await self._written(recorded, known)
+
+    async def create_many(
+        self, requests: Sequence[NewScore | Mapping[str, Any]], *, keys: Sequence[str | None] = ()
+    ) -> _Imported:
+        """The bulk import: each stands alone, in order; what went wrong with one is in its place."""
+        given = [*keys, *[None] * (len(require_list(requests, "items")) - len(keys))]
+        window = self.engine.settings.batch_max
+        answers: _Imported = []
+        for start in range(0, len(requests), window):
+            known = await self._known()
+            at_once = zip(requests[start : start + window], given[start : start + window], strict=True)
+            answers += await asyncio.gather(*(self._created(request, key, known) for request, key in at_once))
+        return answers
+
+    async def _created(
+        self, request: NewScore | Mapping[str, Any], key: str | None, known: Known
+    ) -> WrittenScore | BetimesError:
+        try:
+            return await self._create(asked(request, NewScore, known.rules(NewScore)), key, known)
+        except BetimesError as error:
+            return error
+
+    async def interact(
+        self, user_id: str, request: Interaction | Mapping[str, Any], *, key: str | None = None
+    ) -> InteractionAnswer:
+        known = await self._known()
+        request = asked(request, Interaction, known.rules(Interaction))
+        at = instant(request.timestamp)
+        with known.names_what_is_wrong(request):
+            recorded = await self._write(user_id, "interact", Interact(request.type, at), request, key)
+        reply = _reply(recorded)
+        decay = decay_result(user_id, reply.decay, recorded.at, recorded.segment_id) if reply.decay else None
+        return interaction_answer(await self._written(recorded, known), reply.counted, reply.created, decay)
+
+    async def set_status(
+        self, user_id: str, request: StatusChange | Mapping[str, Any], *, key: str | None = None
+    ) -> WrittenScore:
+        known = await self._known()
+        request = asked(request, StatusChange, known.rules(StatusChange))
+        command = SetStatus(request.game_status, request.reason or "", request.chapter, request.timeout_seconds)
+        with known.names_what_is_wrong(request):
+            recorded = await self._write(user_id, "status", command, request, key)
+        return await self._written(recorded, known)
+
+    async def adjust(
+        self, user_id: str, request: Adjustment | Mapping[str, Any], *, key: str | None = None
+    ) -> AdjustAnswer:
+        request = asked(request, Adjustment)
+        command = AdjustScore(
+            request.reason, _points("delta", request.delta, -100, 100), _points("score", request.score, 0, 100)
+        )
+        recorded = await self._write(user_id, "adjust", command, request, key)
+        [adjusted] = [event for event in await self._events(recorded) if isinstance(event, ScoreAdjusted)]
+        shown = entries(await self._segment(recorded), (adjusted,))[0]
+        return AdjustAnswer(
+            user_id, shown.score_before, shown.score_after, adjusted.reason, moment(recorded.at), recorded.segment_id
+        )
+
+    async def _write(self, user_id: str, what: str, command: Command, request: Any, key: str | None) -> Recorded:
+        agreed = fingerprint((what, user_id, request)) if key else ""
+        try:
+            return await self.submit(self.stream(KIND, user_id), command, key=key, collection=SCORES, request=agreed)
+        except Refused as refused:
+            if refused.reason == "NOT_FOUND":
+                raise NotFound(str(refused)) from None
+            raise
+
+    async def _written(self, recorded: Recorded, known: Known) -> WrittenScore:
+        """The score as the write left it, by the policy it was decided under."""
+        policy = known.policy
+        if policy.fingerprint != recorded.policy and (body := await self.engine.store.policy(recorded.policy)):
+            policy = self.engine.book.saved(body)
+        state = _reply(recorded).state
+        return written(recorded.stream.id, state, policy[ScoresPolicy], recorded.at, recorded.segment_id)
+
+    async def _segment(self, recorded: Recorded) -> Segment:
+        _, segments = await self.engine.store.history(recorded.stream, recorded.version - 1, 1)
+        if not segments:
+            raise NotFound(f"{recorded.segment_id} was pruned from the history")
+        return segments[0]
+
+    async def _events(self, recorded: Recorded) -> tuple[Any, ...]:
+        return self.engine.kinds.of(recorded.stream).events(await self._segment(recorded))
+
+    async def _known(self) -> Known:
+        return Known(await self.engine.policy_of(self.caller.tenant), await self.engine.store.now())
+
+    # -- reading
+
+    async def get(self, user_id: str) -> Score:
+        stream = self.stream(KIND, user_id)
+        row = (await self.engine.store.load([stream])).get(stream)
+        state = row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+        if row is None or state is None:
+            raise NotFound(f"there is no score of {user_id!r}; create it, or send an interaction")
+        policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
+        return score_of(user_id, state, policy, await self.engine.store.now(), row.at)
+
+    @check_filters
+    async def list(
+        self,
+        *,
+        game_status: str | None = None,
+        chapter: str | int | None = None,
+        overdue: bool | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Score]:
+        """The last created first. A page that finds little in a long list may be short and still not be the last."""
+        filters = ["scores", self.caller.tenant, game_status, chapter if chapter is None else str(chapter), overdue]
+        query, size = StreamQuery(tenant=self.caller.tenant, kind=KIND, limit=PAGE_MAX), checked_limit(limit)
+        query = page_of(query, cursor, filters)
+        policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
+        found: Listing[Score] = Listing()
+        last: StreamRow | None = None
+        now = await self.engine.store.now()
+        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
+            rows = await self.engine.store.streams(query)
+            for row in rows:
+                with found.reading(row.stream):
+                    score = self._listed(row, policy, now)
+                    if _fits(score, game_status, chapter, overdue):
+                        found.items.append(score)
+                if len(found) == size:
+                    return found.page(cursor_after(filters, row))
+            if len(rows) < PAGE_MAX:
+                return found.page()
+            last = rows[-1]
+            query = after_row(query, last)
+        return found.page(cursor_after(filters, last) if last else None)
+
+    def _listed(self, row: StreamRow, policy: ScoresPolicy, now: Instant) -> Score:
+        state: ScoreState = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+        return score_of(row.stream.id, as_of(state, policy, now), policy, now, row.at)
+
+    @check_filters
+    async def history(
+        self, user_id: str, *, event_type: HistoryType | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[HistoryEntry]:
+        """Newest first."""
+        filters = ["score history", self.caller.tenant, user_id, event_type]
+        begin = place_of(cursor, filters, NumberPlace) or NumberPlace(0)
+        seq, skip = begin.number, begin.row
+        found: Listing[HistoryEntry] = Listing()
+        size = checked_limit(limit)
+        stream = self.stream(KIND, user_id)
+        if stream not in await self.engine.store.load([stream]):
+            raise NotFound(f"there is no score of {user_id!r}; create it, or send an interaction")
+        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
+            query = LedgerQuery(after=seq, backwards=True, tenant=stream.tenant, kind=KIND, id=user_id, limit=PAGE_MAX)
+            segments = await self.engine.store.ledger(query)
+            for segment in segments:
+                for place, entry in enumerate(self._entries(segment)):
+                    if place < skip or not _is_asked_for(entry, event_type):
+                        continue
+                    if len(found) == size:
+                        return found.page(cursor_of(filters, NumberPlace(segment.seq + 1, place)))
+                    found.add(entry)
+                skip, seq = 0, segment.seq
+            if len(segments) < PAGE_MAX:
+                return found.page()
+        return found.page(cursor_of(filters, NumberPlace(seq)))
+
+    def _entries(self, segment: Segment) -> _Entries:
+        found: Listing[HistoryEntry] = Listing()
+        with found.reading(segment):
+            if not checkpoint_of(segment):
+                found.items += entries(segment, self.engine.kinds.of(segment.stream).events(segment))[::-1]
+        return [*found.unreadable, *found.items]
+
+
+def _is_asked_for(entry: HistoryEntry | UnreadableRow, event_type: HistoryType | None) -> bool:
+    return isinstance(entry, UnreadableRow) or event_type in (None, entry.event_type)
+
+
+def _fits(score: Score, game_status: str | None, chapter: str | int | None, overdue: bool | None) -> bool:
+    return (
+        (game_status is None or score.game_status == game_status)
+        and (chapter is None or str(score.chapter) == str(chapter))
+        and (overdue is None or (score.hours_overdue > 0) == overdue)
+    )
+
+
+def _reply(recorded: Recorded) -> Reply:
+    reply = recorded.reply
+    assert isinstance(reply, Reply), f"{recorded.segment_id} has no score in its reply"
+    return reply

@@ -1,0 +1,285 @@
+"""Scores as people see them: points as decimals, instants as datetimes, and what is to be expected.
+
+Everything is derived from a state, a policy and an instant with the domain's own arithmetic; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.core.datetimes import instant, moment
+from betimes.core.deciders import Event
+from betimes.core.instants import DAY, HOUR, Instant
+from betimes.core.segments import Segment
+from betimes.core.streams import segment_handle
+from betimes.domain.json_view import JsonView
+from betimes.scores.amounts import Micro, points
+from betimes.scores.decay import Terms, falls_to_at, owed
+from betimes.scores.model import (
+    Decayed,
+    GameOver,
+    Interacted,
+    ScoreAdjusted,
+    ScoreCreated,
+    ScoreState,
+    StatusChanged,
+    ThresholdCrossed,
+    score_stream,
+)
+from betimes.scores.policy import ScoresPolicy
+from betimes.scores.rules import terms_of
+
+Chapter: TypeAlias = int | str
+HistoryType: TypeAlias = Literal["created", "interaction", "decay", "decay_game_over", "adjust", "status"]
+_DECIMALS = 6
+_UNKNOWN_STAGE = Terms(grace_us=0, rate=0, daily_cap=0, cycle_cap=0)
+"""A score whose stage is gone from the policy is shown as one that does not fade: no sweep takes anything from it."""
+_LAST_AT = instant(datetime.max.replace(tzinfo=UTC))
+
+
+class ThresholdForecast(JsonView, frozen=True):
+    name: str
+    score: Decimal
+    at: datetime | None
+
+
+class Forecast(JsonView, frozen=True):
+    """If nothing happens, swept hourly."""
+
+    thresholds: list[ThresholdForecast]
+    zero_at: datetime | None
+
+
+class Score(JsonView, frozen=True):
+    user_id: str
+    score: Decimal
+    """As stored."""
+    effective_score: Decimal
+    """What a sweep now would leave."""
+    chapter: Chapter
+    game_status: str
+    last_interaction_at: datetime | None
+    grace_ends_at: datetime
+    last_decay_applied_at: datetime | None
+    hours_overdue: Decimal
+    days_overdue: Decimal
+    paused_until: datetime | None
+    forecast: Forecast | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class WrittenScore(Score, frozen=True):
+    """A score as a command left it."""
+
+    segment_id: str
+
+
+class Period(JsonView, frozen=True, rename={"since": "from"}):
+    since: datetime
+    to: datetime
+
+
+class DecayResult(JsonView, frozen=True):
+    user_id: str
+    decay_amount: Decimal
+    score_before: Decimal
+    score_after: Decimal
+    hours_overdue: Decimal
+    days_overdue: Decimal
+    chapter: Chapter
+    decay_rate: Decimal
+    timestamp: datetime
+    period: Period
+    segment_id: str
+
+
+class InteractionAnswer(JsonView, frozen=True):
+    """What came of an interaction, and the score as it left it."""
+
+    counted: bool
+    created: bool
+    decay: DecayResult | None
+    user_id: str
+    score: Decimal
+    effective_score: Decimal
+    chapter: Chapter
+    game_status: str
+    last_interaction_at: datetime | None
+    grace_ends_at: datetime
+    last_decay_applied_at: datetime | None
+    hours_overdue: Decimal
+    days_overdue: Decimal
+    paused_until: datetime | None
+    forecast: Forecast | None
+    created_at: datetime
+    updated_at: datetime
+    segment_id: str
+
+
+class AdjustAnswer(JsonView, frozen=True):
+    user_id: str
+    score_before: Decimal
+    score_after: Decimal
+    reason: str
+    timestamp: datetime
+    segment_id: str
+
+
+class HistoryEntry(JsonView, frozen=True):
+    event_type: HistoryType
+    timestamp: datetime
+    score_before: Decimal
+    score_after: Decimal
+    event_details: dict[str, Any]
+    segment_id: str
+
+
+# -- scores
+
+
+def as_of(state: ScoreState, policy: ScoresPolicy, now: Instant) -> ScoreState:
+    """The state with a pause that has timed out ended, as its alarm will end it."""
+    until_at = state.paused_until_at
+    if until_at is None or until_at > now:
+        return state
+    return replace(state, status=policy.active_statuses[0], interacted_at=until_at, paused_until_at=None)
+
+
+def score_of(user_id: str, state: ScoreState, policy: ScoresPolicy, now: Instant, updated_at: Instant) -> Score:
+    return Score(*_fields(user_id, state, policy, now, updated_at))
+
+
+def written(user_id: str, state: ScoreState, policy: ScoresPolicy, now: Instant, segment_id: str) -> WrittenScore:
+    return WrittenScore(*(*_fields(user_id, state, policy, now, now), segment_id))
+
+
+def interaction_answer(
+    score: WrittenScore, counted: bool, created: bool, decay: DecayResult | None
+) -> InteractionAnswer:
+    return InteractionAnswer(*(counted, created, decay, *msgspec.structs.astuple(score)))
+
+
+def _fields(
+    user_id: str, stored: ScoreState, policy: ScoresPolicy, now: Instant, updated_at: Instant
+) -> tuple[Any, ...]:
+    state = as_of(stored, policy, now)
+    paused = state.status in policy.paused or state.chapter not in policy.terms
+    terms = policy.terms.get(state.chapter, _UNKNOWN_STAGE)
+    debt = owed(terms, state.base_at, state.applied_at, now, state.score)
+    overdue_us = 0 if paused else max(now - debt.grace_ends_at, 0)
+    return (
+        user_id,
+        points(state.score),
+        points(state.score - (0 if paused else debt.amount)),
+        state.chapter,
+        state.status,
+        moment(state.interacted_at),
+        moment(debt.grace_ends_at),
+        moment(state.applied_at),
+        _ratio(overdue_us, HOUR),
+        _ratio(overdue_us, DAY),
+        moment(state.paused_until_at),
+        None if paused else _forecast(state, policy, now),
+        moment(state.created_at),
+        moment(updated_at),
+    )
+
+
+def _forecast(state: ScoreState, policy: ScoresPolicy, now: Instant) -> Forecast:
+    def at(level: Micro) -> datetime | None:
+        falls_at = falls_to_at(terms_of(state, policy), state.base_at, state.applied_at, state.score, level, now)
+        return None if falls_at is None or falls_at > _LAST_AT else moment(falls_at)  # past the year 9999: never
+
+    ahead = [(level, name) for level, name in policy.levels if level < state.score]
+    return Forecast([ThresholdForecast(name, points(level), at(level)) for level, name in ahead], at(0))
+
+
+def _ratio(part: int, whole: int) -> Decimal:
+    """Six decimals, rounded down, without trailing zeros."""
+    return points(part * 10**_DECIMALS // whole)
+
+
+def decay_result(user_id: str, decay: Decayed, at: Instant, segment_id: str) -> DecayResult:
+    overdue_us = decay.to_at - decay.grace_ends_at
+    return DecayResult(
+        user_id,
+        points(decay.amount),
+        points(decay.score + decay.amount),
+        points(decay.score),
+        _ratio(overdue_us, HOUR),
+        _ratio(overdue_us, DAY),
+        decay.chapter,
+        points(decay.rate),
+        moment(at),
+        Period(moment(decay.from_at), moment(decay.to_at)),
+        segment_id,
+    )
+
+
+# -- history
+
+
+def entries(segment: Segment, events: tuple[Event, ...]) -> list[HistoryEntry]:
+    """What one segment adds to the history, in the order it happened."""
+    return [entry for event in events if (entry := _entry(segment, event, events))]
+
+
+def _entry(segment: Segment, event: Event, events: tuple[Event, ...]) -> HistoryEntry | None:
+    match event:
+        case ScoreCreated(score, chapter, status):
+            return _told("created", segment, score, score, {"chapter": chapter, "game_status": status})
+        case Interacted(interaction, at, score, counted):
+            return _told(
+                "interaction", segment, score, score, {"type": interaction, "at": moment(at), "counted": counted}
+            )
+        case StatusChanged(status, chapter, score, reason):
+            details = {
+                "game_status": status,
+                "chapter": chapter,
+                "reason": reason or None,
+                "paused_until": moment(event.paused_until_at),
+            }
+            return _told("status", segment, score, score, details)
+        case ScoreAdjusted(before, score, reason):
+            crossed, over = _crossed(events, score, before), _game_over(events, "adjust")
+            return _told(
+                "adjust", segment, before, score, {"reason": reason, "game_over": over, "thresholds_crossed": crossed}
+            )
+        case Decayed():
+            return _decay_entry(segment, event, events)
+        case _:
+            return None
+
+
+def _decay_entry(segment: Segment, decay: Decayed, events: tuple[Event, ...]) -> HistoryEntry:
+    before, over = decay.score + decay.amount, _game_over(events, "decay")
+    result = decay_result(segment.stream.id, decay, segment.at, _handle(segment))
+    shown = ("user_id", "decay_amount", "hours_overdue", "days_overdue", "chapter", "decay_rate", "period")
+    details = {name: getattr(result, name) for name in shown}
+    details["thresholds_crossed"] = _crossed(events, decay.score, before)
+    if over:
+        details["reason"] = "decay"
+    return _told("decay_game_over" if over else "decay", segment, before, decay.score, details)
+
+
+def _told(what: HistoryType, segment: Segment, before: Micro, after: Micro, details: dict[str, Any]) -> HistoryEntry:
+    return HistoryEntry(what, moment(segment.at), points(before), points(after), details, _handle(segment))
+
+
+def _handle(segment: Segment) -> str:
+    return segment_handle(score_stream(segment.stream.tenant, segment.stream.id), segment.version)
+
+
+def _game_over(events: tuple[Event, ...], reason: str) -> bool:
+    return any(isinstance(event, GameOver) and event.reason == reason for event in events)
+
+
+def _crossed(events: tuple[Event, ...], after: Micro, before: Micro) -> list[str]:
+    """The names of the thresholds between two scores that this segment says were crossed."""
+    return [event.name for event in events if isinstance(event, ThresholdCrossed) and after <= event.threshold < before]

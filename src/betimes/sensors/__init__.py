@@ -1,0 +1,1 @@
+"""Sensors: which changes outside must cause a run, exactly once."""

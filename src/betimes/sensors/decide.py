@@ -1,0 +1,324 @@
+"""The decider of sensors.
+
+**Push.** A message is recorded once under its id. Without an evaluator it asks for its run in the same turn; with one
+it is accepted first and evaluated by an effect, whose end comes back here.
+
+**Poll.** When the alarm rings the evaluator is called outside the lock, with the cursor and the version of the state.
+What it answers counts only if that version is still the current one: accepted evaluations, pauses, resumptions, changes
+and resets of the cursor move it by one each. One evaluation is out at a time; one that is not back by its deadline is
+an error, and whatever comes later is stale.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.core.canonical import encode, fingerprint
+from betimes.core.deciders import Call, Decider, Decision, Reconsider, Refusal, Settled, View, Wake
+from betimes.core.errors import BetimesError
+from betimes.core.instants import SECOND, Instant, epoch_down
+from betimes.core.policies import Policy
+from betimes.core.streams import EffectId, StreamId, parse_effect_handle
+from betimes.schedules.checks import sensor_problems, sentence
+from betimes.schedules.decide import mismatch
+from betimes.schedules.ownership import changes_owner
+from betimes.schedules.reasons import EVALUATION_REASONS
+from betimes.schedules.run_requests import runs_of
+from betimes.sensors.evaluations import RULES, Attempt, answered, pause_after, run_keys, settled
+from betimes.sensors.fold import alarm, fold, index
+from betimes.sensors.model import (
+    CURSOR_CHARS_MAX,
+    RUN_REQUESTS_MAX,
+    CursorReset,
+    DefineSensor,
+    DeleteSensor,
+    DisableSensor,
+    EnableSensor,
+    Evaluated,
+    Evaluation,
+    EvaluationRef,
+    EvaluationStarted,
+    Message,
+    MessageReceived,
+    PollMoved,
+    ReceiveMessage,
+    ResealSecrets,
+    ResetCursor,
+    RotateSecret,
+    RunRequest,
+    SecretRotated,
+    SecretsResealed,
+    SensorCommands,
+    SensorDeclared,
+    SensorDefined,
+    SensorDefinition,
+    SensorDeleted,
+    SensorDisabled,
+    SensorEnabled,
+    SensorEvents,
+    SensorState,
+    ShelveSensor,
+    WebhookEvaluator,
+    message_key,
+    message_run_key,
+)
+from betimes.sensors.policy import AutomationPolicy
+
+
+def decide(
+    view: View[SensorState], command: SensorCommands | Wake | Settled | Reconsider, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    state = view.state
+    if isinstance(command, DefineSensor | ShelveSensor):
+        return _define(view, command, now)
+    if state is None:
+        return Decision() if isinstance(command, Settled) else _missing(view.stream)
+    match command:
+        case Wake():
+            return _wake(view, state, policy[AutomationPolicy], now)
+        case Settled():
+            return _came_back(view, state, command, policy[AutomationPolicy], now)
+        case Reconsider():
+            return _reconsider(state, policy[AutomationPolicy])
+        case ReceiveMessage(message):
+            return _receive(view, state, message, policy[AutomationPolicy], now)
+        case Evaluated():
+            return _by_hand(view, state, command, policy[AutomationPolicy], now)
+        case RotateSecret(secret):
+            until = now + policy[AutomationPolicy].secret_overlap_s * SECOND
+            return Decision((SecretRotated(secret, now, until),))
+        case ResealSecrets(secrets, was):
+            return _reseal(state, secrets, was)
+        case ResetCursor():
+            return _reset_cursor(view.stream, state, command, now)
+        case EnableSensor() | DisableSensor() | DeleteSensor():
+            return mismatch(view.stream, command.if_version, state.version) or _switch(state, command, now)
+
+
+def _reseal(state: SensorState, secrets: tuple[str, ...], was: str) -> Decision | Refusal:
+    known = tuple(one.secret for one in state.secrets)
+    if fingerprint(known) != was or len(secrets) != len(known):
+        return Refusal("VERSION_MISMATCH", "the secrets were changed meanwhile; try again")
+    return Decision((SecretsResealed(secrets),))
+
+
+def _missing(stream: StreamId) -> Refusal:
+    return Refusal("NOT_FOUND", f"there is no sensor {stream.id!r}")
+
+
+# -- definitions
+
+
+def _define(view: View[SensorState], command: DefineSensor | ShelveSensor, now: Instant) -> Decision | Refusal:
+    state, definition = view.state, command.definition
+    refusal = mismatch(view.stream, command.if_version, state.version if state else 0)
+    if refusal:
+        return refusal
+    if problems := sensor_problems(view.stream.id, definition):
+        return Refusal("INVALID", sentence(problems))
+    if state and state.definition.sensor_type != definition.sensor_type:
+        return Refusal("INVALID", "sensor_type: cannot be changed; delete the sensor and make another")
+    declared = (SensorDeclared(command.declared_by),) if changes_owner(state, command.declared_by) else ()
+    if state and state.definition == definition and state.status != "error":
+        return Decision(declared)
+    version = (state.version if state else view.version) + 1
+    state_version = state.state_version + 1 if state else 1
+    next_at = now if definition.enabled and definition.sensor_type == "poll" else None
+    made = state.made if state else view.version + 1
+    authority = state.authority if state and _same_targets(state.definition, definition) else command.authority
+    defined = SensorDefined(definition, version, now, state_version, made, next_at, command.secret, authority)
+    return Decision((defined, *declared))
+
+
+def _same_targets(one: SensorDefinition, other: SensorDefinition) -> bool:
+    return (one.target, one.allowed_targets) == (other.target, other.allowed_targets)
+
+
+def _switch(state: SensorState, command: EnableSensor | DisableSensor | DeleteSensor, now: Instant) -> Decision:
+    match command:
+        case EnableSensor():
+            if state.status == "active":
+                return Decision()
+            version = state.version + (not state.definition.enabled)
+            next_at = now if state.definition.sensor_type == "poll" else None
+            return Decision((SensorEnabled(version, now, state.state_version + 1, next_at),))
+        case DisableSensor():
+            if not state.definition.enabled:
+                return Decision()
+            return Decision((SensorDisabled(state.version + 1, now, state.state_version + 1, command.reason),))
+        case DeleteSensor():
+            return Decision((SensorDeleted(now),))
+
+
+# -- messages
+
+
+def _receive(
+    view: View[SensorState], state: SensorState, message: Message, policy: AutomationPolicy, now: Instant
+) -> Decision | Refusal:
+    if state.definition.sensor_type != "push":
+        return Refusal("NOT_A_PUSH_SENSOR", f"the sensor {view.stream.id!r} polls; it takes no messages")
+    if state.status != "active":
+        return Refusal("SENSOR_PAUSED", f"the sensor {view.stream.id!r} is {state.status}; deliver it again later")
+    sensor_id, definition = view.stream.id, state.definition
+    if definition.evaluator is None:
+        payload = {**definition.payload, "message": message}
+        request = RunRequest(
+            message_run_key(sensor_id, message.message_id), payload=msgspec.to_builtins(payload)
+        )  # the key may be longer than a caller's own
+        attempt = Attempt(
+            evaluation_id=message_key(sensor_id, message.message_id),
+            cause="message",
+            message_id=message.message_id,
+            evaluation=Evaluation((request,)),
+        )
+        return settled(view, state, attempt, policy, now)
+    asked = {"sensor_id": sensor_id, "message": msgspec.to_builtins(message)}
+    call = replace(_evaluation_call(view.stream, definition, asked), attempts_max=policy.evaluator_attempts_max)
+    received = MessageReceived(message.message_id, now)
+    return Decision((received,), effects=(call,), reply=EvaluationRef(view.version + 1))
+
+
+def _evaluation_call(stream: StreamId, definition: SensorDefinition, asked: dict[str, Any]) -> Call:
+    """To the evaluator by name, or to the one executor that reaches them over HTTP."""
+    told = {"timeout_s": definition.timeout_seconds, "body": asked}
+    if isinstance(definition.evaluator, WebhookEvaluator):
+        return Call("evaluator", {**told, "url": definition.evaluator.url}, report_to=stream)
+    name = definition.evaluator.name if definition.evaluator else ""
+    return Call(f"evaluator:{name}", told, report_to=stream)
+
+
+# -- polling
+
+
+def _wake(view: View[SensorState], state: SensorState, policy: AutomationPolicy, now: Instant) -> Decision:
+    out = state.in_flight
+    if out is not None:
+        error = f"no answer within {state.definition.timeout_seconds} s"
+        late = Attempt(
+            evaluation_id=out.evaluation_id,
+            cause="poll",
+            expected=state.state_version,
+            error=error,
+            duration_ms=(now - out.started_at) // 1_000,
+        )
+        return settled(view, state, late, policy, now)
+    evaluation_id = f"sensor_eval:{view.stream.id}:poll:{epoch_down(now)}"
+    asked = {"sensor_id": view.stream.id, "cursor": state.cursor, "state_version": state.state_version}
+    timeout = state.definition.timeout_seconds
+    call = replace(_evaluation_call(view.stream, state.definition, asked), at_most_once=True, lease_s=timeout + 5)
+    effect = EffectId(*view.stream, view.version + 1, 0).handle
+    started = EvaluationStarted(evaluation_id, state.state_version, effect, now, now + timeout * SECOND)
+    return Decision((started,), effects=(call,))
+
+
+def _reconsider(state: SensorState, policy: AutomationPolicy) -> Decision:
+    """A pause after errors that is shorter now; otherwise a sensor polls by its own definition."""
+    failed_at, next_at, errors = state.last_evaluated_at, state.next_at, state.consecutive_errors
+    if not errors or failed_at is None or next_at is None:
+        return Decision()
+    sooner_at = failed_at + pause_after(errors, state.definition.interval_seconds * SECOND, policy)
+    return Decision((PollMoved(sooner_at),)) if sooner_at < next_at else Decision()
+
+
+def _came_back(
+    view: View[SensorState], state: SensorState, command: Settled, policy: AutomationPolicy, now: Instant
+) -> Decision:
+    """An evaluator has answered, or failed for good."""
+    asked_at = _asked_at(view.stream, command)
+    if asked_at < state.made:
+        return Decision()  # asked for by a sensor of this name that was deleted since
+    evaluation, error = None, command.error or command.status
+    if command.status == "done":
+        evaluation, error = answered(command.result, state.definition)
+    attempt = Attempt(evaluation_id=command.effect, cause="poll", evaluation=evaluation, error=error)
+    if state.definition.sensor_type == "push":
+        return settled(view, state, replace(attempt, cause="message", received=asked_at), policy, now)
+    out = state.in_flight
+    if out is None or out.effect != command.effect:
+        return settled(view, state, replace(attempt, expected=0, is_open=False), policy, now)
+    attempt = replace(
+        attempt,
+        evaluation_id=out.evaluation_id,
+        expected=out.expected_state_version,
+        duration_ms=(now - out.started_at) // 1_000,
+    )
+    return settled(view, state, attempt, policy, now)
+
+
+def _asked_at(stream: StreamId, command: Settled) -> int:
+    """The version of the segment that asked for what has ended."""
+    try:
+        return parse_effect_handle(stream.tenant, command.effect).version
+    except BetimesError:
+        return 0
+
+
+def _by_hand(
+    view: View[SensorState], state: SensorState, command: Evaluated, policy: AutomationPolicy, now: Instant
+) -> Decision | Refusal:
+    if state.definition.sensor_type != "poll":
+        return Refusal("NOT_A_POLL_SENSOR", f"the sensor {view.stream.id!r} is told of messages; it does not poll")
+    evaluation, error = None, command.error
+    if command.evaluation is not None and not error:
+        evaluation, error = answered(command.evaluation, state.definition)
+    attempt = Attempt(
+        evaluation_id=command.evaluation_id,
+        cause="manual",
+        expected=command.expected_state_version,
+        evaluation=evaluation,
+        error=error,
+        duration_ms=command.duration_ms,
+    )
+    return settled(view, state, attempt, policy, now)
+
+
+def _reset_cursor(stream: StreamId, state: SensorState, command: ResetCursor, now: Instant) -> Decision | Refusal:
+    if state.definition.sensor_type != "poll":
+        return Refusal("NOT_A_POLL_SENSOR", f"the sensor {stream.id!r} is told of messages; it has no cursor")
+    if len(encode(command.cursor)) > CURSOR_CHARS_MAX:
+        return Refusal("INVALID", f"the cursor is over {CURSOR_CHARS_MAX:,} characters")
+    if command.if_state_version not in (None, state.state_version):
+        told = f"the state of the sensor {stream.id!r} is at version {state.state_version}"
+        return Refusal("VERSION_MISMATCH", f"{told}, not {command.if_state_version}; read it again")
+    return Decision((CursorReset(command.cursor, state.state_version + 1, now),))
+
+
+# -- the state
+
+
+def needs(stream: StreamId, command: SensorCommands | Wake | Settled, policy: Policy) -> tuple[StreamId, ...]:
+    """The runs an evaluation names, so that each is answered at once: requested, duplicate or conflict."""
+    match command:
+        case ReceiveMessage(message):
+            return runs_of(stream.tenant, (message_run_key(stream.id, message.message_id),))
+        case Settled(status="done", result=result):
+            return runs_of(stream.tenant, run_keys(result)[: RUN_REQUESTS_MAX + 1])
+        case Evaluated(evaluation=Evaluation() as evaluation):
+            return runs_of(stream.tenant, run_keys(evaluation)[: RUN_REQUESTS_MAX + 1])
+        case _:
+            return ()
+
+
+SENSOR: Decider[SensorState] = Decider(
+    kind="sensor",
+    state=SensorState,
+    scope="automation:write",
+    targets=(EnableSensor, DisableSensor),
+    commands=SensorCommands,
+    events=SensorEvents,
+    replies=EvaluationRef | None,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
+    stops=(ShelveSensor, DisableSensor, DeleteSensor),
+    heeds=(AutomationPolicy,),
+    heeding=("active",),
+    tables=(RULES,),
+    reasons=EVALUATION_REASONS,
+)

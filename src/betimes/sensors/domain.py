@@ -1,0 +1,35 @@
+"""The declaration of sensors."""
+
+from __future__ import annotations
+
+from betimes.core.deciders import Event
+from betimes.core.outcomes import Outcome
+from betimes.domain.declaration import Domain
+from betimes.sensors.decide import SENSOR
+from betimes.sensors.model import SensorEvaluated
+from betimes.sensors.policy import AutomationPolicy
+from betimes.sensors.tables import TABLES
+
+
+def outcome_of(event: Event) -> Outcome | None:
+    """Return how an evaluation ended."""
+    return Outcome(event.status) if isinstance(event, SensorEvaluated) else None
+
+
+def describe_event(event: Event) -> str:
+    """Return how an evaluation ended, in a sentence."""
+    if not isinstance(event, SensorEvaluated):
+        return ""
+    problem = f": {event.error}" if event.error else ""
+    return f"The evaluation ({event.cause}) ended as {event.status}{problem}."
+
+
+DOMAIN = Domain(
+    package="betimes.sensors",
+    area="automation",
+    deciders=(SENSOR,),
+    policy=AutomationPolicy,
+    outcome_of=outcome_of,
+    describe_event=describe_event,
+    tables=TABLES,
+)

@@ -1,0 +1,370 @@
+"""The stream `sensor`: commands, events, state.
+
+A push sensor is told of messages; a poll sensor asks its evaluator. Either way an evaluation and the runs it asks for
+are one segment. Secrets are in fields called `secret` or `secrets` and in nothing else, so that whoever shows commands,
+events or states to people can leave them out (`betimes.core.secret_fields`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from betimes.core.instants import Instant
+from betimes.core.names import HandlerName, Id, Url
+from betimes.core.streams import StreamId
+from betimes.domain.targets import Target
+from betimes.schedules.model import PausedReason, RunRequested, Selection
+
+RUN_REQUESTS_MAX = 1_000
+ALLOWED_TARGETS_MAX = 16
+MESSAGE_ID_CHARS_MAX = 256
+MESSAGE_CHARS_MAX = 128 * 1024
+"""Encoded size of a message; it goes into the run it asks for."""
+CURSOR_CHARS_MAX = 64 * 1024
+EVALUATIONS = "sensor_evaluations"
+"""The collection in which messages are keys; a repeat of a message id is the same message."""
+
+EvaluationStatus: TypeAlias = Literal["triggered", "no_change", "error", "skipped_stale_cursor"]
+EvaluationCause: TypeAlias = Literal["message", "poll", "manual"]
+Auth: TypeAlias = Literal["key", "signature", "token", "oidc"]
+SECRET_AUTHS = ("signature", "token")
+"""Those for which the sensor has a secret."""
+
+
+def sensor_stream(tenant: str, sensor_id: str) -> StreamId:
+    return StreamId(tenant, "sensor", sensor_id)
+
+
+def message_key(sensor_id: str, message_id: str) -> str:
+    return f"sensor_eval:{sensor_id}:msg:{message_id}"
+
+
+def message_run_key(sensor_id: str, message_id: str) -> str:
+    return f"sensor:{sensor_id}:msg:{message_id}"
+
+
+# -- definitions
+
+
+class HandlerEvaluator(msgspec.Struct, frozen=True, tag_field="kind", tag="handler", forbid_unknown_fields=True):
+    """A Python callable, by the name it was registered under."""
+
+    name: HandlerName
+
+
+class WebhookEvaluator(msgspec.Struct, frozen=True, tag_field="kind", tag="webhook", forbid_unknown_fields=True):
+    url: Url
+
+
+Evaluator: TypeAlias = HandlerEvaluator | WebhookEvaluator
+
+
+class OidcProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose identity tokens (OpenID Connect) are accepted."""
+
+    audience: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+    """What the token must be for."""
+    issuer: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] = "https://accounts.google.com"
+    """Who signs it; the configuration says who is trusted."""
+    email: Annotated[str, msgspec.Meta(min_length=3, max_length=320)] | None = None
+    """The sender's account, such as a service account; left out: any that the issuer signs for the audience."""
+
+
+class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    sensor_type: Literal["push", "poll"]
+    target: Target
+    payload: dict[str, Any] = {}
+    asset_selection: Selection = ()
+    partition_selection: Selection | None = None
+    enabled: bool = True
+    auth: Auth = "key"
+    evaluator: Evaluator | None = None
+    interval_seconds: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = 30
+    timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=300)] = 10
+    max_run_requests: Annotated[int, msgspec.Meta(ge=1, le=RUN_REQUESTS_MAX)] = RUN_REQUESTS_MAX
+    max_errors: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
+    allowed_targets: Annotated[tuple[Target, ...], msgspec.Meta(max_length=ALLOWED_TARGETS_MAX)] | UnsetType = UNSET
+    """What an evaluator may choose besides `target`; an account or a person left out is any."""
+    oidc: OidcProof | UnsetType = UNSET
+
+
+class RunRequest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One run that an evaluator asks for; what it leaves out is the sensor's."""
+
+    run_key: Id
+    asset_selection: Selection | None = None
+    partition_selection: Selection | None = None
+    payload: dict[str, Any] | None = None
+    target: Target | None = None
+
+
+class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What an evaluator answers. A cursor that is left out stays as it is."""
+
+    run_requests: tuple[RunRequest, ...] = ()
+    cursor: Any = msgspec.UNSET
+    status: str | None = None
+    """A word of the evaluator's own, for people."""
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    message_id: str
+    data: Any = None
+    attributes: dict[str, Any] = {}
+    data_base64: str | None = None
+    """The bytes, where they are neither JSON nor text in UTF-8; `data` is `None` then."""
+    publish_time: str | None = None
+    """This and the following as Pub/Sub gives them."""
+    ordering_key: str | None = None
+    subscription: str | None = None
+
+
+# -- commands
+
+
+class DefineSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    definition: SensorDefinition
+    if_version: int | None = None
+    secret: str = ""
+    """For a sensor that needs one and has none yet: to verify signatures with, or the digest of its token."""
+    declared_by: str = ""
+    """The application whose code says so; empty: keep whose it is."""
+    authority: tuple[str, ...] | None = None
+    """The scopes of whoever defines it; `None` is everything, for callers within the process."""
+
+
+class ShelveSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The same with a definition that is not enabled."""
+
+    definition: SensorDefinition
+    if_version: int | None = None
+    secret: str = ""
+    declared_by: str = ""
+    authority: tuple[str, ...] | None = None
+
+
+class EnableSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    if_version: int | None = None
+
+
+class DisableSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    if_version: int | None = None
+    reason: PausedReason = ""
+
+
+class DeleteSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    if_version: int | None = None
+
+
+class RotateSecret(msgspec.Struct, frozen=True, tag=True):
+    secret: str
+
+
+class ResealSecrets(msgspec.Struct, frozen=True, tag=True):
+    """Keep the same secrets in another form; nothing changes for whoever signs."""
+
+    secrets: tuple[str, ...]
+    was: str
+    """The fingerprint of the form they had, which must still be theirs."""
+
+
+class ResetCursor(msgspec.Struct, frozen=True, tag=True):
+    cursor: Any = None
+    if_state_version: int | None = None
+
+
+class ReceiveMessage(msgspec.Struct, frozen=True, tag=True):
+    message: Message
+
+
+class Evaluated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """An evaluation somebody made by hand, against the state version it started from."""
+
+    evaluation_id: str
+    expected_state_version: int
+    evaluation: Evaluation | None = None
+    error: str = ""
+    duration_ms: int = 0
+
+
+# -- events
+
+
+class SensorDefined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    definition: SensorDefinition
+    version: int
+    at: Instant
+    state_version: int
+    made: int
+    """The version of the stream at which a sensor of this name was made last."""
+    next_at: Instant | None = None
+    secret: str = ""
+    authority: tuple[str, ...] | None = None
+
+
+class SensorEnabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    version: int
+    at: Instant
+    state_version: int
+    next_at: Instant | None = None
+
+
+class SensorDisabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    version: int
+    at: Instant
+    state_version: int
+    reason: PausedReason = ""
+
+
+class SensorDeclared(msgspec.Struct, frozen=True, tag=True):
+    """It belongs to this application, which pauses or deletes it when its code declares it no longer."""
+
+    declared_by: str
+
+
+class SensorDeleted(msgspec.Struct, frozen=True, tag=True):
+    at: Instant
+
+
+class SecretsResealed(msgspec.Struct, frozen=True, tag=True):
+    secrets: tuple[str, ...]
+
+
+class SecretRotated(msgspec.Struct, frozen=True, tag=True):
+    secret: str
+    at: Instant
+    old_until_at: Instant
+
+
+class CursorReset(msgspec.Struct, frozen=True, tag=True):
+    cursor: Any
+    state_version: int
+    at: Instant
+
+
+class MessageReceived(msgspec.Struct, frozen=True, tag=True):
+    """Accepted, and to be evaluated by an effect; the message is in the command of this segment."""
+
+    message_id: str
+    at: Instant
+
+
+class EvaluationStarted(msgspec.Struct, frozen=True, tag=True):
+    evaluation_id: str
+    expected_state_version: int
+    effect: str
+    at: Instant
+    deadline_at: Instant
+
+
+class RunDefaults(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the sensor's definition says of runs that do not say it themselves."""
+
+    target: Target
+    payload: dict[str, Any] = {}
+    asset_selection: tuple[str, ...] = ()
+    partition_selection: tuple[str, ...] | None = None
+
+
+class SensorEvaluated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """One evaluation; the runs it asked for follow in this segment. A stale one asks for nothing."""
+
+    evaluation_id: str
+    cause: EvaluationCause
+    status: EvaluationStatus
+    at: Instant
+    definition_version: int
+    message_id: str = ""
+    received: int = 0
+    """The version of the segment that accepted the message, if that was an earlier one."""
+    duration_ms: int = 0
+    expected_state_version: int | None = None
+    state_version: int | None = None
+    cursor_before: Any = None
+    cursor: Any = None
+    error: str = ""
+    note: str = ""
+    """The evaluator's own word."""
+    next_at: Instant | None = None
+    errors: int = 0
+    is_broken: bool = False
+    """The last of too many errors in a row."""
+    defaults: RunDefaults | None = None
+
+
+class PollMoved(msgspec.Struct, frozen=True, tag=True):
+    """The policy has a shorter pause after errors now, and the next poll comes sooner."""
+
+    next_at: Instant
+
+
+class Secret(msgspec.Struct, frozen=True, array_like=True):
+    secret: str
+    until_at: Instant | None = None
+
+
+class InFlight(msgspec.Struct, frozen=True):
+    evaluation_id: str
+    effect: str
+    expected_state_version: int
+    started_at: Instant
+    deadline_at: Instant
+
+
+class SensorState(msgspec.Struct, frozen=True, omit_defaults=True):
+    definition: SensorDefinition
+    version: int
+    created_at: Instant
+    updated_at: Instant
+    made: int
+    status: Literal["active", "paused", "error"] = "active"
+    state_version: int = 1
+    cursor: Any = None
+    next_at: Instant | None = None
+    in_flight: InFlight | None = None
+    last_evaluated_at: Instant | None = None
+    consecutive_errors: int = 0
+    last_error: str = ""
+    secrets: tuple[Secret, ...] = ()
+    declared_by: str = ""
+    paused_reason: PausedReason = ""
+    authority: tuple[str, ...] | None = None
+    """The scopes of whoever defined its targets."""
+
+
+class EvaluationRef(msgspec.Struct, frozen=True):
+    """The reply to a message or an evaluation: the version of the segment that holds it."""
+
+    segment: int
+
+
+SensorCommands: TypeAlias = (
+    DefineSensor
+    | ShelveSensor
+    | EnableSensor
+    | DisableSensor
+    | DeleteSensor
+    | RotateSecret
+    | ResetCursor
+    | ResealSecrets
+    | ReceiveMessage
+    | Evaluated
+)
+SensorEvents: TypeAlias = (
+    SensorDefined
+    | SensorEnabled
+    | SensorDisabled
+    | SensorDeleted
+    | SecretRotated
+    | SecretsResealed
+    | CursorReset
+    | MessageReceived
+    | EvaluationStarted
+    | SensorEvaluated
+    | RunRequested
+    | PollMoved
+    | SensorDeclared
+)

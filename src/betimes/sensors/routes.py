@@ -1,0 +1,231 @@
+"""Routes of sensors: definitions, messages and evaluations.
+
+A message comes with an API key, or with the proof its sensor asks for; then nobody learns which tenants and sensors
+there are.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from betimes.core.errors import Invalid, Refused
+from betimes.domain.paging import Page
+from betimes.domain.service import Caller
+from betimes.http.batches import batch
+from betimes.http.definitions import Definitions
+from betimes.http.problems import HttpProblem
+from betimes.http.routes import Answer, Ask, Listed, Route, answer_of
+from betimes.sensors.messages import BATCH, CloudEvent, NotJson, PlainMessage, is_batch
+from betimes.sensors.model import MESSAGE_ID_CHARS_MAX
+from betimes.sensors.proof import Proof
+from betimes.sensors.service import UNPROVEN, Sensors
+from betimes.sensors.views import (
+    SENSOR_READ_ONLY,
+    EvaluationView,
+    EvaluationViewStatus,
+    SecretView,
+    SensorRequest,
+    SensorStatus,
+    SensorType,
+    SensorView,
+    SensorWritten,
+)
+
+TAG = "Automation"
+SENSOR = "/v1/sensors/{sensor_id}"
+READ, WRITE = "automation:read", "automation:write"
+
+
+EVALUATE_LIMIT_S = 330.0
+"""A sensor's evaluator has at most 300 s."""
+
+
+class SensorFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    status: SensorStatus | None = None
+    sensor_type: SensorType | None = None
+
+
+class EvaluationFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    status: EvaluationViewStatus | None = None
+    message_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_ID_CHARS_MAX)] | None = None
+
+
+class PollRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    dry_run: bool = False
+
+
+class CursorRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    state_version: Annotated[int, msgspec.Meta(ge=1)]
+    """Of the sensor as it was read; 412 if it has moved since."""
+    cursor: Any = None
+    """Any JSON; left out or null, the evaluator starts anew."""
+
+
+class ProofQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of a sender without an API key."""
+
+    tenant: str | None = None
+    token: str | None = None
+
+
+async def receive(ask: Ask) -> Answer:
+    """With a key, or with the sensor's own proof, which is judged where no keys are needed too."""
+    is_token = Proof(ask.headers, b"", None).bearer_token.count(".") == 2
+    is_proof_offered = ask.query.token is not None or "webhook-signature" in ask.headers or is_token
+    may_write = bool(ask.scopes) and ask.query.tenant in (None, ask.caller.tenant)
+    has_key = may_write and bool(ask.key_id or not is_proof_offered)
+    sensors, sensor_id = ask.services.sensors if has_key else _of_tenant(ask), ask.path["sensor_id"]
+    try:
+        if is_batch(ask.headers):
+            if not has_key:
+                await sensors.demand_proof(sensor_id, ask.headers, ask.raw, token=ask.query.token)
+            views = await sensors.receive_batch(sensor_id, ask.raw, key=ask.idempotency_key)
+            return Answer(
+                batch([Answer(view, _status(view)) if isinstance(view, EvaluationView) else view for view in views], "")
+            )
+        if has_key:
+            view = await sensors.receive(sensor_id, ask.headers, ask.raw, key=ask.idempotency_key)
+        else:
+            view = await sensors.receive_from_outside(sensor_id, ask.headers, ask.raw, token=ask.query.token)
+    except NotJson as error:
+        raise HttpProblem(400, "MALFORMED_JSON", str(error)) from None
+    return msgspec.structs.replace(answer_of(sensors, view), status=_status(view))
+
+
+def _status(view: EvaluationView) -> int:
+    """202 while an evaluator works on it."""
+    return 202 if view.status == "pending" else 200
+
+
+def _of_tenant(ask: Ask) -> Sensors:
+    """The sensors of the tenant a sender names; one that cannot be is as unknown as one that is not."""
+    caller = Caller(ask.query.tenant or "", f"sensor:{ask.path['sensor_id']}", ask.caller.correlation)
+    sensors = ask.application.for_caller(caller).sensors
+    try:
+        sensors.stream("sensor", ask.path["sensor_id"])
+    except Invalid:
+        raise Refused("UNAUTHENTICATED", UNPROVEN) from None
+    return sensors
+
+
+async def evaluate(ask: Ask) -> Answer:
+    sensors = ask.services.sensors
+    view = await sensors.evaluate(ask.path["sensor_id"], dry_run=ask.body.dry_run, key=ask.idempotency_key)
+    return answer_of(sensors, view)
+
+
+async def reset_cursor(ask: Ask) -> Answer:
+    sensors, asked = ask.services.sensors, ask.body
+    view = await sensors.reset_cursor(
+        ask.path["sensor_id"], asked.cursor, state_version=asked.state_version, key=ask.idempotency_key
+    )
+    return answer_of(sensors, view, version=view.version)
+
+
+async def rotate_secret(ask: Ask) -> Answer:
+    sensors = ask.services.sensors
+    return answer_of(sensors, await sensors.rotate_secret(ask.path["sensor_id"], key=ask.idempotency_key))
+
+
+async def evaluations(ask: Ask) -> Page[EvaluationView]:
+    return await ask.services.sensors.evaluations(ask.path["sensor_id"], **msgspec.structs.asdict(ask.query))
+
+
+SENSORS = Definitions(
+    noun="sensor",
+    domain="automation",
+    tag=TAG,
+    service=lambda ask: ask.services.sensors,
+    request=SensorRequest,
+    body=SensorRequest,
+    view=SensorView,
+    page=Page[SensorView],
+    written=SensorWritten,
+    filters=SensorFilters,
+    read_only=SENSOR_READ_ONLY,
+    judges_body=True,
+    example={
+        "sensor_id": "orders",
+        "sensor_type": "push",
+        "auth": "signature",
+        "target": {"kind": "trigger", "account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED"},
+    },
+)
+
+ROUTES = (
+    *SENSORS.routes(),
+    Route(
+        method="POST",
+        path=f"{SENSOR}/messages",
+        scope=WRITE,
+        answer=receive,
+        tag=TAG,
+        summary="Push a message",
+        description="Plain, a CloudEvent (structured or `ce-` headers) or a Pub/Sub message (its envelope, or "
+        "unwrapped with metadata in headers). Several CloudEvents as `application/cloudevents-batch+json` are "
+        "answered like a batch. Bytes that are no text are kept as `data_base64`. Without a key: "
+        "`?tenant=` with the headers of Standard Webhooks (`auth: signature`), with `&token=` (`auth: token`), or "
+        "with an identity token in `Authorization` (`auth: oidc`). "
+        "202 while an evaluator works on it. A repeat of its id is answered with the first outcome.",
+        query=ProofQuery,
+        raw_body=True,
+        described_body=PlainMessage,
+        batch_body=(BATCH, list[CloudEvent]),
+        reply=EvaluationView,
+        also=(202,),
+        own_proof=True,
+        codes=((409, "SENSOR_PAUSED"), (409, "NOT_A_PUSH_SENSOR"), (501, "EXTRA_NOT_INSTALLED")),
+        example={"message_id": "m-1", "data": {"order": 7}},
+    ),
+    Route(
+        method="POST",
+        path=f"{SENSOR}/evaluate",
+        scope=WRITE,
+        answer=evaluate,
+        tag=TAG,
+        summary="Poll now",
+        description="In any status. A dry run records nothing.",
+        body=PollRequest,
+        body_optional=True,
+        reply=EvaluationView,
+        time_limit_s=EVALUATE_LIMIT_S,
+        codes=((409, "NOT_A_POLL_SENSOR"), (409, "EVALUATOR_NOT_HERE")),
+    ),
+    Route(
+        method="POST",
+        path=f"{SENSOR}/cursor",
+        scope=WRITE,
+        answer=reset_cursor,
+        tag=TAG,
+        summary="Put a cursor elsewhere",
+        description="Of a poll sensor, in any status. Compared with `state_version` "
+        "and moves it by one, so that an evaluation under way lands as `skipped_stale_cursor`.",
+        body=CursorRequest,
+        reply=SensorWritten,
+        codes=((409, "NOT_A_POLL_SENSOR"), (412, "VERSION_MISMATCH")),
+        example={"cursor": {"after": "order-7"}, "state_version": 3},
+    ),
+    Route(
+        method="POST",
+        path=f"{SENSOR}/secret",
+        scope=WRITE,
+        answer=rotate_secret,
+        tag=TAG,
+        summary="Make a new secret",
+        description="Shown once, with its `push_url`; the old one lives for 24 h.",
+        reply=SecretView,
+        codes=((409, "NO_SECRET"),),
+    ),
+    Route(
+        method="GET",
+        path=f"{SENSOR}/evaluations",
+        scope=READ,
+        answer=evaluations,
+        tag=TAG,
+        summary="Evaluations, newest first",
+        query=EvaluationFilters,
+        reply=Page[EvaluationView],
+    ),
+)

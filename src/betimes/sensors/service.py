@@ -1,0 +1,398 @@
+"""Sensors as people work with them: definitions, messages, evaluations by hand, secrets.
+
+An evaluation by hand calls the evaluator in this process (`evaluate=`, see `betimes.sensors.evaluators`) and then says
+what came of it against the state it began with. A message that is not authenticated by an API key is checked here
+against the sensor's own secret; an unknown sensor is answered like a bad signature.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+from urllib.parse import urlencode
+from uuid import uuid4
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.core.canonical import fingerprint
+from betimes.core.checks import Examined
+from betimes.core.deciders import Command
+from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import EffectId, StreamId
+from betimes.domain.definitions import Definitions, generated_id, named, request_of, targets_of
+from betimes.domain.deployment import Deployment
+from betimes.domain.newest import look_through, page_of
+from betimes.domain.outside_calls import call_warnings, calls_of_definition, handler_problems
+from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.domain.service import Caller
+from betimes.domain.target_names import unserved_names
+from betimes.engine.engine import Engine
+from betimes.engine.store import EffectQuery, LedgerQuery, StreamQuery
+from betimes.schedules.checks import SENSOR_RULES, sensor_problems
+from betimes.sensors.evaluation_views import dry_view, rows_of, view_in
+from betimes.sensors.evaluations import answered
+from betimes.sensors.messages import parsed, parsed_batch
+from betimes.sensors.model import (
+    EVALUATIONS,
+    SECRET_AUTHS,
+    Auth,
+    DefineSensor,
+    DeleteSensor,
+    DisableSensor,
+    EnableSensor,
+    Evaluated,
+    Evaluation,
+    Evaluator,
+    Message,
+    ReceiveMessage,
+    ResetCursor,
+    RotateSecret,
+    SensorDefinition,
+    SensorState,
+    ShelveSensor,
+    message_key,
+)
+from betimes.sensors.proof import Proof, is_proven
+from betimes.sensors.secrets import fresh_secret, kept_secret
+from betimes.sensors.views import (
+    SENSOR_READ_ONLY,
+    EvaluationView,
+    EvaluationViewStatus,
+    SecretView,
+    SensorRequest,
+    SensorStatus,
+    SensorType,
+    SensorView,
+    SensorWritten,
+    sensor_fields,
+    sensor_view,
+)
+
+Evaluate: TypeAlias = Callable[[str, Evaluator, Mapping[str, Any], int], Awaitable[Any]]
+"""Calls an evaluator for a tenant with a body, within so many seconds."""
+OUTCOME_PAGES = 5
+UNPROVEN = "the message is not authenticated: no such sensor, or its proof is wrong"
+
+
+def sensor_request(body: Mapping[str, Any]) -> SensorRequest:
+    """The definition in a body that came over a wire."""
+    return request_of(body, SensorRequest, SENSOR_READ_ONLY)
+
+
+class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
+    """The sensors of a tenant."""
+
+    kind = "sensor"
+    read_only = SENSOR_READ_ONLY
+    request_type = SensorRequest
+    rules = SENSOR_RULES
+
+    def __init__(
+        self, engine: Engine, caller: Caller, *, evaluate: Evaluate | None = None, deployment: Deployment | None = None
+    ) -> None:
+        super().__init__(engine, caller, deployment=deployment)
+        self._evaluate = evaluate
+
+    # -- definitions
+
+    async def create(
+        self, request: SensorRequest | Mapping[str, Any] | Examined[SensorRequest], *, key: str | None = None
+    ) -> SensorWritten:
+        request = self.request(request)
+        return await self._create(request.sensor_id or generated_id("sen", key), request, key)
+
+    async def get(self, id: str) -> SensorView:
+        return sensor_view(id, await self.found(self.stream("sensor", id)))
+
+    @check_filters
+    async def list(
+        self,
+        *,
+        status: SensorStatus | None = None,
+        sensor_type: SensorType | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[SensorView]:
+        """The last created first."""
+        filters = ["sensors", self.caller.tenant, status, sensor_type]
+        among = () if status is None or sensor_type is not None else (status,)
+        query = StreamQuery(tenant=self.caller.tenant, kind="sensor", owner=sensor_type, among=among)
+        rows, last = await look_through(
+            self.engine.store,
+            page_of(query, cursor, filters),
+            checked_limit(limit),
+            lambda row: status in (None, row.status),
+        )
+        return self.page_of_states(sensor_view, rows, last, filters)
+
+    async def delete(self, sensor_id: str, *, if_match: int | None = None) -> None:
+        await self.change(self.stream("sensor", sensor_id), DeleteSensor(if_match))
+
+    async def enable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorWritten:
+        return await self._changed(self.stream("sensor", sensor_id), EnableSensor(if_match), key)
+
+    async def disable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorWritten:
+        return await self._changed(self.stream("sensor", sensor_id), DisableSensor(if_match), key)
+
+    async def drop_declared(self, sensor_id: str) -> None:
+        """Pause what the application that made it declares no longer."""
+        await self.change(self.stream("sensor", sensor_id), DisableSensor(reason="NOT_DECLARED"))
+
+    async def reset_cursor(
+        self, sensor_id: str, cursor: Any = None, *, state_version: int, key: str | None = None
+    ) -> SensorWritten:
+        """Put the cursor of a poll sensor elsewhere, if its state is still at that version."""
+        command = ResetCursor(cursor, state_version)
+        return await self._changed(self.stream("sensor", sensor_id), command, key)
+
+    async def rotate_secret(self, sensor_id: str, *, key: str | None = None) -> SecretView:
+        """A new secret, shown once: a replay has none. The old one lives on for a while."""
+        stream = self.stream("sensor", sensor_id)
+        state: SensorState = await self.found(stream)
+        if state.definition.auth not in SECRET_AUTHS:
+            raise Refused("NO_SECRET", f"the sensor {sensor_id!r} has auth: {state.definition.auth}; it has no secret")
+        secret = fresh_secret(state.definition.auth)
+        command = RotateSecret(kept_secret(state.definition.auth, secret, stream, self.deployment.box))
+        recorded = await self.change(stream, command, key=key, request=fingerprint((stream, "secret")))
+        if recorded.replayed:
+            return SecretView(None, None, recorded.segment_id)
+        return SecretView(secret, self._push_url(sensor_id, state.definition, secret), recorded.segment_id)
+
+    async def _define(
+        self, id: str, asked: SensorRequest, if_version: int | None, key: str | None, request: str
+    ) -> SensorWritten:
+        definition, stream = asked.definition(), self.stream("sensor", id)
+        before: SensorState | None = await self.state(stream)
+        is_other = before is not None and before.definition.sensor_type != definition.sensor_type
+        fixed = (("sensor_type", "cannot be changed; delete the sensor and make another"),) if is_other else ()
+        named((*sensor_problems(id, definition), *(fixed if if_version != 0 else ())))
+        if definition.oidc and not self.deployment.tokens.trusts(definition.oidc.issuer):
+            named((("oidc.issuer", "is not trusted; [oidc] of the configuration lists issuers and their keys"),))
+        await self.demand_scopes(stream, targets_of(definition))
+        await self.demand_known(stream, definition)
+        for target in targets_of(definition):
+            self.demand_readable(target)
+        secret = None
+        if definition.auth in SECRET_AUTHS and (before is None or before.definition.auth != definition.auth):
+            secret = fresh_secret(definition.auth)
+        kind = DefineSensor if definition.enabled else ShelveSensor
+        kept = kept_secret(definition.auth, secret, stream, self.deployment.box) if secret else ""
+        # the secret is another every time, so what a repeat must agree in is said without it
+        agreed = request or self.caller.request or fingerprint((stream, definition))
+        command = kind(definition, if_version, kept, self.caller.application, self.caller.scopes)
+        recorded = await self.change(stream, command, key=key, request=agreed)
+        view = await self._shown(recorded)
+        if secret is None or recorded.replayed:
+            return view
+        return replace(view, secret=secret, push_url=self._push_url(id, definition, secret))
+
+    async def _changed(self, stream: StreamId, command: Command, key: str | None) -> SensorWritten:
+        return await self._shown(await self.change(stream, command, key=key))
+
+    async def _shown(self, recorded: Recorded) -> SensorWritten:
+        state: SensorState | None = await self.state_after(recorded)
+        if state is None:
+            raise NotFound(f"there is no sensor {recorded.stream.id!r}")
+        fields = sensor_fields(recorded.stream.id, state)
+        calls = calls_of_definition(state.definition)
+        warnings = [*unserved_names(state.definition, self.engine.executors), *call_warnings(self.deployment, calls)]
+        return SensorWritten(**fields, warnings=warnings, segment_id=recorded.segment_id)
+
+    def _push_url(self, sensor_id: str, definition: SensorDefinition, secret: str) -> str:
+        """Where to push to, below the address of the service."""
+        query = {"tenant": self.caller.tenant} | ({"token": secret} if definition.auth == "token" else {})
+        return f"/v1/sensors/{sensor_id}/messages?{urlencode(query)}"
+
+    # -- messages
+
+    async def receive(
+        self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, key: str | None = None
+    ) -> EvaluationView:
+        """Take a message of somebody whose API key was checked; an idempotency key is the id of one that has none."""
+        message = parsed(headers, body, key)
+        if key not in (None, message.message_id):
+            told = "differs from the message's own id"
+            raise Invalid(f"the header Idempotency-Key {told}", (("header.idempotency-key", told),))
+        return await self.message(sensor_id, message)
+
+    async def receive_batch(
+        self, sensor_id: str, body: bytes, *, key: str | None = None
+    ) -> builtins.list[EvaluationView | BetimesError]:
+        """Take a batch of CloudEvents in its order; each has its evaluation, or the error it would have had alone."""
+        if key is not None:
+            told = "each event of a batch has its own id"
+            raise Invalid(told, (("header.idempotency-key", told),))
+        return await asyncio.gather(*(self._received(sensor_id, one) for one in parsed_batch(body)))
+
+    async def _received(self, sensor_id: str, message: Message | BetimesError) -> EvaluationView | BetimesError:
+        if isinstance(message, BetimesError):
+            return message
+        try:
+            return await self.message(sensor_id, message)
+        except BetimesError as error:
+            return error
+
+    async def receive_from_outside(
+        self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, token: str | None = None
+    ) -> EvaluationView:
+        """Take a message that brings the sensor's own proof: a signature in its headers, or a token."""
+        auth = await self.demand_proof(sensor_id, headers, body, token=token)
+        low = {name.lower(): value for name, value in headers.items()}
+        fallback = low.get("webhook-id") if auth == "signature" else None
+        return await self.message(sensor_id, parsed(headers, body, fallback))
+
+    async def demand_proof(
+        self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, token: str | None = None
+    ) -> Auth:
+        """Return how a request proved that it comes from the sensor's sender; raise `Refused` if it did not."""
+        stream = self.stream("sensor", sensor_id)
+        state: SensorState | None = await self.state(stream)
+        now = await self.engine.store.now()
+        if state is None or not await is_proven(state, stream, Proof(headers, body, token), now, self.deployment):
+            raise Refused("UNAUTHENTICATED", UNPROVEN)
+        return state.definition.auth
+
+    async def message(self, sensor_id: str, message: Message | Mapping[str, Any]) -> EvaluationView:
+        """Take a message once; a repeat of its id is answered with the first outcome."""
+        if isinstance(message, Mapping):
+            message = parsed({}, msgspec.json.encode(message))
+        stream = self.stream("sensor", sensor_id)
+        key = message_key(sensor_id, message.message_id)
+        try:
+            recorded = await self.submit(
+                stream, ReceiveMessage(message), key=key, collection=EVALUATIONS, request=sensor_id
+            )
+        except Refused as refused:
+            if refused.reason == "NOT_FOUND":
+                raise NotFound(str(refused)) from None
+            raise
+        return await self._recorded(stream, recorded)
+
+    # -- evaluations
+
+    async def evaluate(self, sensor_id: str, *, dry_run: bool = False, key: str | None = None) -> EvaluationView:
+        """Ask the evaluator now, in any status; a dry run records nothing."""
+        stream = self.stream("sensor", sensor_id)
+        state: SensorState = await self.found(stream)
+        definition = state.definition
+        if definition.sensor_type != "poll" or definition.evaluator is None:
+            raise Refused("NOT_A_POLL_SENSOR", f"the sensor {sensor_id!r} is told of messages; it does not poll")
+        calls = {"evaluator": definition.evaluator}
+        named(tuple(await handler_problems(self.engine, self.deployment, stream.tenant, calls)))
+        evaluation_id, request = f"sensor_eval:{sensor_id}:manual:{key or uuid4().hex}", f"{sensor_id}|manual"
+        if key and not dry_run and (again := await self.answered(evaluation_id, EVALUATIONS, request)):
+            return await self._recorded(stream, again)
+        started_at = await self.engine.store.now()
+        evaluation, error = await self._asked(sensor_id, state)
+        ended_at = await self.engine.store.now()
+        duration_ms = (ended_at - started_at) // 1_000
+        if dry_run:
+            return dry_view(self.caller.tenant, sensor_id, state, evaluation, error, (ended_at, duration_ms))
+        command = Evaluated(evaluation_id, state.state_version, evaluation, error, duration_ms)
+        recorded = await self.submit(stream, command, key=evaluation_id, collection=EVALUATIONS, request=request)
+        return await self._recorded(stream, recorded)
+
+    async def _asked(self, sensor_id: str, state: SensorState) -> tuple[Evaluation | None, str]:
+        evaluator = state.definition.evaluator
+        if self._evaluate is None or evaluator is None:
+            raise Refused("EVALUATOR_NOT_HERE", f"this process has no evaluators; {sensor_id!r} is polled by another")
+        body = {"sensor_id": sensor_id, "cursor": state.cursor, "state_version": state.state_version}
+        try:
+            result = await self._evaluate(self.caller.tenant, evaluator, body, state.definition.timeout_seconds)
+        except Refused:
+            raise
+        except Exception as error:  # noqa: BLE001 — whatever an evaluator raises is recorded
+            return None, repr(error)[:2_000]
+        return answered(result, state.definition)
+
+    @check_filters
+    async def evaluations(
+        self,
+        sensor_id: str,
+        *,
+        status: EvaluationViewStatus | None = None,
+        message_id: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[EvaluationView]:
+        """Newest first, or of one message. It is there once: pending until it is evaluated, then with its outcome."""
+        stream = self.stream("sensor", sensor_id)
+        if not await self.engine.store.load([stream]):
+            raise NotFound(f"there is no sensor {sensor_id!r}")
+        if message_id is not None:
+            return Page([view for view in await self._of_message(stream, message_id) if status in (None, view.status)])
+        filters = ["evaluations", self.caller.tenant, sensor_id, status]
+        found, place = await self.rows_back(
+            stream,
+            place_of(cursor, filters, NumberPlace),
+            checked_limit(limit),
+            rows_of,
+            lambda view: status in (None, view.status),
+        )
+        views, found.items = found.items, []
+        for view in views:
+            with found.reading(view.segment_id or view.evaluation_id):
+                if shown := await self._completed(stream, view):
+                    found.items.append(shown)
+        return found.page(cursor_of(filters, place) if place else None)
+
+    async def _of_message(self, stream: StreamId, message_id: str) -> builtins.list[EvaluationView]:
+        """What became of a message, newest first: more than one if it was sent again after its key was forgotten."""
+        query = LedgerQuery(tenant=stream.tenant, key=message_key(stream.id, message_id), backwards=True)
+        found: builtins.list[EvaluationView] = []
+        for accepted in await self.engine.store.ledger(query):
+            if accepted.stream == stream and (view := view_in(accepted, self.events_in(accepted))):
+                outcome = await self._outcome(stream, accepted) if view.status == "pending" else None
+                found.append(await self._with_runs(outcome or view))
+        return found
+
+    async def _recorded(self, stream: StreamId, recorded: Recorded) -> EvaluationView:
+        segment = await self.segment(stream, recorded.reply.segment)
+        view = view_in(segment, self.events_in(segment)) if segment else None
+        if segment is None or view is None:
+            raise NotFound(f"the evaluation {recorded.segment_id} was pruned")
+        if view.status == "pending" and recorded.replayed:
+            view = await self._outcome(stream, segment) or view
+        return replace(await self._with_runs(view), is_replay=recorded.replayed)
+
+    async def _outcome(self, stream: StreamId, received: Segment) -> EvaluationView | None:
+        """What became of a message that was evaluated later, if that was not long after."""
+        after = received.version
+        for _ in range(OUTCOME_PAGES):
+            _, segments = await self.engine.store.history(stream, after, 200)
+            for segment in segments:
+                view = view_in(segment, self.events_in(segment))
+                if view and view.evaluation_id == EffectId(*stream, received.version, 0).handle:
+                    return await self._named(stream, view)
+            if len(segments) < 200:
+                return None
+            after = segments[-1].version
+        return None
+
+    async def _completed(self, stream: StreamId, view: EvaluationView) -> EvaluationView | None:
+        """The view with its runs and its message; nothing for a message whose outcome is listed for itself."""
+        if view.status == "pending" and not await self._is_pending(stream, view):
+            return None
+        return await self._with_runs(await self._named(stream, view))
+
+    async def _is_pending(self, stream: StreamId, view: EvaluationView) -> bool:
+        version = int(view.evaluation_id.rsplit(":", 2)[1])
+        effects = await self.engine.store.effects(EffectQuery(source=stream, version=version, limit=1))
+        return bool(effects) and effects[0].status in ("pending", "leased")
+
+    async def _named(self, stream: StreamId, view: EvaluationView) -> EvaluationView:
+        """The view with the id of its message, which is in the segment that accepted it."""
+        if view.cause != "message" or view.message_id is not None:
+            return view
+        version = int(view.evaluation_id.rsplit(":", 2)[1])
+        received = await self.segment(stream, version)
+        accepted = view_in(received, self.events_in(received)) if received else None
+        return replace(view, message_id=accepted.message_id) if accepted else view
+
+    async def _with_runs(self, view: EvaluationView) -> EvaluationView:
+        runs = await self.runs([request.run_id for request in view.run_requests])
+        return replace(view, run_requests=[replace(r, run=runs.get(r.run_id)) for r in view.run_requests])

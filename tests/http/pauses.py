@@ -1,0 +1,145 @@
+"""How long requests keep the event loop from everybody else, and bodies that are made to do so.
+
+A pause is the processor time of the loop's own thread in one step, so that it says the same on a busy machine, and is
+told as a ratio to a step of reference work that is measured between the requests. All of them, in every field of every
+route: `python -m tests.http.pauses`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from asyncio.events import Handle
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from statistics import median
+from time import thread_time
+from typing import Any, NamedTuple
+
+import msgspec
+
+from betimes.app.routes import ROUTES
+from betimes.http.routes import Route
+from tests.http.extremes import WHOLE
+from tests.http.populated import declare
+from tests.http.served import Client, site
+
+BODY_BYTES = 3_900_000
+RATIO_MAX = 20
+"""Reference steps that one step of the loop may take; such a step takes about 5 ms on an idle machine."""
+FILLED = {"account_id": "a", "user_id": "u-1", "intent_id": "a", "schedule_id": "a", "sensor_id": "a", "run_id": "r"}
+
+
+class Pause(NamedTuple):
+    """The longest step of one request, in reference steps."""
+
+    ratio: float
+    route: str
+    body: str
+
+
+class Steps:
+    """The longest step of the loop since it was last asked."""
+
+    longest_s = 0.0
+
+    def take(self) -> float:
+        longest_s, self.longest_s = self.longest_s, 0.0
+        return longest_s
+
+
+@contextmanager
+def measure_steps() -> Iterator[Steps]:
+    """Time every step of every loop of this thread."""
+    steps, run = Steps(), Handle._run
+
+    def timed(handle: Handle) -> None:
+        begun_s = thread_time()
+        run(handle)
+        steps.longest_s = max(steps.longest_s, thread_time() - begun_s)
+
+    setattr(Handle, "_run", timed)  # noqa: B010 — a method of the standard library
+    try:
+        yield steps
+    finally:
+        setattr(Handle, "_run", run)  # noqa: B010
+
+
+def reference_step() -> float:
+    """Return the processor time of work that every machine does alike: small objects, texts, and a dictionary."""
+    begun_s = thread_time()
+    found: dict[str, int] = {}
+    for number in range(28_000):
+        name = f"name-{number % 500}"
+        found[name] = found.get(name, 0) + len(name)
+    return thread_time() - begun_s
+
+
+def hostile_bodies(route: Route, *, each_field: bool) -> Iterator[tuple[str, bytes]]:
+    """Yield bodies that cost as much as they can, each with its name; with `each_field`, also in every field."""
+    whole = WHOLE.get(route.path, {})
+    yield "4,000 unknown fields", msgspec.json.encode({f"f{number}": 1 for number in range(4_000)})
+    yield "40,000 unknown fields", msgspec.json.encode({f"f{number}": 1 for number in range(40_000)})
+    yield "3.9 MB of unknown fields", b'{"a":0' + b"".join(b',"%x":0' % number for number in range(390_000)) + b"}"
+    yield "3.9 MB of one unknown field", msgspec.json.encode({**whole, "x": "x" * BODY_BYTES})
+    yield "3.9 MB of nothing", b"[" + b"0," * (BODY_BYTES // 2) + b"0]"
+    yield "long numbers", b'{"a":[' + b",".join([b"1" * 4_000] * 900) + b"]}"
+    yield "a decimal of 3.9 MB", b'{"a":0.' + b"1" * BODY_BYTES + b"}"
+    yield "an exponent", b'{"a":1e999999}'
+    yield "deep", b'{"a":' * 200_000 + b"1" + b"}" * 200_000
+    yield "broad and deep", b'{"a":[' + b",".join([b"[" * 29 + b"]" * 29] * 60_000) + b"]}"
+    if route.batch:
+        yield "500 empty items", msgspec.json.encode({"items": [{}] * 500})
+        yield "500 wrong items", msgspec.json.encode({"items": [{f"f{n}": "x" * 100 for n in range(70)}] * 500})
+        yield "500 items", msgspec.json.encode({"items": [dict(whole) for _ in range(500)]})
+    for name in _names(route.body_shape) if each_field else ():
+        yield f"{name}: 3.9 MB of text", msgspec.json.encode({**whole, name: "a*" * (BODY_BYTES // 2)})
+        yield f"{name}: 19,000 objects", msgspec.json.encode({**whole, name: [{"a": {}}] * 19_000})
+        yield f"{name}: 19,000 texts", msgspec.json.encode({**whole, name: ["2026-01-05"] * 19_000})
+        yield f"{name}: an object of 19,000", msgspec.json.encode({**whole, name: {str(n): {} for n in range(19_000)}})
+
+
+def _names(shape: Any) -> list[str]:
+    kind = next((one for one in (shape, *getattr(shape, "__args__", ())) if isinstance(one, type)), None)
+    if kind is None or not issubclass(kind, msgspec.Struct):
+        return []
+    return [field.encode_name for field in msgspec.structs.fields(kind)]
+
+
+async def find_pauses(client: Client, routes: Iterable[Route], *, each_field: bool = False) -> list[Pause]:
+    """Send every hostile body to every route that takes one; return the longest step of each, longest first."""
+    found = []
+    headers = {"x-tenant": "default", "content-type": "application/json"}
+    with measure_steps() as steps:
+        for route in (route for route in routes if route.takes_body):
+            path = re.sub(r"\{(\w+)\}", lambda name: FILLED.get(name[1], "x"), route.path)
+            for name, raw in hostile_bodies(route, each_field=each_field):
+                reference_s = reference_step()
+                await asyncio.sleep(0)  # so that the reference is no part of the next step
+                steps.take()
+                await asyncio.create_task(client.send(route.method, path, b"", headers, raw))
+                found.append(Pause(steps.take() / reference_s, f"{route.method} {route.path}", name))
+    return sorted(found, reverse=True)
+
+
+def soak_pauses() -> int:
+    """Send every hostile body in every field to every route; print the longest pauses and count those too long."""
+
+    async def run() -> list[Pause]:
+        async with site(declare=declare) as s:
+            return await find_pauses(s.client, ROUTES, each_field=True)
+
+    found = asyncio.run(run())
+    reference_ms = median(reference_step() for _ in range(21)) * 1_000
+    for pause in found[:20]:
+        print(f"{pause.ratio:6.1f} × {reference_ms:.1f} ms  {pause.route}  {pause.body}")
+    long = sum(pause.ratio > RATIO_MAX for pause in found)
+    longest_ms = found[0].ratio * reference_ms
+    print(
+        f"{len(found):,} hostile bodies, the longest pause {longest_ms:.0f} ms, {long} over {RATIO_MAX} reference steps"
+    )
+    return long
+
+
+if __name__ == "__main__":
+    raise SystemExit(min(soak_pauses(), 1))
