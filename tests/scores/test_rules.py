@@ -230,8 +230,24 @@ def test_text_and_voice_count(kind: str) -> None:
 
 def test_the_portal_does_not_reset_anything() -> None:
     """AC-FR006-003"""
-    scenario = score().at(hours(26)).when(Interact("portal")).then(Interacted("portal", hours(26), 50 * POINT, False))
-    assert left(scenario.when(SWEEP)) == Decimal("48.4")
+    scenario = score().at(hours(20)).when(Interact("portal")).then(Interacted("portal", hours(20), 50 * POINT, False))
+    assert left(scenario.at(hours(26)).when(SWEEP)) == Decimal("48.4")
+
+
+def test_an_interaction_that_does_not_count_settles_what_is_owed_too() -> None:
+    scenario = score().at(hours(26)).when(Interact("portal"))
+    assert left(scenario) == Decimal("48.4")
+    assert scenario.state
+    assert (scenario.state.interacted_at, scenario.state.applied_at) == (T0, hours(26))
+    assert left(scenario.at(hours(34)).when(SWEEP)) == Decimal("42"), "grace goes on as it was"
+
+
+def test_a_score_that_owes_all_it_has_is_over_before_an_interaction_that_does_not_count() -> None:
+    scenario = score(3).at(hours(30)).when(Interact("portal"))
+    *_, over, happened = scenario.decision.events
+    assert (over, happened) == (GameOver("decay", "game_over"), Interacted("portal", hours(30), 0, False))
+    assert scenario.state
+    assert (scenario.state.score, scenario.state.status) == (0, "game_over")
 
 
 def test_an_interaction_settles_what_is_owed_up_to_it() -> None:

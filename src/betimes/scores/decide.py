@@ -170,17 +170,15 @@ def _interact(view: View[ScoreState], asked: Interact, policy: Policy, now: Inst
         created = _created(CreateScore(), scores, now)
         state = rescheduled(fold(None, created), scores)
         begun = (replace(created, due_at=state.due_at),)
-    if not counted:
-        happened = Interacted(asked.interaction, at, state.score, False)
-        return Decision((*begun, happened), reply=Reply(state, created=bool(begun)))
-    if refusal := _stage_gone(state, scores):
+    if counted and (refusal := _stage_gone(state, scores)):
         return refusal
-    paid = settled(state, scores, at)
-    tended = replace(paid.state, interacted_at=max(at, paid.state.base_at))
-    tended = rescheduled(tended, scores)
-    happened = Interacted(asked.interaction, at, tended.score, True, tended.interacted_at, tended.due_at)
+    paid = settled(state, scores, at) if state.chapter in scores.terms else Paid(state)
+    tended, happened = paid.state, Interacted(asked.interaction, at, paid.state.score, False)
+    if counted:
+        tended = rescheduled(replace(tended, interacted_at=max(at, tended.base_at)), scores)
+        happened = Interacted(asked.interaction, at, tended.score, True, tended.interacted_at, tended.due_at)
     events = (*begun, *paid.events, happened)
-    reply = Reply(tended, paid.decay, counted=True, created=bool(begun))
+    reply = Reply(tended, paid.decay, counted=counted, created=bool(begun))
     return Decision(events, effects=_hooks(view, policy, events, at), reply=reply)
 
 
