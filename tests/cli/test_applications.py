@@ -80,6 +80,19 @@ def test_two_databases_are_refused(tmp_path: Path) -> None:
     assert command("tick", "--app", "shop:bt", folder=tmp_path, BETIMES_DB="sqlite:///betimes.db").code == 0
 
 
+def test_a_named_application_whose_last_decorator_was_removed_fires_no_longer(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(f'{PLAIN}@bt.schedule("0 8 * * *")\ndef brief(body): ...\n')
+    listed = ("schedule", "list", "--db", "sqlite:///betimes.db", "--json")
+    assert command("tick", "--app", "shop:bt", folder=tmp_path).code == 0
+    assert [one["status"] for one in command(*listed, folder=tmp_path).json["items"]] == ["active"]
+    (tmp_path / "shop.py").write_text(PLAIN)
+    assert command("tick", "--db", "sqlite:///betimes.db", folder=tmp_path).code == 0, "a visitor changes nothing"
+    assert [one["status"] for one in command(*listed, folder=tmp_path).json["items"]] == ["active"]
+    assert command("tick", "--app", "shop:bt", folder=tmp_path).code == 0
+    [brief] = command(*listed, folder=tmp_path).json["items"]
+    assert (brief["status"], brief["paused_reason"]) == ("paused", "NOT_DECLARED")
+
+
 def test_a_command_that_logs_nothing_does_not_load_the_logger() -> None:
     program = (
         "import sys\nfrom betimes.app.bootstrap import Wired\nfrom betimes.cli.main import main\n"

@@ -121,11 +121,17 @@ class Betimes:
     # -- life
 
     def configure(
-        self, *, policy: Body | None = None, workers: bool | None = None, settings: Settings | None = None
+        self,
+        *,
+        policy: Body | None = None,
+        workers: bool | None = None,
+        settings: Settings | None = None,
+        app: str | None = None,
     ) -> None:
-        """Say before it is opened what the process that opens it knows better."""
+        """Say before it is opened what the process that opens it knows better; `app` names one without a name."""
         if self.is_open:
             raise Invalid("betimes is open already; configure it before")
+        self._app = app if self._app is None else self._app
         self._policy = self._policy if policy is None else policy
         self._workers = self._workers if workers is None else workers
         if settings is not None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from betimes.app.betimes import Betimes
+from betimes.app.betimes import DEFAULT_APP, Betimes
 from betimes.app.configuration import Configuration, environment_body, file_body, loopback_allowed, place_of, read
 from betimes.app.imports import import_object
 from betimes.app.places import demand_there
@@ -124,7 +124,9 @@ def _application(
     if _says_db(target) and configuration.db != bt.url:
         told = f"{target.app} keeps its data in {shown(bt.url)}, and the configuration says {shown(configuration.db)}"
         raise Invalid(f"{told}; leave db out of one of them", (("db", "the application has its own"),))
-    bt.configure(policy=policy, workers=workers, settings=_combined(bt, configuration, target.app))
+    settings = _combined(bt, configuration, target.app)
+    # Whoever names the application is no visitor: one that declares nothing any more has dropped what it declared.
+    bt.configure(policy=policy, workers=workers, settings=settings, app=DEFAULT_APP)
     return bt
 
 

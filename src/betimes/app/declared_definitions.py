@@ -1,7 +1,8 @@
 """What an application declares is put in force when it opens, and what it declares no longer is paused.
 
 A schedule or sensor made by code belongs to the application of that name, in its tenant. A process that declares
-nothing at all is taken for a visitor and changes nothing, unless it was given its application's name.
+nothing at all is taken for a visitor and changes nothing, unless it was given its application's name or serves it with
+`--app`.
 """
 
 from __future__ import annotations
