@@ -106,6 +106,31 @@ async def test_a_triggers_scheduled_at_is_the_nominal_time_and_its_run_is_given_
     assert not set(FIELDS) & set(by_hand)
 
 
+async def test_a_worker_that_claims_runs_learns_which_time_each_is_for(tmp_path: Path) -> None:
+    clock = VirtualClock("2026-01-05T09:00:00Z")
+    registry = {"BRIEF": {"debounce_seconds": 0, "cooldown_seconds": 0}}
+    bt = Betimes(f"sqlite:///{tmp_path / 'jobs.db'}", clock=clock, policy={"runs": {"registry": registry}})
+    async with bt:
+        target = {"kind": "trigger", "account_id": "ann", "trigger_type": "BRIEF"}
+        await bt.schedules.create(
+            {"schedule_id": "s", "cron": "0 * * * *", "target": target, "max_catchup_ticks": 5, "partition": "hourly"}
+        )
+        clock.advance_to("2026-01-05T14:10:00Z")
+        await bt.tick()
+        claims = await bt.runs.claim_many({"worker": "outside"})
+        await bt.runs.trigger({"account_id": "bob", "trigger_type": "BRIEF", "idempotency_key": "by-hand"})
+        [by_hand] = await bt.runs.claim_many({"worker": "outside"})
+        shown = await bt.runs.run(claims[0].run.run_id)
+    runs = [claim.run.to_dict() for claim in claims]
+    assert sorted(map(named, runs)) == [
+        (f"2026-01-05T{hour}:00:00Z", f"2026-01-05T{hour - 1:02}:00:00Z", f"2026-01-05T{hour}:00:00Z",
+         f"2026-01-05T{hour - 1:02}Z")
+        for hour in range(10, 15)
+    ]  # fmt: skip
+    assert named(shown.to_dict()) == named(runs[0])
+    assert named(by_hand.run.to_dict()) == (None, None, None, None)
+
+
 async def test_a_tick_by_hand_reaches_back_to_the_last_occurrence() -> None:
     clock = VirtualClock("2026-01-05T09:20:05.5Z")
     bt = Betimes("memory://", clock=clock)

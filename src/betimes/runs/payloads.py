@@ -1,4 +1,4 @@
-"""The payloads that a run sees: they stay in the segments of the triggers that brought them."""
+"""The payloads and the nominal time that a run sees: they stay in the segments of the triggers that brought them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,24 @@ class _Trigger(msgspec.Struct):
 _triggers = msgspec.json.Decoder(_Trigger)
 
 
-async def run_input_of(store: Store, tenant: str, run: RunState) -> dict[str, Any]:
-    """Return what its triggers brought a run: their payloads and, if a schedule asked, the last tick's nominal time."""
+class RunInput(msgspec.Struct, frozen=True):
+    """What its triggers brought a run."""
+
+    payloads: list[Any] = []
+    """In the order they came; those that were pruned are left out."""
+    nominal: NominalTime | None = None
+    """Of the last tick that asked for it, if a schedule did."""
+
+    def body(self) -> dict[str, Any]:
+        """Return what the run's handler is given besides the detail."""
+        return {**(self.nominal.body() if self.nominal else {}), "payloads": self.payloads}
+
+
+async def run_input_of(store: Store, tenant: str, run: RunState) -> RunInput:
+    """Read what its triggers brought a run."""
     triggers = await _triggers_of(store, tenant, run)
     nominal = max((found.nominal for found in triggers if found.nominal), default=None, key=lambda it: it.scheduled_for)
-    return {**(nominal.body() if nominal else {}), "payloads": [found.payload for found in triggers]}
-
-
-async def payloads_of(store: Store, tenant: str, run: RunState) -> list[Any]:
-    """The payloads of the triggers that led to a run, in the order they came; those that were pruned are left out."""
-    return [found.payload for found in await _triggers_of(store, tenant, run)]
+    return RunInput([found.payload for found in triggers], nominal)
 
 
 async def _triggers_of(store: Store, tenant: str, run: RunState) -> list[_Trigger]:

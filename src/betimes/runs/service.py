@@ -34,7 +34,7 @@ from betimes.runs.model import (
     run_id_of,
     run_stream,
 )
-from betimes.runs.payloads import payloads_of
+from betimes.runs.payloads import run_input_of
 from betimes.runs.registry import Registry
 from betimes.runs.triggers import Triggers
 from betimes.runs.views import (
@@ -200,6 +200,8 @@ class Runs(Triggers, Registry):
         return fits and run.allowed_at is not None
 
     async def _view(self, stream: StreamId, run: RunState, version: int) -> RunView:
+        brought = await run_input_of(self.engine.store, stream.tenant, run)
+        nominal = brought.nominal
         return RunView(
             run_id=stream.id,
             account_id=run.account_id,
@@ -208,7 +210,11 @@ class Runs(Triggers, Registry):
             run_key=run.run_key,
             status=run.status,
             handler=run.handler,
-            payloads=await payloads_of(self.engine.store, stream.tenant, run),
+            payloads=brought.payloads,
+            scheduled_for=moment(nominal.scheduled_for if nominal else None),
+            data_interval_start=moment(nominal.data_interval_start if nominal else None),
+            data_interval_end=moment(nominal.scheduled_for if nominal else None),
+            partition_key=nominal.partition_key if nominal else None,
             allowed_at=moment(run.allowed_at),
             started_at=moment(run.started_at),
             finished_at=moment(run.finished_at),

@@ -196,6 +196,11 @@ class RunView(JsonView, frozen=True, kw_only=True):
     status: RecordedStatus
     handler: RunHandler
     payloads: list[Any]
+    scheduled_for: datetime | None
+    """The nominal time of the tick that asked for it, if a schedule did."""
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+    partition_key: str | None
     allowed_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None

@@ -19,7 +19,7 @@ from betimes.engine.effects import Executor, GiveUp, NotStarted
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.runs.model import StartRun
-from betimes.runs.payloads import run_input_of
+from betimes.runs.payloads import RunInput, run_input_of
 
 
 class RunStarter:
@@ -51,13 +51,13 @@ class RunStarter:
             raise GiveUp(str(refusal)) from refusal
         except (Unavailable, Overloaded) as error:
             raise NotStarted(f"{error.code}: the run was not started") from error
-        return replace(call, payload=_with_input(call.payload, brought))
+        return replace(call, payload=_with_input(call.payload, brought.body()))
 
-    async def _input(self, engine: Engine, run: StreamId) -> dict[str, Any]:
+    async def _input(self, engine: Engine, run: StreamId) -> RunInput:
         """Read what the run is called with before it is started: one that is started is called."""
         row = (await engine.store.load([run])).get(run)
         state = row and engine.kinds.of(run).state(run, row.schema, row.state)
-        return await run_input_of(engine.store, run.tenant, state) if state else {"payloads": []}
+        return await run_input_of(engine.store, run.tenant, state) if state else RunInput()
 
 
 def _with_input(payload: Any, brought: dict[str, Any]) -> Any:
