@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from betimes.core.bounds import NAME_CHARS_MAX, VALUES_MAX, check_cost, dotted, scan, text_problem
+from betimes.core.bounds import NAME_CHARS_MAX, VALUES_MAX, check_cost, decode_json, dotted, scan, text_problem
 from betimes.core.checks import DEPTH_MAX, Examined, Findings, examine, problems, refusal, with_choices, within_depth
 from betimes.core.errors import Invalid
 from betimes.core.names import Id
@@ -34,7 +34,7 @@ def json_of(raw: bytes, content_type: str | None, values_max: int = VALUES_MAX) 
     except Invalid as error:
         raise HttpProblem(413, "BODY_TOO_LARGE", f"The body cannot be read: {error}.") from None
     try:
-        value = msgspec.json.decode(raw)
+        value = decode_json(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise HttpProblem(400, "MALFORMED_JSON", f"The body is not JSON in UTF-8: {error}") from None
     if not within_depth(value, DEPTH_MAX):
