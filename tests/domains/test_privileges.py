@@ -37,7 +37,7 @@ from betimes.engine.virtual_clock import VirtualClock
 from betimes.schedules.model import DefineSchedule, ScheduleDefinition, TriggerSchedule
 from betimes.schedules.service import Schedules
 from betimes.sensors.evaluators import Evaluators
-from betimes.sensors.model import Evaluation, RunRequest
+from betimes.sensors.model import DefineSensor, Evaluation, RunRequest, SensorDefinition, WebhookEvaluator
 from betimes.sensors.service import Sensors
 from betimes.stores.memory import MemoryStore
 
@@ -248,6 +248,31 @@ async def test_allowed_targets_need_their_scopes_when_they_are_saved() -> None:
         body = {"sensor_id": "s", "sensor_type": "push", "target": {"kind": "handler", "name": "brief"}}
         with pytest.raises(MissingScope, match="runs:write"):
             await sensors.create({**body, "allowed_targets": [{"kind": "trigger", "trigger_type": "SIGNAL_ARRIVED"}]})
+
+
+async def test_who_changes_the_evaluator_needs_the_scopes_of_what_it_may_choose() -> None:
+    """Or whoever may only change sensors would choose, with an evaluator of their own, for whom others' runs are."""
+    async with opened() as engine:
+        owner = Sensors(engine, Caller("acme", "ann", scopes=("automation:write", "runs:write")))
+        helper = Sensors(engine, Caller("acme", "bob", scopes=("automation:write", "automation:read")))
+        evaluator = {"kind": "webhook", "url": "https://ours.example/x"}
+        body = {"sensor_id": "s", "sensor_type": "poll", "evaluator": evaluator, "target": msgspec.to_builtins(TRIGGER)}
+        await owner.create({**body, "allowed_targets": [{"kind": "trigger", "trigger_type": "SIGNAL_ARRIVED"}]})
+        await helper.patch("s", {"interval_seconds": 60})
+        with pytest.raises(MissingScope, match="runs:write"):
+            await helper.patch("s", {"evaluator": {**evaluator, "url": "https://mine.example/x"}})
+
+
+async def test_a_changed_evaluator_acts_for_whoever_changed_it() -> None:
+    """Also where the door was not asked."""
+    async with opened() as engine:
+        stream = StreamId("acme", "sensor", "s")
+        for url, scopes in (("https://ours.example/x", ("runs:write",)), ("https://mine.example/x", ("sweep",))):
+            evaluator = WebhookEvaluator(url)
+            definition = SensorDefinition(sensor_type="push", target=TRIGGER, evaluator=evaluator)
+            await engine.submit(Submission(stream=stream, command=DefineSensor(definition, authority=scopes)))
+        row = (await engine.store.load([stream]))[stream]
+        assert engine.kinds.of(stream).state(stream, row.schema, row.state).authority == ("sweep",)
 
 
 def test_a_target_permits_itself() -> None:

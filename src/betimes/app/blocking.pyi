@@ -3,8 +3,10 @@
 # ruff: noqa: E501, I001, PYI036
 # fmt: off
 
-import betimes.app.betimes
+import betimes.admin.secret_rotation
+import betimes.admin.service
 import betimes.app.decorators
+import betimes.app.settings
 import betimes.backtest.plan
 import betimes.backtest.report
 import betimes.core.checks
@@ -12,33 +14,33 @@ import betimes.core.errors
 import betimes.core.policies
 import betimes.core.segments
 import betimes.core.streams
-import betimes.sensors.model
-import betimes.intents.definitions
+import betimes.domain.definitions
+import betimes.domain.paging
+import betimes.domain.service
 import betimes.domain.targets
-import betimes.engine.transactions
 import betimes.engine.clock_report
+import betimes.engine.codecs
 import betimes.engine.engine
 import betimes.engine.jobs
-import betimes.engine.codecs
 import betimes.engine.queries
 import betimes.engine.reports
 import betimes.engine.store
-import betimes.schedules.views
-import betimes.domain.service
-import betimes.domain.definitions
-import betimes.scores.hourly_sweep
-import betimes.intents.worker
-import betimes.intents.views
-import betimes.notifications.views
-import betimes.domain.paging
-import betimes.schedules.recurrence_views
-import betimes.admin.secret_rotation
-import betimes.runs.views
-import betimes.scores.service
-import betimes.scores.views
-import betimes.scores.sweep
+import betimes.engine.transactions
 import betimes.http.commit_counters
-import betimes.admin.service
+import betimes.intents.definitions
+import betimes.intents.views
+import betimes.intents.worker
+import betimes.notifications.views
+import betimes.runs.run_briefs
+import betimes.runs.views
+import betimes.schedules.recurrence_views
+import betimes.schedules.views
+import betimes.scores.hourly_sweep
+import betimes.scores.service
+import betimes.scores.sweep
+import betimes.scores.views
+import betimes.sensors.model
+import betimes.sensors.views
 import builtins
 import collections.abc
 import msgspec
@@ -180,7 +182,7 @@ class BlockingSchedules:
     def delete(self, schedule_id: builtins.str, *, if_match: builtins.int | None = ...) -> None: ...
     def demand_known(self, stream: betimes.core.streams.StreamId, definition: typing.Any) -> None: ...
     def demand_readable(self, target: betimes.domain.targets.TriggerTarget | betimes.domain.targets.NotificationTarget | betimes.domain.targets.SweepTarget | betimes.domain.targets.CommandTarget | betimes.domain.targets.HandlerTarget | betimes.domain.targets.WebhookTarget) -> None: ...
-    def demand_scopes(self, stream: betimes.core.streams.StreamId, targets: builtins.tuple[betimes.domain.targets.TriggerTarget | betimes.domain.targets.NotificationTarget | betimes.domain.targets.SweepTarget | betimes.domain.targets.CommandTarget | betimes.domain.targets.HandlerTarget | betimes.domain.targets.WebhookTarget, ...]) -> None: ...
+    def demand_scopes(self, stream: betimes.core.streams.StreamId, definition: typing.Any) -> None: ...
     def disable(self, schedule_id: builtins.str, *, if_match: builtins.int | None = ..., key: builtins.str | None = ...) -> betimes.schedules.views.ScheduleWritten: ...
     def drop_declared(self, schedule_id: builtins.str) -> None: ...
     def enable(self, schedule_id: builtins.str, *, if_match: builtins.int | None = ..., key: builtins.str | None = ...) -> betimes.schedules.views.ScheduleWritten: ...
@@ -219,7 +221,7 @@ class BlockingSensors:
     def demand_known(self, stream: betimes.core.streams.StreamId, definition: typing.Any) -> None: ...
     def demand_proof(self, sensor_id: builtins.str, headers: collections.abc.Mapping[builtins.str, builtins.str], body: builtins.bytes, *, token: builtins.str | None = ...) -> typing.Literal['key', 'signature', 'token', 'oidc']: ...
     def demand_readable(self, target: betimes.domain.targets.TriggerTarget | betimes.domain.targets.NotificationTarget | betimes.domain.targets.SweepTarget | betimes.domain.targets.CommandTarget | betimes.domain.targets.HandlerTarget | betimes.domain.targets.WebhookTarget) -> None: ...
-    def demand_scopes(self, stream: betimes.core.streams.StreamId, targets: builtins.tuple[betimes.domain.targets.TriggerTarget | betimes.domain.targets.NotificationTarget | betimes.domain.targets.SweepTarget | betimes.domain.targets.CommandTarget | betimes.domain.targets.HandlerTarget | betimes.domain.targets.WebhookTarget, ...]) -> None: ...
+    def demand_scopes(self, stream: betimes.core.streams.StreamId, definition: typing.Any) -> None: ...
     def disable(self, sensor_id: builtins.str, *, if_match: builtins.int | None = ..., key: builtins.str | None = ...) -> betimes.sensors.views.SensorWritten: ...
     def drop_declared(self, sensor_id: builtins.str) -> None: ...
     def enable(self, sensor_id: builtins.str, *, if_match: builtins.int | None = ..., key: builtins.str | None = ...) -> betimes.sensors.views.SensorWritten: ...
@@ -310,7 +312,7 @@ class BlockingBetimes:
     def advance_pass(self, *, to: builtins.int, max_s: builtins.float = ...) -> betimes.engine.engine.TickResult: ...
     def apply_policy(self, policy: collections.abc.Mapping[builtins.str, typing.Any], *, actor: builtins.str = ...) -> builtins.str: ...
     def backtest(self, plan: betimes.backtest.plan.Plan, *, jobs: builtins.int | None = ..., progress: collections.abc.Callable[[builtins.float], None] | None = ...) -> betimes.backtest.report.BacktestReport: ...
-    def configure(self, *, policy: collections.abc.Mapping[builtins.str, typing.Any] | None = ..., workers: builtins.bool | None = ..., settings: betimes.app.settings.Settings | None = ...) -> None: ...
+    def configure(self, *, policy: collections.abc.Mapping[builtins.str, typing.Any] | None = ..., workers: builtins.bool | None = ..., settings: betimes.app.settings.Settings | None = ..., app: builtins.str | None = ...) -> None: ...
     @property
     def engine(self) -> BlockingEngine: ...
     def for_caller(self, caller: betimes.domain.service.Caller) -> BlockingTenancy: ...

@@ -139,15 +139,18 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
                     raise
         raise VersionMismatch(f"the {self.kind} {id!r} was changed again and again meanwhile; try once more")
 
-    async def demand_scopes(self, stream: StreamId, targets: tuple[Target, ...]) -> None:
-        """Refuse targets that the caller could not bring about; those that stay as they are were saved before."""
+    async def demand_scopes(self, stream: StreamId, definition: Any) -> None:
+        """Refuse targets that the caller could not bring about; those that stay as they are were saved before.
+
+        Another evaluator would choose otherwise among the same targets, so it needs their scopes too.
+        """
         scopes = self.caller.scopes
-        wanted = [scope for target in targets if (scope := scope_to_save(target, self.engine.kinds))]
+        wanted = [scope for target in targets_of(definition) if (scope := scope_to_save(target, self.engine.kinds))]
         missing = [scope for scope in wanted if scopes is not None and not allows(scopes, scope)]
         if not missing:
             return
         before = await self.state(stream)
-        if before is None or targets_of(before.definition) != targets:
+        if before is None or _causes(before.definition) != _causes(definition):
             raise MissingScope(f"The key lacks the scope {missing[0]}, which this target needs.")
 
     async def demand_known(self, stream: StreamId, definition: Any) -> None:
@@ -317,3 +320,8 @@ def named(problems: tuple[tuple[str, str], ...]) -> None:
 def targets_of(definition: Any) -> tuple[Target, ...]:
     """Return everything a definition may cause: its target and what its evaluator may choose instead."""
     return (definition.target, *(getattr(definition, "allowed_targets", None) or ()))
+
+
+def _causes(definition: Any) -> tuple[Any, ...]:
+    """Return what a definition may cause, and who chooses among it."""
+    return (*targets_of(definition), getattr(definition, "evaluator", None))

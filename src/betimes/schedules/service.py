@@ -19,7 +19,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.core.zones import zone
-from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of, targets_of
+from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of
 from betimes.domain.newest import look_through, page_of
 from betimes.domain.outside_calls import call_warnings, calls_of_definition
 from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
@@ -130,7 +130,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         definition = asked.definition()
         named(schedule_problems(id, definition))
         stream = self.stream("schedule", id)
-        await self.demand_scopes(stream, targets_of(definition))
+        await self.demand_scopes(stream, definition)
         await self.demand_known(stream, definition)
         self.demand_readable(definition.target)
         kind = DefineSchedule if definition.enabled else ShelveSchedule

@@ -128,13 +128,14 @@ def _define(view: View[SensorState], command: DefineSensor | ShelveSensor, now: 
     state_version = state.state_version + 1 if state else 1
     next_at = now if definition.enabled and definition.sensor_type == "poll" else None
     made = state.made if state else view.version + 1
-    authority = state.authority if state and _same_targets(state.definition, definition) else command.authority
+    authority = state.authority if state and _causes(state.definition) == _causes(definition) else command.authority
     defined = SensorDefined(definition, version, now, state_version, made, next_at, command.secret, authority)
     return Decision((defined, *declared))
 
 
-def _same_targets(one: SensorDefinition, other: SensorDefinition) -> bool:
-    return (one.target, one.allowed_targets) == (other.target, other.allowed_targets)
+def _causes(definition: SensorDefinition) -> tuple[Any, ...]:
+    """Return what a sensor may cause, and who chooses among it: whoever says that is who it acts for."""
+    return definition.target, definition.allowed_targets, definition.evaluator
 
 
 def _switch(state: SensorState, command: EnableSensor | DisableSensor | DeleteSensor, now: Instant) -> Decision:

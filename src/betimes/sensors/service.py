@@ -172,7 +172,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         named((*sensor_problems(id, definition), *(fixed if if_version != 0 else ())))
         if definition.oidc and not self.deployment.tokens.trusts(definition.oidc.issuer):
             named((("oidc.issuer", "is not trusted; [oidc] of the configuration lists issuers and their keys"),))
-        await self.demand_scopes(stream, targets_of(definition))
+        await self.demand_scopes(stream, definition)
         await self.demand_known(stream, definition)
         for target in targets_of(definition):
             self.demand_readable(target)
