@@ -206,6 +206,20 @@ async def test_the_provider_is_asked_about_what_lives_and_is_not_forced_out(back
         assert asked == ["e1", "e4", "e5", "e6", "e7"], "neither what is opted out of nor what is a duplicate"
 
 
+async def test_what_comes_behind_the_recovery_of_an_incident_in_its_batch_is_scored(
+    backend: Backend, tmp_path: Path
+) -> None:
+    async def provider(notification: Any) -> float:
+        return 0.9
+
+    async with people(backend, tmp_path, scorer=Enrichment(provider, settings=PATIENT)) as p:
+        everybody = {"event_type": "SYSTEM", "priority_hint": "HIGH"}
+        await p.service.send(request("e1", metadata={"incident": True, "scope": "global"}, **everybody))
+        over = request("e2", metadata={"recovery": True, "scope": "global"}, **everybody)
+        sent = await p.service.send_many([over, request("e3", "bob", event_type="PROMO")])
+        assert [answer.ai_used for answer in sent if not isinstance(answer, BaseException)] == [True, True]
+
+
 async def test_what_waits_keeps_the_score_it_came_with(backend: Backend, tmp_path: Path) -> None:
     asked = []
 

@@ -7,7 +7,6 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
-from random import Random
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
 from betimes.notifications.enrichment import Enrichment, EnrichmentSettings, HttpProvider, Notification, Provider, read
-from betimes.testing.simulator.loop import SeededLoop
 from tests.outbound.receivers import SECRETS, receiver, speaking, webhooks
 from tests.patience import HANGS_S
 
@@ -238,84 +236,6 @@ async def test_a_trial_whose_caller_gives_up_does_not_block_the_next() -> None:
     seconds[0] = 11.0
     assert await asking.score(NOTIFICATION) is not None
     await asking.close()
-
-
-# -- more questions than places, in virtual time
-
-
-class Timed:
-    """A provider that takes its time, and how often it was asked."""
-
-    def __init__(self, takes_s: float) -> None:
-        self.takes_s = takes_s
-        self.asked = 0
-
-    async def __call__(self, _: Notification) -> float:
-        self.asked += 1
-        await asyncio.sleep(self.takes_s)
-        return 0.7
-
-
-async def _scored(asking: Enrichment, count: int) -> int:
-    """How many of so many questions at once have an answer."""
-    scores = await asyncio.gather(*(asking.score(NOTIFICATION) for _ in range(count)))
-    return sum(score is not None for score in scores)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_five_hundred_at_once_are_all_scored_by_a_provider_that_answers_in_5_ms(seed: int) -> None:
-    async def main() -> None:
-        asking = Enrichment(Timed(0.005))
-        assert await _scored(asking, 500) == 500
-        assert asking.absences == {}
-        await asking.close()
-
-    SeededLoop(Random(seed)).run(main())
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_what_finds_no_place_in_time_falls_back_and_nobody_failed(seed: int) -> None:
-    async def main() -> None:
-        provider = Timed(0.02)
-        asking = Enrichment(provider, settings=EnrichmentSettings(under_way_max=1, wait_s=0.1))
-        scored = await _scored(asking, 100)
-        assert 4 <= scored <= 6
-        assert asking.absences == {"busy": 100 - scored}
-        assert await asking.score(NOTIFICATION), "the breaker is closed"
-        await asking.close()
-
-    SeededLoop(Random(seed)).run(main())
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_what_waits_for_a_place_at_a_provider_that_fails_is_not_asked(seed: int) -> None:
-    async def main() -> None:
-        provider = Timed(60.0)
-        asking = Enrichment(provider)
-        assert await _scored(asking, 500) == 0
-        assert provider.asked < 100
-        assert set(asking.absences) == {"too_slow", "left_alone"}
-        assert asyncio.get_running_loop().time() < 0.2, "nobody waited longer than one budget or two"
-        await asking.close()
-
-    SeededLoop(Random(seed)).run(main())
-
-
-async def test_places_that_are_lost_are_not_waited_for() -> None:
-    release = threading.Event()
-
-    def blocking(_: Notification) -> float:
-        release.wait(HANGS_S)
-        return 1.0
-
-    settings = EnrichmentSettings(budget_s=0.001, under_way_max=1, wait_s=10.0)
-    async with enrichment(blocking, settings) as asking:
-        await asking.score(NOTIFICATION)
-        busy = asyncio.ensure_future(asking.score(NOTIFICATION))
-        await asyncio.sleep(0)
-        assert busy.done(), "it is told at once"
-        assert asking.last_absence == "busy"
-        release.set()
 
 
 # -- over HTTP

@@ -7,8 +7,12 @@ was none is counted in `absences` and kept in `last_absence`.
 
 A bounded number of questions is under way at once; the others wait for a place, for a bounded time too. What finds none
 in time has no score, and nobody failed: a failure is an error or a time-out of the provider, never our own limit. A
-provider that is too slow is cancelled, and nobody waits for it to obey: until it has, it takes its place, and so does a
-thread, which cannot be cancelled at all. Places that are all lost that way are not waited for.
+batch asks its next question when one before it has ended, so its questions do not wait for each other. A provider that
+is too slow is cancelled, and nobody waits for it to obey: until it has, it takes its place, and so does a thread, which
+cannot be cancelled at all. Places that are all lost that way are not waited for.
+
+The budget is the provider's time. While this process is busy with its own work it cannot hear an answer that has long
+come, so a pause of its event loop counts as one tenth of the budget at most.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -34,6 +38,8 @@ Provider: TypeAlias = Callable[[Notification], Any]
 Absence: TypeAlias = Literal["none_configured", "no_opinion", "too_slow", "failed", "not_a_score", "busy", "left_alone"]
 
 DEPLOYMENT = "*"
+BUDGET_PARTS = 10
+"""The budget is waited for in so many parts; each is over when the event loop has come round, however late."""
 _PLACES = Decimal("0.0001")
 
 
@@ -61,6 +67,8 @@ class EnrichmentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """How long the provider may take."""
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.25
     """How long a question waits until it can be asked, when `under_way_max` others are."""
+    batch_s: Annotated[float, msgspec.Meta(gt=0, le=20)] = 5.0
+    """How long the questions of a batch may take in all; what was not asked by then falls back."""
     under_way_max: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 32
     """Questions at once, those that were given up but have not ended included."""
     failures_max: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 5
@@ -150,9 +158,32 @@ class Enrichment:
         outcome = await self._outcome(notification)
         if isinstance(outcome, Decimal):
             return Score(outcome, self._name)
-        self.absences[outcome] += 1
-        self.last_absence = outcome
+        self._count_absence(outcome)
         return None
+
+    async def score_many(self, notifications: Sequence[Notification]) -> list[Score | None]:
+        """Return the score of each, in order, or None; no more are asked at once than there are places."""
+        scores: list[Score | None] = [None] * len(notifications)
+        ends_s = asyncio.get_running_loop().time() + self._settings.batch_s
+        left = iter(enumerate(notifications))
+        askers = min(len(notifications), self._settings.under_way_max)
+        await asyncio.gather(*(self._ask_in_turn(left, scores, ends_s) for _ in range(askers)))
+        return scores
+
+    async def _ask_in_turn(
+        self, left: Iterator[tuple[int, Notification]], scores: list[Score | None], ends_s: float
+    ) -> None:
+        """Ask about one after the other of those that are left, until the batch has taken too long."""
+        loop = asyncio.get_running_loop()
+        for place, notification in left:
+            if loop.time() < ends_s:
+                scores[place] = await self.score(notification)
+            else:
+                self._count_absence("busy")
+
+    def _count_absence(self, absence: Absence) -> None:
+        self.absences[absence] += 1
+        self.last_absence = absence
 
     async def _outcome(self, notification: Notification) -> Decimal | Absence:
         if self._provider is None:
@@ -189,7 +220,7 @@ class Enrichment:
     async def _asked(self, provider: Provider, notification: Notification) -> Decimal | Absence:
         work = self._begun(provider, notification)
         try:
-            await asyncio.wait({work}, timeout=self._settings.budget_s)
+            await self._wait_within_budget(work)
         finally:
             finished = work.done()
             if not finished:
@@ -201,6 +232,13 @@ class Enrichment:
         if work.cancelled() or work.exception() is not None:
             return "failed"
         return read(work.result())
+
+    async def _wait_within_budget(self, work: asyncio.Future[Any]) -> None:
+        """Wait until it is done or the budget is used up, in parts: see the top of this file."""
+        for _ in range(BUDGET_PARTS):
+            await asyncio.wait({work}, timeout=self._settings.budget_s / BUDGET_PARTS)
+            if work.done():
+                return
 
     def _begun(self, provider: Provider, notification: Notification) -> asyncio.Future[Any]:
         work: asyncio.Future[Any]

@@ -24,6 +24,7 @@ from betimes.notifications.rules import RULES
 
 _CHANCES_MAX = 16
 FIRST_THAT_POSTPONES = "fatigue_24h"
+INCIDENT_RULE = "incident"
 
 
 class Fate(msgspec.Struct, frozen=True, gc=False):
@@ -109,9 +110,13 @@ def _shadow(case: Case, raw: Verdict) -> Unenforced | None:
 
 
 def may_be_scored(case: Case) -> bool:
-    """Whether the score may come to weigh it, now or when it has waited: no rule before P4 ends it or lets it out."""
+    """Whether the score may come to weigh it, now or when it has waited: no rule before P4 ends it or lets it out.
+
+    An incident does not count: a recovery that comes before it in the same batch may end it before it is judged.
+    """
     early = takewhile(lambda rule: rule.name != FIRST_THAT_POSTPONES, RULES.rules)
-    return not any(rule.check(case).hit for rule in early if rule.name not in case.policy.shadowed)
+    passed_over = {*case.policy.shadowed, INCIDENT_RULE}
+    return not any(rule.check(case).hit for rule in early if rule.name not in passed_over)
 
 
 # -- when it would pass

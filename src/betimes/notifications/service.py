@@ -65,7 +65,7 @@ class SaidScore(Protocol):
 class Scorer(Protocol):
     """Whoever scores notifications, or has nothing to say in time; `effects.enrichment.Enrichment` is one."""
 
-    async def score(self, notification: Mapping[str, Any]) -> SaidScore | None: ...
+    async def score_many(self, notifications: Sequence[Mapping[str, Any]]) -> Sequence[SaidScore | None]: ...
 
 
 class Notifications(Inboxes):
@@ -161,19 +161,17 @@ class Notifications(Inboxes):
             _wants_score(command, self._view(stream, states, rows), section, _judged_at(request, now))
             for command, stream, request in zip(commands, streams, requests, strict=True)
         ]
-        asking = zip(commands, requests, wanted, strict=True)
-        return list(await asyncio.gather(*(self._scored(*one) for one in asking)))
+        about = [_as_sent(request) for request, is_wanted in zip(requests, wanted, strict=True) if is_wanted]
+        said = iter(await self._enrichment.score_many(about))
+        return [
+            _with_score(command, next(said)) if is_wanted else command
+            for command, is_wanted in zip(commands, wanted, strict=True)
+        ]
 
     def _view(self, stream: StreamId, states: Mapping[StreamId, Any], rows: Mapping[StreamId, Any]) -> View[InboxState]:
         shared = incident_stream(stream.tenant)
         version = rows[stream].version if stream in rows else 0
         return View(stream, states.get(stream), version, {shared: states.get(shared)})
-
-    async def _scored(self, command: Notify, request: NotificationRequest | ClassifyRequest, is_wanted: bool) -> Notify:
-        if self._enrichment is None or not is_wanted:
-            return command
-        said = await self._enrichment.score(_as_sent(request))
-        return replace(command, ai_score=said.ten_thousandths, ai_source=said.source) if said else command
 
     # -- trying
 
@@ -295,6 +293,10 @@ def _wants_score(command: Notify, view: View[InboxState], policy: NotificationsP
         return False
     item = item_of(view, command, policy, now)
     return may_be_scored(Case(view.stream, view.state or InboxState(), shared_incident(view), item, policy, now))
+
+
+def _with_score(command: Notify, said: SaidScore | None) -> Notify:
+    return replace(command, ai_score=said.ten_thousandths, ai_source=said.source) if said else command
 
 
 def _check_size(name: str, items: Sequence[Any], most: int) -> None:
