@@ -260,8 +260,10 @@ async def test_whatever_a_source_or_a_handler_raises_is_told_as_theirs(
         await world.intents.create(body(intent_id="source"))
         await world.intents.create(body("interval", intent_id="handler", action_type="briefing"))
         world.hours_pass(0.5)
-        worker_ = worker(world, sources={"price": function}, handlers={"briefing": function})
+        reports: list[Report] = []
+        worker_ = worker(world, sources={"price": function}, handlers={"briefing": function}, report=reports.append)
         assert await worker_.once() == {"failed": 1, "waiting_for_source": 1}
+        assert {report.what for report in reports} == {"source_failed", "intent_failed"}
         source, handler = await world.intents.get("source"), await world.intents.get("handler")
         assert source.waiting_for_source
         assert handler.last_error

@@ -291,6 +291,7 @@ class IntentWorker:
             self._report(Report("source_failed", f"{error.source} of {held.stream}", error))
             return AwaitSource(held.token, error.source, _told(error)[:SOURCE_ERROR_CHARS_MAX])
         except Exception as error:  # noqa: BLE001 — whatever a handler raises is a failed execution
+            self._report(Report("intent_failed", str(held.stream), error))
             return FireIntent(status="failed", claim_token=held.token, error_message=_told(error))
 
     async def _outcome(self, held: _Held) -> FireIntent:
