@@ -208,3 +208,12 @@ def test_it_is_timed_in_the_configuration() -> None:
     assert not configured({"sweep": {"enabled": False}}).settings.sweep.enabled
     with pytest.raises(Invalid, match=r"sweep\.every_s"):
         configured({"sweep": {"every_s": 1}})
+
+
+async def test_a_pass_whose_time_is_nearly_up_sweeps_all_the_same(backend: Backend, tmp_path: Path) -> None:
+    """A slow machine is no fault of whoever asked for the tick."""
+    async with scores_world(backend, tmp_path) as (w, _):
+        await made(w, "ana")
+        w.clock.advance_to("2026-02-02T13:00:00Z")
+        assert (await passed(w.engine, HourlySweep(w.engine, HOURLY), 0.2)).complete
+        assert await periods(w, "ana")

@@ -28,6 +28,8 @@ from betimes.scores.sweep import EVERYBODY, SweepRequest, SweepResult, Sweeps
 ACTOR = "hourly-sweep"
 PASS_S = 25.0
 """How long one pass of a worker goes on before it looks at the clock again."""
+LEAST_S = 1.0
+"""What a sweep is given at least, also of a pass whose time is nearly up."""
 _REST_MIN_S, _REST_MAX_S = 0.05, 60.0
 _AGAIN_S = 1.0
 """When to look again for rows that somebody else held."""
@@ -60,7 +62,7 @@ class HourlySweep:
         due_at = await self._due_at()
         if due_at is None or due_at > at:
             return SweepResult()
-        return await self._sweeps.sweep(SweepRequest(limit=limit, max_s=max_s), until_at=at)
+        return await self._sweeps.sweep(SweepRequest(limit=limit, max_s=max(LEAST_S, max_s)), until_at=at)
 
     async def next_at(self) -> Instant | None:
         """The first full hour still to come at which something will be due; `None` if nothing ever is."""
