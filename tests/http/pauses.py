@@ -9,6 +9,7 @@ measured too. All of them, in every field of every route: `python -m tests.http.
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 from asyncio.events import Handle
 from collections.abc import Iterable, Iterator
@@ -73,6 +74,16 @@ def measure_steps() -> Iterator[Steps]:
         setattr(Handle, "_run", run)  # noqa: B010
 
 
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """Let the garbage collector do nothing for a while."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def reference_step() -> float:
     """Return the processor time of work that every machine does alike: small objects, texts, and a dictionary."""
     begun_s = thread_time()
@@ -117,6 +128,31 @@ def _names(shape: Any) -> list[str]:
     if kind is None or not issubclass(kind, msgspec.Struct):
         return []
     return [field.encode_name for field in msgspec.structs.fields(kind)]
+
+
+HEAVY_LISTS = ("/v1/schedules", "/v1/sensors", "/v1/ledger", "/openapi.json")
+
+
+async def find_pauses_of_lists(client: Client) -> list[Pause]:
+    """Store large definitions; return the longest step of reading each list of them.
+
+    The garbage collector rests meanwhile, so its own pauses are not in it: a page of the ledger keeps a million values
+    alive, and going through them takes longer than any step.
+    """
+    payload = {str(number): [1.5] * 3 for number in range(2_000)}
+    body = {"payload": payload, "target": {"kind": "webhook", "url": "https://example.com/x"}}
+    for number in range(60):
+        await client("POST", "/v1/schedules", {**body, "schedule_id": f"heavy{number}", "cron": "0 8 * * *"})
+        await client("POST", "/v1/sensors", {**body, "sensor_id": f"heavy{number}", "sensor_type": "push"})
+    found = []
+    with measure_steps() as steps, collector_at_rest():
+        for path in HEAVY_LISTS:
+            reference_s = reference_step()
+            await asyncio.sleep(0)
+            steps.take()
+            await asyncio.create_task(client("GET", path if path.endswith("json") else f"{path}?limit=200"))
+            found.append(Pause(steps.take() / reference_s, 0.0, f"GET {path}", "heavy rows"))
+    return sorted(found, reverse=True)
 
 
 async def find_pauses(client: Client, routes: Iterable[Route], *, each_field: bool = False) -> list[Pause]:

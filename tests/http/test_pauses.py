@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from betimes.app.routes import ROUTES
-from tests.http.pauses import find_pauses
+from tests.http.pauses import find_pauses, find_pauses_of_lists
 from tests.http.populated import declare
 from tests.http.served import site
 
@@ -13,6 +13,12 @@ PATHS = ("/v1/intents/check", "/v1/notifications")
 async def test_no_body_keeps_the_loop_from_others() -> None:
     async with site(declare=declare) as s:
         found = await find_pauses(s.client, [route for route in ROUTES if route.path in PATHS])
+    assert [pause for pause in found if pause.is_long] == []
+
+
+async def test_no_list_of_heavy_rows_keeps_the_loop_from_others() -> None:
+    async with site(declare=declare) as s:
+        found = await find_pauses_of_lists(s.client)
     assert [pause for pause in found if pause.is_long] == []
 
 

@@ -20,7 +20,7 @@ from betimes.core.streams import StreamId
 from betimes.domain.newest import cursor_after
 from betimes.domain.outside_calls import calls_of_definition, handler_problems, url_problems
 from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow
-from betimes.domain.requests import asked
+from betimes.domain.requests import asked, in_slices
 from betimes.domain.service import Service
 from betimes.domain.target_names import unknown_names
 from betimes.domain.target_scopes import scope_to_save
@@ -226,7 +226,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         last = NumberPlace(0)
         for _ in range(PAGES_MAX):
             segments = await self._segments_back(stream, before, limit + 1)
-            for segment in segments:
+            async for segment in in_slices(segments):
                 for number, row in reversed(self._rows_in(segment, rows_of)):
                     is_marked = isinstance(row, UnreadableRow)
                     if (segment.seq == resumed and number >= row_before) or not (is_marked or is_wanted(row)):
@@ -251,12 +251,12 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         """Return the events of a segment; a checkpoint, which stands for what was pruned, has none."""
         return () if checkpoint_of(segment) else self.engine.kinds.of(segment.stream).events(segment)
 
-    def page_of_states(
+    async def page_of_states(
         self, view_of: Callable[[str, Any], Item], rows: Sequence[StreamRow], last: StreamRow | None, filters: Any
     ) -> Page[Item]:
         """Return the page of rows that were found; it goes on after the last that was looked at, if there is one."""
         found: Listing[Item] = Listing()
-        for row in rows:
+        async for row in in_slices(rows):
             with found.reading(row.stream):
                 state = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
                 found.items.append(view_of(row.stream.id, state))

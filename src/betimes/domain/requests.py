@@ -14,7 +14,9 @@ from betimes.core.errors import Invalid
 T = TypeVar("T")
 Item = TypeVar("Item")
 SLICE = 16
-"""Items of a batch that are looked at in one go."""
+"""Items of a list that are looked at in one go,"""
+SLICE_S = 0.01
+"""or fewer if they took so long: one may hold 100 kB."""
 
 
 def asked(request: T | Mapping[str, Any] | Examined[T], kind: type[T], rules: Sequence[Rule[T]] = ()) -> T:
@@ -34,10 +36,13 @@ def examined(request: T | Mapping[str, Any] | Examined[T], kind: type[T]) -> Exa
 
 async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
     """Yield the items of a long list, letting others have the event loop every few of them."""
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
     for number, item in enumerate(items, start=1):
         yield item
-        if number % SLICE == 0:
+        if number % SLICE == 0 or loop.time() - begun_s > SLICE_S:
             await asyncio.sleep(0)
+            begun_s = loop.time()
 
 
 def require_list(items: Any, name: str) -> Sequence[Any]:

@@ -93,7 +93,8 @@ async def metrics(ask: Ask) -> Response:
 
 
 async def description(ask: Ask) -> Response:
-    return Response(ask.process.description, media_type="application/json")
+    described = await asyncio.to_thread(lambda: ask.process.description)  # the first takes a while to make
+    return Response(described, media_type="application/json")
 
 
 async def docs(ask: Ask) -> Response:

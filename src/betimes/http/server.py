@@ -107,7 +107,7 @@ def _endpoint(
         if isinstance(answer, Response):
             answer.headers.setdefault("X-Correlation-Id", correlation)
         else:
-            answer = _response(answer, {"X-Correlation-Id": correlation})
+            answer = _response(await _spelt(answer), {"X-Correlation-Id": correlation})
         process.metrics.answered(route.method, route.path, answer.status_code, perf_counter() - arrived_s)
         return answer
 
@@ -301,6 +301,15 @@ def _untraced(query: Any) -> Any:
 # -- answers
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+async def _spelt(answer: Answer) -> Answer:
+    """Return the answer with the items of a list encoded one by one, because all at once may take long."""
+    items = getattr(answer.body, "items", None)
+    if not isinstance(items, list):
+        return answer
+    raw = [msgspec.Raw(_encoder.encode(item)) async for item in in_slices(items)]
+    return msgspec.structs.replace(answer, body=msgspec.structs.replace(answer.body, items=raw))
 
 
 def _response(answer: Answer, headers: dict[str, str]) -> Response:

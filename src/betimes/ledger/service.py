@@ -25,7 +25,7 @@ from betimes.domain.paging import (
     cursor_of,
     place_of,
 )
-from betimes.domain.requests import asked
+from betimes.domain.requests import asked, in_slices
 from betimes.domain.service import Caller, Service
 from betimes.domain.verdict_views import TraceStep, trace_of
 from betimes.engine.codecs import checkpoint_of, repair_of
@@ -126,7 +126,7 @@ class Ledger(Service):
         found, place, is_more = await self._scan(filters, begin.after, limit, backwards=backwards)
         resume = (begin.newest or (found[0].seq if found else 0)) if backwards else place
         views: Listing[SegmentView] = Listing()
-        for segment in found:
+        async for segment in in_slices(found):
             with views.reading(segment):
                 views.items.append(self.view(segment))
         return SegmentPage(
