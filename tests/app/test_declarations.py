@@ -54,3 +54,17 @@ def test_a_function_without_a_name_needs_an_id() -> None:
         bt.schedule("0 8 * * *")(lambda body: None)
     with pytest.raises(Invalid, match="say sensor_id="):
         bt.sensor(target={"kind": "sweep"})(lambda cursor: None)
+
+
+@pytest.mark.parametrize(
+    ("decorator", "settings", "told"),
+    [
+        ("schedule", {"cron": "0 8 * * *", "target": {"kind": "sweep"}}, "target; its target is the function"),
+        ("schedule", {"cron": "0 8 * * *", "colour": 1}, "colour"),
+        ("sensor", {"target": {"kind": "sweep"}, "colour": 1, "sensor_type": "push"}, "colour, sensor_type"),
+        ("on_message", {"sensor_id": "orders", "target": {"kind": "sweep"}}, "target; its target is the function"),
+    ],
+)
+def test_a_decorator_names_the_settings_it_does_not_take(decorator: str, settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(Invalid, match=f"@bt.{decorator} does not take {told}"):
+        getattr(Betimes("memory://"), decorator)(**settings)

@@ -224,7 +224,11 @@ async def test_lists_are_filtered_and_paged(
     ("path", "body", "paths"),
     [
         ("/v1/schedules", {"schedule_id": "a:b", "cron": "x", "target": HANDLER}, {"schedule_id", "cron"}),
-        ("/v1/schedules", {**SCHEDULE, "target": {"kind": "trigger", "trigger_type": "T"}}, {"target.account_id"}),
+        (
+            "/v1/schedules",
+            {**SCHEDULE, "target": {"kind": "trigger", "trigger_type": "T"}},
+            {"target.account_id", "target.trigger_type"},
+        ),
         ("/v1/schedules", {"colour": 1}, {"cron", "target", "colour"}),
         ("/v1/sensors", {**SENSOR, "sensor_type": "poll"}, {"evaluator"}),
         ("/v1/sensors", {**POLL, "interval_seconds": 0}, {"interval_seconds"}),

@@ -132,6 +132,39 @@ CASES: list[tuple[str, str, Any, list[str]]] = [
     ),
     (
         "POST",
+        "/v1/schedules",
+        {"cron": ["0 8 * * *", "61 * * * *", 5], "timezone": "Mars/Base", "target": {"kind": "sweep"}},
+        ["cron[1]", "cron[2]", "timezone"],
+    ),
+    (
+        "POST",
+        "/v1/schedules",
+        {"cron": "61 * * * *", "target": {"kind": "trigger", "account_id": "a", "trigger_type": "NOBODY_KNOWS"}},
+        ["cron", "target.trigger_type"],
+    ),
+    (
+        "POST",
+        "/v1/schedules",
+        {
+            "cron": "0 8 * * *",
+            "jitter_seconds": -1,
+            "target": {"kind": "webhook", "url": "https://ann:pw@example.com/"},
+        },
+        ["jitter_seconds", "target.url"],
+    ),
+    (
+        "PUT",
+        "/v1/sensors/orders",
+        {
+            "sensor_type": "push",
+            "max_errors": 0,
+            "target": {"kind": "webhook", "url": "https://example.com/"},
+            "allowed_targets": [{"kind": "trigger", "account_id": "a", "trigger_type": "NOBODY_KNOWS"}],
+        },
+        ["allowed_targets[0].trigger_type", "max_errors"],
+    ),
+    (
+        "POST",
         "/v1/schedules/preview",
         {"cron": "x", "timezone": "Mars/Base", "count": 0},
         ["count", "cron", "timezone"],
@@ -198,6 +231,19 @@ CASES: list[tuple[str, str, Any, list[str]]] = [
     ),
     (
         "POST",
+        "/v1/triggers",
+        {**TRIGGER, "payload": [], "action_saturation_score": -1},
+        ["action_saturation_score", "payload"],
+    ),
+    ("POST", "/v1/scores/u/adjust", {"delta": "x", "score": 101, "reason": ""}, ["delta", "reason", "score"]),
+    (
+        "POST",
+        "/v1/intents/i/fire",
+        {"status": "success", "trigger_data": [], "gate_result": {"text": "x" * 20_000}},
+        ["gate_result", "trigger_data"],
+    ),
+    (
+        "POST",
         "/v1/gate/evaluate",
         {"account_id": 1, "trigger_type": "NOBODY_KNOWS", "at": "0001-01-01T00:00:00Z"},
         ["account_id", "at", "trigger_type"],
@@ -232,6 +278,31 @@ async def test_shape_and_rules_are_told_in_one_answer(method: str, path: str, bo
         found = paths(await s.client(method, path, body))
         missing = {"target.message", "target.event_type", "target.source", "target.channels", "target.user_id"}
         assert [one for one in found if one not in missing] == wrong
+
+
+async def test_what_is_wrong_outside_of_the_body_is_told_with_what_is_wrong_in_it() -> None:
+    bad_headers = {"idempotency_key": "a b", "if_match": "newest"}
+    headers = ["header.idempotency-key", "header.if-match"]
+    async with site() as s:
+        claim = await s.client("POST", "/v1/runs/claim?limit=0&colour=red", {"worker": "", "lease_s": -1})
+        assert paths(claim) == ["lease_s", "query.colour", "query.limit", "worker"]
+        asked = {"account_id": "a b", "trigger_type": "NOBODY_KNOWS"}
+        gate = await s.client("POST", "/v1/gate/evaluate?trace=perhaps", asked)
+        assert paths(gate) == ["account_id", "query.trace", "trigger_type"]
+        zone = {"timezone": "Mars/Base", "jitter_seconds": -1, "version": "x"}
+        changed = await s.client("PATCH", "/v1/schedules/a%20b", zone, **bad_headers)
+        assert paths(changed) == [*headers, "jitter_seconds", "path.schedule_id", "version"]
+        replaced = await s.client("PUT", "/v1/users/u/preferences", {"timezone": "Mars/Base", "version": -1})
+        assert paths(replaced) == ["timezone", "version"]
+        made = await s.client(
+            "PUT", "/v1/schedules/brief", {"cron": "x", "target": {"kind": "sweep"}, "version": "x"}, if_match="newest"
+        )
+        assert paths(made) == ["cron", "header.if-match", "version"]
+        sound = await s.client("PUT", "/v1/users/u/preferences", {"timezone": "UTC"}, if_match="newest")
+        assert paths(sound) == ["header.if-match"]
+        batch = await s.client("POST", "/v1/scores?colour=red", {"items": [{"user_id": "a"}]})
+        assert paths(batch) == ["query.colour"]
+        assert (await s.client("GET", "/v1/scores")).json["items"] == []
 
 
 async def test_a_batch_names_what_is_wrong_by_its_place() -> None:

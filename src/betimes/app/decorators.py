@@ -6,7 +6,8 @@ schedules and sensors as definitions under the function's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Protocol, TypeVar
 
 from betimes.core.checks import checked
@@ -22,6 +23,9 @@ from betimes.sensors.model import HandlerEvaluator
 from betimes.sensors.views import SensorRequest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+_SENSOR_SETTINGS = set(SensorRequest.__struct_fields__) - {"sensor_type", "target"}
 
 
 class Register(Protocol):
@@ -79,10 +83,7 @@ class Declarations:
         are those of a definition.
         """
         self._demand_closed("schedule")
-        unknown = settings.keys() - (set(ScheduleRequest.__struct_fields__) - {"target", "cron"})
-        if unknown:
-            told = "; its target is the function it decorates" if "target" in unknown else ""
-            raise Invalid(f"@bt.schedule does not take {', '.join(sorted(unknown))}{told}")
+        _check_settings("schedule", settings, set(ScheduleRequest.__struct_fields__) - {"target", "cron"})
         if tz is not None and "timezone" in settings:
             raise Invalid("tz and timezone are the same thing; give @bt.schedule one of them")
         settings.setdefault("timezone", tz or "UTC")
@@ -102,6 +103,7 @@ class Declarations:
     def sensor(self, every: str = "30s", *, target: Any, **settings: Any) -> Register:
         """Poll with the function; it is given the cursor and returns an `Evaluation`."""
         self._demand_closed("sensor")
+        _check_settings("sensor", settings, _SENSOR_SETTINGS - {"interval_seconds", "evaluator"})
 
         def register(function: Function) -> Function:
             name = settings.pop("sensor_id", None) or _name_of(function, "sensor_id")
@@ -123,6 +125,7 @@ class Declarations:
     def on_message(self, sensor_id: str, **settings: Any) -> Register:
         """Call the function with every message pushed to this sensor."""
         self._demand_closed("sensor")
+        _check_settings("on_message", settings, _SENSOR_SETTINGS - {"sensor_id"})
 
         def register(function: Function) -> Function:
             self.handlers.handler(f"message.{sensor_id}")(function)
@@ -158,3 +161,11 @@ def _name_of(function: Callable[..., Any], field: str) -> str:
     if not name.isidentifier():
         raise Invalid(f"{name or function!r} is no name to go by; say {field}=…, or decorate a function with a name")
     return name
+
+
+def _check_settings(decorator: str, settings: Mapping[str, Any], known: AbstractSet[str]) -> None:
+    """Raise `Invalid` with the settings that a decorator does not take."""
+    unknown = settings.keys() - known
+    if unknown:
+        told = "; its target is the function it decorates" if "target" in unknown else ""
+        raise Invalid(f"@bt.{decorator} does not take {', '.join(sorted(unknown))}{told}")

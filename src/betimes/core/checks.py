@@ -125,6 +125,13 @@ def broken_rules(subject: T, rules: Iterable[Callable[[T], Iterable[Found]]]) ->
             yield from rule(subject)
 
 
+def obey(*rules: Callable[[], object]) -> None:
+    """Ask every rule of a `__post_init__`; one that reads a part that is wrong ends there and hides no other."""
+    for rule in rules:
+        with suppress(Unreadable):
+            rule()
+
+
 def require_whole(subject: T) -> T:
     """Return the subject of a rule that needs all of it; raise `Unreadable` if a part of it is wrong."""
     if type(subject) in (Partial, _Broken):
@@ -324,7 +331,7 @@ def _plain(kind: Any, value: Any) -> Any:
     members = [_plain(member, value) for member in get_args(kind) if member is not type(None)]
     if len(members) == 1:
         return members[0]
-    meant = [member for member in members if _is_struct(member) and _tagged(member, value)]
+    meant = [member for member in members if _is_meant(member, value)]
     return meant[0] if len(meant) == 1 else kind
 
 
@@ -354,9 +361,12 @@ def _unannotated(kind: Any) -> Any:
     return kind
 
 
-def _tagged(kind: Any, value: Any) -> bool:
-    config = kind.__struct_config__
-    return config.tag is not None and isinstance(value, Mapping) and value.get(config.tag_field) == config.tag
+def _is_meant(member: Any, value: Any) -> bool:
+    """Return whether a value can be meant as this member of a union: a list, or an object that names its struct."""
+    if isinstance(value, list | tuple):
+        return get_origin(member) in (list, tuple)
+    config = member.__struct_config__ if _is_struct(member) and isinstance(value, Mapping) else None
+    return config is not None and config.tag is not None and value.get(config.tag_field) == config.tag
 
 
 def _is_struct(kind: Any) -> bool:

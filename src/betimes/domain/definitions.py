@@ -11,7 +11,7 @@ from uuid import uuid4
 import msgspec
 
 from betimes.core.canonical import encode, fingerprint
-from betimes.core.checks import Examined, Rule, checked, refusal
+from betimes.core.checks import Examined, Problem, Rule, broken_rules, checked, refusal
 from betimes.core.deciders import Command, Event
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NotFound, Refused, UnknownKind, VersionMismatch
 from betimes.core.scopes import allows
@@ -20,7 +20,7 @@ from betimes.core.streams import StreamId
 from betimes.domain.newest import cursor_after
 from betimes.domain.outside_calls import calls_of_definition, handler_problems, url_problems
 from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow
-from betimes.domain.requests import asked, in_slices
+from betimes.domain.requests import examined, in_slices
 from betimes.domain.service import Service
 from betimes.domain.target_names import unknown_names
 from betimes.domain.target_scopes import scope_to_save
@@ -82,12 +82,20 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         self.created = True
         return view
 
-    def request(self, body: Asked | Mapping[str, Any] | Examined[Asked]) -> Asked:
-        """Return what is asked for, of a mapping without what is read-only; raise `Invalid` with every wrong field."""
+    async def request(self, body: Asked | Mapping[str, Any] | Examined[Asked], id: str = "") -> Asked:
+        """Return what is asked for, of a mapping without what is read-only; raise `Invalid` with every wrong field.
+
+        With the id of what is replaced, targets that stay as they are go unquestioned.
+        """
         sent = body
         if isinstance(body, Mapping):
             sent = {name: value for name, value in body.items() if name not in self.read_only}
-        return cast(Asked, asked(sent, self.request_type, (self._id_problems, *self.rules)))
+        found: Examined[Any] = examined(sent, self.request_type)
+        if found.found.total:
+            before = await self.state(self.stream(self.kind, id)) if id else None
+            known = await self._rules_of_targets(before)
+            found.judge((self._id_problems, *self.rules, *known))
+        return cast(Asked, found.whole())
 
     def _id_problems(self, request: Any) -> tuple[tuple[str, str], ...]:
         name = f"{self.kind}_id"
@@ -102,7 +110,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         only_create: bool = False,
     ) -> Written:
         """Create or replace; `only_create` refuses to replace."""
-        request = self.request(request)
+        request = await self.request(request, id)
         name = f"{self.kind}_id"
         if getattr(request, name) not in (None, id):
             raise Invalid(f"{name} is not the one in the path", ((name, "not the one in the path"),))
@@ -131,7 +139,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
             view = await self.get(id)
             if if_match not in (None, view.version):
                 raise VersionMismatch(f"the {self.kind} {id!r} is at version {view.version}; read it again")
-            whole = self.request(patched(view, laid, fields))
+            whole = await self.request(patched(view, laid, fields), id)
             try:
                 return await self._define(id, whole, view.version, key, request if key else "")
             except VersionMismatch:
@@ -144,29 +152,44 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
 
         Another evaluator would choose otherwise among the same targets, so it needs their scopes too.
         """
-        scopes = self.caller.scopes
-        wanted = [scope for target in targets_of(definition) if (scope := scope_to_save(target, self.engine.kinds))]
-        missing = [scope for scope in wanted if scopes is not None and not allows(scopes, scope)]
+        missing = self._missing_scopes(targets_of(definition))
         if not missing:
             return
         before = await self.state(stream)
         if before is None or _causes(before.definition) != _causes(definition):
             raise MissingScope(f"The key lacks the scope {missing[0]}, which this target needs.")
 
-    async def demand_known(self, stream: StreamId, definition: Any) -> None:
-        """Refuse names that the policy in force does not know and calls that can never be made.
+    def _missing_scopes(self, targets: tuple[Target, ...]) -> list[str]:
+        scopes = self.caller.scopes
+        wanted = [scope for target in targets if (scope := scope_to_save(target, self.engine.kinds))]
+        return [scope for scope in wanted if scopes is not None and not allows(scopes, scope)]
 
-        Targets and evaluators that stay as they are were saved before.
-        """
-        targets, calls = targets_of(definition), calls_of_definition(definition)
-        unknown = tuple(unknown_names(targets, await self.engine.policy_of(stream.tenant)))
-        uncallable = tuple(url_problems(self.deployment, calls, {}))
-        before = await self.state(stream) if unknown or uncallable else None
-        if before is not None:
-            unknown = () if targets_of(before.definition) == targets else unknown
-            uncallable = tuple(url_problems(self.deployment, calls, calls_of_definition(before.definition)))
+    async def demand_sound(self, stream: StreamId, definition: Any, found: tuple[Problem, ...]) -> None:
+        """Refuse what was found wrong, names that the policy in force does not know, and calls that are never made."""
+        known = list(broken_rules(definition, await self._rules_of_targets(None)))
+        if known:
+            known = list(broken_rules(definition, await self._rules_of_targets(await self.state(stream))))
+        calls = calls_of_definition(definition)
         refused = await handler_problems(self.engine, self.deployment, stream.tenant, calls)
-        named((*unknown, *uncallable, *refused))
+        named((*found, *known, *refused))
+
+    async def _rules_of_targets(self, before: Any) -> tuple[Rule[Any], ...]:
+        """Return what holds for targets and evaluators, but for those that were saved before and stay as they are.
+
+        Names are told only to who could save the target: a refusal lists those that the policy knows.
+        """
+        policy = await self.engine.policy_of(self.caller.tenant)
+        targets = targets_of(before.definition) if before else None
+        calls = calls_of_definition(before.definition) if before else {}
+
+        def names(asked: Any) -> Iterable[Problem]:
+            wanted = targets_of(asked)
+            return () if wanted == targets or self._missing_scopes(wanted) else unknown_names(wanted, policy)
+
+        def urls(asked: Any) -> Iterable[Problem]:
+            return url_problems(self.deployment, calls_of_definition(asked), calls)
+
+        return names, urls
 
     def demand_readable(self, target: Target) -> None:
         """Refuse a command that is not a target, or that its stream could never read: it would fail at every tick."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any
 
 import msgspec
 
-from betimes.core.bounds import NAME_CHARS_MAX, VALUES_MAX, check_cost, decode_json, dotted, scan, text_problem
-from betimes.core.checks import DEPTH_MAX, Examined, Findings, examine, problems, refusal, with_choices, within_depth
+from betimes.core.bounds import INTEGER_MAX, NAME_CHARS_MAX, VALUES_MAX, check_cost, decode_json, dotted, scan, text_problem
+from betimes.core.checks import DEPTH_MAX, Examined, Findings, Problem, examine, problems, with_choices, within_depth
 from betimes.core.errors import Invalid
 from betimes.core.names import Id
 from betimes.http.problems import HttpProblem
-from betimes.http.routes import Route
+from betimes.http.routes import Route, is_version
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 Correlation = Annotated[str, msgspec.Meta(max_length=128)] | None
+Version = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)] | None
 KEY_FIELD = "idempotency_key"
 HANDLES = frozenset({"segment_id", "effect_id", "incident_id", "key_id"})
 """Parameters of paths that are made of ids, and checked where they are taken apart."""
@@ -42,19 +43,19 @@ def json_of(raw: bytes, content_type: str | None, values_max: int = VALUES_MAX) 
     return value
 
 
-def query_of(route: Route, sent: Mapping[str, str]) -> Any:
-    """The query's parameters as the route's type; texts become numbers and truths."""
-    fields = _fields(route.query)
-    found = Findings()
+def query_of(route: Route, sent: Mapping[str, str], found: Findings) -> Any:
+    """Return the query's parameters as the route's type: texts become numbers and truths.
+
+    What is wrong is added to what was found, and left out; `None` if there is no query without it.
+    """
+    fields, sound = _fields(route.query), dict(sent)
     for name, value in sent.items():
         if problem := _parameter_problem(fields.get(name), value):
             found.add(f"query.{name[:NAME_CHARS_MAX]}", problem)
-    for name in fields.keys() - sent.keys():
-        if fields[name].required:
-            found.add(f"query.{name}", "is required")
-    if found.total:
-        raise found.refusal("parameter")
-    return msgspec.convert(dict(sent), route.query, strict=False)
+            del sound[name]
+    missing = [name for name in fields if fields[name].required and name not in sound]
+    found.extend((f"query.{name}", "is required") for name in missing if name not in sent)
+    return None if missing else msgspec.convert(sound, route.query, strict=False)
 
 
 def _parameter_problem(field: msgspec.structs.FieldInfo | None, value: str) -> str:
@@ -75,10 +76,17 @@ class Body(msgspec.Struct, frozen=True):
     key: str | None = None
 
 
-def body_of(route: Route, value: Any, *, tenant: str, key: str | None, path: str = "") -> Body:
-    """The body, checked; `key` is that of the header, if there is one."""
-    found, correlation = Findings(), None
+def body_of(
+    route: Route, value: Any, *, tenant: str, key: str | None, path: str = "", outside: Findings | None = None
+) -> Body:
+    """The body, checked; `key` is that of the header, if there is one.
+
+    What is known to be wrong outside of the body is told together with what is wrong with it.
+    """
+    found, correlation = outside or Findings(), None
     if isinstance(value, dict):
+        if route.is_conditional:
+            found.extend(problems("version", value.get("version"), Version))
         value = {name: part for name, part in value.items() if name not in route.read_only}
         fields = _fields(route.body_shape)
         if "tenant_id" in value and "tenant_id" not in fields and value.pop("tenant_id") != tenant:
@@ -105,22 +113,19 @@ def _examined(route: Route, value: Any, path: str, found: Findings) -> Any:
     return examined if route.judges_body else examined.whole()
 
 
-def key_of(headers: Mapping[str, str]) -> str | None:
-    """The header `Idempotency-Key`."""
-    key = headers.get("idempotency-key")
-    return None if key is None else examine(key, Id, "header.idempotency-key").whole()
+def header_problems(route: Route, headers: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield what is wrong with the headers that a route reads."""
+    if (key := headers.get("idempotency-key")) is not None:
+        yield from problems("header.idempotency-key", key, Id)
+    if route.is_conditional and not is_version(headers.get("if-match", "*")):
+        yield "header.if-match", 'a version in quotes, such as "3"'
 
 
-def check_path(parameters: Mapping[str, str]) -> None:
-    """Refuse ids in the path that nothing can have."""
-    found = [
-        problem
-        for name, value in parameters.items()
-        if name not in HANDLES
-        for problem in problems(f"path.{name}", value, Id)
-    ]
-    if found:
-        raise refusal("parameter", found)
+def path_problems(parameters: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield the ids in the path that nothing can have."""
+    for name, value in parameters.items():
+        if name not in HANDLES:
+            yield from problems(f"path.{name}", value, Id)
 
 
 @cache

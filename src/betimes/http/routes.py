@@ -103,17 +103,16 @@ class Ask:
 
     @property
     def if_match(self) -> int | None:
-        """The version a change is made on condition of, from `If-Match: "3"`."""
-        return version_of(self.headers.get("if-match"))
+        """The version a change is made on condition of, from `If-Match: "3"`; the door refused what names none."""
+        tag = self.headers.get("if-match")
+        return None if tag is None else version_of(tag)
 
     @property
     def expected_version(self) -> int | None:
         """The same, from the header or from `version` in the body."""
-        given = self.sent.get("version") if isinstance(self.sent, dict) else None
+        given: int | None = self.sent.get("version") if isinstance(self.sent, dict) else None
         if given is None:
             return self.if_match
-        if type(given) is not int or not 0 <= given <= INTEGER_MAX:
-            raise Invalid("1 field is wrong", (("version", "a whole number"),))
         if self.if_match not in (None, given):
             raise Invalid("1 field is wrong", (("version", "differs from the header If-Match"),))
         return given
@@ -123,13 +122,20 @@ class Ask:
         return self.headers.get("if-none-match", "").strip() == "*"
 
 
-def version_of(tag: str | None) -> int | None:
-    if tag is None or tag.strip() == "*":
-        return None
-    text = tag.strip().removeprefix("W/").strip('"')
-    if not (text.isdecimal() and text.isascii() and int(text[:20]) <= INTEGER_MAX):
-        raise Invalid("If-Match is the version in quotes", (("header.if-match", 'a version in quotes, such as "3"'),))
-    return int(text)
+def version_of(tag: str) -> int | None:
+    """Return the version that a tag names; `None` for `*`, and for what is none."""
+    text = _untagged(tag)
+    return int(text) if is_version(tag) and text != "*" else None
+
+
+def is_version(tag: str) -> bool:
+    """Return whether a tag is `*`, or a version in quotes."""
+    text = _untagged(tag)
+    return text == "*" or (text.isdecimal() and text.isascii() and int(text[:20]) <= INTEGER_MAX)
+
+
+def _untagged(tag: str) -> str:
+    return tag.strip().removeprefix("W/").strip('"')
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -242,6 +248,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     def is_recorded(self) -> bool:
         """Whether it may change something; scopes to read and dry runs do not."""
         return self.method != "GET" and not self.scope.endswith(":read") and not self.dry_run
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether `If-Match`, or `version` in the body, makes it conditional."""
+        return self.method in ("PUT", "PATCH", "DELETE") and (412, "VERSION_MISMATCH") in self.codes
 
     @property
     def body_shape(self) -> Any:

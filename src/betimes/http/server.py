@@ -21,7 +21,7 @@ from starlette.routing import Route as Served
 
 from betimes.core.bounds import BATCH_VALUES_MAX, VALUES_MAX, check_cost
 from betimes.core.canonical import fingerprint
-from betimes.core.checks import refusal
+from betimes.core.checks import Findings, refusal
 from betimes.core.errors import Invalid
 from betimes.core.scopes import allows
 from betimes.core.streams import checked_stream
@@ -30,7 +30,7 @@ from betimes.domain.saved_responses.service import Answers
 from betimes.domain.service import Caller
 from betimes.engine.tenants.identities import KEY_PREFIX, Identities
 from betimes.http.batches import BATCH_MAX, Batch, batch_item
-from betimes.http.decoding import BODY_BYTES_MAX, KEY_FIELD, body_of, check_path, json_of, key_of, query_of
+from betimes.http.decoding import BODY_BYTES_MAX, KEY_FIELD, body_of, header_problems, json_of, path_problems, query_of
 from betimes.http.problems import CHALLENGE, HttpProblem, problem_of
 from betimes.http.process import Process
 from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Answer, Application, Ask, Route
@@ -120,7 +120,7 @@ async def _answered(
     caller, scopes, key_id = await guard.caller(request, route, correlation)
     if route.scope != PUBLIC:
         await process.rate_limits.admit(application.engine, caller.tenant, "requests")
-    check_path(request.path_params)
+    found = Findings((*path_problems(request.path_params), *header_problems(route, request.headers)))
     ask = Ask(
         application,
         caller,
@@ -129,16 +129,19 @@ async def _answered(
         path=request.path_params,
         headers=request.headers,
         parameters=dict(request.query_params),
-        query=query_of(route, request.query_params),
+        query=query_of(route, request.query_params, found),
         key_id=key_id,
-        idempotency_key=key_of(request.headers),
+        idempotency_key=request.headers.get("idempotency-key"),
     )
+    if found.total and (route.body is None or ask.query is None):
+        raise found.refusal("parameter")
     if ask.idempotency_key is not None:
         ask.caller = _agreeing(ask.caller, request.url.path, None)
-    return await _within(route, _read_and_call(route, ask, request))
+    return await _within(route, _read_and_call(route, ask, request, found))
 
 
-async def _read_and_call(route: Route, ask: Ask, request: Request) -> Answer | Response:
+async def _read_and_call(route: Route, ask: Ask, request: Request, found: Findings) -> Answer | Response:
+    """Answer the request; what was found wrong outside of its body is told with what is wrong with that."""
     if route.raw_body or route.body is not None:
         ask.raw = await _read(request)
     if route.raw_body:
@@ -147,20 +150,22 @@ async def _read_and_call(route: Route, ask: Ask, request: Request) -> Answer | R
         return await _call(route, ask)
     alone: list[Ask | Exception] | None = None
     try:
-        alone = await ask.process.bodies.read(ask.raw, _prepare, route, ask)
+        alone = await ask.process.bodies.read(ask.raw, _prepare, route, ask, found)
     finally:  # one that is refused counts too
         await ask.process.rate_limits.admit(ask.engine, ask.caller.tenant, "items", len(alone or "1"))
     return _echoed(await _call(route, ask), ask.caller.correlation) if alone is None else await _batch(route, alone)
 
 
-def _prepare(route: Route, ask: Ask) -> list[Ask | Exception] | None:
+def _prepare(route: Route, ask: Ask, found: Findings) -> list[Ask | Exception] | None:
     """Decode and check the body: into the request itself, or as a batch, whose items are returned."""
     is_left_out = not ask.raw and route.body_optional
     values_max = BATCH_VALUES_MAX if route.batch else VALUES_MAX
     value = {} if is_left_out else json_of(ask.raw, ask.headers.get("content-type"), values_max)
     if route.batch and isinstance(value, dict) and "items" in value:
+        if found.total:
+            raise found.refusal("parameter")
         return _items(route, ask, value)
-    _decode(route, ask, value)
+    _decode(route, ask, value, outside=found)
     return None
 
 
@@ -184,9 +189,9 @@ async def _read(request: Request) -> bytes:
     return bytes(raw)
 
 
-def _decode(route: Route, ask: Ask, value: Any, path: str = "") -> None:
-    ask.sent = value
-    decoded = body_of(route, value, tenant=ask.caller.tenant, key=None if path else ask.idempotency_key, path=path)
+def _decode(route: Route, ask: Ask, value: Any, path: str = "", outside: Findings | None = None) -> None:
+    ask.sent, key = value, None if path else ask.idempotency_key
+    decoded = body_of(route, value, tenant=ask.caller.tenant, key=key, path=path, outside=outside)
     ask.body, ask.idempotency_key = decoded.value, decoded.key
     if ask.idempotency_key is not None:
         ask.caller = _agreeing(ask.caller, route.path.format_map(ask.path), value)

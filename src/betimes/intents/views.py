@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.core.checks import obey
 from betimes.core.datetimes import moment
 from betimes.core.instants import HOUR, Instant, render
 from betimes.core.names import Id
@@ -82,9 +83,11 @@ class FireRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     error_message: Annotated[str, msgspec.Meta(max_length=2_000)] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("trigger_data", "gate_result"):
-            if len(encode(getattr(self, name)).encode()) > OBJECT_BYTES_MAX:
-                raise ValueError(f"{name}: at most {OBJECT_BYTES_MAX:,} bytes")
+        obey(lambda: self._check_bytes("trigger_data"), lambda: self._check_bytes("gate_result"))
+
+    def _check_bytes(self, name: str) -> None:
+        if len(encode(getattr(self, name)).encode()) > OBJECT_BYTES_MAX:
+            raise ValueError(f"{name}: at most {OBJECT_BYTES_MAX:,} bytes")
 
 
 # -- answers

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from betimes.core.checks import obey
 from betimes.core.datetimes import Moment
 from betimes.core.instants import Epoch
 from betimes.core.names import Id
@@ -39,9 +40,11 @@ class TriggerRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     tenant_id: str | None = None
 
     def __post_init__(self) -> None:
+        obey(self._check_payload, lambda: _check_score(self.action_saturation_score))
+
+    def _check_payload(self) -> None:
         if len(msgspec.json.encode(self.payload)) > PAYLOAD_BYTES_MAX:
             raise ValueError(f"payload: at most {PAYLOAD_BYTES_MAX // 1024} KiB")
-        _check_score(self.action_saturation_score)
 
 
 class EvaluateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

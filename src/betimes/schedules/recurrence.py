@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from betimes.core import zones
 from betimes.core.calendar import Gap, Overlap, calendar_of
-from betimes.core.checks import Problem, Rule
+from betimes.core.checks import Problem, Rule, readable
 from betimes.core.cron import check_cron
 from betimes.core.instants import SECOND, Instant
 from betimes.core.occurrences import Excluding, Interval, Occurrences, Several
@@ -123,7 +123,7 @@ def choice_problems(timed: Any) -> Iterator[Problem]:
 
 
 def cron_problems(timed: Any) -> Iterator[Problem]:
-    for place, cron in enumerate(_crons(timed.cron)):
+    for place, cron in readable(_crons(timed.cron)):
         path = "cron" if isinstance(timed.cron, str) else f"cron[{place}]"
         yield from _refusal(path, check_cron, cron)
 

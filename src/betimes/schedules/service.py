@@ -93,7 +93,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     async def create(
         self, request: ScheduleRequest | Mapping[str, Any] | Examined[ScheduleRequest], *, key: str | None = None
     ) -> ScheduleWritten:
-        request = self.request(request)
+        request = await self.request(request)
         return await self._create(request.schedule_id or generated_id("sch", key), request, key)
 
     async def get(self, id: str) -> ScheduleView:
@@ -128,10 +128,9 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         self, id: str, asked: ScheduleRequest, if_version: int | None, key: str | None, request: str
     ) -> ScheduleWritten:
         definition = asked.definition()
-        named(schedule_problems(id, definition))
-        stream = self.stream("schedule", id)
+        found, stream = schedule_problems(id, definition), self.stream("schedule", id)
         await self.demand_scopes(stream, definition)
-        await self.demand_known(stream, definition)
+        await self.demand_sound(stream, definition, found)
         self.demand_readable(definition.target)
         kind = DefineSchedule if definition.enabled else ShelveSchedule
         command = kind(definition, if_version, self.caller.application, self.caller.scopes)

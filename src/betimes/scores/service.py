@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from betimes.core.canonical import fingerprint
-from betimes.core.checks import Problem, Rule, broken_rules, refusal
+from betimes.core.checks import Problem, Rule, broken_rules, obey, refusal
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.deciders import Command
 from betimes.core.errors import BetimesError, NotFound, Refused
@@ -118,8 +118,13 @@ class Adjustment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     score: Decimal | None = None
 
     def __post_init__(self) -> None:
-        _points("delta", self.delta, -100, 100)
-        _points("score", self.score, 0, 100)
+        obey(
+            lambda: _points("delta", self.delta, -100, 100),
+            lambda: _points("score", self.score, 0, 100),
+            self._check_one,
+        )
+
+    def _check_one(self) -> None:
         if (self.delta is None) == (self.score is None):
             raise ValueError("delta: give one of delta and score")
 

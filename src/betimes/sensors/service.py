@@ -102,7 +102,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def create(
         self, request: SensorRequest | Mapping[str, Any] | Examined[SensorRequest], *, key: str | None = None
     ) -> SensorWritten:
-        request = self.request(request)
+        request = await self.request(request)
         return await self._create(request.sensor_id or generated_id("sen", key), request, key)
 
     async def get(self, id: str) -> SensorView:
@@ -169,11 +169,11 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         before: SensorState | None = await self.state(stream)
         is_other = before is not None and before.definition.sensor_type != definition.sensor_type
         fixed = (("sensor_type", "cannot be changed; delete the sensor and make another"),) if is_other else ()
-        named((*sensor_problems(id, definition), *(fixed if if_version != 0 else ())))
+        found = [*sensor_problems(id, definition), *(fixed if if_version != 0 else ())]
         if definition.oidc and not self.deployment.tokens.trusts(definition.oidc.issuer):
-            named((("oidc.issuer", "is not trusted; [oidc] of the configuration lists issuers and their keys"),))
+            found.append(("oidc.issuer", "is not trusted; [oidc] of the configuration lists issuers and their keys"))
         await self.demand_scopes(stream, definition)
-        await self.demand_known(stream, definition)
+        await self.demand_sound(stream, definition, tuple(found))
         for target in targets_of(definition):
             self.demand_readable(target)
         secret = None
