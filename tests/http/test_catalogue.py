@@ -92,7 +92,8 @@ async def test_an_id_that_nothing_can_have_is_named_by_its_place_in_the_path() -
                 continue
             reply = await s.client(route.method, re.sub(r"{\w+}", "a b", route.path), {})
             assert reply.status == 422
-            assert [error["path"] for error in reply.json["errors"]] == [f"path.{part}" for part in names]
+            found = [error["path"] for error in reply.json["errors"]]  # those of the body too
+            assert [path for path in found if path.startswith("path.")] == [f"path.{part}" for part in names]
 
 
 def test_every_operation_that_takes_a_key_says_what_another_request_under_it_is_told() -> None:

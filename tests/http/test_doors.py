@@ -298,6 +298,10 @@ async def test_what_is_wrong_outside_of_the_body_is_told_with_what_is_wrong_in_i
             "PUT", "/v1/schedules/brief", {"cron": "x", "target": {"kind": "sweep"}, "version": "x"}, if_match="newest"
         )
         assert paths(made) == ["cron", "header.if-match", "version"]
+        nowhere = await s.client("PUT", "/v1/schedules/a%20b", {"cron": 7, "target": {"kind": "sweep"}})
+        assert paths(nowhere) == ["cron", "path.schedule_id"]
+        keyed = await s.client("POST", "/v1/schedules", {"cron": 7, "target": {"kind": "sweep"}}, idempotency_key="a b")
+        assert paths(keyed) == ["cron", "header.idempotency-key"]
         sound = await s.client("PUT", "/v1/users/u/preferences", {"timezone": "UTC"}, if_match="newest")
         assert paths(sound) == ["header.if-match"]
         batch = await s.client("POST", "/v1/scores?colour=red", {"items": [{"user_id": "a"}]})

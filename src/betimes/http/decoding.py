@@ -104,13 +104,17 @@ def body_of(
 
 
 def _examined(route: Route, value: Any, path: str, found: Findings) -> Any:
-    """The body as its type, with what is wrong besides; as far as it is sound where the handler has rules for it."""
+    """The body as its type, with what is wrong besides; as far as it is sound where the handler has rules for it.
+
+    No handler is given an id or a key that nothing can have: it would look it up.
+    """
     if route.body is Any and not found.total:
         return value
     examined: Examined[Any] = examine(value, route.body_shape if found.total else route.body, path)
     known = {place for place, _ in examined.found.first}
     examined.found.extend(problem for problem in found.first if problem[0] not in known)
-    return examined if route.judges_body else examined.whole()
+    is_addressed = not (found.touches("path") or found.touches("header.idempotency-key"))
+    return examined if route.judges_body and is_addressed else examined.whole()
 
 
 def header_problems(route: Route, headers: Mapping[str, str]) -> Iterator[Problem]:
