@@ -31,12 +31,12 @@ from betimes import (
     StreamId,
     Submission,
     View,
+    VirtualClock,
     Wake,
     explain,
     render,
     verify,
 )
-from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.sqlite import SqliteStore
 
 # What can be asked, what can happen, and what is remembered.

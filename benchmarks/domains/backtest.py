@@ -17,9 +17,9 @@ from itertools import count, islice
 from typing import Any
 
 from benchmarks.domains.service import DATABASES
+from betimes import VirtualClock
 from betimes.app.betimes import Betimes
 from betimes.backtest.plan import Candidate, Plan
-from betimes.engine.virtual_clock import VirtualClock
 from betimes.runs.views import TriggerRequest
 
 NOTIFICATIONS, TRIGGERS, DAYS = 1_000_000, 100_000, 30

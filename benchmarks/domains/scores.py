@@ -27,6 +27,7 @@ import msgspec
 from benchmarks.domains import scores_by_hand as by_hand
 from benchmarks.domains import scores_filled as filled
 from benchmarks.places import PLACES, Place
+from betimes import VirtualClock
 from betimes.core.instants import DAY, HOUR, MINUTE
 from betimes.core.streams import StreamId
 from betimes.domain.hooks import Hooks
@@ -35,7 +36,6 @@ from betimes.engine.engine import Engine
 from betimes.engine.replay import verify_stream
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store, StreamQuery
-from betimes.engine.virtual_clock import VirtualClock
 from betimes.scores.decide import DECIDERS
 from betimes.scores.policy import ScoresPolicy
 from betimes.scores.service import Scores

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
+from betimes import VirtualClock
 from betimes.core.datetimes import moment
 from betimes.core.instants import HOUR
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.engine.virtual_clock import VirtualClock
 from betimes.scores.service import NewScore, Scores
 
 START = 1_767_600_000_000_000

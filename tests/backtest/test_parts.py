@@ -81,7 +81,7 @@ def _result(looked_at: list[tuple[StreamId, bool]]) -> PartResult:
 
 
 async def test_people_are_independent_of_each_other_and_accounts_with_a_shared_budget_are_not() -> None:
-    async with recorded(runs, notifications, steps=60) as live:
+    async with recorded(runs, notifications, steps=120) as live:
         links = await surveyed(live.bt.engine.store, live.bt.engine.kinds, Plan(candidates=(TIGHT,)))
     accounts = {links.root(one) for one in links.streams if one.kind == "account"}
     assert len(accounts) == 1

@@ -155,9 +155,9 @@ class _Steps:
 
 @pytest.fixture(autouse=True)
 def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("newest", "effects", "ledger", "scores", "inboxes"):
-        monkeypatch.setattr(f"betimes.services.{name}.PAGE_MAX", PAGE)
-        monkeypatch.setattr(f"betimes.services.{name}.LOOKED_AT_MAX", 2 * PAGE, raising=False)
+    for name in ("domain.newest", "ledger.effects", "ledger.service", "scores.service", "notifications.inboxes"):
+        monkeypatch.setattr(f"betimes.{name}.PAGE_MAX", PAGE)
+        monkeypatch.setattr(f"betimes.{name}.LOOKED_AT_MAX", 2 * PAGE, raising=False)
 
 
 async def test_no_statement_of_sqlite_reads_more_when_there_is_more(tmp_path: Path) -> None:

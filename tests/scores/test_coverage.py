@@ -11,6 +11,8 @@ from tests.patience import HANGS_S
 
 SCENARIOS = [f"tests/scores/test_{name}.py" for name in ("decay", "policy", "rules", "pauses")]
 PERCENT_MIN = 80
+PURE = ("amounts", "decay", "decide", "fold", "model", "policy", "reasons", "rules")
+"""The files that decide."""
 
 
 def test_the_scenarios_reach_at_least_80_percent_of_the_domain(tmp_path: Path) -> None:
@@ -22,7 +24,7 @@ def test_the_scenarios_reach_at_least_80_percent_of_the_domain(tmp_path: Path) -
         "coverage",
         "run",
         data,
-        "--source=betimes.domains.scores",
+        "--source=betimes.scores",
         "-m",
         "pytest",
         "-q",
@@ -34,7 +36,8 @@ def test_the_scenarios_reach_at_least_80_percent_of_the_domain(tmp_path: Path) -
         *SCENARIOS,
     ]
     subprocess.run(run, cwd=ROOT, check=True, capture_output=True, timeout=HANGS_S)
-    report = [sys.executable, "-m", "coverage", "report", data]
+    judged = ",".join(f"src/betimes/scores/{name}.py" for name in PURE)
+    report = [sys.executable, "-m", "coverage", "report", data, f"--include={judged}"]
     shown = subprocess.run(report, cwd=ROOT, check=True, capture_output=True, text=True, timeout=HANGS_S).stdout
     print(shown)
     assert int(shown.split()[-1].rstrip("%")) >= PERCENT_MIN

@@ -18,7 +18,7 @@ CRITERIA = [
 
 def test_every_criterion_has_a_test_that_names_it() -> None:
     named: dict[str, list[str]] = defaultdict(list)
-    for path in [*(ROOT / "tests" / "scores").glob("test_*.py"), ROOT / "tests" / "api" / "test_scores.py"]:
+    for path in [*(ROOT / "tests" / "scores").glob("test_*.py"), ROOT / "tests" / "http" / "test_scores.py"]:
         for test, docstring in _tests(path):
             for word in docstring.replace(",", " ").replace(":", " ").split():
                 named[word].append(test)

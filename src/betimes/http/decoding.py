@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import msgspec
 
-from betimes.core.bounds import INTEGER_MAX, NAME_CHARS_MAX, VALUES_MAX, check_cost, decode_json, dotted, scan, text_problem
+from betimes.core.bounds import (
+    INTEGER_MAX,
+    NAME_CHARS_MAX,
+    VALUES_MAX,
+    check_cost,
+    decode_json,
+    dotted,
+    scan,
+    text_problem,
+)
 from betimes.core.checks import DEPTH_MAX, Examined, Findings, Problem, examine, problems, with_choices, within_depth
 from betimes.core.errors import Invalid
 from betimes.core.names import Id

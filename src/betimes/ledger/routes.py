@@ -19,6 +19,8 @@ from betimes.ledger.service import ExplanationView, Ledger, LedgerFilters, Segme
 TAG = "Time and history"
 ADVANCE_DAYS_MAX = 366
 ADVANCE_S = 25.0
+PASS_LIMIT_S = 120.0
+"""A pass ends by itself after at most 25 s and the batch that is under way then, however slow the machine is."""
 """How long moving the clock may take before it stops early."""
 
 
@@ -185,6 +187,7 @@ ROUTES = (
         reply=PassView,
         deployment=True,
         example={"limit": 1000, "max_s": 10},
+        time_limit_s=PASS_LIMIT_S,
     ),
     Route(
         method="GET",
@@ -213,6 +216,7 @@ ROUTES = (
         deployment=True,
         codes=((404, "CLOCK_NOT_VIRTUAL"),),
         example={"advance_s": 3600},
+        time_limit_s=PASS_LIMIT_S,
     ),
     Route(
         method="GET",
