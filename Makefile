@@ -57,10 +57,11 @@ bench: $(PEERS) ## measure, e.g. make bench ARGS=--json
 soak: $(READY) ## run under load for a long time
 	$(BIN)/python -m tests.soak $(ARGS)
 
-reference: $(READY) ## remake docs/reference.md, docs/cli.md and the types of BlockingBetimes from the code
+reference: $(READY) ## remake the reference, docs/cli.md, the picture of imports and the types of BlockingBetimes
 	$(BIN)/python docs/build_reference.py
 	$(BIN)/python docs/build_cli.py
 	$(BIN)/python docs/build_blocking.py
+	$(BIN)/python docs/build_architecture.py
 
 COMPILE = compile --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-emit-package betimes --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock"

@@ -35,3 +35,8 @@ def test_reports_that_are_put_together_are_spelt_out() -> None:
 def test_the_types_of_the_blocking_application_are_up_to_date() -> None:
     built = runpy.run_path(str(DOCS / "build_blocking.py"))
     assert built["STUB"].read_text() == built["written"](), "run `make reference`"
+
+
+def test_the_picture_of_the_imports_is_up_to_date() -> None:
+    built = runpy.run_path(str(DOCS / "build_architecture.py"))
+    assert built["PAGE"].read_text() == built["page"](), "run `make reference`"
