@@ -17,7 +17,7 @@ from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.domain.service import Caller, Service
 from betimes.engine.engine import Engine, TickResult
-from betimes.http.commit_counters import Tally
+from betimes.http.commit_counters import CommitCounters
 from betimes.http.problems import HttpProblem
 from betimes.tenancy import Tenancy
 
@@ -38,7 +38,7 @@ class Application(Protocol):
     def engine(self) -> Engine: ...
 
     @property
-    def tally(self) -> Tally: ...
+    def tally(self) -> CommitCounters: ...
 
     def for_caller(self, caller: Caller) -> Tenancy: ...
 
