@@ -44,7 +44,7 @@ def _section(name: str, command: App) -> str:
     places = [found.name if found.required else f"[{found.name}]" for found in arguments if found.index is not None]
     own = {name.replace("_", "-") for name in inspect.signature(function).parameters}
     lines = [f"### `{' '.join(['betimes', name, *places])}`", "", sentence, ""]
-    told = [found for found in arguments if found.index is not None or found.name.removeprefix("--") in own]
+    told = [found for found in arguments if found.name not in SHARED or found.name.removeprefix("--") in own]
     lines += [f"- `{found.name}`: {' '.join(found.parameter.help.split())}" for found in told if found.parameter.help]
     shared = sorted(
         found.name for found in arguments if found.name in SHARED and found.name.removeprefix("--") not in own

@@ -155,7 +155,7 @@ class _Steps:
 
 @pytest.fixture(autouse=True)
 def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("domain.newest", "ledger.effects", "ledger.service", "scores.service", "notifications.inboxes"):
+    for name in ("domain.paging", "ledger.effects", "ledger.service", "scores.service", "notifications.inboxes"):
         monkeypatch.setattr(f"betimes.{name}.PAGE_MAX", PAGE)
         monkeypatch.setattr(f"betimes.{name}.LOOKED_AT_MAX", 2 * PAGE, raising=False)
 

@@ -12,7 +12,7 @@ import pytest
 from betimes.app.routes import ROUTES
 from betimes.core.errors import Invalid
 from betimes.http.openapi import openapi
-from betimes.http.routes import PUBLIC, Ask, Route
+from betimes.http.routes import PUBLIC, RequestContext, Route
 from tests.http.served import Site, site
 
 API: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(openapi(ROUTES, "1.0")))
@@ -65,7 +65,7 @@ def codes(route: Route, status: int) -> str:
     return str(answer.get("description", ""))
 
 
-async def unanswered(ask: Ask) -> None:
+async def unanswered(request: RequestContext) -> None:
     raise AssertionError("nobody asks")
 
 

@@ -20,7 +20,7 @@ from betimes.admin.service import (
 from betimes.core.errors import Invalid, PolicyInvalid
 from betimes.domain.paging import NumberPlace, Page, checked_limit, cursor_of, place_of
 from betimes.domain.warnings import Remark
-from betimes.http.routes import ANY_KEY, Answer, Ask, Listed, Route
+from betimes.http.routes import ANY_KEY, Answer, Listed, RequestContext, Route
 
 TAG = "Administration"
 _POLICY_READ_ONLY = frozenset({"fingerprint", "effective", "updated_at", "warnings"})
@@ -42,24 +42,24 @@ def _tagged(view: PolicyView) -> Answer:
     return Answer(view, headers={"ETag": f'"{view.version}"'})
 
 
-async def policy(ask: Ask) -> Answer:
-    return _tagged(await ask.services.tenants.policy())
+async def policy(request: RequestContext) -> Answer:
+    return _tagged(await request.services.tenants.policy())
 
 
-async def put_policy(ask: Ask) -> Answer:
-    request: PolicyRequest = ask.body
-    if ask.if_match is not None:
-        request = msgspec.structs.replace(request, version=ask.if_match)
+async def put_policy(request: RequestContext) -> Answer:
+    body: PolicyRequest = request.body
+    if request.if_match is not None:
+        body = msgspec.structs.replace(body, version=request.if_match)
     try:
-        written = await ask.services.tenants.set_policy(request)
+        written = await request.services.tenants.set_policy(body)
     except PolicyInvalid as error:
         problems = tuple((_placed(path), message) for path, message in error.problems)
         raise Invalid(str(error), problems) from None
     return _tagged(msgspec.structs.replace(written, warnings=_in_body(written.warnings)))
 
 
-async def check_policy(ask: Ask) -> PolicyCheck:
-    told = await ask.services.tenants.check_policy(ask.body)
+async def check_policy(request: RequestContext) -> PolicyCheck:
+    told = await request.services.tenants.check_policy(request.body)
     return msgspec.structs.replace(told, errors=_in_body(told.errors), warnings=_in_body(told.warnings))
 
 
@@ -82,42 +82,44 @@ def _once(view: SecretKeyView | WebhookSecret, status: int = 200, **headers: str
     return Answer(view, status, {"Cache-Control": "no-store", **headers})
 
 
-async def create_key(ask: Ask) -> Answer:
-    view = await ask.services.tenants.create_key(ask.body, key=ask.idempotency_key)
+async def create_key(request: RequestContext) -> Answer:
+    view = await request.services.tenants.create_key(request.body, key=request.idempotency_key)
     return _once(view, 201, Location=f"/v1/keys/{view.key_id}")
 
 
-async def keys(ask: Ask) -> Page[KeyView]:
-    limit = checked_limit(ask.query.limit)
-    named = ["keys", ask.caller.tenant]
-    place = place_of(ask.query.cursor, named, NumberPlace)
+async def keys(request: RequestContext) -> Page[KeyView]:
+    limit = checked_limit(request.query.limit)
+    named = ["keys", request.caller.tenant]
+    place = place_of(request.query.cursor, named, NumberPlace)
     start = place.number if place else 0
-    views = await ask.services.tenants.keys()
+    views = await request.services.tenants.keys()
     is_more = len(views) > start + limit
     return Page(views[start : start + limit], cursor_of(named, NumberPlace(start + limit)) if is_more else None)
 
 
-async def key(ask: Ask) -> KeyView:
-    return await ask.services.tenants.key(ask.path["key_id"])
+async def key(request: RequestContext) -> KeyView:
+    return await request.services.tenants.key(request.path["key_id"])
 
 
-async def rotate_key(ask: Ask) -> Answer:
-    rotated = await ask.services.tenants.rotate_key(ask.path["key_id"], ask.body, key=ask.idempotency_key)
+async def rotate_key(request: RequestContext) -> Answer:
+    rotated = await request.services.tenants.rotate_key(
+        request.path["key_id"], request.body, key=request.idempotency_key
+    )
     return _once(rotated)
 
 
-async def revoke_key(ask: Ask) -> None:
-    await ask.services.tenants.revoke_key(ask.path["key_id"])
+async def revoke_key(request: RequestContext) -> None:
+    await request.services.tenants.revoke_key(request.path["key_id"])
 
 
-async def rotate_webhook_secret(ask: Ask) -> Answer:
-    return _once(await ask.services.tenants.rotate_webhook_secret(ask.body, key=ask.idempotency_key))
+async def rotate_webhook_secret(request: RequestContext) -> Answer:
+    return _once(await request.services.tenants.rotate_webhook_secret(request.body, key=request.idempotency_key))
 
 
-async def whoami(ask: Ask) -> WhoAmI:
-    if not ask.key_id:
-        return WhoAmI(ask.caller.tenant, None, ask.caller.actor, ask.scopes, None)
-    own = await ask.services.tenants.key(ask.key_id)
+async def whoami(request: RequestContext) -> WhoAmI:
+    if not request.key_id:
+        return WhoAmI(request.caller.tenant, None, request.caller.actor, request.scopes, None)
+    own = await request.services.tenants.key(request.key_id)
     return WhoAmI(own.tenant, own.key_id, own.name, own.scopes, own.expires_at)
 
 

@@ -48,7 +48,7 @@ from betimes.engine.jobs import Submission
 from betimes.engine.reports import Reporter, log_report
 from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
 from betimes.engine.virtual_clock import VirtualClock
-from betimes.http.commit_counters import Tally
+from betimes.http.commit_counters import CommitCounters
 from betimes.intents.http_source import HttpSource
 from betimes.intents.service import Intents
 from betimes.intents.worker import IntentWorker
@@ -99,8 +99,8 @@ class Betimes:
         self._app = app
         self._policy = policy
         self._workers = workers
-        self.tally = Tally()
-        self._report = self.tally.counting(report)
+        self.tally = CommitCounters()
+        self._report = self.tally.count_reports(report)
         self._store = store_at(url, clock)
         self._handlers = Handlers()
         self._secrets = WebhookSecrets(lambda: self.engine)
@@ -169,7 +169,7 @@ class Betimes:
             executors=self._executors(channels, webhooks),
             settings=self.settings.engine,
             report=self._report,
-            observe=self.tally.committed,
+            observe=self.tally.count_commit,
         )
         self._engine = self._starter.engine = engine
         self._deployment = deployment_of(

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from betimes.backtest.jobs import BacktestDetail, BacktestRequest, Backtests, BacktestView
 from betimes.backtest.page import POLICY_HEADER, page
 from betimes.domain.paging import Page
-from betimes.http.routes import Answer, Ask, Listed, Route
+from betimes.http.routes import Answer, Listed, RequestContext, Route
 
 TAG = "Backtests"
 _PAGE_HEADERS = {
@@ -18,32 +18,32 @@ _PAGE_HEADERS = {
 }
 
 
-def _backtests(ask: Ask) -> Backtests:
-    return Backtests(ask.engine, ask.caller)
+def _backtests(request: RequestContext) -> Backtests:
+    return Backtests(request.engine, request.caller)
 
 
-async def ask_for(ask: Ask) -> Answer:
-    service = _backtests(ask)
-    view = await service.ask(ask.body, key=ask.idempotency_key)
+async def ask_for(request: RequestContext) -> Answer:
+    service = _backtests(request)
+    view = await service.ask(request.body, key=request.idempotency_key)
     headers = {"Location": f"/v1/backtests/{view.backtest_id}"}
     return Answer(view, 202, headers | ({"Idempotency-Replayed": "true"} if service.is_replay else {}))
 
 
-async def backtests(ask: Ask) -> Page[BacktestView]:
-    return await _backtests(ask).backtests(limit=ask.query.limit, cursor=ask.query.cursor)
+async def backtests(request: RequestContext) -> Page[BacktestView]:
+    return await _backtests(request).backtests(limit=request.query.limit, cursor=request.query.cursor)
 
 
-async def backtest(ask: Ask) -> BacktestDetail:
-    return await _backtests(ask).get(ask.path["backtest_id"])
+async def backtest(request: RequestContext) -> BacktestDetail:
+    return await _backtests(request).get(request.path["backtest_id"])
 
 
-async def report(ask: Ask) -> Response:
-    made = page(await _backtests(ask).report(ask.path["backtest_id"]))
+async def report(request: RequestContext) -> Response:
+    made = page(await _backtests(request).report(request.path["backtest_id"]))
     return Response(made, media_type="text/html", headers=_PAGE_HEADERS)
 
 
-async def delete(ask: Ask) -> None:
-    await _backtests(ask).delete(ask.path["backtest_id"])
+async def delete(request: RequestContext) -> None:
+    await _backtests(request).delete(request.path["backtest_id"])
 
 
 ROUTES = (

@@ -1,22 +1,33 @@
-"""The commands that everything people define has: show, delete, enable, disable."""
+"""The commands that everything people define has: list, put, show, delete, enable, disable.
 
-from __future__ import annotations
+`DefinitionCommands` is the counterpart of `betimes.http.definitions`: a domain says what its definitions are called and
+which service keeps them, and gets the commands. Annotations are values here, not text, because the options of `list`
+are a type that each domain gives.
+"""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
-from betimes.cli.options import Tenant, for_tenant
+from betimes.cli.documents import File, document
+from betimes.cli.options import Paging, Tenant, for_tenant
 from betimes.cli.output import show
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
     from betimes.tenancy import Tenancy
 
+_FILE_HELP = "Its definition, as JSON, TOML or YAML; '-' reads JSON from standard input."
 
-class Defined(Protocol):
+
+class DefinitionService(Protocol):
     """A service of definitions."""
 
+    @property
+    def list(self) -> Callable[..., Awaitable[Any]]: ...
+    @property
+    def put(self) -> Callable[[str, Any], Awaitable[Any]]: ...
     @property
     def get(self) -> Callable[[str], Awaitable[Any]]: ...
     @property
@@ -27,24 +38,73 @@ class Defined(Protocol):
     def disable(self) -> Callable[[str], Awaitable[Any]]: ...
 
 
-def add_definition_commands(app: App, noun: str, service: Callable[[Tenancy], Defined]) -> None:
-    """Give a group the commands that any definition has."""
+@dataclass(frozen=True, kw_only=True)
+class DefinitionCommands:
+    """One kind of definition, as its commands know it."""
 
-    def show_(id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-        show(for_tenant(at, lambda bt: service(bt).get(id)), json=at.json)
+    noun: str
+    """Such as `schedule`: `betimes schedule list`."""
+    service: Callable[["Tenancy"], DefinitionService]
+    columns: tuple[str, ...]
+    """Of the table that lists them."""
+    filters: type
+    """A dataclass with the options of `list`, named like the filters of the service."""
+    decode: Callable[[dict[str, Any]], Any] = lambda body: body
+    """Return what the service puts, from the mapping that a file holds."""
+    put_note: str = ""
+    """Added to the help of `put`."""
 
-    def delete(id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-        for_tenant(at, lambda bt: service(bt).delete(id))
-        show({f"{noun}_id": id, "status": "deleted"}, json=at.json)
+    def app(self) -> App:
+        """Return the group with these commands; the domain adds its own."""
+        app = App(name=self.noun, help=f"{self.noun.capitalize()}s.", help_format="plaintext")
+        article = "an" if self.noun[0] in "aeiou" else "a"
+        self._add_show_and_delete(app, article)
+        for verb, help in (("enable", "Let {} {} go on."), ("disable", "Stop {} {}.")):
+            app.command(self._switch(verb), name=verb, help=help.format(article, self.noun))
+        self._add_list(app)
+        self._add_put(app, article)
+        return app
 
-    def enable(id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-        show(for_tenant(at, lambda bt: service(bt).enable(id)), json=at.json)
+    def _add_show_and_delete(self, app: App, article: str) -> None:
+        def show_(id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+            show(for_tenant(at, lambda bt: self.service(bt).get(id)), json=at.json)
 
-    def disable(id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-        show(for_tenant(at, lambda bt: service(bt).disable(id)), json=at.json)
+        def delete(id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+            for_tenant(at, lambda bt: self.service(bt).delete(id))
+            show({f"{self.noun}_id": id, "status": "deleted"}, json=at.json)
 
-    a = "an" if noun[0] in "aeiou" else "a"
-    app.command(show_, name="show", help=f"One {noun}, with its state.")
-    app.command(delete, name="delete", help=f"Delete {a} {noun}.")
-    app.command(enable, name="enable", help=f"Let {a} {noun} go on.")
-    app.command(disable, name="disable", help=f"Stop {a} {noun}.")
+        app.command(show_, name="show", help=f"One {self.noun}, with its state.")
+        app.command(delete, name="delete", help=f"Delete {article} {self.noun}.")
+
+    def _switch(self, verb: str) -> Callable[..., None]:
+        def switch(id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+            show(for_tenant(at, lambda bt: getattr(self.service(bt), verb)(id)), json=at.json)
+
+        return switch
+
+    def _add_list(self, app: App) -> None:
+        filters = self.filters
+
+        def list_(
+            *,
+            where: filters = filters(),  # type: ignore[valid-type]  # noqa: B008 — frozen
+            paging: Paging = Paging(),  # noqa: B008 — frozen
+            at: Tenant = Tenant(),  # noqa: B008 — frozen
+        ) -> None:
+            page = for_tenant(at, lambda bt: self.service(bt).list(**vars(where), **vars(paging)))
+            show(page, json=at.json, columns=self.columns, empty=f"No {self.noun}s.")
+
+        app.command(list_, name="list", help=f"{self.noun.capitalize()}s, the last created first.")
+
+    def _add_put(self, app: App, article: str) -> None:
+        def put(
+            id: Annotated[str, Parameter(name=f"{self.noun.upper()}_ID", help="Its id.")],
+            file: Annotated[File, Parameter(help=_FILE_HELP)],
+            /,
+            *,
+            at: Tenant = Tenant(),  # noqa: B008 — frozen
+        ) -> None:
+            request = self.decode(document(file))
+            show(for_tenant(at, lambda bt: self.service(bt).put(id, request)), json=at.json)
+
+        app.command(put, name="put", help=f"Create or replace {article} {self.noun}{self.put_note}.")

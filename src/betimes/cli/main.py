@@ -1,6 +1,7 @@
 """The command `betimes`: what commands there are, and what becomes of errors.
 
-Groups are named here with a sentence each and imported when they are used, so that `betimes --help` starts at once.
+Commands of domains are collected from their declarations, the others are named here, with a sentence each. Their
+modules are imported when they are used, so that `betimes --help` loads no service.
 The exit code of an error is that of its code in `betimes.core.errors.STATUS`; a command line that is not understood
 ends with 2.
 """
@@ -12,35 +13,50 @@ from collections.abc import Sequence
 
 from cyclopts import App
 
+from betimes.catalogue import DOMAINS
 from betimes.cli.bootstrap import Wiring, use
 from betimes.core.errors import STATUS, BetimesError
 
+
+def _collect_groups() -> dict[str, tuple[str, str]]:
+    """Return the groups of commands that domains announce, each with where it is and its help."""
+    return {
+        name: (f"{domain.package}.commands:app", help) for domain in DOMAINS for name, help in domain.commands.items()
+    }
+
+
+def _collect_passes() -> dict[str, tuple[str, str]]:
+    """Return the commands of domains that do one pass over everything that is due."""
+    return {
+        name: (f"{domain.package}.commands:{name}", help) for domain in DOMAINS for name, help in domain.passes.items()
+    }
+
+
 COMMANDS = {
     # command: (where it is, what it does)
-    "serve": ("cli.serve:serve", "Serve the HTTP API, ring alarms and carry out effects."),
-    "worker": ("cli.serve:worker", "Ring alarms and carry out effects, without the HTTP API."),
-    "tick": ("cli.passes:tick", "Do one bounded pass over everything that is due; says what is still due."),
-    "sweep": ("scores.commands:sweep", "Let every score that is due decay."),
-    "key": ("admin.key_commands:app", "API keys."),
-    "secrets": ("admin.secret_commands:app", "Signing secrets in the database: make a key, encrypt them again."),
-    "policy": ("admin.policy_commands:app", "The policy in force: show, check, apply."),
-    "backtest": ("backtest.commands:backtest", "Say what other policies would have changed in the recorded traffic."),
-    "trigger": ("runs.commands:app", "Triggers: what became of one; cancel one that waits."),
-    "notification": (
-        "notifications.commands:app",
-        "Notifications: what became of one; cancel or release one that waits.",
+    "serve": ("betimes.cli.serve:serve", "Serve the HTTP API, ring alarms and carry out effects."),
+    "worker": ("betimes.cli.serve:worker", "Ring alarms and carry out effects, without the HTTP API."),
+    "tick": ("betimes.cli.passes:tick", "Do one bounded pass over everything that is due; says what is still due."),
+    **_collect_passes(),
+    "key": ("betimes.admin.key_commands:app", "API keys."),
+    "secrets": (
+        "betimes.admin.secret_commands:app",
+        "Signing secrets in the database: make a key, encrypt them again.",
     ),
-    "intent": ("intents.commands:app", "Intents."),
-    "schedule": ("schedules.commands:app", "Schedules."),
-    "sensor": ("sensors.commands:app", "Sensors."),
-    "effects": ("ledger.effect_commands:app", "Effects: what is owed to the outside, and dead letters."),
-    "explain": ("ledger.commands:explain", "Say why a segment was decided as it was."),
-    "verify": ("ledger.commands:verify", "Replay the ledger and compare it with what is stored."),
-    "doctor": ("ledger.doctor_command:doctor", "Name rows that cannot be read, and mend them."),
-    "prune": ("ledger.commands:prune", "Replace old history by checkpoints."),
-    "export": ("ledger.commands:export", "Bring a lake of Parquet files up to date with the ledger."),
-    "config": ("cli.configuration:config", "Check the configuration and show what it comes to."),
-    "demo": ("cli.demo:demo", "Show in a minute what betimes does, in virtual time."),
+    "policy": ("betimes.admin.policy_commands:app", "The policy in force: show, check, apply."),
+    "backtest": (
+        "betimes.backtest.commands:backtest",
+        "Say what other policies would have changed in the recorded traffic.",
+    ),
+    **_collect_groups(),
+    "effects": ("betimes.ledger.effect_commands:app", "Effects: what is owed to the outside, and dead letters."),
+    "explain": ("betimes.ledger.commands:explain", "Say why a segment was decided as it was."),
+    "verify": ("betimes.ledger.commands:verify", "Replay the ledger and compare it with what is stored."),
+    "doctor": ("betimes.ledger.doctor_command:doctor", "Name rows that cannot be read, and mend them."),
+    "prune": ("betimes.ledger.commands:prune", "Replace old history by checkpoints."),
+    "export": ("betimes.ledger.commands:export", "Bring a lake of Parquet files up to date with the ledger."),
+    "config": ("betimes.cli.configuration:config", "Check the configuration and show what it comes to."),
+    "demo": ("betimes.cli.demo:demo", "Show in a minute what betimes does, in virtual time."),
 }
 
 
@@ -55,7 +71,7 @@ def application() -> App:
         result_action="return_value",
     )
     for place, (name, (where, help)) in enumerate(COMMANDS.items()):
-        app.command(f"betimes.{where}", name=name, help=help, sort_key=place)
+        app.command(where, name=name, help=help, sort_key=place)
     app.register_install_completion_command(sort_key=len(COMMANDS))
     return app
 

@@ -47,6 +47,17 @@ class Tenant(At):
     """Whose data is meant."""
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Paging:
+    """The part of a list to show."""
+
+    limit: int = 50
+    """How many to show, up to 200."""
+    cursor: str | None = None
+    """Where to go on."""
+
+
 def on(target: Target, work: Callable[[Application], Awaitable[T]], *, starts: bool = False, exists: bool = False) -> T:
     """Do something on the application, opened for it; what only makes sense on a database that `exists` says so."""
 

@@ -17,9 +17,8 @@ from betimes.core.errors import Invalid, MalformedRow, MissingScope, NotFound, R
 from betimes.core.scopes import allows
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
-from betimes.domain.newest import cursor_after
 from betimes.domain.outside_calls import calls_of_definition, handler_problems, url_problems
-from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow
+from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow, cursor_after
 from betimes.domain.requests import examined, in_slices
 from betimes.domain.service import Service
 from betimes.domain.target_names import unknown_names

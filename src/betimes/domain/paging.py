@@ -3,6 +3,12 @@
 A cursor spells the list, the tenant and the filters it was made for, and a place of a type the list declares. It is
 taken only if it is spelt exactly as this module spells it, so whatever was changed in one is refused here, before
 a store sees it.
+
+Most lists are of streams, the last created first. Their cursor names the creation and the id of the last stream that
+was shown. Neither ever changes, so a stream that is there all the while is shown exactly once, whatever is created,
+changed or deleted between two pages. Such a list is read along an index of its tenant and kind, by owner or status if
+one is asked for. For any other filter a page looks through `LOOKED_AT_MAX` rows at most: it may be short, or empty, and
+still not be the last.
 """
 
 from __future__ import annotations
@@ -15,12 +21,14 @@ from inspect import signature
 from typing import Annotated, Any, Generic, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.core.checks import Findings, problems
 from betimes.core.errors import BetimesError, DamagedStore, Invalid, MalformedRow, StoreError
 from betimes.core.segments import Segment
-from betimes.core.streams import EffectId, StreamId
+from betimes.core.streams import EffectId, StreamId, checked_stream
 from betimes.domain.json_view import JsonView
+from betimes.engine.store import PAGE_MAX, Store, StreamQuery, StreamRow
 
 Item = TypeVar("Item")
 P = ParamSpec("P")
@@ -180,3 +188,56 @@ def check_filters(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Co
         return await method(*args, **kwargs)
 
     return list_checked
+
+
+# -- pages of streams, the last created first
+
+
+def page_of(query: StreamQuery, cursor: str | None, filters: Any) -> StreamQuery:
+    """The query for the page a cursor leads to, of one tenant and kind."""
+    place = place_of(cursor, filters, InstantPlace)
+    if place is None:
+        return replace(query, newest_first=True)
+    after = stream_at(place, query.tenant or "", query.kind or "")
+    return replace(query, newest_first=True, after=after, after_created_at=place.at)
+
+
+async def look_through(
+    store: Store, query: StreamQuery, limit: int, is_wanted: Callable[[StreamRow], bool] = lambda row: True
+) -> tuple[list[StreamRow], StreamRow | None]:
+    """Return up to `limit` streams that exist and are wanted, and the row to go on after, if there may be more."""
+    found: list[StreamRow] = []
+    last: StreamRow | None = None
+    looked_at = 0
+    query = replace(query, tombstones=True, limit=limit + 1)
+    while looked_at < LOOKED_AT_MAX:
+        rows = await store.streams(query)
+        for row in rows:
+            if row.state is not None and is_wanted(row):
+                if len(found) == limit:
+                    return found, last
+                found.append(row)
+            last = row
+        if len(rows) < query.limit:
+            return found, None
+        looked_at += len(rows)
+        query = replace(query, after=row.stream, after_created_at=row.created_at, limit=PAGE_MAX)
+    return found, last
+
+
+def after_row(query: StreamQuery, row: StreamRow) -> StreamQuery:
+    """The query for what comes after a row."""
+    return replace(query, after=row.stream, after_created_at=row.created_at)
+
+
+def cursor_after(filters: Any, row: StreamRow) -> str:
+    """Leads to the page after this row."""
+    return cursor_of(filters, InstantPlace(row.created_at, row.stream.id))
+
+
+def stream_at(place: InstantPlace, tenant: str, kind: str) -> StreamId:
+    """Return the stream a place names; raise `Invalid` if nothing can have that id."""
+    try:
+        return checked_stream(tenant, kind, place.id)
+    except Invalid:
+        raise malformed_cursor() from None

@@ -1,67 +1,82 @@
-"""Plain counts of what a process commits and reports: cheap enough to be kept always, read when somebody asks.
+"""Counters of commits and reports: plain numbers, cheap enough to be kept always and read when metrics are scraped.
 
-A `Tally` is given to the engine as its observer and counts reports besides. It knows no tenants and no ids.
+`CommitCounters.count_commit` is given to the engine as its observer, and `count_reports` wraps its reporter. Verdicts
+are counted by what they say, lost claims by what the domains declare (`Domain.lost_claims`); nothing is guessed from
+the text of a segment. The counters know no tenants and no ids.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from betimes.catalogue import spell_answer
+from betimes.catalogue import DECIDERS, DOMAINS, spell_answer
+from betimes.core.deciders import Event
 from betimes.core.segments import Segment
+from betimes.engine.codecs import Kind
 from betimes.engine.reports import Report, Reporter
-from betimes.intents.model import CLAIM_EXPIRED
 
 BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Upper bounds, in segments."""
-_LOST_CLAIMS = {"intent": CLAIM_EXPIRED, "run": "its lease ran out"}
+LOST_CLAIMS = {kind: is_lost for domain in DOMAINS for kind, is_lost in domain.lost_claims.items()}
+"""By kind of stream: the predicate that says whether an event lost a claim."""
 
 
-class _Judged(msgspec.Struct, frozen=True):
+class _Verdict(msgspec.Struct, frozen=True, gc=False):
+    """The part of a verdict that is counted; the decoder skips its trace."""
+
     answer: str
     reasons: tuple[str, ...]
 
 
-class Tally:
+_verdicts = msgspec.json.Decoder(_Verdict)
+
+
+class CommitCounters:
     """Counts since the process started."""
 
     def __init__(self) -> None:
         self.batches = [0] * (len(BATCH_BOUNDS) + 1)
         self.segments = 0
-        self.claims_expired: Counter[str] = Counter()
+        self.claims_expired: Counter[str] = Counter(dict.fromkeys(LOST_CLAIMS, 0))
         self.reports: Counter[str] = Counter()
-        self._verdicts: Counter[tuple[str, str]] = Counter()
+        self._verdicts: Counter[tuple[str, str, str]] = Counter()
+        self._claims: dict[str, tuple[Kind, Callable[[Event], bool]]] = {
+            decider.kind: (Kind(decider), LOST_CLAIMS[decider.kind])
+            for decider in DECIDERS
+            if decider.kind in LOST_CLAIMS
+        }
 
-    def committed(self, segments: Sequence[Segment]) -> None:
-        """Count a commit; verdicts by the beginning of their text, which is read when somebody asks."""
+    def count_commit(self, segments: Sequence[Segment]) -> None:
+        """Count the segments of a commit, their verdicts and the claims they lost."""
         if not segments:
             return
         self.batches[bisect_left(BATCH_BOUNDS, len(segments))] += 1
         self.segments += len(segments)
         for segment in segments:
-            kind, verdict = segment.stream.kind, segment.verdict
-            if verdict is not None:
-                self._verdicts[kind, verdict[: verdict.index("]") + 1]] += 1
-            elif kind in _LOST_CLAIMS and _LOST_CLAIMS[kind] in segment.events:
-                self.claims_expired[kind] += 1
+            kind = segment.stream.kind
+            if segment.verdict is not None:
+                verdict = _verdicts.decode(segment.verdict)
+                self._verdicts[kind, verdict.answer, verdict.reasons[0] if verdict.reasons else ""] += 1
+            elif kind in self._claims:
+                codec, is_lost = self._claims[kind]
+                self.claims_expired[kind] += any(map(is_lost, codec.events(segment)))
 
-    def counting(self, report: Reporter) -> Reporter:
-        """The reporter, with its reports counted."""
+    def count_reports(self, report: Reporter) -> Reporter:
+        """Return the reporter with its reports counted."""
 
-        def told(said: Report) -> None:
+        def count_and_report(said: Report) -> None:
             self.reports[said.what] += 1
             report(said)
 
-        return told
+        return count_and_report
 
     def verdicts(self) -> Counter[tuple[str, str, str]]:
-        """How many of each kind, outcome and first reason."""
-        counted: Counter[tuple[str, str, str]] = Counter()
-        for (kind, text), count in self._verdicts.items():
-            verdict = msgspec.json.decode(text + "}", type=_Judged)
-            counted[kind, spell_answer(kind, verdict.answer), verdict.reasons[0] if verdict.reasons else ""] += count
-        return counted
+        """Return the count of each kind, answer and first reason, the answer as its domain spells it."""
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for (kind, answer, reason), count in self._verdicts.items():
+            counts[kind, spell_answer(kind, answer), reason] += count
+        return counts

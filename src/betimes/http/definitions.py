@@ -8,7 +8,7 @@ from typing import Any, Optional, Protocol
 import msgspec
 
 from betimes.domain.service import Service
-from betimes.http.routes import Answer, Ask, Listed, Route, answer_of
+from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
 
 
 class Defines(Protocol):
@@ -42,7 +42,7 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
     """Such as `schedule`: `/v1/schedules/{schedule_id}`."""
     domain: str
     tag: str
-    service: Callable[[Ask], Any]
+    service: Callable[[RequestContext], Any]
     request: Any
     """The type of a definition as it is sent."""
     body: Any
@@ -60,50 +60,54 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
     def path(self) -> str:
         return f"/v1/{self.noun}s"
 
-    def id_of(self, ask: Ask) -> str:
-        return ask.path[f"{self.noun}_id"]
+    def id_of(self, request: RequestContext) -> str:
+        return request.path[f"{self.noun}_id"]
 
-    def _defines(self, ask: Ask) -> Defines:
-        defines: Defines = self.service(ask)
+    def _defines(self, request: RequestContext) -> Defines:
+        defines: Defines = self.service(request)
         return defines
 
-    def _answer(self, ask: Ask, view: Any) -> Answer:
-        service: Service = self.service(ask)
-        created = f"{self.path}/{getattr(view, f'{self.noun}_id')}" if self._defines(ask).created else None
+    def _answer(self, request: RequestContext, view: Any) -> Answer:
+        service: Service = self.service(request)
+        created = f"{self.path}/{getattr(view, f'{self.noun}_id')}" if self._defines(request).created else None
         return answer_of(service, view, location=created, version=view.version)
 
     # -- handlers
 
-    async def create(self, ask: Ask) -> Answer:
-        return self._answer(ask, await self._defines(ask).create(ask.body, key=ask.idempotency_key))
+    async def create(self, request: RequestContext) -> Answer:
+        return self._answer(request, await self._defines(request).create(request.body, key=request.idempotency_key))
 
-    async def list(self, ask: Ask) -> Any:
-        return await self._defines(ask).list(**msgspec.structs.asdict(ask.query))
+    async def list(self, request: RequestContext) -> Any:
+        return await self._defines(request).list(**msgspec.structs.asdict(request.query))
 
-    async def get(self, ask: Ask) -> Answer:
-        view = await self._defines(ask).get(self.id_of(ask))
+    async def get(self, request: RequestContext) -> Answer:
+        view = await self._defines(request).get(self.id_of(request))
         return Answer(view, headers={"ETag": f'"{view.version}"'})
 
-    async def put(self, ask: Ask) -> Answer:
-        view = await self._defines(ask).put(
-            self.id_of(ask), ask.body, if_match=ask.expected_version, only_create=ask.only_create
+    async def put(self, request: RequestContext) -> Answer:
+        view = await self._defines(request).put(
+            self.id_of(request), request.body, if_match=request.expected_version, only_create=request.only_create
         )
-        return self._answer(ask, view)
+        return self._answer(request, view)
 
-    async def patch(self, ask: Ask) -> Answer:
-        view = await self._defines(ask).patch(
-            self.id_of(ask), ask.body, if_match=ask.expected_version, key=ask.idempotency_key
+    async def patch(self, request: RequestContext) -> Answer:
+        view = await self._defines(request).patch(
+            self.id_of(request), request.body, if_match=request.expected_version, key=request.idempotency_key
         )
-        return self._answer(ask, view)
+        return self._answer(request, view)
 
-    async def delete(self, ask: Ask) -> None:
-        await self._defines(ask).delete(self.id_of(ask), if_match=ask.if_match)
+    async def delete(self, request: RequestContext) -> None:
+        await self._defines(request).delete(self.id_of(request), if_match=request.if_match)
 
-    async def enable(self, ask: Ask) -> Answer:
-        return self._answer(ask, await self._defines(ask).enable(self.id_of(ask), key=ask.idempotency_key))
+    async def enable(self, request: RequestContext) -> Answer:
+        return self._answer(
+            request, await self._defines(request).enable(self.id_of(request), key=request.idempotency_key)
+        )
 
-    async def disable(self, ask: Ask) -> Answer:
-        return self._answer(ask, await self._defines(ask).disable(self.id_of(ask), key=ask.idempotency_key))
+    async def disable(self, request: RequestContext) -> Answer:
+        return self._answer(
+            request, await self._defines(request).disable(self.id_of(request), key=request.idempotency_key)
+        )
 
     # -- routes
 

@@ -14,7 +14,7 @@ from betimes.engine.engine import Engine
 from betimes.engine.tenants.model import DEPLOYMENT
 from betimes.http.metrics import CONTENT_TYPE
 from betimes.http.problems import HttpProblem
-from betimes.http.routes import PUBLIC, Ask, Route, demand_deployment
+from betimes.http.routes import PUBLIC, RequestContext, Route, demand_deployment
 
 TAG = "Service"
 _log = logging.getLogger("betimes.api")
@@ -39,12 +39,12 @@ class Ready(msgspec.Struct, frozen=True):
     """What does not keep it from working, and should be looked at: a clock that was stepped."""
 
 
-async def alive(ask: Ask) -> Alive:
-    return Alive("ok", ask.process.version)
+async def alive(request: RequestContext) -> Alive:
+    return Alive("ok", request.process.version)
 
 
-async def ready(ask: Ask) -> Ready:
-    failing, warnings = await _look(ask)
+async def ready(request: RequestContext) -> Ready:
+    failing, warnings = await _look(request)
     if failing:
         checks = ", ".join(name for name, _ in failing)
         headers = {"Retry-After": "1"}
@@ -52,15 +52,15 @@ async def ready(ask: Ask) -> Ready:
     return Ready("ready", warnings)
 
 
-async def _look(ask: Ask) -> tuple[list[tuple[str, str]], list[str]]:
+async def _look(request: RequestContext) -> tuple[list[tuple[str, str]], list[str]]:
     """Return every check that fails, with why, and what should be looked at."""
     try:
-        engine = ask.engine
+        engine = request.engine
     except Invalid:
         return [("engine", "it has not been opened")], []
     if not engine.is_open:
         return [("engine", "it is closed or closing")], []
-    problem, warnings = await ask.process.readiness.checked(lambda: _look_at_store(engine))
+    problem, warnings = await request.process.readiness.checked(lambda: _look_at_store(engine))
     return ([("store", problem)] if problem else []), warnings
 
 
@@ -77,27 +77,27 @@ async def _look_at_store(engine: Engine) -> tuple[str | None, list[str]]:
         return f"it cannot be read or written: {error.code}; the log says why", []
 
 
-async def metrics(ask: Ask) -> Response:
-    demand_deployment(ask, "metrics")
-    engine = ask.engine
+async def metrics(request: RequestContext) -> Response:
+    demand_deployment(request, "metrics")
+    engine = request.engine
     clock, _ = await engine.clock_report()
-    text = ask.process.metrics.text(
-        ask.application.tally,
+    text = request.process.metrics.text(
+        request.application.tally,
         await engine.backlog(),
         await engine.store.now(),
         queue_count=engine.queue_count,
-        stream_count=len(ask.process.streams),
+        stream_count=len(request.process.streams),
         clock=clock,
     )
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
 
-async def description(ask: Ask) -> Response:
-    described = await asyncio.to_thread(lambda: ask.process.description)  # the first takes a while to make
+async def description(request: RequestContext) -> Response:
+    described = await asyncio.to_thread(lambda: request.process.description)  # the first takes a while to make
     return Response(described, media_type="application/json")
 
 
-async def docs(ask: Ask) -> Response:
+async def docs(request: RequestContext) -> Response:
     page = files("betimes.http").joinpath("pages", "docs.html").read_bytes()
     return Response(page, media_type="text/html", headers=_PAGE_HEADERS)
 

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from betimes.core.instants import SECOND, Instant
 from betimes.engine.clock_report import ClockReport
 from betimes.engine.store import Backlog
-from betimes.http.commit_counters import BATCH_BOUNDS, Tally
+from betimes.http.commit_counters import BATCH_BOUNDS, CommitCounters
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 REQUEST_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -45,7 +45,7 @@ class Metrics:
 
     def text(
         self,
-        tally: Tally,
+        tally: CommitCounters,
         backlog: Backlog,
         now: Instant,
         *,
@@ -70,7 +70,7 @@ class _Given(Collector):
         return iter(self._metrics)
 
 
-def _counted(tally: Tally) -> Iterator[Metric]:
+def _counted(tally: CommitCounters) -> Iterator[Metric]:
     verdicts = CounterMetricFamily(
         "betimes_verdicts", "Verdicts that were committed by this process", labels=("kind", "outcome", "reason")
     )
@@ -79,7 +79,7 @@ def _counted(tally: Tally) -> Iterator[Metric]:
     yield verdicts
     yield _batches(tally)
     claims = CounterMetricFamily("betimes_claims_expired", "Claims whose holder did not come back", labels=("kind",))
-    for kind in ("intent", "run"):
+    for kind in sorted(tally.claims_expired):
         claims.add_metric((kind,), tally.claims_expired[kind])
     yield claims
     reports = CounterMetricFamily(
@@ -104,7 +104,7 @@ def _clock(report: ClockReport | None) -> Iterator[Metric]:
     yield steps
 
 
-def _batches(tally: Tally) -> Metric:
+def _batches(tally: CommitCounters) -> Metric:
     buckets: list[tuple[str, float]] = []
     total = 0
     for bound, count in zip((*map(str, BATCH_BOUNDS), "+Inf"), tally.batches, strict=True):

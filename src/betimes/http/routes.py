@@ -17,7 +17,7 @@ from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.domain.service import Caller, Service
 from betimes.engine.engine import Engine, TickResult
-from betimes.http.commit_counters import Tally
+from betimes.http.commit_counters import CommitCounters
 from betimes.http.problems import HttpProblem
 from betimes.tenancy import Tenancy
 
@@ -38,7 +38,7 @@ class Application(Protocol):
     def engine(self) -> Engine: ...
 
     @property
-    def tally(self) -> Tally: ...
+    def tally(self) -> CommitCounters: ...
 
     def for_caller(self, caller: Caller) -> Tenancy: ...
 
@@ -52,7 +52,7 @@ class Application(Protocol):
     def is_virtual(self) -> bool: ...
 
 
-class Ask:
+class RequestContext:
     """One request: who asks, and everything they sent, decoded and checked."""
 
     def __init__(
@@ -179,8 +179,8 @@ class ClaimLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 10
 
 
-Handler: TypeAlias = Callable[[Ask], Awaitable[Any]]
-ManyHandler: TypeAlias = Callable[[list[Ask]], Awaitable[Sequence[Any]]]
+Handler: TypeAlias = Callable[[RequestContext], Awaitable[Any]]
+ManyHandler: TypeAlias = Callable[[list[RequestContext]], Awaitable[Sequence[Any]]]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,7 +264,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
             raise Invalid(f"{self.method} {self.path} names no scope; every route needs one, or PUBLIC")
 
 
-def demand_deployment(ask: Ask, scope: str) -> None:
+def demand_deployment(request: RequestContext, scope: str) -> None:
     """Some routes are about every tenant at once; without keys everybody is the deployment."""
-    if ask.key_id and ask.caller.tenant != DEPLOYMENT_TENANT:
+    if request.key_id and request.caller.tenant != DEPLOYMENT_TENANT:
         raise HttpProblem(403, "MISSING_SCOPE", f"This needs the scope {scope} of a key of the tenant *.")

@@ -33,7 +33,7 @@ from betimes.http.batches import BATCH_MAX, Batch, batch_item
 from betimes.http.decoding import BODY_BYTES_MAX, KEY_FIELD, body_of, header_problems, json_of, path_problems, query_of
 from betimes.http.problems import CHALLENGE, HttpProblem, problem_of
 from betimes.http.process import Process
-from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Answer, Application, Ask, Route
+from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Answer, Application, RequestContext, Route
 
 CORRELATION_CHARS_MAX = 128
 NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
@@ -121,7 +121,7 @@ async def _answered(
     if route.scope != PUBLIC:
         await process.rate_limits.admit(application.engine, caller.tenant, "requests")
     found = Findings((*path_problems(request.path_params), *header_problems(route, request.headers)))
-    ask = Ask(
+    context = RequestContext(
         application,
         caller,
         scopes,
@@ -133,39 +133,43 @@ async def _answered(
         key_id=key_id,
         idempotency_key=request.headers.get("idempotency-key"),
     )
-    if found.total and (route.body is None or ask.query is None):
+    if found.total and (route.body is None or context.query is None):
         raise found.refusal("parameter")
-    if ask.idempotency_key is not None:
-        ask.caller = _agreeing(ask.caller, request.url.path, None)
-    return await _within(route, _read_and_call(route, ask, request, found))
+    if context.idempotency_key is not None:
+        context.caller = _agreeing(context.caller, request.url.path, None)
+    return await _within(route, _read_and_call(route, context, request, found))
 
 
-async def _read_and_call(route: Route, ask: Ask, request: Request, found: Findings) -> Answer | Response:
+async def _read_and_call(route: Route, context: RequestContext, request: Request, found: Findings) -> Answer | Response:
     """Answer the request; what was found wrong outside of its body is told with what is wrong with that."""
     if route.raw_body or route.body is not None:
-        ask.raw = await _read(request)
+        context.raw = await _read(request)
     if route.raw_body:
-        await ask.process.bodies.read(ask.raw, check_cost, ask.raw, VALUES_MAX)
+        await context.process.bodies.read(context.raw, check_cost, context.raw, VALUES_MAX)
     if route.raw_body or route.body is None:
-        return await _call(route, ask)
-    alone: list[Ask | Exception] | None = None
+        return await _call(route, context)
+    alone: list[RequestContext | Exception] | None = None
     try:
-        alone = await ask.process.bodies.read(ask.raw, _prepare, route, ask, found)
+        alone = await context.process.bodies.read(context.raw, _prepare, route, context, found)
     finally:  # one that is refused counts too
-        await ask.process.rate_limits.admit(ask.engine, ask.caller.tenant, "items", len(alone or "1"))
-    return _echoed(await _call(route, ask), ask.caller.correlation) if alone is None else await _batch(route, alone)
+        await context.process.rate_limits.admit(context.engine, context.caller.tenant, "items", len(alone or "1"))
+    return (
+        _echoed(await _call(route, context), context.caller.correlation)
+        if alone is None
+        else await _batch(route, alone)
+    )
 
 
-def _prepare(route: Route, ask: Ask, found: Findings) -> list[Ask | Exception] | None:
+def _prepare(route: Route, context: RequestContext, found: Findings) -> list[RequestContext | Exception] | None:
     """Decode and check the body: into the request itself, or as a batch, whose items are returned."""
-    is_left_out = not ask.raw and route.body_optional
+    is_left_out = not context.raw and route.body_optional
     values_max = BATCH_VALUES_MAX if route.batch else VALUES_MAX
-    value = {} if is_left_out else json_of(ask.raw, ask.headers.get("content-type"), values_max)
+    value = {} if is_left_out else json_of(context.raw, context.headers.get("content-type"), values_max)
     if route.batch and isinstance(value, dict) and "items" in value:
         if found.total:
             raise found.refusal("parameter")
-        return _items(route, ask, value)
-    _decode(route, ask, value, outside=found)
+        return _items(route, context, value)
+    _decode(route, context, value, outside=found)
     return None
 
 
@@ -189,14 +193,14 @@ async def _read(request: Request) -> bytes:
     return bytes(raw)
 
 
-def _decode(route: Route, ask: Ask, value: Any, path: str = "", outside: Findings | None = None) -> None:
-    ask.sent, key = value, None if path else ask.idempotency_key
-    decoded = body_of(route, value, tenant=ask.caller.tenant, key=key, path=path, outside=outside)
-    ask.body, ask.idempotency_key = decoded.value, decoded.key
-    if ask.idempotency_key is not None:
-        ask.caller = _agreeing(ask.caller, route.path.format_map(ask.path), value)
+def _decode(route: Route, context: RequestContext, value: Any, path: str = "", outside: Findings | None = None) -> None:
+    context.sent, key = value, None if path else context.idempotency_key
+    decoded = body_of(route, value, tenant=context.caller.tenant, key=key, path=path, outside=outside)
+    context.body, context.idempotency_key = decoded.value, decoded.key
+    if context.idempotency_key is not None:
+        context.caller = _agreeing(context.caller, route.path.format_map(context.path), value)
     if decoded.correlation:
-        ask.caller = msgspec.structs.replace(ask.caller, correlation=decoded.correlation)
+        context.caller = msgspec.structs.replace(context.caller, correlation=decoded.correlation)
 
 
 def _agreeing(caller: Caller, path: str, sent: Any) -> Caller:
@@ -216,69 +220,69 @@ async def _within(route: Route, work: Awaitable[Answer | Response]) -> Answer | 
         ) from None
 
 
-async def _call(route: Route, ask: Ask) -> Answer | Response:
-    key = ask.idempotency_key
+async def _call(route: Route, context: RequestContext) -> Answer | Response:
+    key = context.idempotency_key
     if not route.keeps_answer or key is None:
-        return await _plain(route, ask)
-    name = (ask.caller.tenant, route.keeps_answer, key)
-    return await ask.process.turns.with_turn(name, lambda: _kept(route, ask, key))
+        return await _plain(route, context)
+    name = (context.caller.tenant, route.keeps_answer, key)
+    return await context.process.turns.with_turn(name, lambda: _kept(route, context, key))
 
 
-async def _kept(route: Route, ask: Ask, key: str) -> Answer | Response:
+async def _kept(route: Route, context: RequestContext, key: str) -> Answer | Response:
     """The answer that is on record under the key, or a new one that is then kept."""
-    answers = Answers(ask.engine, ask.caller)
+    answers = Answers(context.engine, context.caller)
     body = await answers.kept(route.keeps_answer, key)
     if body is None:
-        answer = await _plain(route, ask)
+        answer = await _plain(route, context)
         assert isinstance(answer, Answer)
         body = await answers.keep(route.keeps_answer, key, _encoder.encode(answer.body))
     headers = {"Idempotency-Replayed": "true"} if answers.is_replay else {}
     return Answer(body, route.status, headers)
 
 
-async def _plain(route: Route, ask: Ask) -> Answer | Response:
-    answer = await route.answer(ask)
+async def _plain(route: Route, context: RequestContext) -> Answer | Response:
+    answer = await route.answer(context)
     if isinstance(answer, Answer | Response):
         return answer
     return Answer(answer, route.status if answer is not None or route.reply is not None else 204)
 
 
-def _items(route: Route, ask: Ask, value: dict[str, Any]) -> list[Ask | Exception]:
+def _items(route: Route, context: RequestContext, value: dict[str, Any]) -> list[RequestContext | Exception]:
     items = value["items"]
     if value.keys() != {"items"} or not isinstance(items, list) or not 1 <= len(items) <= BATCH_MAX:
         raise refusal("field", [("items", f"1 to {BATCH_MAX} items, and nothing beside them")])
-    if ask.idempotency_key is not None:
+    if context.idempotency_key is not None:
         message = "each item of a batch carries its own key"
         raise Invalid(message, (("header.idempotency-key", message),))
-    return [_item(route, ask, item, place) for place, item in enumerate(items)]
+    return [_item(route, context, item, place) for place, item in enumerate(items)]
 
 
-async def _batch(route: Route, alone: list[Ask | Exception]) -> Answer:
+async def _batch(route: Route, alone: list[RequestContext | Exception]) -> Answer:
     """Every item as if it came alone, in order; those of one stream keep theirs."""
-    asks = [one for one in alone if isinstance(one, Ask)]
-    answers = iter(await _all(route, asks))
+    contexts = [one for one in alone if isinstance(one, RequestContext)]
+    answers = iter(await _all(route, contexts))
     return Answer(
         Batch(
             [
-                batch_item(place, next(answers) if isinstance(one, Ask) else one)
+                batch_item(place, next(answers) if isinstance(one, RequestContext) else one)
                 async for place, one in in_slices(enumerate(alone))
             ]
         )
     )
 
 
-def _item(route: Route, ask: Ask, item: Any, place: int) -> Ask | Exception:
+def _item(route: Route, context: RequestContext, item: Any, place: int) -> RequestContext | Exception:
     """An item as a request of its own, or what is wrong with it."""
-    alone = Ask(
-        ask.application,
-        ask.caller,
-        ask.scopes,
-        process=ask.process,
-        path=ask.path,
-        headers=ask.headers,
-        parameters=ask.parameters,
-        query=_untraced(ask.query),
-        key_id=ask.key_id,
+    alone = RequestContext(
+        context.application,
+        context.caller,
+        context.scopes,
+        process=context.process,
+        path=context.path,
+        headers=context.headers,
+        parameters=context.parameters,
+        query=_untraced(context.query),
+        key_id=context.key_id,
     )
     try:
         _decode(route, alone, item, f"items[{place}]")
@@ -287,13 +291,13 @@ def _item(route: Route, ask: Ask, item: Any, place: int) -> Ask | Exception:
     return alone
 
 
-async def _all(route: Route, asks: list[Ask]) -> Sequence[Any]:
+async def _all(route: Route, contexts: list[RequestContext]) -> Sequence[Any]:
     """An answer or an error for each; an item's problem is its own."""
-    if not asks:
+    if not contexts:
         return []
     if route.answer_many:
-        return await route.answer_many(asks)
-    return await asyncio.gather(*(_call(route, alone) for alone in asks), return_exceptions=True)
+        return await route.answer_many(contexts)
+    return await asyncio.gather(*(_call(route, alone) for alone in contexts), return_exceptions=True)
 
 
 def _untraced(query: Any) -> Any:

@@ -2,49 +2,43 @@
 
 from __future__ import annotations
 
-from cyclopts import App
+from dataclasses import dataclass
+from typing import Annotated
 
-from betimes.cli.definitions import add_definition_commands
+from cyclopts import Parameter
+
+from betimes.cli.definitions import DefinitionCommands
 from betimes.cli.documents import File, document
-from betimes.cli.options import Tenant, for_tenant
+from betimes.cli.options import Paging, Tenant, for_tenant
 from betimes.cli.output import show
 from betimes.core.errors import STATUS
 
-app = App(name="intent", help="Intents.", help_format="plaintext")
 _COLUMNS = ("intent_id", "user_id", "trigger_type", "enabled", "next_check", "last_status", "execution_count")
-add_definition_commands(app, "intent", lambda services: services.intents)
 
 
-@app.command(name="list")
-def list_(
-    *,
-    user: str | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
-    at: Tenant = Tenant(),  # noqa: B008
-) -> None:
-    """Intents, the last created first.
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class IntentFilters:
+    """The options of `betimes intent list`."""
 
-    Parameters
-    ----------
-    user
-        Only this person's.
-    limit
-        How many to show, up to 200.
-    cursor
-        Where to go on.
-    """
-    page = for_tenant(at, lambda bt: bt.intents.list(user_id=user, limit=limit, cursor=cursor))
-    show(page, json=at.json, columns=_COLUMNS, empty="No intents.")
+    user_id: Annotated[str | None, Parameter(name="--user")] = None
+    """Only this person's."""
+
+
+app = DefinitionCommands(
+    noun="intent",
+    service=lambda services: services.intents,
+    columns=_COLUMNS,
+    filters=IntentFilters,
+).app()
 
 
 @app.command
 def pending(
     *,
     user: str | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
-    at: Tenant = Tenant(),  # noqa: B008
+    paging: Paging = Paging(),  # noqa: B008 — frozen
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
     """Intents that are due and that nobody works on.
 
@@ -52,28 +46,9 @@ def pending(
     ----------
     user
         Only this person's.
-    limit
-        How many to show, up to 200.
-    cursor
-        Where to go on.
     """
-    page = for_tenant(at, lambda bt: bt.intents.pending(user_id=user, limit=limit, cursor=cursor))
+    page = for_tenant(at, lambda bt: bt.intents.pending(user_id=user, **vars(paging)))
     show(page, json=at.json, columns=_COLUMNS, empty="Nothing is due.")
-
-
-@app.command
-def put(intent_id: str, file: File, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Create or replace an intent.
-
-    Parameters
-    ----------
-    intent_id
-        Its id.
-    file
-        Its definition, as JSON, TOML or YAML; '-' reads JSON from standard input.
-    """
-    body = document(file)
-    show(for_tenant(at, lambda bt: bt.intents.put(intent_id, body)), json=at.json)
 
 
 @app.command
@@ -96,8 +71,7 @@ def history(
     intent_id: str,
     /,
     *,
-    limit: int = 50,
-    cursor: str | None = None,
+    paging: Paging = Paging(),  # noqa: B008 — frozen
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
     """How often an intent was looked at and what came of it, newest first.
@@ -106,11 +80,7 @@ def history(
     ----------
     intent_id
         The intent.
-    limit
-        How many to show, up to 200.
-    cursor
-        Where to go on.
     """
-    page = for_tenant(at, lambda bt: bt.intents.history(intent_id, limit=limit, cursor=cursor))
+    page = for_tenant(at, lambda bt: bt.intents.history(intent_id, **vars(paging)))
     columns = ("executed_at", "status", "worker", "message_preview", "next_check", "error_message")
     show(page, json=at.json, columns=columns, empty="It was not looked at yet.")

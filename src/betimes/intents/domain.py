@@ -46,4 +46,5 @@ DOMAIN = Domain(
     describe_event=describe_event,
     lost_claims={"intent": is_lost_claim},
     tables=TABLES,
+    commands={"intent": "Intents."},
 )

@@ -8,7 +8,7 @@ import msgspec
 
 from betimes.domain.paging import Page
 from betimes.http.definitions import Definitions
-from betimes.http.routes import Answer, Ask, ClaimLimit, Listed, Route, answer_of
+from betimes.http.routes import Answer, ClaimLimit, Listed, RequestContext, Route, answer_of
 from betimes.intents.model import Draft, TriggerType
 from betimes.intents.views import (
     CheckView,
@@ -40,41 +40,41 @@ class PendingFilters(Listed, frozen=True, forbid_unknown_fields=True):
     in_cooldown: bool | None = None
 
 
-async def check(ask: Ask) -> CheckView:
-    return await ask.services.intents.check(ask.body)
+async def check(request: RequestContext) -> CheckView:
+    return await request.services.intents.check(request.body)
 
 
-async def pending(ask: Ask) -> Page[IntentView]:
-    return await ask.services.intents.pending(**msgspec.structs.asdict(ask.query))
+async def pending(request: RequestContext) -> Page[IntentView]:
+    return await request.services.intents.pending(**msgspec.structs.asdict(request.query))
 
 
-async def claim_many(ask: Ask) -> ClaimsView:
-    return await ask.services.intents.claim_many(ask.body, limit=ask.query.limit)
+async def claim_many(request: RequestContext) -> ClaimsView:
+    return await request.services.intents.claim_many(request.body, limit=request.query.limit)
 
 
-async def claim(ask: Ask) -> Answer:
-    intents = ask.services.intents
-    return answer_of(intents, await intents.claim(ask.path["intent_id"], ask.body, key=ask.idempotency_key))
+async def claim(request: RequestContext) -> Answer:
+    intents = request.services.intents
+    return answer_of(intents, await intents.claim(request.path["intent_id"], request.body, key=request.idempotency_key))
 
 
-async def renew(ask: Ask) -> Answer:
-    intents = ask.services.intents
-    return answer_of(intents, await intents.renew(ask.path["intent_id"], ask.body, key=ask.idempotency_key))
+async def renew(request: RequestContext) -> Answer:
+    intents = request.services.intents
+    return answer_of(intents, await intents.renew(request.path["intent_id"], request.body, key=request.idempotency_key))
 
 
-async def release(ask: Ask) -> Answer:
-    intents = ask.services.intents
-    await intents.release(ask.path["intent_id"], ask.body, key=ask.idempotency_key)
+async def release(request: RequestContext) -> Answer:
+    intents = request.services.intents
+    await intents.release(request.path["intent_id"], request.body, key=request.idempotency_key)
     return answer_of(intents, None)
 
 
-async def fire(ask: Ask) -> Answer:
-    intents = ask.services.intents
-    return answer_of(intents, await intents.fire(ask.path["intent_id"], ask.body, key=ask.idempotency_key))
+async def fire(request: RequestContext) -> Answer:
+    intents = request.services.intents
+    return answer_of(intents, await intents.fire(request.path["intent_id"], request.body, key=request.idempotency_key))
 
 
-async def history(ask: Ask) -> Page[ExecutionView]:
-    return await ask.services.intents.history(ask.path["intent_id"], **msgspec.structs.asdict(ask.query))
+async def history(request: RequestContext) -> Page[ExecutionView]:
+    return await request.services.intents.history(request.path["intent_id"], **msgspec.structs.asdict(request.query))
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -90,7 +90,7 @@ INTENTS = Definitions(
     noun="intent",
     domain="intents",
     tag=TAG,
-    service=lambda ask: ask.services.intents,
+    service=lambda request: request.services.intents,
     request=Draft,
     body=dict[str, Any],
     view=IntentView,

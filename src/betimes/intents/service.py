@@ -26,7 +26,6 @@ from betimes.core.names import Id
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.domain.newest import cursor_after, look_through, page_of, stream_at
 from betimes.domain.paging import (
     InstantPlace,
     Listing,
@@ -34,8 +33,12 @@ from betimes.domain.paging import (
     Page,
     check_filters,
     checked_limit,
+    cursor_after,
     cursor_of,
+    look_through,
+    page_of,
     place_of,
+    stream_at,
 )
 from betimes.domain.requests import json_of
 from betimes.domain.service import Service

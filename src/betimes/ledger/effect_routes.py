@@ -8,7 +8,7 @@ import msgspec
 
 from betimes.catalogue import readable_areas
 from betimes.domain.paging import Page
-from betimes.http.routes import Ask, Listed, Route
+from betimes.http.routes import Listed, RequestContext, Route
 from betimes.ledger.effects import EffectDetail, EffectFilters, EffectKind, Effects, EffectView, Status
 
 TAG = "Effects"
@@ -28,16 +28,16 @@ class RetryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     effect_id: str
 
 
-def _readable(ask: Ask) -> Effects:
-    return Effects(ask.engine, ask.caller, readable_areas(ask.scopes, "read"))
+def _readable(request: RequestContext) -> Effects:
+    return Effects(request.engine, request.caller, readable_areas(request.scopes, "read"))
 
 
-def _writable(ask: Ask) -> Effects:
-    return Effects(ask.engine, ask.caller, readable_areas(ask.scopes, "write"))
+def _writable(request: RequestContext) -> Effects:
+    return Effects(request.engine, request.caller, readable_areas(request.scopes, "write"))
 
 
-async def effects(ask: Ask) -> Page[EffectView]:
-    query: EffectsQuery = ask.query
+async def effects(request: RequestContext) -> Page[EffectView]:
+    query: EffectsQuery = request.query
     filters = EffectFilters(
         status=query.status,
         effect_kind=query.effect_kind,
@@ -45,19 +45,19 @@ async def effects(ask: Ask) -> Page[EffectView]:
         user_id=query.user_id,
         channel=query.channel,
     )
-    return await _readable(ask).effects(filters, limit=query.limit, cursor=query.cursor)
+    return await _readable(request).effects(filters, limit=query.limit, cursor=query.cursor)
 
 
-async def effect(ask: Ask) -> EffectDetail:
-    return await _readable(ask).effect(ask.path["effect_id"])
+async def effect(request: RequestContext) -> EffectDetail:
+    return await _readable(request).effect(request.path["effect_id"])
 
 
-async def retry(ask: Ask) -> EffectView:
-    return await _writable(ask).retry(ask.path["effect_id"])
+async def retry(request: RequestContext) -> EffectView:
+    return await _writable(request).retry(request.path["effect_id"])
 
 
-async def retry_listed(ask: Ask) -> EffectView:
-    return await _writable(ask).retry(ask.body.effect_id)
+async def retry_listed(request: RequestContext) -> EffectView:
+    return await _writable(request).retry(request.body.effect_id)
 
 
 _RETRY = (

@@ -20,7 +20,7 @@ from betimes.catalogue import readable_areas
 from betimes.engine.engine import Engine
 from betimes.http.problems import HttpProblem
 from betimes.http.process import STREAMS_PER_TENANT_MAX, Streams
-from betimes.http.routes import Ask, Route
+from betimes.http.routes import RequestContext, Route
 from betimes.ledger.verdict_feed import (
     BEHIND_MAX,
     FeedFilters,
@@ -64,11 +64,11 @@ class EventStream(StreamingResponse):
             await super().stream_response(send)
 
 
-async def verdicts(ask: Ask) -> EventStream:
-    tenant, streams, engine = ask.caller.tenant, ask.process.streams, ask.engine
-    filters = FeedFilters(**msgspec.structs.asdict(ask.query))
-    domains = readable_areas(ask.scopes, "read")
-    last, tail = ask.headers.get("last-event-id"), streams.share_tail(engine, VerdictTail)
+async def verdicts(request: RequestContext) -> EventStream:
+    tenant, streams, engine = request.caller.tenant, request.process.streams, request.engine
+    filters = FeedFilters(**msgspec.structs.asdict(request.query))
+    domains = readable_areas(request.scopes, "read")
+    last, tail = request.headers.get("last-event-id"), streams.share_tail(engine, VerdictTail)
     if last:
         feed = VerdictFeed(tail, tenant, domains, filters, position_of(last))
     else:
@@ -81,13 +81,13 @@ async def verdicts(ask: Ask) -> EventStream:
             f"{STREAMS_PER_TENANT_MAX} streams are open, which is the bound; close one first.",
             headers={"Retry-After": "5"},
         )
-    return EventStream(told(feed, engine, streams, lambda: _may_go_on(ask)), streams, tenant)
+    return EventStream(told(feed, engine, streams, lambda: _may_go_on(request)), streams, tenant)
 
 
-async def _may_go_on(ask: Ask) -> bool:
+async def _may_go_on(request: RequestContext) -> bool:
     """Whether the reader's key is still alive; without keys everybody's is."""
-    token = ask.headers.get("authorization", "").partition(" ")[2].strip()
-    return not ask.key_id or await ask.process.identities.of(ask.engine, token) is not None
+    token = request.headers.get("authorization", "").partition(" ")[2].strip()
+    return not request.key_id or await request.process.identities.of(request.engine, token) is not None
 
 
 async def told(

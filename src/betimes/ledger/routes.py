@@ -13,7 +13,7 @@ from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, seconds
 from betimes.engine.engine import TickResult
 from betimes.http.problems import HttpProblem
-from betimes.http.routes import DEPLOYMENT_TENANT, Ask, Listed, Route, demand_deployment
+from betimes.http.routes import DEPLOYMENT_TENANT, Listed, RequestContext, Route, demand_deployment
 from betimes.ledger.service import ExplanationView, Ledger, LedgerFilters, SegmentPage
 
 TAG = "Time and history"
@@ -76,29 +76,29 @@ class LedgerQuery(Listed, frozen=True, forbid_unknown_fields=True):
 # -- time
 
 
-def _demand_virtual(ask: Ask) -> None:
-    demand_deployment(ask, "tick")
-    if not ask.application.is_virtual:
+def _demand_virtual(request: RequestContext) -> None:
+    demand_deployment(request, "tick")
+    if not request.application.is_virtual:
         raise HttpProblem(404, "CLOCK_NOT_VIRTUAL", "Time is real here; start with --virtual-clock to move it.")
 
 
-async def tick(ask: Ask) -> PassView:
-    request: TickRequest = ask.body
-    is_everybody = not ask.key_id or ask.caller.tenant == DEPLOYMENT_TENANT
-    done = await ask.application.tick(
-        limit=request.limit,
-        max_s=request.max_s,
-        kinds=_known(ask, request.kinds),
-        tenant=None if is_everybody else ask.caller.tenant,
+async def tick(request: RequestContext) -> PassView:
+    body: TickRequest = request.body
+    is_everybody = not request.key_id or request.caller.tenant == DEPLOYMENT_TENANT
+    done = await request.application.tick(
+        limit=body.limit,
+        max_s=body.max_s,
+        kinds=_known(request, body.kinds),
+        tenant=None if is_everybody else request.caller.tenant,
     )
     return _pass(done)
 
 
-def _known(ask: Ask, kinds: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def _known(request: RequestContext, kinds: tuple[str, ...] | None) -> tuple[str, ...] | None:
     unknown = [
         (f"kinds[{place}]", f"no such kind: {kind[:40]}")
         for place, kind in enumerate(kinds or ())
-        if kind not in ask.engine.kinds.names
+        if kind not in request.engine.kinds.names
     ]
     if unknown:
         raise Invalid(f"{len(unknown)} kinds are not known", tuple(unknown))
@@ -110,9 +110,9 @@ def _pass(done: TickResult) -> PassView:
     return PassView(moment(done.now), done.fired, counts, done.complete, moment(done.next_due_at))
 
 
-async def clock(ask: Ask) -> ClockView:
-    _demand_virtual(ask)
-    engine = ask.engine
+async def clock(request: RequestContext) -> ClockView:
+    _demand_virtual(request)
+    engine = request.engine
     due = [
         await engine.store.next_due("alarm", engine.kinds.names, engine.executors),
         await engine.store.next_due("due", ["intent"]),
@@ -121,22 +121,22 @@ async def clock(ask: Ask) -> ClockView:
     return ClockView(moment(await engine.store.now()), True, moment(next_due_at))
 
 
-async def advance(ask: Ask) -> PassView:
-    _demand_virtual(ask)
-    request: ClockRequest = ask.body
-    now = await ask.engine.store.now()
-    if (request.advance_to is None) == (request.advance_s is None):
+async def advance(request: RequestContext) -> PassView:
+    _demand_virtual(request)
+    body: ClockRequest = request.body
+    now = await request.engine.store.now()
+    if (body.advance_to is None) == (body.advance_s is None):
         message = "exactly one of advance_to and advance_s"
         raise Invalid(message, (("advance_to", message), ("advance_s", message)))
-    field, to = ("advance_to", instant(request.advance_to)) if request.advance_to else ("advance_s", None)
-    if request.advance_s is not None and request.advance_s > ADVANCE_DAYS_MAX * 86_400:
+    field, to = ("advance_to", instant(body.advance_to)) if body.advance_to else ("advance_s", None)
+    if body.advance_s is not None and body.advance_s > ADVANCE_DAYS_MAX * 86_400:
         raise _too_far(field)
-    target = now + seconds(request.advance_s or 0) if to is None else to
+    target = now + seconds(body.advance_s or 0) if to is None else to
     if target < now:
         raise Invalid("time does not go back", ((field, "time does not go back"),))
     if target > now + ADVANCE_DAYS_MAX * DAY:
         raise _too_far(field)
-    return _pass(await ask.application.advance_pass(to=target, max_s=ADVANCE_S))
+    return _pass(await request.application.advance_pass(to=target, max_s=ADVANCE_S))
 
 
 def _too_far(field: str) -> Invalid:
@@ -149,12 +149,12 @@ def _too_far(field: str) -> Invalid:
 # -- history
 
 
-def _ledger(ask: Ask) -> Ledger:
-    return Ledger(ask.engine, ask.caller, readable_areas(ask.scopes, "read"))
+def _ledger(request: RequestContext) -> Ledger:
+    return Ledger(request.engine, request.caller, readable_areas(request.scopes, "read"))
 
 
-async def ledger(ask: Ask) -> SegmentPage:
-    query: LedgerQuery = ask.query
+async def ledger(request: RequestContext) -> SegmentPage:
+    query: LedgerQuery = request.query
     filters = LedgerFilters(
         kind=query.kind,
         id=query.id,
@@ -164,11 +164,11 @@ async def ledger(ask: Ask) -> SegmentPage:
         since=query.since,
         until=query.until,
     )
-    return await _ledger(ask).segments(filters, order=query.order, limit=query.limit, cursor=query.cursor)
+    return await _ledger(request).segments(filters, order=query.order, limit=query.limit, cursor=query.cursor)
 
 
-async def explain(ask: Ask) -> ExplanationView:
-    return await _ledger(ask).explain(ask.path["segment_id"])
+async def explain(request: RequestContext) -> ExplanationView:
+    return await _ledger(request).explain(request.path["segment_id"])
 
 
 ROUTES = (

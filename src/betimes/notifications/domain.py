@@ -39,4 +39,5 @@ DOMAIN = Domain(
     render_amounts={"inbox": {"ai": score_as_decimal, "ai_score": score_as_decimal}},
     tables=TABLES,
     backtest=BacktestView(contacts=(Released, DigestReleased), timezone=timezone_of),
+    commands={"notification": "Notifications: what became of one; cancel or release one that waits."},
 )

@@ -16,12 +16,12 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import merge
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.domain.newest import after_row
 from betimes.domain.paging import (
     InstantPlace,
     Listing,
     NumberPlace,
     Page,
+    after_row,
     check_filters,
     checked_limit,
     cursor_of,

@@ -10,7 +10,7 @@ import msgspec
 from betimes.domain.paging import Page
 from betimes.http.batches import Batch, batch
 from betimes.http.definitions import merge_patch
-from betimes.http.routes import Answer, Ask, Listed, Route, Traced, answer_of
+from betimes.http.routes import Answer, Listed, RequestContext, Route, Traced, answer_of
 from betimes.notifications.inboxes import PREFERENCES_READ_ONLY
 from betimes.notifications.views import (
     STATUS_BATCH_MAX,
@@ -47,103 +47,105 @@ class StatusRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # -- notifications
 
 
-async def send(ask: Ask) -> Answer:
-    return _sent(await ask.services.notifications.send(ask.body, trace=ask.wants_trace))
+async def send(request: RequestContext) -> Answer:
+    return _sent(await request.services.notifications.send(request.body, trace=request.wants_trace))
 
 
-async def send_many(asks: list[Ask]) -> Sequence[Any]:
+async def send_many(requests: list[RequestContext]) -> Sequence[Any]:
     """Together, so that what goes to one person keeps its order."""
-    first = asks[0]
-    return await first.services.notifications.send_many([ask.body for ask in asks], trace=first.wants_trace)
+    first = requests[0]
+    return await first.services.notifications.send_many([request.body for request in requests], trace=first.wants_trace)
 
 
 def _sent(verdict: NotificationVerdict) -> Answer:
     return Answer(verdict, headers={"Idempotency-Replayed": "true"} if verdict.is_replay else {})
 
 
-async def classify(ask: Ask) -> NotificationVerdict:
-    return await ask.services.notifications.classify(ask.body, trace=ask.wants_trace)
+async def classify(request: RequestContext) -> NotificationVerdict:
+    return await request.services.notifications.classify(request.body, trace=request.wants_trace)
 
 
-async def notification(ask: Ask) -> NotificationView:
-    return await ask.services.notifications.notification(ask.path["event_id"], trace=ask.wants_trace)
+async def notification(request: RequestContext) -> NotificationView:
+    return await request.services.notifications.notification(request.path["event_id"], trace=request.wants_trace)
 
 
-async def cancel(ask: Ask) -> Answer:
-    service = ask.services.notifications
-    view = await service.cancel(ask.path["event_id"], trace=ask.wants_trace, key=ask.idempotency_key)
+async def cancel(request: RequestContext) -> Answer:
+    service = request.services.notifications
+    view = await service.cancel(request.path["event_id"], trace=request.wants_trace, key=request.idempotency_key)
     return answer_of(service, view)
 
 
-async def release(ask: Ask) -> Answer:
-    service = ask.services.notifications
-    view = await service.release(ask.path["event_id"], trace=ask.wants_trace, key=ask.idempotency_key)
+async def release(request: RequestContext) -> Answer:
+    service = request.services.notifications
+    view = await service.release(request.path["event_id"], trace=request.wants_trace, key=request.idempotency_key)
     return answer_of(service, view)
 
 
-async def statuses(ask: Ask) -> Batch[NotificationStatus]:
-    return batch(await ask.services.notifications.statuses(ask.body.event_ids), "event_ids")
+async def statuses(request: RequestContext) -> Batch[NotificationStatus]:
+    return batch(await request.services.notifications.statuses(request.body.event_ids), "event_ids")
 
 
 # -- people
 
 
-async def state(ask: Ask) -> NotificationState:
-    return await ask.services.notifications.notification_state(ask.path["user_id"])
+async def state(request: RequestContext) -> NotificationState:
+    return await request.services.notifications.notification_state(request.path["user_id"])
 
 
-async def preferences(ask: Ask) -> Answer:
-    view = await ask.services.notifications.preferences(ask.path["user_id"])
+async def preferences(request: RequestContext) -> Answer:
+    view = await request.services.notifications.preferences(request.path["user_id"])
     return Answer(view, headers={"ETag": f'"{view.version}"'})
 
 
-async def put_preferences(ask: Ask) -> Answer:
-    service = ask.services.notifications
-    version = 0 if ask.only_create else ask.expected_version
-    view = await service.set_preferences(ask.path["user_id"], ask.body, if_match=version)
+async def put_preferences(request: RequestContext) -> Answer:
+    service = request.services.notifications
+    version = 0 if request.only_create else request.expected_version
+    view = await service.set_preferences(request.path["user_id"], request.body, if_match=version)
     return answer_of(service, view, version=view.version)
 
 
-async def patch_preferences(ask: Ask) -> Answer:
-    service = ask.services.notifications
+async def patch_preferences(request: RequestContext) -> Answer:
+    service = request.services.notifications
     view = await service.patch_preferences(
-        ask.path["user_id"], ask.body, if_match=ask.expected_version, key=ask.idempotency_key
+        request.path["user_id"], request.body, if_match=request.expected_version, key=request.idempotency_key
     )
     return answer_of(service, view, version=view.version)
 
 
-async def inbox(ask: Ask) -> InboxPage:
-    return await ask.services.notifications.inbox(ask.path["user_id"], **msgspec.structs.asdict(ask.query))
+async def inbox(request: RequestContext) -> InboxPage:
+    return await request.services.notifications.inbox(request.path["user_id"], **msgspec.structs.asdict(request.query))
 
 
-async def mark_read(ask: Ask) -> Answer:
-    service = ask.services.notifications
-    return answer_of(service, await service.mark_read(ask.path["user_id"], ask.body, key=ask.idempotency_key))
+async def mark_read(request: RequestContext) -> Answer:
+    service = request.services.notifications
+    return answer_of(
+        service, await service.mark_read(request.path["user_id"], request.body, key=request.idempotency_key)
+    )
 
 
-async def ban(ask: Ask) -> BanView:
-    return await ask.services.notifications.ban(ask.path["user_id"], ask.body)
+async def ban(request: RequestContext) -> BanView:
+    return await request.services.notifications.ban(request.path["user_id"], request.body)
 
 
-async def unban(ask: Ask) -> None:
-    await ask.services.notifications.unban(ask.path["user_id"])
+async def unban(request: RequestContext) -> None:
+    await request.services.notifications.unban(request.path["user_id"])
 
 
 # -- incidents
 
 
-async def open_incident(ask: Ask) -> Answer:
-    service = ask.services.notifications
-    incident, is_new = await service.open_incident(ask.body, key=ask.idempotency_key)
+async def open_incident(request: RequestContext) -> Answer:
+    service = request.services.notifications
+    incident, is_new = await service.open_incident(request.body, key=request.idempotency_key)
     return answer_of(service, incident, location=f"/v1/incidents/{incident.incident_id}" if is_new else None)
 
 
-async def incidents(ask: Ask) -> Page[IncidentView]:
-    return await ask.services.notifications.incidents(**msgspec.structs.asdict(ask.query))
+async def incidents(request: RequestContext) -> Page[IncidentView]:
+    return await request.services.notifications.incidents(**msgspec.structs.asdict(request.query))
 
 
-async def close_incident(ask: Ask) -> None:
-    await ask.services.notifications.close_incident(ask.path["incident_id"])
+async def close_incident(request: RequestContext) -> None:
+    await request.services.notifications.close_incident(request.path["incident_id"])
 
 
 _EXAMPLE: dict[str, Any] = {

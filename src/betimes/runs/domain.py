@@ -33,4 +33,5 @@ DOMAIN = Domain(
     lost_claims={"run": is_lost_claim},
     tables=TABLES,
     backtest=BacktestView(costs=(RunAllowed,)),
+    commands={"trigger": "Triggers: what became of one; cancel one that waits."},
 )

@@ -8,7 +8,7 @@ import msgspec
 
 from betimes.domain.paging import Page
 from betimes.domain.requests import asked
-from betimes.http.routes import Answer, Ask, ClaimLimit, Listed, Route, Traced, answer_of
+from betimes.http.routes import Answer, ClaimLimit, Listed, RequestContext, Route, Traced, answer_of
 from betimes.runs.registry import repeated_types
 from betimes.runs.triggers import examined_trigger
 from betimes.runs.views import (
@@ -53,71 +53,73 @@ class RegistryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int | None = None
 
 
-async def trigger(ask: Ask) -> TriggerVerdict:
-    return await ask.services.runs.trigger(examined_trigger(ask.body), trace=ask.wants_trace)
+async def trigger(request: RequestContext) -> TriggerVerdict:
+    return await request.services.runs.trigger(examined_trigger(request.body), trace=request.wants_trace)
 
 
-async def trigger_status(ask: Ask) -> TriggerStatus:
-    return await ask.services.runs.trigger_status(ask.path["idempotency_key"])
+async def trigger_status(request: RequestContext) -> TriggerStatus:
+    return await request.services.runs.trigger_status(request.path["idempotency_key"])
 
 
-async def cancel_trigger(ask: Ask) -> Answer:
-    runs, key = ask.services.runs, ask.path["idempotency_key"]
-    return answer_of(runs, await runs.cancel_trigger(key, request_key=ask.idempotency_key))
+async def cancel_trigger(request: RequestContext) -> Answer:
+    runs, key = request.services.runs, request.path["idempotency_key"]
+    return answer_of(runs, await runs.cancel_trigger(key, request_key=request.idempotency_key))
 
 
-async def evaluate(ask: Ask) -> TriggerVerdict:
-    return await ask.services.runs.evaluate(ask.body, trace=ask.wants_trace)
+async def evaluate(request: RequestContext) -> TriggerVerdict:
+    return await request.services.runs.evaluate(request.body, trace=request.wants_trace)
 
 
-async def run_state(ask: Ask) -> RunStateView:
-    return await ask.services.runs.run_state(ask.path["account_id"])
+async def run_state(request: RequestContext) -> RunStateView:
+    return await request.services.runs.run_state(request.path["account_id"])
 
 
-async def report_actions(ask: Ask) -> Answer:
-    runs = ask.services.runs
-    return answer_of(runs, await runs.report_actions(ask.path["account_id"], ask.body, key=ask.idempotency_key))
+async def report_actions(request: RequestContext) -> Answer:
+    runs = request.services.runs
+    return answer_of(
+        runs, await runs.report_actions(request.path["account_id"], request.body, key=request.idempotency_key)
+    )
 
 
-async def runs(ask: Ask) -> Page[RunView]:
-    return await ask.services.runs.runs(**msgspec.structs.asdict(ask.query))
+async def runs(request: RequestContext) -> Page[RunView]:
+    return await request.services.runs.runs(**msgspec.structs.asdict(request.query))
 
 
-async def run(ask: Ask) -> RunView:
-    return await ask.services.runs.run(ask.path["run_id"])
+async def run(request: RequestContext) -> RunView:
+    return await request.services.runs.run(request.path["run_id"])
 
 
-async def claim_many(ask: Ask) -> Claims:
-    return Claims(await ask.services.runs.claim_many(ask.body, limit=ask.query.limit))
+async def claim_many(request: RequestContext) -> Claims:
+    return Claims(await request.services.runs.claim_many(request.body, limit=request.query.limit))
 
 
-async def claim(ask: Ask) -> Answer:
-    runs = ask.services.runs
-    return answer_of(runs, await runs.claim(ask.path["run_id"], ask.body, key=ask.idempotency_key))
+async def claim(request: RequestContext) -> Answer:
+    runs = request.services.runs
+    return answer_of(runs, await runs.claim(request.path["run_id"], request.body, key=request.idempotency_key))
 
 
-async def renew(ask: Ask) -> Answer:
-    runs = ask.services.runs
-    return answer_of(runs, await runs.renew(ask.path["run_id"], ask.body, key=ask.idempotency_key))
+async def renew(request: RequestContext) -> Answer:
+    runs = request.services.runs
+    return answer_of(runs, await runs.renew(request.path["run_id"], request.body, key=request.idempotency_key))
 
 
-async def complete(ask: Ask) -> Answer:
-    runs = ask.services.runs
-    return answer_of(runs, await runs.complete(ask.path["run_id"], ask.body, key=ask.idempotency_key))
+async def complete(request: RequestContext) -> Answer:
+    runs = request.services.runs
+    return answer_of(runs, await runs.complete(request.path["run_id"], request.body, key=request.idempotency_key))
 
 
 def _tagged(view: RegistryView) -> Answer:
     return Answer(view, headers={"ETag": f'"{view.version}"'})
 
 
-async def registry(ask: Ask) -> Answer:
-    return _tagged(await ask.services.runs.registry())
+async def registry(request: RequestContext) -> Answer:
+    return _tagged(await request.services.runs.registry())
 
 
-async def put_registry(ask: Ask) -> Answer:
-    body = asked(ask.body, RegistryRequest, (repeated_types,))
-    version = ask.if_match if ask.if_match is not None else body.version
-    return _tagged(await ask.services.runs.put_registry(body.entries, version=version))
+async def put_registry(request: RequestContext) -> Answer:
+    body = asked(request.body, RegistryRequest, (repeated_types,))
+    version = request.if_match if request.if_match is not None else body.version
+    return _tagged(await request.services.runs.put_registry(body.entries, version=version))
 
 
 _EXAMPLE: dict[str, Any] = {

@@ -13,8 +13,7 @@ from betimes.core.errors import BetimesError, MalformedRow, NewerVersion, NotFou
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId, parse_effect_handle, segment_handle
-from betimes.domain.newest import cursor_after, look_through, page_of
-from betimes.domain.paging import Listing, Page, check_filters, checked_limit
+from betimes.domain.paging import Listing, Page, check_filters, checked_limit, cursor_after, look_through, page_of
 from betimes.domain.requests import asked
 from betimes.engine.store import PAGE_MAX, EffectQuery, StreamQuery, StreamRow
 from betimes.runs.model import (

@@ -2,60 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from betimes.cli.definitions import add_definition_commands
-from betimes.cli.documents import File, document
-from betimes.cli.options import Tenant, for_tenant
+from betimes.cli.definitions import DefinitionCommands
+from betimes.cli.options import Paging, Tenant, for_tenant
 from betimes.cli.output import show
 from betimes.core.checks import checked
 from betimes.core.instants import parse_seconds
 from betimes.schedules.recurrence_views import PreviewRequest
 from betimes.schedules.service import schedule_request
 
-app = App(name="schedule", help="Schedules.", help_format="plaintext")
-add_definition_commands(app, "schedule", lambda services: services.schedules)
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ScheduleFilters:
+    """The options of `betimes schedule list`."""
+
+    status: Literal["active", "paused", "ended", "error"] | None = None
+    """Only these: active, paused, ended or error."""
 
 
-@app.command(name="list")
-def list_(
-    *,
-    status: Literal["active", "paused", "ended", "error"] | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
-    at: Tenant = Tenant(),  # noqa: B008
-) -> None:
-    """Schedules, the last created first.
-
-    Parameters
-    ----------
-    status
-        Only these: active, paused, ended or error.
-    limit
-        How many to show, up to 200.
-    cursor
-        Where to go on.
-    """
-    page = for_tenant(at, lambda bt: bt.schedules.list(status=status, limit=limit, cursor=cursor))
-    columns = ("schedule_id", "cron", "timezone", "status", "next_tick_at", "last_error")
-    show(page, json=at.json, columns=columns, empty="No schedules.")
-
-
-@app.command
-def put(schedule_id: str, file: File, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Create or replace a schedule.
-
-    Parameters
-    ----------
-    schedule_id
-        Its id.
-    file
-        Its definition, as JSON, TOML or YAML; '-' reads JSON from standard input.
-    """
-    request = schedule_request(document(file))
-    show(for_tenant(at, lambda bt: bt.schedules.put(schedule_id, request)), json=at.json)
+app = DefinitionCommands(
+    noun="schedule",
+    service=lambda services: services.schedules,
+    columns=("schedule_id", "cron", "timezone", "status", "next_tick_at", "last_error"),
+    filters=ScheduleFilters,
+    decode=schedule_request,
+).app()
 
 
 @app.command
@@ -70,8 +46,7 @@ def ticks(
     /,
     *,
     status: Literal["fired", "skipped", "failed"] | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
+    paging: Paging = Paging(),  # noqa: B008 — frozen
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
     """What was fired, skipped or failed, newest first.
@@ -82,12 +57,8 @@ def ticks(
         The schedule.
     status
         Only these: fired, skipped or failed.
-    limit
-        How many to show, up to 200.
-    cursor
-        Where to go on.
     """
-    page = for_tenant(at, lambda bt: bt.schedules.ticks(schedule_id, status=status, limit=limit, cursor=cursor))
+    page = for_tenant(at, lambda bt: bt.schedules.ticks(schedule_id, status=status, **vars(paging)))
     columns = ("scheduled_for", "status", "cause", "reason", "count", "run_id", "error")
     show(page, json=at.json, columns=columns, empty="No ticks yet.")
 

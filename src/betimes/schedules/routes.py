@@ -9,7 +9,7 @@ import msgspec
 from betimes.core.canonical import encode
 from betimes.domain.paging import Page
 from betimes.http.definitions import Definitions
-from betimes.http.routes import Answer, Ask, Listed, Route, answer_of
+from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
 from betimes.schedules.model import PAYLOAD_BYTES_MAX
 from betimes.schedules.recurrence_views import Preview, PreviewRequest
 from betimes.schedules.views import (
@@ -47,54 +47,56 @@ class TickNowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"payload: at most {PAYLOAD_BYTES_MAX:,} bytes")
 
 
-async def preview(ask: Ask) -> Preview:
-    return await ask.services.schedules.preview(ask.body)
+async def preview(request: RequestContext) -> Preview:
+    return await request.services.schedules.preview(request.body)
 
 
-async def trigger(ask: Ask) -> Answer:
-    schedules = ask.services.schedules
-    tick = await schedules.trigger(ask.path["schedule_id"], ask.body.payload, key=ask.idempotency_key)
+async def trigger(request: RequestContext) -> Answer:
+    schedules = request.services.schedules
+    tick = await schedules.trigger(request.path["schedule_id"], request.body.payload, key=request.idempotency_key)
     return answer_of(schedules, tick)
 
 
-async def ticks(ask: Ask) -> Page[Tick]:
-    return await ask.services.schedules.ticks(ask.path["schedule_id"], **msgspec.structs.asdict(ask.query))
+async def ticks(request: RequestContext) -> Page[Tick]:
+    return await request.services.schedules.ticks(request.path["schedule_id"], **msgspec.structs.asdict(request.query))
 
 
-async def start_backfill(ask: Ask) -> Answer:
-    schedules, schedule_id = ask.services.schedules, ask.path["schedule_id"]
-    view = await schedules.backfill(schedule_id, ask.body, key=ask.idempotency_key)
+async def start_backfill(request: RequestContext) -> Answer:
+    schedules, schedule_id = request.services.schedules, request.path["schedule_id"]
+    view = await schedules.backfill(schedule_id, request.body, key=request.idempotency_key)
     return answer_of(schedules, view, location=f"/v1/schedules/{schedule_id}/backfills/{view.backfill_id}")
 
 
-async def backfills(ask: Ask) -> Page[BackfillView]:
-    return await ask.services.schedules.backfills(ask.path["schedule_id"], **msgspec.structs.asdict(ask.query))
+async def backfills(request: RequestContext) -> Page[BackfillView]:
+    return await request.services.schedules.backfills(
+        request.path["schedule_id"], **msgspec.structs.asdict(request.query)
+    )
 
 
-async def backfill(ask: Ask) -> BackfillView:
-    return await ask.services.schedules.get_backfill(ask.path["schedule_id"], ask.path["backfill_id"])
+async def backfill(request: RequestContext) -> BackfillView:
+    return await request.services.schedules.get_backfill(request.path["schedule_id"], request.path["backfill_id"])
 
 
-async def pause_backfill(ask: Ask) -> Answer:
-    schedules = ask.services.schedules
-    return answer_of(schedules, await schedules.pause_backfill(**ask.path, key=ask.idempotency_key))
+async def pause_backfill(request: RequestContext) -> Answer:
+    schedules = request.services.schedules
+    return answer_of(schedules, await schedules.pause_backfill(**request.path, key=request.idempotency_key))
 
 
-async def resume_backfill(ask: Ask) -> Answer:
-    schedules = ask.services.schedules
-    return answer_of(schedules, await schedules.resume_backfill(**ask.path, key=ask.idempotency_key))
+async def resume_backfill(request: RequestContext) -> Answer:
+    schedules = request.services.schedules
+    return answer_of(schedules, await schedules.resume_backfill(**request.path, key=request.idempotency_key))
 
 
-async def cancel_backfill(ask: Ask) -> Answer:
-    schedules = ask.services.schedules
-    return answer_of(schedules, await schedules.cancel_backfill(**ask.path, key=ask.idempotency_key))
+async def cancel_backfill(request: RequestContext) -> Answer:
+    schedules = request.services.schedules
+    return answer_of(schedules, await schedules.cancel_backfill(**request.path, key=request.idempotency_key))
 
 
 SCHEDULES = Definitions(
     noun="schedule",
     domain="automation",
     tag=TAG,
-    service=lambda ask: ask.services.schedules,
+    service=lambda request: request.services.schedules,
     request=ScheduleRequest,
     body=ScheduleRequest,
     view=ScheduleView,

@@ -20,9 +20,17 @@ from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.core.zones import zone
 from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of
-from betimes.domain.newest import look_through, page_of
 from betimes.domain.outside_calls import call_warnings, calls_of_definition
-from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.domain.paging import (
+    NumberPlace,
+    Page,
+    check_filters,
+    checked_limit,
+    cursor_of,
+    look_through,
+    page_of,
+    place_of,
+)
 from betimes.domain.requests import asked
 from betimes.domain.target_names import unserved_names
 from betimes.domain.warnings import Remark

@@ -45,4 +45,5 @@ DOMAIN = Domain(
     describe_event=describe_event,
     render_amounts={"score": dict.fromkeys(AMOUNTS, points)},
     tables=TABLES,
+    passes={"sweep": "Let every score that is due decay."},
 )

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from betimes.domain.paging import Page
-from betimes.http.routes import Answer, Ask, Listed, Route, answer_of
+from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
 from betimes.scores.service import Adjustment, Interaction, NewScore, StatusChange
 from betimes.scores.sweep import SweepRequest, SweepResult
 from betimes.scores.views import AdjustAnswer, HistoryEntry, HistoryType, InteractionAnswer, Score, WrittenScore
@@ -26,41 +26,43 @@ class HistoryFilters(Listed, frozen=True, forbid_unknown_fields=True):
     event_type: HistoryType | None = None
 
 
-async def create(ask: Ask) -> Answer:
-    scores = ask.services.scores
-    made = await scores.create(ask.body, key=ask.idempotency_key)
+async def create(request: RequestContext) -> Answer:
+    scores = request.services.scores
+    made = await scores.create(request.body, key=request.idempotency_key)
     return answer_of(scores, made, location=f"/v1/scores/{made.user_id}")
 
 
-async def scores(ask: Ask) -> Page[Score]:
-    return await ask.services.scores.list(**msgspec.structs.asdict(ask.query))
+async def scores(request: RequestContext) -> Page[Score]:
+    return await request.services.scores.list(**msgspec.structs.asdict(request.query))
 
 
-async def score(ask: Ask) -> Score:
-    return await ask.services.scores.get(ask.path["user_id"])
+async def score(request: RequestContext) -> Score:
+    return await request.services.scores.get(request.path["user_id"])
 
 
-async def interact(ask: Ask) -> Answer:
-    scores = ask.services.scores
-    return answer_of(scores, await scores.interact(ask.path["user_id"], ask.body, key=ask.idempotency_key))
+async def interact(request: RequestContext) -> Answer:
+    scores = request.services.scores
+    return answer_of(scores, await scores.interact(request.path["user_id"], request.body, key=request.idempotency_key))
 
 
-async def set_status(ask: Ask) -> Answer:
-    scores = ask.services.scores
-    return answer_of(scores, await scores.set_status(ask.path["user_id"], ask.body, key=ask.idempotency_key))
+async def set_status(request: RequestContext) -> Answer:
+    scores = request.services.scores
+    return answer_of(
+        scores, await scores.set_status(request.path["user_id"], request.body, key=request.idempotency_key)
+    )
 
 
-async def adjust(ask: Ask) -> Answer:
-    scores = ask.services.scores
-    return answer_of(scores, await scores.adjust(ask.path["user_id"], ask.body, key=ask.idempotency_key))
+async def adjust(request: RequestContext) -> Answer:
+    scores = request.services.scores
+    return answer_of(scores, await scores.adjust(request.path["user_id"], request.body, key=request.idempotency_key))
 
 
-async def history(ask: Ask) -> Page[HistoryEntry]:
-    return await ask.services.scores.history(ask.path["user_id"], **msgspec.structs.asdict(ask.query))
+async def history(request: RequestContext) -> Page[HistoryEntry]:
+    return await request.services.scores.history(request.path["user_id"], **msgspec.structs.asdict(request.query))
 
 
-async def sweep(ask: Ask) -> SweepResult:
-    return await ask.services.scores.sweep(ask.body)
+async def sweep(request: RequestContext) -> SweepResult:
+    return await request.services.scores.sweep(request.body)
 
 
 _EXAMPLE: dict[str, Any] = {"user_id": "u-3", "score": 50, "last_interaction_at": "2026-01-05T00:00:00Z"}

@@ -25,16 +25,18 @@ from betimes.core.instants import Instant, render
 from betimes.core.names import Id
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded, Segment
-from betimes.domain.newest import after_row, cursor_after, page_of
 from betimes.domain.paging import (
     LOOKED_AT_MAX,
     Listing,
     NumberPlace,
     Page,
     UnreadableRow,
+    after_row,
     check_filters,
     checked_limit,
+    cursor_after,
     cursor_of,
+    page_of,
     place_of,
 )
 from betimes.domain.requests import asked, require_list

@@ -2,59 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from betimes.cli.definitions import add_definition_commands
-from betimes.cli.documents import File, document
-from betimes.cli.options import Tenant, for_tenant
+from betimes.cli.definitions import DefinitionCommands
+from betimes.cli.options import Paging, Tenant, for_tenant
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
 from betimes.sensors.service import sensor_request
 
-app = App(name="sensor", help="Sensors.", help_format="plaintext")
-add_definition_commands(app, "sensor", lambda services: services.sensors)
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SensorFilters:
+    """The options of `betimes sensor list`."""
+
+    status: Literal["active", "paused", "error"] | None = None
+    """Only these: active, paused or error."""
 
 
-@app.command(name="list")
-def list_(
-    *,
-    status: Literal["active", "paused", "error"] | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
-    at: Tenant = Tenant(),  # noqa: B008
-) -> None:
-    """Sensors, the last created first.
-
-    Parameters
-    ----------
-    status
-        Only these: active, paused or error.
-    limit
-        How many to show, up to 200.
-    cursor
-        Where to go on.
-    """
-    page = for_tenant(at, lambda bt: bt.sensors.list(status=status, limit=limit, cursor=cursor))
-    columns = ("sensor_id", "sensor_type", "status", "next_evaluation_at", "consecutive_errors", "last_error")
-    show(page, json=at.json, columns=columns, empty="No sensors.")
-
-
-@app.command
-def put(sensor_id: str, file: File, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Create or replace a sensor; a new one shows its secret, once.
-
-    Parameters
-    ----------
-    sensor_id
-        Its id.
-    file
-        Its definition, as JSON, TOML or YAML; '-' reads JSON from standard input.
-    """
-    request = sensor_request(document(file))
-    show(for_tenant(at, lambda bt: bt.sensors.put(sensor_id, request)), json=at.json)
+app = DefinitionCommands(
+    noun="sensor",
+    service=lambda services: services.sensors,
+    columns=("sensor_id", "sensor_type", "status", "next_evaluation_at", "consecutive_errors", "last_error"),
+    filters=SensorFilters,
+    decode=sensor_request,
+    put_note="; a new one shows its secret, once",
+).app()
 
 
 @app.command
@@ -83,8 +60,7 @@ def evaluations(
     /,
     *,
     message_id: str | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
+    paging: Paging = Paging(),  # noqa: B008 — frozen
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
     """What a sensor saw and asked for, newest first.
@@ -95,14 +71,8 @@ def evaluations(
         The sensor.
     message_id
         Only what became of this message.
-    limit
-        How many to show, up to 200.
-    cursor
-        Where to go on.
     """
-    page = for_tenant(
-        at, lambda bt: bt.sensors.evaluations(sensor_id, message_id=message_id, limit=limit, cursor=cursor)
-    )
+    page = for_tenant(at, lambda bt: bt.sensors.evaluations(sensor_id, message_id=message_id, **vars(paging)))
     columns = ("evaluated_at", "status", "cause", "message_id", "cursor", "error")
     show(page, json=at.json, columns=columns, empty="Nothing was evaluated yet.")
 

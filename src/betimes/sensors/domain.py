@@ -32,4 +32,5 @@ DOMAIN = Domain(
     outcome_of=outcome_of,
     describe_event=describe_event,
     tables=TABLES,
+    commands={"sensor": "Sensors."},
 )

@@ -16,7 +16,7 @@ from betimes.domain.service import Caller
 from betimes.http.batches import batch
 from betimes.http.definitions import Definitions
 from betimes.http.problems import HttpProblem
-from betimes.http.routes import Answer, Ask, Listed, Route, answer_of
+from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
 from betimes.sensors.messages import BATCH, CloudEvent, NotJson, PlainMessage, is_batch
 from betimes.sensors.model import MESSAGE_ID_CHARS_MAX
 from betimes.sensors.proof import Proof
@@ -70,25 +70,27 @@ class ProofQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str | None = None
 
 
-async def receive(ask: Ask) -> Answer:
+async def receive(request: RequestContext) -> Answer:
     """With a key, or with the sensor's own proof, which is judged where no keys are needed too."""
-    is_token = Proof(ask.headers, b"", None).bearer_token.count(".") == 2
-    is_proof_offered = ask.query.token is not None or "webhook-signature" in ask.headers or is_token
-    may_write = bool(ask.scopes) and ask.query.tenant in (None, ask.caller.tenant)
-    has_key = may_write and bool(ask.key_id or not is_proof_offered)
-    sensors, sensor_id = ask.services.sensors if has_key else _of_tenant(ask), ask.path["sensor_id"]
+    is_token = Proof(request.headers, b"", None).bearer_token.count(".") == 2
+    is_proof_offered = request.query.token is not None or "webhook-signature" in request.headers or is_token
+    may_write = bool(request.scopes) and request.query.tenant in (None, request.caller.tenant)
+    has_key = may_write and bool(request.key_id or not is_proof_offered)
+    sensors, sensor_id = request.services.sensors if has_key else _of_tenant(request), request.path["sensor_id"]
     try:
-        if is_batch(ask.headers):
+        if is_batch(request.headers):
             if not has_key:
-                await sensors.demand_proof(sensor_id, ask.headers, ask.raw, token=ask.query.token)
-            views = await sensors.receive_batch(sensor_id, ask.raw, key=ask.idempotency_key)
+                await sensors.demand_proof(sensor_id, request.headers, request.raw, token=request.query.token)
+            views = await sensors.receive_batch(sensor_id, request.raw, key=request.idempotency_key)
             return Answer(
                 batch([Answer(view, _status(view)) if isinstance(view, EvaluationView) else view for view in views], "")
             )
         if has_key:
-            view = await sensors.receive(sensor_id, ask.headers, ask.raw, key=ask.idempotency_key)
+            view = await sensors.receive(sensor_id, request.headers, request.raw, key=request.idempotency_key)
         else:
-            view = await sensors.receive_from_outside(sensor_id, ask.headers, ask.raw, token=ask.query.token)
+            view = await sensors.receive_from_outside(
+                sensor_id, request.headers, request.raw, token=request.query.token
+            )
     except NotJson as error:
         raise HttpProblem(400, "MALFORMED_JSON", str(error)) from None
     return msgspec.structs.replace(answer_of(sensors, view), status=_status(view))
@@ -99,45 +101,47 @@ def _status(view: EvaluationView) -> int:
     return 202 if view.status == "pending" else 200
 
 
-def _of_tenant(ask: Ask) -> Sensors:
+def _of_tenant(request: RequestContext) -> Sensors:
     """The sensors of the tenant a sender names; one that cannot be is as unknown as one that is not."""
-    caller = Caller(ask.query.tenant or "", f"sensor:{ask.path['sensor_id']}", ask.caller.correlation)
-    sensors = ask.application.for_caller(caller).sensors
+    caller = Caller(request.query.tenant or "", f"sensor:{request.path['sensor_id']}", request.caller.correlation)
+    sensors = request.application.for_caller(caller).sensors
     try:
-        sensors.stream("sensor", ask.path["sensor_id"])
+        sensors.stream("sensor", request.path["sensor_id"])
     except Invalid:
         raise Refused("UNAUTHENTICATED", UNPROVEN) from None
     return sensors
 
 
-async def evaluate(ask: Ask) -> Answer:
-    sensors = ask.services.sensors
-    view = await sensors.evaluate(ask.path["sensor_id"], dry_run=ask.body.dry_run, key=ask.idempotency_key)
+async def evaluate(request: RequestContext) -> Answer:
+    sensors = request.services.sensors
+    view = await sensors.evaluate(request.path["sensor_id"], dry_run=request.body.dry_run, key=request.idempotency_key)
     return answer_of(sensors, view)
 
 
-async def reset_cursor(ask: Ask) -> Answer:
-    sensors, asked = ask.services.sensors, ask.body
+async def reset_cursor(request: RequestContext) -> Answer:
+    sensors, asked = request.services.sensors, request.body
     view = await sensors.reset_cursor(
-        ask.path["sensor_id"], asked.cursor, state_version=asked.state_version, key=ask.idempotency_key
+        request.path["sensor_id"], asked.cursor, state_version=asked.state_version, key=request.idempotency_key
     )
     return answer_of(sensors, view, version=view.version)
 
 
-async def rotate_secret(ask: Ask) -> Answer:
-    sensors = ask.services.sensors
-    return answer_of(sensors, await sensors.rotate_secret(ask.path["sensor_id"], key=ask.idempotency_key))
+async def rotate_secret(request: RequestContext) -> Answer:
+    sensors = request.services.sensors
+    return answer_of(sensors, await sensors.rotate_secret(request.path["sensor_id"], key=request.idempotency_key))
 
 
-async def evaluations(ask: Ask) -> Page[EvaluationView]:
-    return await ask.services.sensors.evaluations(ask.path["sensor_id"], **msgspec.structs.asdict(ask.query))
+async def evaluations(request: RequestContext) -> Page[EvaluationView]:
+    return await request.services.sensors.evaluations(
+        request.path["sensor_id"], **msgspec.structs.asdict(request.query)
+    )
 
 
 SENSORS = Definitions(
     noun="sensor",
     domain="automation",
     tag=TAG,
-    service=lambda ask: ask.services.sensors,
+    service=lambda request: request.services.sensors,
     request=SensorRequest,
     body=SensorRequest,
     view=SensorView,

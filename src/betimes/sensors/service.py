@@ -25,9 +25,17 @@ from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.domain.definitions import Definitions, generated_id, named, request_of, targets_of
 from betimes.domain.deployment import Deployment
-from betimes.domain.newest import look_through, page_of
 from betimes.domain.outside_calls import call_warnings, calls_of_definition, handler_problems
-from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.domain.paging import (
+    NumberPlace,
+    Page,
+    check_filters,
+    checked_limit,
+    cursor_of,
+    look_through,
+    page_of,
+    place_of,
+)
 from betimes.domain.service import Caller
 from betimes.domain.target_names import unserved_names
 from betimes.engine.engine import Engine
