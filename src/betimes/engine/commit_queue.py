@@ -89,6 +89,7 @@ class Lane:
         self._passes: deque[DuePass] = deque()
         self._sends: dict[EffectId, Job] = {}
         self._under_way: Sequence[Job] = ()
+        self._pass_under_way: DuePass | None = None
         self._failures: dict[StreamId, int] = {}
         self._pause_s = 0.0
         self._work = asyncio.Event()
@@ -152,7 +153,9 @@ class Lane:
                 await self._batch(list(self._under_way))
                 self._under_way = ()
             if self._passes:
-                await self._pass(self._passes.popleft())
+                self._pass_under_way = self._passes.popleft()
+                await self._pass(self._pass_under_way)
+                self._pass_under_way = None
             if not self._queue and not self._passes:
                 self._work.clear()
                 self.idle.set()
@@ -167,9 +170,11 @@ class Lane:
             self._end(job, Unknown(message))
         for job in self._queue:
             self._end(job, _closed())
+        if self._pass_under_way:
+            self._pass_under_way.fail(Unknown("the engine closed during this pass; what it did is in the ledger"))
         for request in self._passes:
             request.fail(_closed())
-        self._under_way = ()
+        self._under_way, self._pass_under_way = (), None
         self._queue.clear()
         self._passes.clear()
 

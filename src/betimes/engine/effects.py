@@ -101,7 +101,8 @@ class Calls:
         self._report = report
         self._running: dict[asyncio.Task[End], EffectCall] = {}
         self._groups = [*self._grouped()]
-        self._starting: asyncio.Task[int] | None = None
+        self._taking: set[asyncio.Task[list[asyncio.Task[End]]]] = set()
+        self._is_draining = self._has_drained = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -114,31 +115,40 @@ class Calls:
         for name, calls_max in bounds.items():
             yield ExecutorGroup(self._store, (name,), calls_max)
 
+    def open(self) -> None:
+        """Take calls, from now until drained."""
+        self._is_draining = self._has_drained = False
+
     async def run(self) -> None:
         """Carry out effects until cancelled, at most `calls_max` at once; tenants share them."""
         while True:
             self._lane.calls_waiting.clear()
-            self._starting = asyncio.create_task(self._start())
-            if not await asyncio.shield(self._starting):
+            try:
+                has_taken = await self._take(self._settings.calls_max)
+            except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
+                self._report(Report("calls_failed", "store", error))
+                has_taken = []
+            if not has_taken:
                 await self._rest()
 
     async def once(self, limit: int, tenant: str | None = None) -> Counter[str]:
         """Take what is due now (of a tenant, if given), up to `limit`, and see it to its end."""
         ends: Counter[str] = Counter()
-        while limit > 0 and (leases := await self._leases(limit, tenant)):
-            limit -= len(leases)
-            calls, _ = await asyncio.wait([self._begin(*lease) for lease in leases])
+        while limit > 0 and (calls := await self._take(limit, tenant)):
+            limit -= len(calls)
+            await asyncio.wait(calls)
             ends.update(call.result() for call in calls if not call.cancelled())
         return ends
 
     async def drain(self) -> None:
-        """Wait for the calls under way and for those being taken, which nobody else can make while they are leased.
+        """Take no more calls, and wait for those under way or being taken: while leased, nobody else can make them.
 
         Those that take too long are cancelled and given back, so that another process need not wait for their leases
         to run out. One for at most once is given back only if its executor says that it may be made again.
         """
-        if self._starting:
-            await asyncio.wait({self._starting}, timeout=self._settings.drain_s)
+        self._is_draining = True
+        if self._taking:
+            await asyncio.wait(self._taking, timeout=self._settings.drain_s)
         if self._running:
             await asyncio.wait(self._running, timeout=self._settings.drain_s)
         for patience_s in (GIVE_BACK_S, None):
@@ -146,11 +156,14 @@ class Calls:
                 task.cancel()
             if self._running:
                 await asyncio.wait([*self._running], timeout=patience_s)
+        self._has_drained = True
 
     async def _leases(self, limit: int, tenant: str | None = None) -> list[tuple[Lease, float]]:
         """Calls to make, each with the loop's time before which its lease cannot end."""
         found: list[tuple[Lease, float]] = []
         for group in self._groups:
+            if self._is_draining:
+                break
             under_way = sum(call.executor in group.names for call in self._running.values())
             room = min(limit - len(found), group.calls_max - under_way)
             if shares := await self._shares(group, room, tenant):
@@ -169,16 +182,25 @@ class Calls:
                 return shares
         return {}
 
-    async def _start(self) -> int:
-        """Take calls and begin them; how many. It is let finish when the engine closes."""
-        try:
-            leases = await self._leases(self._settings.calls_max)
-        except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
-            self._report(Report("calls_failed", "store", error))
-            return 0
-        for lease in leases:
-            self._begin(*lease)
-        return len(leases)
+    async def _take(self, limit: int, tenant: str | None = None) -> list[asyncio.Task[End]]:
+        """Lease calls and begin them; `drain` waits for that even if whoever asked for them is cancelled."""
+        if self._is_draining:
+            return []
+        taking = asyncio.create_task(self._begin_due(limit, tenant))
+        self._taking.add(taking)
+        taking.add_done_callback(self._forget_taking)
+        return await asyncio.shield(taking)
+
+    async def _begin_due(self, limit: int, tenant: str | None) -> list[asyncio.Task[End]]:
+        leases = await self._leases(limit, tenant)
+        if self._has_drained:
+            return []  # nobody is left to settle them; another process takes them when their leases have run out
+        return [self._begin(*lease) for lease in leases]
+
+    def _forget_taking(self, taking: asyncio.Task[list[asyncio.Task[End]]]) -> None:
+        self._taking.discard(taking)
+        if not taking.cancelled():
+            taking.exception()  # seen: after a cancellation nobody is left to look, and asyncio would complain
 
     def _begin(self, lease: Lease, ends_s: float) -> asyncio.Task[End]:
         """Start a call; `drain` waits for it, whoever took it."""

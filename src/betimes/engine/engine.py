@@ -134,6 +134,7 @@ class Engine:
             self.store.watch_clock(self.settings.clock_step_max_s, self.settings.clock_hold_s)
         self._closing = False
         self._lane.open()
+        self._calls.open()
         self._run(self._lane.run())
         if self._policy is None:
             return
@@ -165,7 +166,9 @@ class Engine:
         await self._calls.drain()
         self._draining = False
         if self._ticks:
-            await asyncio.wait(self._ticks, timeout=self.settings.drain_s)
+            _, late = await asyncio.wait(self._ticks, timeout=self.settings.drain_s)
+            if late:
+                self._report(Report("drain_incomplete", f"{len(late)} passes"))
         try:
             async with asyncio.timeout(self.settings.drain_s):
                 await self._lane.idle.wait()
