@@ -142,7 +142,10 @@ class Workspace:
         self._finish(job)
         news = ended.id._replace(place=ended.id.place + NEWS_PLACE)
         sent = Sent(msgspec.Raw(encode(job.command).encode()), correlation=job.correlation)
-        self.changes.effects.append(EffectWrite(news, SEND, encode(sent), self._tx.now, self._tx.now, to=job.stream))
+        # As old as its call. Its id comes before those of sends its source made since, so they wait for it; were it
+        # younger than they are, a look at the oldest sends that is full of them would never find it.
+        created_at = min(ended.created_at, self._tx.now)
+        self.changes.effects.append(EffectWrite(news, SEND, encode(sent), created_at, self._tx.now, to=job.stream))
 
     def _finish(self, job: Job) -> None:
         if job.send:

@@ -319,7 +319,7 @@ class Calls:
             again = Ended(call.id, call.fence, "pending", pause, error, took_ms)
             return Job(None, _NOTHING, cause=call.id.handle, ended=again)
         status: Literal["done", "failed", "dead"] = "failed" if end == "abandoned" else end  # type: ignore[assignment]
-        ended = Ended(call.id, call.fence, status, None, error, took_ms)
+        ended = Ended(call.id, call.fence, status, None, error, took_ms, call.created_at)
         if call.report_to is None:
             return Job(None, _NOTHING, cause=call.id.handle, ended=ended)
         told = Settled(call.id.handle, call.executor, end, call.attempt, result, error)  # type: ignore[arg-type]

@@ -351,7 +351,10 @@ class Store(Protocol):
     async def waiting_sends(
         self, limit: int, *, created_before: Instant, tenant: str | None = None
     ) -> list[WaitingSend]:
-        """The oldest sends that nobody has applied; dead ones are left out."""
+        """Return the oldest sends that nobody has applied; dead ones are left out.
+
+        A source's sends are never younger than the ones that wait for them, so its first is always among its oldest.
+        """
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]: ...
 
