@@ -69,7 +69,7 @@ async def test_a_command_to_another_stream_is_applied_exactly_once(backend: Back
 async def test_a_tenants_own_pass_leaves_the_effects_of_others_alone(backend: Backend, tmp_path: Path) -> None:
     greet = Recorder()
     async with world(backend, tmp_path, policy={"tally": True, "greet": True}, executors={"handler:greet": greet}) as w:
-        w.engine._lane.send_job = lambda *sent: None  # type: ignore[method-assign]  # it dies before it applies them
+        w.engine._queue.send_job = lambda *sent: None  # type: ignore[method-assign]  # it dies before it applies them
         for tenant in ("acme", "other", "third"):
             await w.knock("ann", StreamId(tenant, "gate", "front"))
         done = await w.other.tick(tenant="other")
@@ -86,7 +86,7 @@ async def test_a_tenants_own_pass_leaves_the_effects_of_others_alone(backend: Ba
 
 async def test_a_send_left_by_a_dead_process_is_applied_by_another(backend: Backend, tmp_path: Path) -> None:
     async with world(backend, tmp_path, policy={"tally": True}) as w:
-        w.engine._lane.send_job = lambda *sent: None  # type: ignore[method-assign]  # it dies before it applies it
+        w.engine._queue.send_job = lambda *sent: None  # type: ignore[method-assign]  # it dies before it applies it
         await w.knock("ann")
         assert await w.state(TALLY) is None
         result = await w.other.tick()

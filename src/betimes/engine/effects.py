@@ -1,7 +1,7 @@
-"""Calls: what must happen outside after a commit, carried out under a lease.
+"""The dispatcher: what must happen outside after a commit, carried out under a lease.
 
 An effect is a row written by the commit that asked for it. A process takes those whose executor it has, each with a
-fence that grows with every lease. It carries them out and settles each through the lane, in one commit with the
+fence that grows with every lease. It carries them out and settles each through the queue, in one commit with the
 `Settled` command to the stream that asked to be told. A settlement whose fence is not the newest is refused: whoever
 was suspended past its lease changes nothing.
 
@@ -25,7 +25,7 @@ from betimes.core.deciders import EffectCall, Settled
 from betimes.core.errors import BetimesError, Fenced, Invalid, StoreError
 from betimes.core.instants import seconds
 from betimes.core.jitter import spread
-from betimes.engine.commit_queue import Lane
+from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effect_rows import UnreadablePayload
 from betimes.engine.jobs import Ended, Job
 from betimes.engine.reports import Report, Reporter
@@ -88,14 +88,19 @@ class ExecutorGroup:
         self.rotation = TenantRotation(store, "call")
 
 
-class Calls:
+class Dispatcher:
     """Carries out the effects whose executors this process has."""
 
     def __init__(
-        self, store: Store, lane: Lane, executors: Mapping[str, Executor], settings: EngineSettings, report: Reporter
+        self,
+        store: Store,
+        queue: CommitQueue,
+        executors: Mapping[str, Executor],
+        settings: EngineSettings,
+        report: Reporter,
     ) -> None:
         self._store = store
-        self._lane = lane
+        self._queue = queue
         self._executors = dict(executors)
         self._settings = settings
         self._report = report
@@ -122,7 +127,7 @@ class Calls:
     async def run(self) -> None:
         """Carry out effects until cancelled, at most `calls_max` at once; tenants share them."""
         while True:
-            self._lane.calls_waiting.clear()
+            self._queue.calls_waiting.clear()
             try:
                 has_taken = await self._take(self._settings.calls_max)
             except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
@@ -159,7 +164,7 @@ class Calls:
         self._has_drained = True
 
     async def _leases(self, limit: int, tenant: str | None = None) -> list[tuple[Lease, float]]:
-        """Calls to make, each with the loop's time before which its lease cannot end."""
+        """Lease calls to make, each with the loop's time before which its lease cannot end."""
         found: list[tuple[Lease, float]] = []
         for group in self._groups:
             if self._is_draining:
@@ -211,12 +216,12 @@ class Calls:
 
     def _finished(self, task: asyncio.Task[End]) -> None:
         self._running.pop(task, None)
-        self._lane.calls_waiting.set()
+        self._queue.calls_waiting.set()
 
     async def _rest(self) -> None:
         try:
             async with asyncio.timeout(self._settings.poll_s):
-                await self._lane.calls_waiting.wait()
+                await self._queue.calls_waiting.wait()
         except TimeoutError:
             return
 
@@ -301,7 +306,7 @@ class Calls:
         job = self._settling(call, end, result, error, took_ms, pause)
         job.answer = asyncio.get_running_loop().create_future()
         while True:
-            self._lane.put(job)
+            self._queue.put(job)
             try:
                 await job.answer
             except Fenced:
