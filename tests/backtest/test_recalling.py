@@ -12,7 +12,7 @@ from betimes.backtest.traffic import pages, reach_of
 from betimes.core.policies import Policy, merge
 from betimes.core.segments import Recorded
 from betimes.engine.jobs import Job
-from betimes.engine.memo import Lesson, Recollection
+from betimes.engine.memo import DecisionMemo, MemoTable
 from tests.backtest.recordings import POLICY, TRAFFIC, policy, recorded
 
 CANDIDATES = (
@@ -23,21 +23,21 @@ CANDIDATES = (
 )
 
 
-class Counted(Recollection):
+class Counted(MemoTable):
     """Counts what was found in it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found = 0
 
-    def is_the_same_by(self, lesson: Lesson, policy: Policy) -> bool:
+    def is_the_same_by(self, lesson: DecisionMemo, policy: Policy) -> bool:
         same = super().is_the_same_by(lesson, policy)
         self.found += same
         return same
 
 
-class Forgetful(Recollection):
-    def note(self, job: Job, version: int, lesson: Lesson, recorded: Recorded) -> None:
+class Forgetful(MemoTable):
+    def note(self, job: Job, version: int, lesson: DecisionMemo, recorded: Recorded) -> None:
         """Nothing is kept."""
 
 
@@ -50,7 +50,7 @@ async def test_worlds_come_to_the_same_whether_they_learn_or_not(seed: int) -> N
     assert msgspec.json.encode(learning) == msgspec.json.encode(deciding)
 
 
-async def _rehearsed(bt: Betimes, recollection: Recollection) -> PartResult:
+async def _rehearsed(bt: Betimes, recollection: MemoTable) -> PartResult:
     engine = bt.engine
     plan = Plan(candidates=CANDIDATES)
     lockstep = Lockstep(engine.kinds, engine.book, engine.settings, plan, recollection=recollection)

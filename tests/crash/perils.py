@@ -17,7 +17,7 @@ import msgspec
 
 from betimes.core.errors import StoreError
 from betimes.core.instants import Instant
-from betimes.engine.store import Ask, Changes, DueIndex, Lease, Presumes, Reached, Store, Tx
+from betimes.engine.store import Changes, DueIndex, Lease, LockRequest, Presumes, Reached, Store, Tx
 
 Point: TypeAlias = Literal[
     "begun",
@@ -41,7 +41,7 @@ the lease, after the call, before and after the commit that settles it. Of any c
 everything is written, before and after COMMIT itself."""
 
 
-NOTHING = Ask()
+NOTHING = LockRequest()
 
 
 class Peril(msgspec.Struct, frozen=True):
@@ -122,10 +122,10 @@ class PerilousStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def begin(self, ask: Ask) -> AbstractAsyncContextManager[Tx]:
+    def begin(self, ask: LockRequest) -> AbstractAsyncContextManager[Tx]:
         return self._watched(self._store.begin(ask), "begun" if ask.keys else None, ask)
 
-    def presume(self, ask: Ask) -> AbstractAsyncContextManager[Tx] | None:
+    def presume(self, ask: LockRequest) -> AbstractAsyncContextManager[Tx] | None:
         begin = self._store.presume(ask) if isinstance(self._store, Presumes) else None
         return begin and self._watched(begin, None)
 
@@ -153,7 +153,7 @@ class PerilousStore:
 
     @asynccontextmanager
     async def _watched(
-        self, begin: AbstractAsyncContextManager[Tx], point: Point | None, ask: Ask = NOTHING
+        self, begin: AbstractAsyncContextManager[Tx], point: Point | None, ask: LockRequest = NOTHING
     ) -> AsyncIterator[Tx]:
         async with begin as tx:
             held = tx.rows.keys() | tx.unchanged

@@ -12,7 +12,7 @@ from betimes.core.deciders import Decider, Decision, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
-from betimes.engine.store import NOT_CACHED, Ask, LedgerQuery
+from betimes.engine.store import NOT_CACHED, LedgerQuery, LockRequest
 from betimes.testing.sample import GATE as SAMPLE_GATE
 from betimes.testing.sample import SAMPLE, Shut
 from tests.engine.worlds import World, until, world
@@ -141,7 +141,7 @@ async def test_streams_that_are_due_are_claimed_in_one_call(backend: Backend, tm
 async def test_a_claim_leaves_streams_that_others_hold_to_them(tmp_path: Path) -> None:
     async with world(BACKENDS[0], tmp_path, policy={"tenant_per_hour": 9}) as w:
         await w.knock("ann")
-        async with w.other.store.begin(Ask({StreamId("acme", "quota", "all"): NOT_CACHED})):
+        async with w.other.store.begin(LockRequest({StreamId("acme", "quota", "all"): NOT_CACHED})):
             assert await w.engine.submit_due(["gate"], lambda stream: Shut(), 3) == []
         await w.engine.tick()
         assert not (await w.state()).shut, "nobody was told of it, so it did not happen"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from betimes.core.deciders import EffectCall
+from betimes.core.errors import Unknown
 from betimes.core.streams import StreamId
 from betimes.engine.effects import NotStarted
 from betimes.engine.engine import Engine
@@ -18,6 +20,7 @@ from betimes.engine.settings import EngineSettings
 from betimes.engine.store import EffectQuery, Lease
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
+from betimes.stores.memory.transaction import MemoryTx
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 
 FRONT = StreamId("acme", "gate", "front")
@@ -156,3 +159,59 @@ async def test_a_call_at_most_once_that_was_begun_when_the_engine_closes_is_not_
         await engine.submit(Submission(stream=FRONT, command=Knock("ann")))
         await started.wait()
     assert [effect.status for effect in await store.effects(EffectQuery())] == ["leased"]
+
+
+async def test_a_tick_under_way_takes_no_more_calls_once_the_engine_closes() -> None:
+    store, started, made = MemoryStore(VirtualClock()), asyncio.Event(), list[int]()
+    reports: list[Report] = []
+
+    async def announce(call: EffectCall) -> None:
+        made.append(call.attempt)
+        started.set()
+        await asyncio.Event().wait()
+
+    engine = Engine(
+        store,
+        SAMPLE,
+        name="one",
+        sections=SECTIONS,
+        policy={"gates": {"announce": True}},
+        executors={"handler:announce": announce},
+        settings=EngineSettings(drain_s=0.05),
+        report=reports.append,
+    )
+    await engine.open()
+    await engine.submit(Submission(stream=FRONT, command=Knock("ann")))
+    ticking = asyncio.create_task(engine.tick())
+    await started.wait()
+    await engine.close()
+    assert (await asyncio.wait_for(ticking, 1)).effects == {"retrying": 1}
+    assert made == [1]
+    assert [effect.status for effect in await store.effects(EffectQuery())] == ["pending"]
+    assert reports == []
+
+
+class Stuck(MemoryStore):
+    """Never gets as far as the streams that are due."""
+
+    def __init__(self) -> None:
+        super().__init__(VirtualClock())
+        self.asked = asyncio.Event()
+
+    @asynccontextmanager
+    async def begin_due(self, *args: Any, **kwargs: Any) -> AsyncIterator[MemoryTx]:
+        self.asked.set()
+        await asyncio.Event().wait()
+        async with super().begin_due(*args, **kwargs) as tx:
+            yield tx
+
+
+async def test_a_pass_that_is_cut_off_when_the_engine_closes_is_answered() -> None:
+    store = Stuck()
+    engine = Engine(store, SAMPLE, name="one", sections=SECTIONS, settings=EngineSettings(drain_s=0.05))
+    await engine.open()
+    sweeping = asyncio.create_task(engine.submit_due(("gate",), lambda stream: Knock("ann"), 10))
+    await store.asked.wait()
+    await engine.close()
+    with pytest.raises(Unknown, match="closed during this pass"):
+        await asyncio.wait_for(sweeping, 1)

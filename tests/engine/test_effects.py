@@ -12,6 +12,7 @@ from betimes.core.deciders import Call, Decision, EffectCall, Settled, Wake
 from betimes.core.instants import SECOND
 from betimes.core.streams import StreamId
 from betimes.engine.effects import GiveUp, RetryAfter, retry_pause
+from betimes.engine.jobs import NEWS_PLACE
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import EffectQuery
 from betimes.testing.sample import GATE as SAMPLE_GATE
@@ -68,7 +69,7 @@ async def test_a_command_to_another_stream_is_applied_exactly_once(backend: Back
 async def test_a_tenants_own_pass_leaves_the_effects_of_others_alone(backend: Backend, tmp_path: Path) -> None:
     greet = Recorder()
     async with world(backend, tmp_path, policy={"tally": True, "greet": True}, executors={"handler:greet": greet}) as w:
-        w.engine._lane.send_job = lambda *sent: None  # type: ignore[method-assign]  # it dies before it applies them
+        w.engine._queue.send_job = lambda *sent: None  # type: ignore[method-assign]  # it dies before it applies them
         for tenant in ("acme", "other", "third"):
             await w.knock("ann", StreamId(tenant, "gate", "front"))
         done = await w.other.tick(tenant="other")
@@ -85,7 +86,7 @@ async def test_a_tenants_own_pass_leaves_the_effects_of_others_alone(backend: Ba
 
 async def test_a_send_left_by_a_dead_process_is_applied_by_another(backend: Backend, tmp_path: Path) -> None:
     async with world(backend, tmp_path, policy={"tally": True}) as w:
-        w.engine._lane.send_job = lambda *sent: None  # type: ignore[method-assign]  # it dies before it applies it
+        w.engine._queue.send_job = lambda *sent: None  # type: ignore[method-assign]  # it dies before it applies it
         await w.knock("ann")
         assert await w.state(TALLY) is None
         result = await w.other.tick()
@@ -300,3 +301,25 @@ async def test_the_end_of_a_call_is_told_even_if_a_wake_ahead_of_it_fails(backen
         await w.engine.tick()
         assert await greetings(w) == ["done", "done"]
         assert [row[0] for row in await statuses(w)] == ["done", "done"]
+
+
+async def test_the_news_of_a_call_is_as_old_as_the_call(backend: Backend, tmp_path: Path) -> None:
+    """Later sends of the stream wait for it, so a look at the oldest sends must come to it first."""
+
+    def decide(view: Any, command: Any, policy: Any, now: int) -> Any:
+        if isinstance(command, Wake):
+            raise ZeroDivisionError("not yet")
+        return SAMPLE_GATE.decide(view, command, policy, now)
+
+    without_tally = (replace(SAMPLE_GATE, decide=decide), *(one for one in SAMPLE[1:] if one.kind != "tally"))
+    policy, executors = {"greet": True, "tally": True}, {"handler:greet": Recorder()}
+    async with world(backend, tmp_path, policy=policy, deciders=without_tally, executors=executors) as w:
+        await w.knock("ann")
+        w.clock.advance(60)
+        await w.knock("bob")
+        await w.knock("cid")
+        w.clock.advance(60)
+        await w.engine.tick()
+        waiting = await w.engine.store.waiting_sends(9, created_before=w.clock() + 1)
+        assert [send.id.place for send in waiting] == [1, NEWS_PLACE, 1, NEWS_PLACE]
+        assert [send.id for send in waiting] == sorted(send.id for send in waiting)

@@ -190,7 +190,7 @@ async def test_alarms_of_one_tenant_delay_anothers_by_a_few_passes(backend: Back
         w.clock.advance(1)
         await wait_at_gates(w, "quiet", 1)
         w.clock.advance(120)
-        w.engine._lane.observe = lambda segments: woken.extend(segment.stream.tenant for segment in segments)
+        w.engine._queue.observe = lambda segments: woken.extend(segment.stream.tenant for segment in segments)
         while not (await w.engine.tick(limit=8)).complete:
             pass
     assert woken.count("loud") == 80

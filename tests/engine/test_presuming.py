@@ -13,7 +13,7 @@ from betimes.core.segments import Recorded
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import Ask
+from betimes.engine.store import LockRequest
 from betimes.engine.tenants.model import SetPolicy, tenant_stream
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
@@ -86,12 +86,12 @@ class Counting(MemoryStore):
     begun = presumed = 0
 
     @asynccontextmanager
-    async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
+    async def begin(self, ask: LockRequest) -> AsyncIterator[MemoryTx]:
         self.begun += 1
         async with super().begin(ask) as tx:
             yield tx
 
-    def presume(self, ask: Ask) -> AbstractAsyncContextManager[MemoryTx] | None:
+    def presume(self, ask: LockRequest) -> AbstractAsyncContextManager[MemoryTx] | None:
         presumed = super().presume(ask)
         self.presumed += presumed is not None
         return presumed

@@ -15,7 +15,7 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.engine.store import Ask
+from betimes.engine.store import LockRequest
 from betimes.engine.virtual_clock import VirtualClock
 from tests.engine.test_store_failures import BusyStore
 from tests.engine.worlds import World, world
@@ -99,7 +99,7 @@ async def test_what_is_only_looked_at_is_not_waited_for(backend: Backend, tmp_pa
         pytest.skip("a store that locks its whole database lets one transaction in at a time")
     async with world(backend, tmp_path, deciders=deciders(), sections={}, body={}) as w:
         await write(w, "one")
-        async with w.other.store.begin(Ask({BOARD: -1})):
+        async with w.other.store.begin(LockRequest({BOARD: -1})):
             await w.engine.submit(Submission(stream=READER, command=Look()))
         assert (await w.state(READER)).text == "one"
 
@@ -119,7 +119,7 @@ async def test_an_earlier_command_that_is_held_is_waited_for_by_whoever_looks_at
     async with world(backend, tmp_path, deciders=deciders(), sections={}, body={}) as w:
         await write(w, "zero")
         other = StreamId("acme", "reader", "eve")
-        async with w.other.store.begin(Ask({WRITER: -1})):
+        async with w.other.store.begin(LockRequest({WRITER: -1})):
             commands = ((other, Look()), (WRITER, Write("one")), (READER, Look()))
             asked = [
                 asyncio.ensure_future(w.engine.submit(Submission(stream=to, command=each))) for to, each in commands

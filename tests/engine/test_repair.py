@@ -19,7 +19,7 @@ from betimes.domain.service import Caller
 from betimes.engine.pruning import Retention, prune
 from betimes.engine.repair import Ailment, examine, mend
 from betimes.engine.replay import replay, verify
-from betimes.engine.store import NOT_CACHED, Ask, Changes, StreamWrite
+from betimes.engine.store import NOT_CACHED, Changes, LockRequest, StreamWrite
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.ledger.service import Ledger
 from tests.cli.running_inside import command
@@ -76,7 +76,7 @@ async def plant_far_instant(bt: Betimes) -> StreamId:
         index.due_at,
         index.listed_at,
     )
-    async with store.begin(Ask({far: NOT_CACHED})) as tx:
+    async with store.begin(LockRequest({far: NOT_CACHED})) as tx:
         await tx.commit(Changes(streams=[row], segments=[segment]))
     return far
 

@@ -14,7 +14,7 @@ from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report
-from betimes.engine.store import Ask
+from betimes.engine.store import LockRequest
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
@@ -31,7 +31,7 @@ class Moody(MemoryStore):
         self.moods: list[tuple[StreamId, Exception]] = []
 
     @asynccontextmanager
-    async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
+    async def begin(self, ask: LockRequest) -> AsyncIterator[MemoryTx]:
         for mood in self.moods:
             if mood[0] in ask.locks:
                 self.moods.remove(mood)

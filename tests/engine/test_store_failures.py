@@ -10,7 +10,7 @@ from betimes.core.errors import Conflict
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.engine.store import Ask, Changes
+from betimes.engine.store import Changes, LockRequest
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
@@ -56,7 +56,7 @@ class BusyStore(StumblingStore):
     held = StreamId("acme", "gate", "front")
 
     @asynccontextmanager
-    async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
+    async def begin(self, ask: LockRequest) -> AsyncIterator[MemoryTx]:
         if self.looks_left == 1:
             self.database.holders[self.held] = self
         elif self.looks_left == 0:

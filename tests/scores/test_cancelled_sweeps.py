@@ -62,7 +62,7 @@ async def test_a_sweep_cancelled_at_any_step_leaves_whole_batches(backend: Backe
             await asyncio.sleep(0)
         sweeping.cancel()
         await _ended(sweeping)
-        await w.engine._lane.idle.wait()  # the batch under way is not the caller's to stop
+        await w.engine._queue.idle.wait()  # the batch under way is not the caller's to stop
         await _swept_or_not(w)
 
 
@@ -85,9 +85,9 @@ async def test_a_process_stopped_while_it_writes_ahead_leaves_whole_batches(
             patched.setattr(store, "write_ahead", telling)
             sweeping = asyncio.create_task(scores.sweep(batch=BATCH))
             await written.wait()
-            lane = w.engine._tasks[0]
-            lane.cancel()
-            await _ended(lane)
+            queue = w.engine._tasks[0]
+            queue.cancel()
+            await _ended(queue)
             sweeping.cancel()
             await _ended(sweeping)
         assert len(await decays(w)) == BATCH, "the first batch, and nothing of the second"

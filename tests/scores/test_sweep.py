@@ -18,7 +18,7 @@ from betimes.engine.replay import verify
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import EffectQuery, LedgerQuery
 from betimes.engine.tenants.model import SetPolicy, tenant_stream
-from betimes.engine.transactions import Position
+from betimes.engine.transactions import SweepPosition
 from betimes.scores.model import SweepScore
 from betimes.scores.service import Interaction, NewScore, Scores
 from betimes.scores.sweep import SweepRequest, SweepResult
@@ -71,7 +71,7 @@ async def test_what_becomes_due_behind_a_sweep_is_taken_by_the_same_sweep(backen
     """A batch goes on where the last one stopped; at the end whatever lies behind is looked for once more."""
     async with scores_world(backend, tmp_path) as (w, scores):
         await scores.create_many([overdue(f"u{n}", 10 - n) for n in range(4)])
-        position, until_at = Position(), await w.store.now()
+        position, until_at = SweepPosition(), await w.store.now()
 
         async def batch(size: int) -> list[str]:
             done = await w.engine.submit_due(
@@ -296,7 +296,7 @@ async def test_the_scores_of_one_tenant_delay_anothers_by_a_few_batches(backend:
     async with scores_world(backend, tmp_path, settings=settings) as (w, loud):
         await loud.create_many([overdue(f"u{n}", 20 + n / 60) for n in range(80)])
         await Scores(w.engine, Caller("quiet")).create(overdue("ann", 1))
-        w.engine._lane.observe = lambda segments: swept.extend(segment.stream.tenant for segment in segments)
+        w.engine._queue.observe = lambda segments: swept.extend(segment.stream.tenant for segment in segments)
         assert (await Scores(w.engine, Caller("*")).sweep()).decayed == 81
     behind = swept.index("quiet")
     assert behind <= 2 * settings.batch_max, f"{behind} of 80 scores of the other tenant were swept first"

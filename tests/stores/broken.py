@@ -13,7 +13,6 @@ from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import (
     NO_ROW,
-    Ask,
     Changes,
     DueIndex,
     EffectQuery,
@@ -21,6 +20,7 @@ from betimes.engine.store import (
     KeyWrite,
     Lease,
     LedgerQuery,
+    LockRequest,
     SeenKey,
     StreamQuery,
     StreamRow,
@@ -101,7 +101,7 @@ class LocksOnlyRowsThatExist(Broken):
 
 class ReadsTheClockBeforeWaiting(Broken):
     class Transaction(MemoryTx):
-        async def start(self, ask: Ask) -> None:
+        async def start(self, ask: LockRequest) -> None:
             now = self.clock()
             await super().start(ask)
             self.now = now
@@ -160,7 +160,7 @@ class LeaksReservations(Broken):
 
 class LeaksLocks(Broken):
     @asynccontextmanager
-    async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
+    async def begin(self, ask: LockRequest) -> AsyncIterator[MemoryTx]:
         tx = self.Transaction(self.database, self.clock)
         await tx.start(ask)
         yield tx
@@ -307,7 +307,7 @@ class ListsDeletedStreams(Broken):
 
 class ShowsRowsThatAreOnlyLocked(Broken):
     class Transaction(MemoryTx):
-        async def start(self, ask: Ask) -> None:
+        async def start(self, ask: LockRequest) -> None:
             for stream in ask.locks:
                 self.db.rows.setdefault(stream, StreamWrite(stream, 0, *NO_ROW, status="", owner="", due_at=None))
             await super().start(ask)

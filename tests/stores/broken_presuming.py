@@ -6,26 +6,26 @@ from contextlib import AbstractAsyncContextManager
 
 from msgspec.structs import replace
 
-from betimes.engine.store import Ask, Changes
+from betimes.engine.store import Changes, LockRequest
 from betimes.stores.memory.transaction import MemoryTx
 from tests.stores.broken import Broken
 
 
 class ComparesNothingPresumed(Broken):
     class Transaction(MemoryTx):
-        def lock_presumed(self, ask: Ask) -> None:
+        def lock_presumed(self, ask: LockRequest) -> None:
             """Everything is as it was presumed."""
 
 
 class ComparesNoReads(Broken):
     class Transaction(MemoryTx):
-        def lock_presumed(self, ask: Ask) -> None:
+        def lock_presumed(self, ask: LockRequest) -> None:
             super().lock_presumed(replace(ask, reads={}))
 
 
 class ComparesNoKeys(Broken):
     class Transaction(MemoryTx):
-        def lock_presumed(self, ask: Ask) -> None:
+        def lock_presumed(self, ask: LockRequest) -> None:
             super().lock_presumed(replace(ask, keys=()))
 
         def _check(self, changes: Changes) -> None:
@@ -34,7 +34,7 @@ class ComparesNoKeys(Broken):
 
 class WritesWhatOthersHold(Broken):
     class Transaction(MemoryTx):
-        def lock_presumed(self, ask: Ask) -> None:
+        def lock_presumed(self, ask: LockRequest) -> None:
             held, self.db.holders = self.db.holders, {}
             super().lock_presumed(ask)
             self.db.holders = held
@@ -42,31 +42,31 @@ class WritesWhatOthersHold(Broken):
 
 class LocksWhatItPresumes(Broken):
     class Transaction(MemoryTx):
-        def presume(self, ask: Ask) -> None:
+        def presume(self, ask: LockRequest) -> None:
             super().presume(ask)
             self.lock_presumed(ask)
 
 
 class PresumesAtNoTime(Broken):
     class Transaction(MemoryTx):
-        def presume(self, ask: Ask) -> None:
+        def presume(self, ask: LockRequest) -> None:
             super().presume(ask)
             self.now = 0
 
 
 class PresumesWhatNobodyKnows(Broken):
-    def presume(self, ask: Ask) -> AbstractAsyncContextManager[MemoryTx] | None:
+    def presume(self, ask: LockRequest) -> AbstractAsyncContextManager[MemoryTx] | None:
         return self._presumed(ask)
 
 
 class PresumesNothing(Broken):
-    def presume(self, ask: Ask) -> AbstractAsyncContextManager[MemoryTx] | None:
+    def presume(self, ask: LockRequest) -> AbstractAsyncContextManager[MemoryTx] | None:
         return None
 
 
 class PresumesMoreOnTheWay(Broken):
     class Transaction(MemoryTx):
-        async def extend(self, ask: Ask) -> None:
+        async def extend(self, ask: LockRequest) -> None:
             self.unchanged.update(ask.locks, ask.reads)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from betimes.core.errors import Conflict, Invalid, MissingExtra, Unavailable
 from betimes.core.instants import HOUR, MINUTE
-from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, StreamQuery
+from betimes.engine.store import NO_ROW, NOT_CACHED, LockRequest, StreamQuery
 from betimes.stores.postgres import PostgresStore
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import KEY, A, B, C, call, causing, keyed, locking, moved, settled, stream
@@ -51,7 +51,7 @@ async def test_a_row_held_too_long_is_unavailable() -> None:
 
 async def test_a_key_reserved_too_long_is_unavailable() -> None:
     async with two_stores(lock_timeout_s=0.2) as (one, two):
-        async with one.begin(Ask(keys=[KEY])):
+        async with one.begin(LockRequest(keys=[KEY])):
             with pytest.raises(Unavailable, match="lock time-out"):
                 await commit(two, keyed(KEY, A, 1, await two.now()))
         await commit(two, keyed(KEY, A, 1, await two.now()))
@@ -61,9 +61,9 @@ async def test_a_deadlock_is_a_conflict() -> None:
     first, second = KEY, KEY._replace(key="k-2")
     dsn = with_settings(server_dsn(), deadlock_timeout="50ms")
     async with opened_stores(dsn, dsn) as (one, two):
-        async with one.begin(Ask(keys=[first])) as a, two.begin(Ask(keys=[second])) as b:
+        async with one.begin(LockRequest(keys=[first])) as a, two.begin(LockRequest(keys=[second])) as b:
             ended = await asyncio.gather(
-                a.extend(Ask(keys=[second])), b.extend(Ask(keys=[first])), return_exceptions=True
+                a.extend(LockRequest(keys=[second])), b.extend(LockRequest(keys=[first])), return_exceptions=True
             )
         assert [type(result) for result in ended if result] == [Conflict]
 
@@ -144,10 +144,10 @@ async def test_many_due_at_one_instant_are_found_along_the_index() -> None:
 async def test_a_cached_version_is_known_without_sending_the_state() -> None:
     async with two_stores() as (one, two):
         await commit(one, moved(A, 1, await one.now()))
-        async with two.begin(Ask(locks={A: 1, B: 0}, reads={C: 0})) as tx:
+        async with two.begin(LockRequest(locks={A: 1, B: 0}, reads={C: 0})) as tx:
             assert tx.unchanged == {A, B, C}
             assert tx.rows == {}
-        async with two.begin(Ask(locks={A: NOT_CACHED, B: 4}, reads={C: 4})) as tx:
+        async with two.begin(LockRequest(locks={A: NOT_CACHED, B: 4}, reads={C: 4})) as tx:
             assert {of: row.version for of, row in tx.rows.items()} == {A: 1, B: 0, C: 0}
 
 

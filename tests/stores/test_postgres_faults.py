@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from betimes.core.errors import Unavailable, Unknown
-from betimes.engine.store import Ask, Changes
+from betimes.engine.store import Changes, LockRequest
 from betimes.stores.postgres import PostgresStore
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import A, B, call, causing, locking, moved, together, turn_of, waiting
@@ -29,13 +29,13 @@ END_OTHERS = """
 HOLD = """
 import asyncio, sys
 from betimes.core.streams import StreamId
-from betimes.engine.store import Ask
+from betimes.engine.store import LockRequest
 from betimes.stores.postgres import PostgresStore
 
 async def main(dsn, schema, *stream):
     store = PostgresStore(dsn, schema=schema, idle_timeout_s=3)
     await store.open()
-    async with store.begin(Ask(locks={StreamId(*stream): -1})):
+    async with store.begin(LockRequest(locks={StreamId(*stream): -1})):
         print("held", flush=True)
         await asyncio.Event().wait()
 
@@ -260,5 +260,5 @@ async def test_a_transaction_that_stood_idle_too_long_is_unavailable() -> None:
             await commit(two, moved(A, 1, await two.now()))
             with pytest.raises(Unavailable):
                 await idle.commit(moved(A, 1, idle.now))
-        async with one.begin(Ask()) as tx:
+        async with one.begin(LockRequest()) as tx:
             await tx.commit(Changes())

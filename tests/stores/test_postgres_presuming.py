@@ -9,9 +9,9 @@ from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import MINUTE, SECOND
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.engine.store import Ask, Changes, StreamQuery
+from betimes.engine.store import Changes, LockRequest, StreamQuery
 from betimes.stores.postgres import PostgresStore
-from betimes.stores.postgres.optimistic_commit import HEARD_S_MAX, HeardTime
+from betimes.stores.postgres.optimistic_commit import HEARD_S_MAX, EstimatedClock
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import KEY, A, keyed, moved, turn_of, waiting
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
@@ -21,7 +21,7 @@ from tests.stores.test_postgres_faults import END_OTHERS
 
 pytestmark = pytest.mark.postgres
 
-PRESUMED = Ask(locks={A: 1}, keys=[KEY])
+PRESUMED = LockRequest(locks={A: 1}, keys=[KEY])
 
 
 async def commit_presumed(store: PostgresStore, changes: Changes) -> None:
@@ -33,7 +33,7 @@ async def commit_presumed(store: PostgresStore, changes: Changes) -> None:
 
 def test_the_time_that_was_heard_is_never_ahead_and_not_told_for_long() -> None:
     passed_s = [100.0]
-    heard = HeardTime(lambda: passed_s[0])
+    heard = EstimatedClock(lambda: passed_s[0])
     assert heard.now() is None
     heard.hear(MINUTE)
     told = []
@@ -129,7 +129,7 @@ async def test_texts_are_written_as_they_are_whatever_strings_mean_to_the_server
     async with opened_stores(dsn, behind_pooler=behind_pooler) as (store,):
         await commit(store, moved(A, 1, 0))
         for version, text in enumerate(awkward, start=2):
-            begin = store.presume(Ask(locks={A: version - 1}))
+            begin = store.presume(LockRequest(locks={A: version - 1}))
             assert begin
             async with begin as tx:
                 row, [segment] = moved(A, version, 0, owner=text).streams, moved(A, version, 0).segments

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from betimes.core.errors import MalformedRow, NewerVersion, Unavailable, UnsafeDurability
-from betimes.engine.store import Ask, Changes, Reached, Store
+from betimes.engine.store import Changes, LockRequest, Reached, Store
 from betimes.stores.sqlite import SqliteStore, connection
 from betimes.stores.sqlite.migrations import known_migrations
 from betimes.testing.conformance.pairs import commit
@@ -257,7 +257,7 @@ async def test_transactions_of_one_process_take_turns_in_order(path: Path) -> No
     served: list[int] = []
 
     async def serve(number: int, store: Store) -> None:
-        async with store.begin(Ask()):
+        async with store.begin(LockRequest()):
             served.append(number)
             await store.policy("none")
 

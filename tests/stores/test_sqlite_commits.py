@@ -14,7 +14,7 @@ import pytest
 from betimes.core.errors import Conflict
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
-from betimes.engine.store import NOT_CACHED, Ask, Changes
+from betimes.engine.store import NOT_CACHED, Changes, LockRequest
 from betimes.stores.sqlite import SqliteStore, connection
 from betimes.stores.sqlite.connection import QUICK_COMMITS_MIN
 from betimes.testing.conformance.samples import A, moved
@@ -84,7 +84,7 @@ async def test_many_rows_are_always_written_in_the_thread(tmp_path: Path, clock:
             await move_a(its.store)
         its.here = []
         streams = [A._replace(id=f"many-{number}") for number in range(20)]
-        async with its.store.begin(Ask(dict.fromkeys(streams, NOT_CACHED))) as tx:
+        async with its.store.begin(LockRequest(dict.fromkeys(streams, NOT_CACHED))) as tx:
             await tx.commit(together(streams, tx.now))
         assert its.here == [False]
 
@@ -126,7 +126,7 @@ async def test_a_commit_that_is_refused_here_leaves_nothing_behind(tmp_path: Pat
         for _ in range(ENOUGH):
             await move_a(its.store)
         with pytest.raises(Conflict):
-            async with its.store.begin(Ask({A: NOT_CACHED})) as tx:
+            async with its.store.begin(LockRequest({A: NOT_CACHED})) as tx:
                 await tx.commit(moved(A, 7, tx.now))
         assert await version_of_a(its.store) == ENOUGH
         await move_a(its.store)

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from betimes.core.streams import KeyId
-from betimes.engine.store import Ask, LedgerQuery
+from betimes.engine.store import LedgerQuery, LockRequest
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.sqlite import SqliteStore
 from betimes.stores.sqlite.migrations import known_migrations
@@ -44,7 +44,7 @@ async def test_a_batch_of_any_size_is_written_and_read_back_in_order(tmp_path: P
     streams = [stream(f"s{number:04}") for number in range(count)]
     keys = [KeyId("acme", "triggers", f"k{number}") for number in range(count)]
     await commit(store, together(*(keyed(key, of, 1, now) for key, of in zip(keys, streams, strict=True))))
-    async with store.begin(Ask(locks=dict.fromkeys(streams, 1), keys=keys)) as tx:
+    async with store.begin(LockRequest(locks=dict.fromkeys(streams, 1), keys=keys)) as tx:
         assert tx.unchanged == set(streams)
         assert [tx.seen[key].segment.stream for key in keys] == streams
     listed = await store.ledger(LedgerQuery(limit=1_000))

@@ -13,7 +13,7 @@ from betimes.core.segments import Segment
 from betimes.core.streams import StreamId, segment_handle
 from betimes.core.verdicts import TRACE_BYTES_MAX, Verdict, within_bound
 from betimes.engine.codecs import Kinds
-from betimes.engine.rehearsal import Step
+from betimes.engine.rehearsal import RehearsedStep
 
 DIFFERENCES_MAX = 20
 _verdicts = msgspec.json.Decoder(Verdict)
@@ -58,7 +58,7 @@ class ControlCheck:
         else:
             self._hold(name, said, rehearsed)
 
-    def rehearsed(self, step: Step) -> None:
+    def rehearsed(self, step: RehearsedStep) -> None:
         """A step of the control, and what it wrote beside its own stream."""
         self._said((step.stream, step.recorded.version), (_text(step.recorded.verdict), encode(step.events)))
         for stream, version, events in step.also:

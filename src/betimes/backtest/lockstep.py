@@ -32,8 +32,8 @@ from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Job
-from betimes.engine.memo import Recollection
-from betimes.engine.rehearsal import Step
+from betimes.engine.memo import MemoTable
+from betimes.engine.rehearsal import RehearsedStep
 from betimes.engine.replay import Replayed
 from betimes.engine.settings import EngineSettings
 from betimes.notifications.model import Answer as NotificationAnswer
@@ -74,7 +74,7 @@ class Lockstep:
         *,
         is_mine: Callable[[StreamId], bool] = lambda stream: True,
         first_look: Callable[[StreamId], None] = lambda stream: None,
-        recollection: Recollection | None = None,
+        recollection: MemoTable | None = None,
     ) -> None:
         """`is_mine`: the streams of this part; `first_look` is told of every stream a world looks at.
 
@@ -85,7 +85,7 @@ class Lockstep:
         self.settings = settings
         self._first_look = first_look
         self.recorded_calls = RecordedCalls()
-        self.recollection = recollection or Recollection()
+        self.recollection = recollection or MemoTable()
         self._plan = plan
         self._is_mine = is_mine
         self._chain = Chain(plan.since_at)
@@ -284,7 +284,7 @@ class Lockstep:
 
     # -- comparing
 
-    def stepped(self, world: World, step: Step, answer: Answer | None) -> None:
+    def stepped(self, world: World, step: RehearsedStep, answer: Answer | None) -> None:
         """A world has decided something."""
         if world is self.control:
             self._check.rehearsed(step)
@@ -295,7 +295,7 @@ class Lockstep:
             for place in places:
                 self._match(place, step, answer, is_before=world is self.control)
 
-    def _match(self, place: int, step: Step, answer: Answer, *, is_before: bool) -> None:
+    def _match(self, place: int, step: RehearsedStep, answer: Answer, *, is_before: bool) -> None:
         """Compare what one stream answered another, when both worlds have come to it."""
         assert step.key is not None
         asked = self._asked[place]

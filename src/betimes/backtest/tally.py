@@ -16,7 +16,7 @@ from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.core.zones import is_zone, offset_at
 from betimes.domain.declaration import BacktestView
-from betimes.engine.rehearsal import Step
+from betimes.engine.rehearsal import RehearsedStep
 
 NOTHING = "nothing"
 REFUSED = "refused"
@@ -98,7 +98,7 @@ def bump(counts: dict[str, int], name: str, by: int = 1) -> None:
     counts[name] = counts.get(name, 0) + by
 
 
-def answer_of(step: Step) -> Answer | None:
+def answer_of(step: RehearsedStep) -> Answer | None:
     """What a step decided, in the spelling of its domain."""
     verdict = step.recorded.verdict
     if verdict is not None:
@@ -119,7 +119,7 @@ class Watch:
         self._tally = tally
         self._state = state
 
-    def saw(self, step: Step, answer: Answer | None) -> None:
+    def saw(self, step: RehearsedStep, answer: Answer | None) -> None:
         kind = step.stream.kind
         if answer:
             bump(self._tally.answers, SEPARATOR.join((area_of(kind) or kind, answer.outcome, answer.reason)))

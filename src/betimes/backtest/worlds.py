@@ -18,9 +18,9 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Job
-from betimes.engine.memo import Recollection
+from betimes.engine.memo import MemoTable
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.rehearsal import Rehearsal, Step
+from betimes.engine.rehearsal import Rehearsal, RehearsedStep
 from betimes.engine.replay import Replayed
 from betimes.engine.settings import EngineSettings
 from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
@@ -38,12 +38,12 @@ class Among(Protocol):
     book: PolicyBook
     settings: EngineSettings
     recorded_calls: RecordedCalls
-    recollection: Recollection
+    recollection: MemoTable
 
     def first_look(self, stream: StreamId) -> None: ...
     def is_rung_by_record(self, stream: StreamId, at: Instant) -> bool: ...
     def reports(self, stream: StreamId) -> bool: ...
-    def stepped(self, world: World, step: Step, answer: Answer | None) -> None: ...
+    def stepped(self, world: World, step: RehearsedStep, answer: Answer | None) -> None: ...
 
 
 class World:
@@ -72,7 +72,7 @@ class World:
         )
         self._watch = Watch(self.tally, self.rehearsal.state)
         self._current: Job | None = None
-        self._own: Step | None = None
+        self._own: RehearsedStep | None = None
         self._replaced = _policy_stream(candidate) if candidate else None
 
     def begin(self, base: Mapping[StreamId, Replayed], keys: Mapping[KeyId, Recorded], at: Instant) -> None:
@@ -109,11 +109,11 @@ class World:
         self.reply = recorded.reply
         return answer_of(self._step_of(job, recorded))
 
-    def _step_of(self, job: Job, recorded: Recorded) -> Step:
+    def _step_of(self, job: Job, recorded: Recorded) -> RehearsedStep:
         """The command's own step, or one that wrote nothing."""
-        return self._own or Step(recorded.stream, job.command, (), recorded, job.key, job)
+        return self._own or RehearsedStep(recorded.stream, job.command, (), recorded, job.key, job)
 
-    def _told(self, step: Step) -> None:
+    def _told(self, step: RehearsedStep) -> None:
         if step.job is self._current and step.command.__class__ is not Wake:
             self._own = step
         if step.stream.kind == "tenant":

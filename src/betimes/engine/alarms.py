@@ -14,22 +14,22 @@ from collections import Counter
 from betimes.core.instants import SECOND, Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.engine.commit_queue import Lane
+from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.jobs import WAKE, Job
 from betimes.engine.reports import Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store
-from betimes.engine.transactions import Due
+from betimes.engine.transactions import DueRequest
 
 
 class Alarms:
-    """Rings what is due, through the lane."""
+    """Rings what is due, through the queue."""
 
     def __init__(
-        self, store: Store, lane: Lane, kinds: tuple[str, ...], settings: EngineSettings, report: Reporter
+        self, store: Store, queue: CommitQueue, kinds: tuple[str, ...], settings: EngineSettings, report: Reporter
     ) -> None:
         self._store = store
-        self._lane = lane
+        self._queue = queue
         self._kinds = kinds
         self._settings = settings
         self._report = report
@@ -38,13 +38,15 @@ class Alarms:
 
     async def ring(self, limit: int, kinds: tuple[str, ...] | None = None, tenant: str | None = None) -> Counter[str]:
         """Wake up to `limit` streams that are due now; how many of each kind were woken."""
-        due = Due(by="alarm", kinds=self._kinds if kinds is None else kinds, limit=limit, make=_wake, tenant=tenant)
-        done = await self._lane.take_due(due)
+        due = DueRequest(
+            by="alarm", kinds=self._kinds if kinds is None else kinds, limit=limit, make=_wake, tenant=tenant
+        )
+        done = await self._queue.take_due(due)
         return Counter(job.stream.kind for job, result in done if job.stream and isinstance(result, Recorded))
 
     async def run(self) -> None:
         """Ring until cancelled."""
-        self._lane.alarm_set = self._alarm_set
+        self._queue.alarm_set = self._alarm_set
         while True:
             try:
                 if not await self._is_due():

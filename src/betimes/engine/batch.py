@@ -1,6 +1,6 @@
 """One batch in memory: the streams it locked, the turns decided on them, and everything they will write.
 
-A workspace does no I/O. It is filled from a transaction's rows and the cache, takes jobs one after the other, each
+A batch does no I/O. It is filled from a transaction's rows and the cache, takes jobs one after the other, each
 seeing what the ones before it decided, and ends as `changes` for one commit. A job that fails leaves nothing behind
 except alarms that were rung ahead of it, which were due anyway.
 
@@ -45,7 +45,7 @@ from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, StreamWrite, Tx
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
-from betimes.engine.turn import ENTRY_CHARS, Live, Turn, decide_command, uses_up_key, write
+from betimes.engine.turn import ENTRY_CHARS, LoadedStream, Turn, decide_command, uses_up_key, write
 
 HELD: Final = None
 _NO_OTHERS: Mapping[StreamId, Any] = {}
@@ -58,7 +58,7 @@ class _Exists(Exception):
         self.stream = stream
 
 
-class Workspace:
+class Batch:
     """The working set of one batch."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Workspace:
         self._cache = cache
         self._policies = policies
         self._settings = settings
-        self._lives: dict[StreamId, Live] = {}
+        self._lives: dict[StreamId, LoadedStream] = {}
         self._blocked: set[StreamId] = set()
         self._blocked_sources: set[StreamId] = set()
         self._unsettled: set[StreamId] = set()  # what a held job may still write, and others look at
@@ -142,7 +142,10 @@ class Workspace:
         self._finish(job)
         news = ended.id._replace(place=ended.id.place + NEWS_PLACE)
         sent = Sent(msgspec.Raw(encode(job.command).encode()), correlation=job.correlation)
-        self.changes.effects.append(EffectWrite(news, SEND, encode(sent), self._tx.now, self._tx.now, to=job.stream))
+        # As old as its call. Its id comes before those of sends its source made since, so they wait for it; were it
+        # younger than they are, a look at the oldest sends that is full of them would never find it.
+        created_at = min(ended.created_at, self._tx.now)
+        self.changes.effects.append(EffectWrite(news, SEND, encode(sent), created_at, self._tx.now, to=job.stream))
 
     def _finish(self, job: Job) -> None:
         if job.send:
@@ -216,10 +219,10 @@ class Workspace:
             self._policies_used[tenant] = self._policies_named[known.fingerprint] = known
         return known
 
-    def _here(self, stream: StreamId) -> Live | None:
+    def _here(self, stream: StreamId) -> LoadedStream | None:
         return self._lives.get(stream) or self._loaded(stream)
 
-    def _lives_of(self, job: Job, stream: StreamId, policy: Policy) -> list[Live] | None:
+    def _lives_of(self, job: Job, stream: StreamId, policy: Policy) -> list[LoadedStream] | None:
         """The job's streams, its own first, if all are here and none is waited for by an earlier job."""
         streams = job.streams if job.policy is policy else streams_of(self._kinds, job, stream, policy)
         lives = []
@@ -244,7 +247,7 @@ class Workspace:
             self._blocked_sources.add(job.send.source)
         return HELD
 
-    def _loaded(self, stream: StreamId) -> Live | None:
+    def _loaded(self, stream: StreamId) -> LoadedStream | None:
         """The stream as it was locked or read, put into the working set; `None` if somebody else holds it."""
         kind = self._kinds.of(stream)
         row = self._tx.rows.get(stream)
@@ -256,11 +259,11 @@ class Workspace:
             entry = self._cache.get(stream) if stream in self._tx.unchanged else None
         if entry is None:
             return None
-        return self._lives.setdefault(stream, Live(stream, kind, entry))
+        return self._lives.setdefault(stream, LoadedStream(stream, kind, entry))
 
     # -- keys
 
-    def _answer(self, job: Job, turn_id: str, policy: Policy, lives: list[Live]) -> Recorded | None:
+    def _answer(self, job: Job, turn_id: str, policy: Policy, lives: list[LoadedStream]) -> Recorded | None:
         """The recorded answer if the job's key was seen, else what is decided now."""
         first = self._seen(job, job.key) if job.key else None
         if first is None:
@@ -291,7 +294,7 @@ class Workspace:
     # -- turns
 
     def _turn(
-        self, job: Job, turn_id: str, policy: Policy, lives: list[Live], command: Command, key: KeyId | None
+        self, job: Job, turn_id: str, policy: Policy, lives: list[LoadedStream], command: Command, key: KeyId | None
     ) -> Recorded | None:
         own = lives[0]
         now = max(self._tx.now, max(live.at for live in lives)) if len(lives) > 1 else max(self._tx.now, own.at)
@@ -303,7 +306,7 @@ class Workspace:
             return self._hold(job)
         return self._step(turn, lives, command, key)
 
-    def _ring(self, turn: Turn, lives: list[Live]) -> bool:
+    def _ring(self, turn: Turn, lives: list[LoadedStream]) -> bool:
         """Ring what is due ahead of a command; `False` if there is more than one turn may do."""
         own = lives[0]
         for _ in range(self._settings.wakes_before_command_max):
@@ -315,7 +318,7 @@ class Workspace:
                 raise WakeFailed(f"{turn.job.name} comes behind an alarm whose wake fails: {error}") from error
         return False
 
-    def _wake(self, turn: Turn, lives: list[Live]) -> Recorded:
+    def _wake(self, turn: Turn, lives: list[LoadedStream]) -> Recorded:
         own = lives[0]
         if own.alarm_at is None or own.alarm_at > turn.now:
             return Recorded(own.stream, own.version, own.at, turn.policy.fingerprint)
@@ -325,7 +328,7 @@ class Workspace:
             raise Fault(f"the alarm of {own.stream} is due and its wake wrote nothing; it would ring for ever")
         return recorded
 
-    def _step(self, turn: Turn, lives: list[Live], command: Command, key: KeyId | None) -> Recorded:
+    def _step(self, turn: Turn, lives: list[LoadedStream], command: Command, key: KeyId | None) -> Recorded:
         own = lives[0]
         others = self._others(lives)
         view = View(own.stream, own.state, own.version, others, key.key if key else None, turn.job.correlation)
@@ -346,21 +349,21 @@ class Workspace:
             self._policies_used.clear()  # whatever comes behind it in the batch goes by the new one
         return recorded
 
-    def _decided(self, own: Live, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
+    def _decided(self, own: LoadedStream, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
         return decide_command(own, view, command, turn)
 
     def _write(
         self,
         turn: Turn,
-        own: Live,
+        own: LoadedStream,
         command: Command,
         key: KeyId | None,
         decision: Decision,
-        also: Mapping[Live, tuple[Event, ...]],
+        also: Mapping[LoadedStream, tuple[Event, ...]],
     ) -> Recorded:
         return write(self.changes, turn, own, command, key, decision, also, self._settings)
 
-    def _others(self, lives: list[Live]) -> Mapping[StreamId, Any]:
+    def _others(self, lives: list[LoadedStream]) -> Mapping[StreamId, Any]:
         """The states a decision may see besides its own: those it holds, and those it only looks at."""
         own = lives[0]
         shared = own.decider.reads(own.stream)
@@ -369,7 +372,7 @@ class Workspace:
         looked_at = {name: live.state for name in shared if (live := self._here(name))}
         return looked_at | {live.stream: live.state for live in lives[1:]}
 
-    def _other(self, stream: StreamId, lives: list[Live]) -> Live:
+    def _other(self, stream: StreamId, lives: list[LoadedStream]) -> LoadedStream:
         """A stream the decision also writes: one it asked for, or a new one it makes."""
         if stream == lives[0].stream:
             raise Fault(f"a decision for {stream} names its own stream in `also`; its events belong in `events`")
@@ -380,7 +383,7 @@ class Workspace:
         if here is None:
             if checked_stream(*stream).tenant != lives[0].stream.tenant:
                 raise Fault(f"a decision for {lives[0].stream} writes to another tenant, {stream}")
-            here = self._lives[stream] = Live.new(stream, self._kinds.of(stream))
+            here = self._lives[stream] = LoadedStream.new(stream, self._kinds.of(stream))
         elif here.version:
             raise _Exists(stream)
         return here

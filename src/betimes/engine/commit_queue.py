@@ -1,6 +1,7 @@
-"""The lane: the one queue of a process, worked off batch by batch.
+"""The commit queue: everything a process has to commit, worked off batch by batch.
 
-A batch is whatever is waiting, up to a bound: while one batch commits, the next fills, and an idle lane starts at once.
+A batch is whatever is waiting, up to a bound: while one batch commits, the next fills, and an idle process starts at
+once.
 Tenants take turns in it, so that one that floods the process delays its own commands first.
 Batches of jobs and passes over due streams take turns, so that a catch-up of many alarms delays a command by one batch
 at most.
@@ -12,9 +13,9 @@ at most.
 - *Conflict, Duplicate, Fenced*: the store refused the batch for one turn's sake and wrote nothing. The batch is done
   again turn by turn; a turn that keeps meeting conflicts is given up and its caller told.
 - *Unavailable*: nothing was written. Callers are told at once and may try again; what nobody waits for stays queued,
-  and the lane pauses, longer each time, until the store is back.
+  and the queue pauses, longer each time, until the store is back.
 - *Anything unexpected*: reported, and the batch is done again turn by turn, so that only the culprit fails.
-- *Unknown*: found out by `attempts`; if it cannot be, callers are told to ask again under the same key.
+- *Unknown*: found out by `transactions`; if it cannot be, callers are told to ask again under the same key.
 - *A wake that fails* is reported and its alarm snoozed beside the state: neither lost, nor in the way, nor a loop.
 """
 
@@ -42,7 +43,7 @@ from betimes.core.errors import (
 from betimes.core.instants import Instant, seconds
 from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, StreamId
-from betimes.engine.batch import Workspace
+from betimes.engine.batch import Batch
 from betimes.engine.codecs import Kinds
 from betimes.engine.fair_queue import FairQueue
 from betimes.engine.jobs import Job
@@ -51,7 +52,7 @@ from betimes.engine.reports import Observer, Report, Reporter
 from betimes.engine.required_streams import reads_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Store
-from betimes.engine.transactions import Attempts, Due, Result
+from betimes.engine.transactions import DueRequest, Result, Transactions
 
 HELD_MAX = 20
 """How often a job may find its streams held before its caller is told."""
@@ -65,7 +66,7 @@ class DuePass:
 
     __slots__ = ("answer", "due")
 
-    def __init__(self, due: Due) -> None:
+    def __init__(self, due: DueRequest) -> None:
         self.due = due
         self.answer: asyncio.Future[list[tuple[Job, Result]]] = asyncio.get_running_loop().create_future()
 
@@ -74,14 +75,14 @@ class DuePass:
             self.answer.set_exception(error)
 
 
-class Lane:
+class CommitQueue:
     """Queue, batches and passes of one process."""
 
     def __init__(
-        self, store: Store, attempts: Attempts, kinds: Kinds, settings: EngineSettings, report: Reporter
+        self, store: Store, transactions: Transactions, kinds: Kinds, settings: EngineSettings, report: Reporter
     ) -> None:
         self._store = store
-        self._attempts = attempts
+        self._transactions = transactions
         self._kinds = kinds
         self._settings = settings
         self._report = report
@@ -89,6 +90,7 @@ class Lane:
         self._passes: deque[DuePass] = deque()
         self._sends: dict[EffectId, Job] = {}
         self._under_way: Sequence[Job] = ()
+        self._pass_under_way: DuePass | None = None
         self._failures: dict[StreamId, int] = {}
         self._pause_s = 0.0
         self._work = asyncio.Event()
@@ -100,7 +102,7 @@ class Lane:
         self.alarm_set: Callable[[Instant], None] = lambda at: None
         """Told of the earliest alarm of every commit."""
         self.observe: Observer | None = None
-        attempts.on_commit = self._hand_on
+        transactions.on_commit = self._hand_on
         self._has_stopped = False
 
     def __len__(self) -> int:
@@ -115,7 +117,7 @@ class Lane:
         self._has_stopped = False
 
     def put(self, job: Job) -> None:
-        """Queue a job; once the lane has stopped, tell whoever waits for it at once."""
+        """Queue a job; once the queue has stopped, tell whoever waits for it at once."""
         if self._has_stopped:
             self._end(job, _closed())
             return
@@ -130,7 +132,7 @@ class Lane:
         self.put(job)
         return job
 
-    async def take_due(self, due: Due) -> list[tuple[Job, Result]]:
+    async def take_due(self, due: DueRequest) -> list[tuple[Job, Result]]:
         """Work off streams that are due, when it is a pass's turn; what became of each."""
         if self._has_stopped:
             raise _closed()
@@ -152,7 +154,9 @@ class Lane:
                 await self._batch(list(self._under_way))
                 self._under_way = ()
             if self._passes:
-                await self._pass(self._passes.popleft())
+                self._pass_under_way = self._passes.popleft()
+                await self._pass(self._pass_under_way)
+                self._pass_under_way = None
             if not self._queue and not self._passes:
                 self._work.clear()
                 self.idle.set()
@@ -160,21 +164,23 @@ class Lane:
                 await asyncio.sleep(0)  # a store may do all of a batch without waiting: others have their turn too
 
     def abandon(self) -> None:
-        """Answer everybody who is still waiting; for when the lane has stopped."""
+        """Answer everybody who is still waiting; for when the queue has stopped."""
         self._has_stopped = True
         for job in self._under_way:
             message = f"{job.name}: the engine closed while it was being written; ask again under the same key"
             self._end(job, Unknown(message))
         for job in self._queue:
             self._end(job, _closed())
+        if self._pass_under_way:
+            self._pass_under_way.fail(Unknown("the engine closed during this pass; what it did is in the ledger"))
         for request in self._passes:
             request.fail(_closed())
-        self._under_way = ()
+        self._under_way, self._pass_under_way = (), None
         self._queue.clear()
         self._passes.clear()
 
     def _end(self, job: Job, outcome: Recorded | BaseException) -> None:
-        """End a job: the only way out of the lane, so that no send is remembered as under way that is not."""
+        """End a job: the only way out of the queue, so that no send is remembered as under way that is not."""
         if job.send:
             self._sends.pop(job.send, None)
         job.end(outcome)
@@ -184,7 +190,7 @@ class Lane:
     async def _batch(self, jobs: list[Job]) -> None:
         jobs = _in_the_order_sent(jobs)
         try:
-            results = await self._attempts.attempt(jobs)
+            results = await self._transactions.attempt(jobs)
         except Unavailable as error:
             await self._unavailable(jobs, error)
             return
@@ -225,14 +231,14 @@ class Lane:
         last: BetimesError = Conflict(f"{job.name} met a conflict")
         for _ in range(self._settings.attempts_on_conflict_max):
             try:
-                return (await self._attempts.attempt([job]))[0]
+                return (await self._transactions.attempt([job]))[0]
             except (Conflict, Duplicate) as error:
                 last = error
                 if job.stream:
-                    self._attempts.forget(job.stream)
+                    self._transactions.forget(job.stream)
             except BetimesError as error:
                 return error
-            except Exception as error:  # noqa: BLE001 — the lane goes on, whatever a store or a row does
+            except Exception as error:  # noqa: BLE001 — the queue goes on, whatever a store or a row does
                 return Fault(f"{job.name} failed unexpectedly: {error!r}")
         return last
 
@@ -245,7 +251,7 @@ class Lane:
         jobs: list[Job] = []
         try:
             with undisturbed() if request.due.plainly else nullcontext():
-                results = await self._attempts.attempt_due(request.due, jobs)
+                results = await self._transactions.attempt_due(request.due, jobs)
         except (Unavailable, Unknown) as error:
             request.fail(error)
             return
@@ -261,16 +267,16 @@ class Lane:
 
     # -- after a commit
 
-    def _hand_on(self, workspace: Workspace) -> None:
-        """Commands to other streams go into the queue at once; everything else is the dispatcher's."""
+    def _hand_on(self, batch: Batch) -> None:
+        """Queue the commands to other streams that a commit left; tell the dispatcher and the alarms of the rest."""
         if self.observe:
-            self.observe(workspace.segments)
-        for effect in workspace.changes.effects:
+            self.observe(batch.segments)
+        for effect in batch.changes.effects:
             if effect.executor != SEND:
                 self.calls_waiting.set()
             elif effect.to and (job := self.send_job(effect.id, effect.to, effect.payload)):
                 self.put_send(effect.id, job)
-        first_alarm_at = workspace.first_alarm_at()
+        first_alarm_at = batch.first_alarm_at()
         if first_alarm_at is not None:
             self.alarm_set(first_alarm_at)
 

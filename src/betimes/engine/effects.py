@@ -1,7 +1,7 @@
-"""Calls: what must happen outside after a commit, carried out under a lease.
+"""The dispatcher: what must happen outside after a commit, carried out under a lease.
 
 An effect is a row written by the commit that asked for it. A process takes those whose executor it has, each with a
-fence that grows with every lease. It carries them out and settles each through the lane, in one commit with the
+fence that grows with every lease. It carries them out and settles each through the queue, in one commit with the
 `Settled` command to the stream that asked to be told. A settlement whose fence is not the newest is refused: whoever
 was suspended past its lease changes nothing.
 
@@ -25,7 +25,7 @@ from betimes.core.deciders import EffectCall, Settled
 from betimes.core.errors import BetimesError, Fenced, Invalid, StoreError
 from betimes.core.instants import seconds
 from betimes.core.jitter import spread
-from betimes.engine.commit_queue import Lane
+from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effect_rows import UnreadablePayload
 from betimes.engine.jobs import Ended, Job
 from betimes.engine.reports import Report, Reporter
@@ -88,20 +88,26 @@ class ExecutorGroup:
         self.rotation = TenantRotation(store, "call")
 
 
-class Calls:
+class Dispatcher:
     """Carries out the effects whose executors this process has."""
 
     def __init__(
-        self, store: Store, lane: Lane, executors: Mapping[str, Executor], settings: EngineSettings, report: Reporter
+        self,
+        store: Store,
+        queue: CommitQueue,
+        executors: Mapping[str, Executor],
+        settings: EngineSettings,
+        report: Reporter,
     ) -> None:
         self._store = store
-        self._lane = lane
+        self._queue = queue
         self._executors = dict(executors)
         self._settings = settings
         self._report = report
         self._running: dict[asyncio.Task[End], EffectCall] = {}
         self._groups = [*self._grouped()]
-        self._starting: asyncio.Task[int] | None = None
+        self._taking: set[asyncio.Task[list[asyncio.Task[End]]]] = set()
+        self._is_draining = self._has_drained = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -114,31 +120,40 @@ class Calls:
         for name, calls_max in bounds.items():
             yield ExecutorGroup(self._store, (name,), calls_max)
 
+    def open(self) -> None:
+        """Take calls, from now until drained."""
+        self._is_draining = self._has_drained = False
+
     async def run(self) -> None:
         """Carry out effects until cancelled, at most `calls_max` at once; tenants share them."""
         while True:
-            self._lane.calls_waiting.clear()
-            self._starting = asyncio.create_task(self._start())
-            if not await asyncio.shield(self._starting):
+            self._queue.calls_waiting.clear()
+            try:
+                has_taken = await self._take(self._settings.calls_max)
+            except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
+                self._report(Report("calls_failed", "store", error))
+                has_taken = []
+            if not has_taken:
                 await self._rest()
 
     async def once(self, limit: int, tenant: str | None = None) -> Counter[str]:
         """Take what is due now (of a tenant, if given), up to `limit`, and see it to its end."""
         ends: Counter[str] = Counter()
-        while limit > 0 and (leases := await self._leases(limit, tenant)):
-            limit -= len(leases)
-            calls, _ = await asyncio.wait([self._begin(*lease) for lease in leases])
+        while limit > 0 and (calls := await self._take(limit, tenant)):
+            limit -= len(calls)
+            await asyncio.wait(calls)
             ends.update(call.result() for call in calls if not call.cancelled())
         return ends
 
     async def drain(self) -> None:
-        """Wait for the calls under way and for those being taken, which nobody else can make while they are leased.
+        """Take no more calls, and wait for those under way or being taken: while leased, nobody else can make them.
 
         Those that take too long are cancelled and given back, so that another process need not wait for their leases
         to run out. One for at most once is given back only if its executor says that it may be made again.
         """
-        if self._starting:
-            await asyncio.wait({self._starting}, timeout=self._settings.drain_s)
+        self._is_draining = True
+        if self._taking:
+            await asyncio.wait(self._taking, timeout=self._settings.drain_s)
         if self._running:
             await asyncio.wait(self._running, timeout=self._settings.drain_s)
         for patience_s in (GIVE_BACK_S, None):
@@ -146,11 +161,14 @@ class Calls:
                 task.cancel()
             if self._running:
                 await asyncio.wait([*self._running], timeout=patience_s)
+        self._has_drained = True
 
     async def _leases(self, limit: int, tenant: str | None = None) -> list[tuple[Lease, float]]:
-        """Calls to make, each with the loop's time before which its lease cannot end."""
+        """Lease calls to make, each with the loop's time before which its lease cannot end."""
         found: list[tuple[Lease, float]] = []
         for group in self._groups:
+            if self._is_draining:
+                break
             under_way = sum(call.executor in group.names for call in self._running.values())
             room = min(limit - len(found), group.calls_max - under_way)
             if shares := await self._shares(group, room, tenant):
@@ -169,16 +187,25 @@ class Calls:
                 return shares
         return {}
 
-    async def _start(self) -> int:
-        """Take calls and begin them; how many. It is let finish when the engine closes."""
-        try:
-            leases = await self._leases(self._settings.calls_max)
-        except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
-            self._report(Report("calls_failed", "store", error))
-            return 0
-        for lease in leases:
-            self._begin(*lease)
-        return len(leases)
+    async def _take(self, limit: int, tenant: str | None = None) -> list[asyncio.Task[End]]:
+        """Lease calls and begin them; `drain` waits for that even if whoever asked for them is cancelled."""
+        if self._is_draining:
+            return []
+        taking = asyncio.create_task(self._begin_due(limit, tenant))
+        self._taking.add(taking)
+        taking.add_done_callback(self._forget_taking)
+        return await asyncio.shield(taking)
+
+    async def _begin_due(self, limit: int, tenant: str | None) -> list[asyncio.Task[End]]:
+        leases = await self._leases(limit, tenant)
+        if self._has_drained:
+            return []  # nobody is left to settle them; another process takes them when their leases have run out
+        return [self._begin(*lease) for lease in leases]
+
+    def _forget_taking(self, taking: asyncio.Task[list[asyncio.Task[End]]]) -> None:
+        self._taking.discard(taking)
+        if not taking.cancelled():
+            taking.exception()  # seen: after a cancellation nobody is left to look, and asyncio would complain
 
     def _begin(self, lease: Lease, ends_s: float) -> asyncio.Task[End]:
         """Start a call; `drain` waits for it, whoever took it."""
@@ -189,12 +216,12 @@ class Calls:
 
     def _finished(self, task: asyncio.Task[End]) -> None:
         self._running.pop(task, None)
-        self._lane.calls_waiting.set()
+        self._queue.calls_waiting.set()
 
     async def _rest(self) -> None:
         try:
             async with asyncio.timeout(self._settings.poll_s):
-                await self._lane.calls_waiting.wait()
+                await self._queue.calls_waiting.wait()
         except TimeoutError:
             return
 
@@ -279,7 +306,7 @@ class Calls:
         job = self._settling(call, end, result, error, took_ms, pause)
         job.answer = asyncio.get_running_loop().create_future()
         while True:
-            self._lane.put(job)
+            self._queue.put(job)
             try:
                 await job.answer
             except Fenced:
@@ -297,7 +324,7 @@ class Calls:
             again = Ended(call.id, call.fence, "pending", pause, error, took_ms)
             return Job(None, _NOTHING, cause=call.id.handle, ended=again)
         status: Literal["done", "failed", "dead"] = "failed" if end == "abandoned" else end  # type: ignore[assignment]
-        ended = Ended(call.id, call.fence, status, None, error, took_ms)
+        ended = Ended(call.id, call.fence, status, None, error, took_ms, call.created_at)
         if call.report_to is None:
             return Job(None, _NOTHING, cause=call.id.handle, ended=ended)
         told = Settled(call.id.handle, call.executor, end, call.attempt, result, error)  # type: ignore[arg-type]

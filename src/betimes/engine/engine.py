@@ -28,19 +28,19 @@ from betimes.core.streams import StreamId
 from betimes.engine.alarms import Alarms
 from betimes.engine.clock_report import ClockReport, WatchesClock, clock_problems
 from betimes.engine.codecs import Kinds
-from betimes.engine.commit_queue import Lane
-from betimes.engine.effects import Calls, Executor, is_carrying_out
+from betimes.engine.commit_queue import CommitQueue
+from betimes.engine.effects import Dispatcher, Executor, is_carrying_out
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.orphans import OrphanWatch
 from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.policy_change import Reconsidering
+from betimes.engine.policy_change import PolicyChangePass
 from betimes.engine.reports import Observer, Report, Reporter, guarded, log_report, quietly
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Backlog, Store
 from betimes.engine.tenants.decide import tenant_decider
 from betimes.engine.tenants.model import DEPLOYMENT, RECONSIDER, SetPolicy, tenant_stream
-from betimes.engine.transactions import Attempts, Due, Position
+from betimes.engine.transactions import DueRequest, SweepPosition, Transactions
 
 DEFAULT_SETTINGS = EngineSettings()
 
@@ -103,15 +103,15 @@ class Engine:
         self._policy = policy
         self._report = report
         self._policies = PoliciesInForce(self.book)
-        attempts = Attempts(store, self.kinds, self._policies, settings, name)
-        self._lane = Lane(store, attempts, self.kinds, settings, report)
+        transactions = Transactions(store, self.kinds, self._policies, settings, name)
+        self._queue = CommitQueue(store, transactions, self.kinds, settings, report)
         if observe:
-            self._lane.observe = quietly(observe)
-        self._alarms = Alarms(store, self._lane, self.kinds.names, settings, report)
+            self._queue.observe = quietly(observe)
+        self._alarms = Alarms(store, self._queue, self.kinds.names, settings, report)
         built_in: dict[str, Executor] = {}
         if any(decider.heeds for decider in deciders):
-            built_in[RECONSIDER] = Reconsidering(store, self._lane, settings, report)
-        self._calls = Calls(store, self._lane, {**(executors or {}), **built_in}, settings, report)
+            built_in[RECONSIDER] = PolicyChangePass(store, self._queue, settings, report)
+        self._calls = Dispatcher(store, self._queue, {**(executors or {}), **built_in}, settings, report)
         self._orphans = OrphanWatch(store, settings, report)
         self._tasks: list[asyncio.Task[None]] = []
         self._ticks: set[asyncio.Future[None]] = set()
@@ -133,8 +133,9 @@ class Engine:
         if isinstance(self.store, WatchesClock):
             self.store.watch_clock(self.settings.clock_step_max_s, self.settings.clock_hold_s)
         self._closing = False
-        self._lane.open()
-        self._run(self._lane.run())
+        self._queue.open()
+        self._calls.open()
+        self._run(self._queue.run())
         if self._policy is None:
             return
         try:
@@ -159,20 +160,22 @@ class Engine:
         self._closing = True
         if not self._tasks:
             return
-        lane, *workers = self._tasks
+        queue, *workers = self._tasks
         await _stop(workers)
         self._draining = True
         await self._calls.drain()
         self._draining = False
         if self._ticks:
-            await asyncio.wait(self._ticks, timeout=self.settings.drain_s)
+            _, late = await asyncio.wait(self._ticks, timeout=self.settings.drain_s)
+            if late:
+                self._report(Report("drain_incomplete", f"{len(late)} passes"))
         try:
             async with asyncio.timeout(self.settings.drain_s):
-                await self._lane.idle.wait()
+                await self._queue.idle.wait()
         except TimeoutError:
-            self._report(Report("drain_incomplete", f"{len(self._lane)} jobs"))
-        await _stop([lane])
-        self._lane.abandon()
+            self._report(Report("drain_incomplete", f"{len(self._queue)} jobs"))
+        await _stop([queue])
+        self._queue.abandon()
         self._tasks.clear()
         await self.store.close()
 
@@ -203,7 +206,7 @@ class Engine:
         self.kinds.of(submission.stream).check_command(submission.command)
         self._check_room(submission.stream.tenant)
         answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
-        self._lane.put(Job.of(submission, answer))
+        self._queue.put(Job.of(submission, answer))
         return await answer
 
     async def submit_due(
@@ -216,7 +219,7 @@ class Engine:
         until_at: Instant | None = None,
         actor: str = "",
         failed: Callable[[StreamId, BetimesError], None] | None = None,
-        position: Position | None = None,
+        position: SweepPosition | None = None,
     ) -> list[Recorded]:
         """Decide a command for up to `limit` streams whose `due_at` has come; held ones are left to their holders.
 
@@ -229,7 +232,7 @@ class Engine:
             return Job(stream, command(stream), actor=actor)
 
         plainly = Plainly(command, actor) if self.kinds.are_alone(kinds) else None
-        due = Due(
+        due = DueRequest(
             by="due",
             kinds=kinds,
             limit=limit,
@@ -239,7 +242,7 @@ class Engine:
             position=position,
             plainly=plainly,
         )
-        results = await self._lane.take_due(due)
+        results = await self._queue.take_due(due)
         for job, result in results:
             if failed and job.stream and isinstance(result, BetimesError):
                 failed(job.stream, result)
@@ -251,9 +254,9 @@ class Engine:
 
     def _check_room(self, tenant: str | None) -> None:
         self._check_open()
-        if len(self._lane) >= self.settings.queue_max:
-            raise Overloaded(f"{len(self._lane):,} commands are waiting, which is the bound; try again in a moment")
-        if tenant is not None and (waiting := self._lane.count(tenant)) >= self.settings.queue_tenant_max:
+        if len(self._queue) >= self.settings.queue_max:
+            raise Overloaded(f"{len(self._queue):,} commands are waiting, which is the bound; try again in a moment")
+        if tenant is not None and (waiting := self._queue.count(tenant)) >= self.settings.queue_tenant_max:
             raise Overloaded(f"{waiting:,} commands of {tenant!r} wait, which is its bound; try again in a moment")
 
     async def policy_of(self, tenant: str) -> Policy:
@@ -326,7 +329,7 @@ class Engine:
     @property
     def queue_count(self) -> int:
         """Commands that wait in this process."""
-        return len(self._lane)
+        return len(self._queue)
 
     @property
     def executors(self) -> tuple[str, ...]:
@@ -344,9 +347,9 @@ class Engine:
         loop = asyncio.get_running_loop()
         answers: list[asyncio.Future[Recorded]] = []
         for send in waiting:
-            if job := self._lane.send_job(send.id, send.to, send.command):
-                job.answer = loop.create_future()  # before it is queued: a lane that has stopped answers at once
-                under_way = self._lane.put_send(send.id, job)
+            if job := self._queue.send_job(send.id, send.to, send.command):
+                job.answer = loop.create_future()  # before it is queued: a queue that has stopped answers at once
+                under_way = self._queue.put_send(send.id, job)
                 under_way.answer = under_way.answer or job.answer
                 answers.append(under_way.answer)
         results = await asyncio.gather(*map(asyncio.shield, answers), return_exceptions=True)
@@ -358,8 +361,8 @@ class Engine:
             try:
                 before = await self.store.now() - seconds(self.settings.send_recovery_s)
                 for send in await self.store.waiting_sends(self.settings.batch_max, created_before=before):
-                    if job := self._lane.send_job(send.id, send.to, send.command):
-                        self._lane.put_send(send.id, job)
+                    if job := self._queue.send_job(send.id, send.to, send.command):
+                        self._queue.put_send(send.id, job)
             except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
                 self._report(Report("recover_sends_failed", "store", error))
 

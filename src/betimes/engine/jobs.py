@@ -83,6 +83,8 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     retry_after_us: int | None = None
     error: str = ""
     duration_ms: int | None = None
+    created_at: Instant = 0
+    """When the effect was asked for."""
 
     def settlement(self, now: Instant) -> Settlement:
         next_at = None if self.retry_after_us is None else now + self.retry_after_us

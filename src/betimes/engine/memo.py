@@ -18,12 +18,12 @@ from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.jobs import Job
-from betimes.engine.turn import Live
+from betimes.engine.turn import LoadedStream
 
 Section = TypeVar("Section", bound=msgspec.Struct)
 
 
-class Watched(Policy):
+class WatchedPolicy(Policy):
     """A policy that notes which of its sections were looked at."""
 
     __slots__ = ("itself", "looked_at")
@@ -58,12 +58,12 @@ class Move(NamedTuple):
     after: tuple[tuple[StreamId, Any, Instant | None], ...]
 
 
-class Lesson:
+class DecisionMemo:
     """One command that was taken, whatever was rung ahead of it included."""
 
     __slots__ = ("at", "before", "command", "key", "moves", "policy", "recorded")
 
-    def __init__(self, policy: Watched, at: Instant) -> None:
+    def __init__(self, policy: WatchedPolicy, at: Instant) -> None:
         self.policy = policy
         self.at = at
         self.command: Command | None = None
@@ -73,30 +73,30 @@ class Lesson:
         self.moves: list[Move] = []
         self.recorded: Recorded | None = None
 
-    def saw(self, live: Live) -> None:
+    def saw(self, live: LoadedStream) -> None:
         self.before.setdefault(live.stream, (live.state, live.version, live.at))
 
 
-class Recollection:
+class MemoTable:
     """What one world has done lately."""
 
     def __init__(self) -> None:
-        self._lessons: dict[tuple[StreamId, int], Lesson] = {}
+        self._lessons: dict[tuple[StreamId, int], DecisionMemo] = {}
         self._changed: dict[tuple[str, str], frozenset[type[msgspec.Struct]]] = {}
 
     def clear(self) -> None:
         self._lessons.clear()
 
-    def note(self, job: Job, version: int, lesson: Lesson, recorded: Recorded) -> None:
+    def note(self, job: Job, version: int, lesson: DecisionMemo, recorded: Recorded) -> None:
         """A job was done; its stream was at this version when it came."""
         assert job.stream
         lesson.command, lesson.key, lesson.recorded = job.command, job.key, recorded
         self._lessons[job.stream, version] = lesson
 
-    def lesson(self, stream: StreamId, version: int) -> Lesson | None:
+    def lesson(self, stream: StreamId, version: int) -> DecisionMemo | None:
         return self._lessons.get((stream, version))
 
-    def is_the_same_by(self, lesson: Lesson, policy: Policy) -> bool:
+    def is_the_same_by(self, lesson: DecisionMemo, policy: Policy) -> bool:
         """Whether a policy says the same wherever the lesson looked."""
         names = (lesson.policy.fingerprint, policy.fingerprint)
         changed = self._changed.get(names)

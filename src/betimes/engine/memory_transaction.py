@@ -1,6 +1,6 @@
 """A transaction that never ends: it holds every stream there is, and its time is set from outside.
 
-Nothing is read and nothing is committed, so a `Workspace` on it is a world of its own in memory.
+Nothing is read and nothing is committed, so a `Batch` on it is a world of its own in memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import GENESIS
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.cache import Cached, StateCache
-from betimes.engine.store import Ask, Changes, Row, SeenKey
+from betimes.engine.store import Changes, LockRequest, Row, SeenKey
 
 _NEW = Cached(0, None, 0, None, GENESIS, 0)
 
@@ -44,7 +44,7 @@ class EndlessTx:
         self.seen: dict[KeyId, SeenKey] = {}
         self.sends: set[EffectId] = set()
 
-    async def extend(self, ask: Ask) -> None:
+    async def extend(self, ask: LockRequest) -> None:
         """Everything is here."""
 
     async def commit(self, changes: Changes) -> None:

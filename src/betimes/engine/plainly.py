@@ -23,7 +23,7 @@ from betimes.core.deciders import Command, Decision, View
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment, chained_digest
 from betimes.core.streams import StreamId
-from betimes.engine.batch import Workspace
+from betimes.engine.batch import Batch
 from betimes.engine.codecs import Kind, Kinds
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Row, StreamWrite
@@ -45,7 +45,7 @@ class Plainly:
 
     def decide(
         self,
-        workspace: Workspace,
+        batch: Batch,
         picked: Iterable[tuple[StreamId, Row]],
         now: Instant,
         kinds: Kinds,
@@ -56,7 +56,7 @@ class Plainly:
         left: list[StreamId] = []
         for stream, row in picked:
             try:
-                if not self._decide(workspace, stream, row, now, kinds, settings, turn_id):
+                if not self._decide(batch, stream, row, now, kinds, settings, turn_id):
                     left.append(stream)
             except Exception:  # noqa: BLE001 — deciding it as a job tells what is wrong with it
                 left.append(stream)
@@ -64,7 +64,7 @@ class Plainly:
 
     def _decide(
         self,
-        workspace: Workspace,
+        batch: Batch,
         stream: StreamId,
         row: Row,
         now: Instant,
@@ -75,7 +75,7 @@ class Plainly:
         """Decide for one stream; whether what came of it is plain, and is therefore written."""
         version, schema, text, at, alarm_at, _ = row
         now = max(now, at)
-        policy = workspace.policy(stream.tenant)
+        policy = batch.policy(stream.tenant)
         if policy is None or text is None or (alarm_at is not None and alarm_at <= now):
             return False
         kind, command = kinds.of(stream), self._command(stream)
@@ -86,12 +86,12 @@ class Plainly:
         if decision.effects or decision.also or decision.verdict is not None:
             return False
         return self._write(
-            workspace, stream, row, now, kind, state, command, decision, policy.fingerprint, settings, turn_id
+            batch, stream, row, now, kind, state, command, decision, policy.fingerprint, settings, turn_id
         )
 
     def _write(
         self,
-        workspace: Workspace,
+        batch: Batch,
         stream: StreamId,
         row: Row,
         now: Instant,
@@ -127,7 +127,7 @@ class Plainly:
         digest = chained_digest(
             prev, stream, version, turn, now, schema, asked, happened, policy, None, None, replied, actor, "", ""
         )
-        workspace.changes.segments.append(
+        batch.changes.segments.append(
             Segment(
                 stream, version, turn, now, schema, asked, happened, policy, prev, digest, None, None, replied, actor
             )
@@ -146,7 +146,7 @@ class Plainly:
             listed.due_at,
             listed.listed_at,
         )
-        workspace.written.append(_new_tuple(StreamWrite, columns))
+        batch.written.append(_new_tuple(StreamWrite, columns))
         self.done.append(Recorded(stream, version, now, policy, None, reply))
         return True
 

@@ -6,7 +6,7 @@ visits a bounded number of streams in the order of their ids and answers where i
 asks for the next. Nothing about a pass is kept in memory: a leg whose process dies is taken up by another from where it
 began, and a stream that is told twice writes nothing the second time.
 
-Each stream is told by an ordinary command through the lane, at most a batch at a time, so that no other command waits
+Each stream is told by an ordinary command through the queue, at most a batch at a time, so that no other command waits
 for longer than a batch. A stream that cannot be decided is reported and passed by; it goes by the new policy at its
 next command like any other.
 """
@@ -22,7 +22,7 @@ from betimes.core.deciders import EffectCall, Reconsider
 from betimes.core.errors import Refused, StoreError
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.engine.commit_queue import Lane
+from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.jobs import Job
 from betimes.engine.reports import Report, Reporter
 from betimes.engine.settings import EngineSettings
@@ -35,12 +35,12 @@ ACTOR = "policy"
 _RECONSIDER = Reconsider()
 
 
-class Reconsidering:
+class PolicyChangePass:
     """The executor of a pass's legs."""
 
-    def __init__(self, store: Store, lane: Lane, settings: EngineSettings, report: Reporter) -> None:
+    def __init__(self, store: Store, queue: CommitQueue, settings: EngineSettings, report: Reporter) -> None:
         self._store = store
-        self._lane = lane
+        self._queue = queue
         self._page = min(settings.batch_max, PAGE_MAX)
         self._report = report
 
@@ -67,7 +67,7 @@ class Reconsidering:
             Job(row.stream, _RECONSIDER, actor=ACTOR, cause=call.id.handle, answer=loop.create_future()) for row in rows
         ]
         for job in jobs:
-            self._lane.put(job)
+            self._queue.put(job)
         results = await asyncio.gather(*(job.answer for job in jobs if job.answer), return_exceptions=True)
         moved = 0
         for row, result in zip(rows, results, strict=True):

@@ -16,7 +16,7 @@ from betimes.core.instants import Instant, seconds
 from betimes.core.segments import Segment, segment_digest
 from betimes.core.streams import StreamId
 from betimes.engine.codecs import Kinds
-from betimes.engine.replay import Finding, Replayed, all_streams
+from betimes.engine.replay import LedgerFinding, Replayed, all_streams
 from betimes.engine.store import PAGE_MAX, Store
 
 SWEEP_MAX = 10_000
@@ -37,7 +37,7 @@ class PruneReport(msgspec.Struct):
     streams: int = 0
     segments: int = 0
     forgotten: int = 0
-    findings: list[Finding] = []
+    findings: list[LedgerFinding] = []
 
 
 async def prune(store: Store, kinds: Kinds, retention: Retention, *, tenant: str | None = None) -> PruneReport:
@@ -63,7 +63,7 @@ async def _prune_stream(store: Store, kinds: Kinds, stream: StreamId, before_at:
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 — whatever a row or a fold does is a finding about this stream
-        report.findings.append(Finding(stream, 0, f"it cannot be read: {error!r}"))
+        report.findings.append(LedgerFinding(stream, 0, f"it cannot be read: {error!r}"))
         return
     if replayed.findings:
         report.findings += replayed.findings

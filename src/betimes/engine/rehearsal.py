@@ -1,6 +1,6 @@
 """A rehearsal: the engine's working set as a world of its own, where nothing is ever committed.
 
-It is one batch that does not end. The same `Workspace` decides every command as it would for a store: alarms first,
+It is one batch that does not end. The same `Batch` decides every command as it would for a store: alarms first,
 keys, needs, streams that decisions make. What it decides stays in memory: streams as they are now, never their
 history; no text is made, since nobody will read it. Time is what it is told. Alarms ring when they are due, in the
 order the engine rings them; commands to other streams follow their cause; calls are handed to whoever rehearses, who
@@ -24,16 +24,16 @@ from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import GENESIS, Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.batch import Workspace
+from betimes.engine.batch import Batch
 from betimes.engine.cache import Cached
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import WAKE, Job, correlation_of
-from betimes.engine.memo import Lesson, Move, Recollection, Watched
+from betimes.engine.memo import DecisionMemo, MemoTable, Move, WatchedPolicy
 from betimes.engine.memory_transaction import EndlessTx, EveryStream
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
 from betimes.engine.tenants.model import DEPLOYMENT
-from betimes.engine.turn import Live, Turn
+from betimes.engine.turn import LoadedStream, Turn
 
 WAKES_AT_ONCE = 256
 """Streams due at one instant that are woken before what they sent is applied, like a batch of the engine."""
@@ -41,7 +41,7 @@ HELD_MAX = 1_000
 SNOOZE = MINUTE
 
 
-class Step(msgspec.Struct, frozen=True, gc=False):
+class RehearsedStep(msgspec.Struct, frozen=True, gc=False):
     """One command's outcome on its stream: what a segment would have said."""
 
     stream: StreamId
@@ -54,7 +54,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     """What was written beside it: the stream, the version it led to, its events."""
 
 
-class Rehearsal(Workspace):
+class Rehearsal(Batch):
     """A world in memory. `told` hears of every step; `call` of every call, and says what follows from it at once."""
 
     def __init__(
@@ -63,13 +63,13 @@ class Rehearsal(Workspace):
         policies: PoliciesInForce,
         settings: EngineSettings,
         *,
-        told: Callable[[Step], None],
+        told: Callable[[RehearsedStep], None],
         call: Callable[[EffectId, Call, Instant], Iterable[Job]],
         first: Callable[[StreamId], None] = lambda stream: None,
         is_late: Callable[[StreamId, Instant], bool] = lambda stream, at: False,
         swept: frozenset[str] = frozenset(),
-        teaches: Recollection | None = None,
-        learns: Recollection | None = None,
+        teaches: MemoTable | None = None,
+        learns: MemoTable | None = None,
     ) -> None:
         """`first` is told of every stream when it is first looked at; `swept`: kinds that `due` can be asked for.
 
@@ -79,7 +79,7 @@ class Rehearsal(Workspace):
         super().__init__(self._moment, kinds=kinds, cache=self._here_now, policies=policies, settings=settings)
         self._teaches = teaches
         self._learns = learns
-        self._lesson: Lesson | None = None
+        self._lesson: DecisionMemo | None = None
         self._told = told
         self._is_late = is_late
         self._late: dict[StreamId, Instant] = {}
@@ -261,7 +261,7 @@ class Rehearsal(Workspace):
         used = self._used.get(key)
         return replace(used[1], replayed=True) if used else None
 
-    def _other(self, stream: StreamId, lives: list[Live]) -> Live:
+    def _other(self, stream: StreamId, lives: list[LoadedStream]) -> LoadedStream:
         if stream in self._here_now.given:
             self._loaded(stream)
         return super()._other(stream, lives)
@@ -290,11 +290,11 @@ class Rehearsal(Workspace):
         policy = super()._policy_for(stream)
         if policy is None or self._teaches is None:
             return policy
-        watched = Watched(policy)
-        self._lesson = Lesson(watched, self._moment.now)
+        watched = WatchedPolicy(policy)
+        self._lesson = DecisionMemo(watched, self._moment.now)
         return watched
 
-    def _followed(self, learnt: Recollection, job: Job, stream: StreamId) -> Recorded | None:
+    def _followed(self, learnt: MemoTable, job: Job, stream: StreamId) -> Recorded | None:
         """Do as the other world did, if all that mattered to it is the very same here."""
         lesson = learnt.lesson(stream, self._here_for_sure(stream).version)
         if lesson is None or lesson.at != self._moment.now or lesson.key != job.key or lesson.command != job.command:
@@ -310,19 +310,19 @@ class Rehearsal(Workspace):
                 self._used[move.key] = (job.request, mine.recorded)
         return replace(lesson.recorded, policy=policy.fingerprint)
 
-    def _is_here(self, lesson: Lesson) -> bool:
+    def _is_here(self, lesson: DecisionMemo) -> bool:
         for name, (state, version, at) in lesson.before.items():
             live = self._here_for_sure(name)
             if live.state is not state or live.version != version or live.at != at:
                 return False
         return True
 
-    def _here_for_sure(self, stream: StreamId) -> Live:
+    def _here_for_sure(self, stream: StreamId) -> LoadedStream:
         live = self._lives.get(stream) or self._loaded(stream)
         assert live
         return live
 
-    def _decided(self, own: Live, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
+    def _decided(self, own: LoadedStream, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
         if self._lesson:
             self._lesson.saw(own)
             for name in view.others:
@@ -334,11 +334,11 @@ class Rehearsal(Workspace):
     def _write(
         self,
         turn: Turn,
-        own: Live,
+        own: LoadedStream,
         command: Command,
         key: KeyId | None,
         decision: Decision,
-        also: Mapping[Live, tuple[Event, ...]],
+        also: Mapping[LoadedStream, tuple[Event, ...]],
     ) -> Recorded:
         after = (_after(own, decision.events), *(_after(live, events) for live, events in also.items()))
         now, policy = turn.now, turn.policy.fingerprint
@@ -359,7 +359,7 @@ class Rehearsal(Workspace):
         also = tuple((name, self._lives[name].version, events) for name, events in decision.also.items())
         if key:
             self._keep(key, now, decision.promised_at)
-        self._told(Step(stream, command, decision.events, recorded, key, job, also))
+        self._told(RehearsedStep(stream, command, decision.events, recorded, key, job, also))
         for place, effect in enumerate(decision.effects):
             id = EffectId(*stream, recorded.version, place)
             if isinstance(effect, Send):
@@ -367,7 +367,7 @@ class Rehearsal(Workspace):
             else:
                 self._ends.extend(self._call(id, effect, now))
 
-    def _advance(self, live: Live, state: Any, alarm_at: Instant | None, now: Instant) -> None:
+    def _advance(self, live: LoadedStream, state: Any, alarm_at: Instant | None, now: Instant) -> None:
         stream = live.stream
         live.state, live.at = state, now
         live.version += 1
@@ -387,7 +387,7 @@ def _by_id(sent: tuple[EffectId, Send, str]) -> EffectId:
     return sent[0]
 
 
-def _after(live: Live, events: tuple[Event, ...]) -> tuple[StreamId, Any, Instant | None]:
+def _after(live: LoadedStream, events: tuple[Event, ...]) -> tuple[StreamId, Any, Instant | None]:
     state = live.state
     for event in events:
         state = live.decider.fold(state, event)

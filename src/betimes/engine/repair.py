@@ -30,7 +30,7 @@ from betimes.core.segments import Segment, segment_digest
 from betimes.core.streams import StreamId
 from betimes.engine.codecs import Kind, Kinds
 from betimes.engine.replay import Replayed, all_streams, verify_stream
-from betimes.engine.store import NOT_CACHED, Ask, Changes, Row, Store, StreamWrite
+from betimes.engine.store import NOT_CACHED, Changes, LockRequest, Row, Store, StreamWrite
 
 REPAIR_TURN = "repair"
 NEVER_SET_ASIDE = frozenset({"tenant"})
@@ -83,7 +83,7 @@ async def repair_stream(store: Store, kinds: Kinds, stream: StreamId) -> Ailment
     if ailment is None or ailment.remedy is None:
         return ailment
     kind = kinds.of(stream)
-    async with store.begin(Ask({stream: NOT_CACHED}, waits={stream})) as tx:
+    async with store.begin(LockRequest({stream: NOT_CACHED}, waits={stream})) as tx:
         row = tx.rows[stream]
         replayed = await verify_stream(store, kinds, stream)
         remedy = _remedy_for(kind, stream, row, replayed)

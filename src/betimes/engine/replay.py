@@ -23,7 +23,7 @@ from betimes.engine.codecs import Kind, Kinds, checkpoint_of, raw_state, repair_
 from betimes.engine.store import PAGE_MAX, Store, StreamQuery, StreamRow
 
 
-class Finding(msgspec.Struct, frozen=True):
+class LedgerFinding(msgspec.Struct, frozen=True):
     """Something that is not as the ledger says: where, and what. Not every row belongs to a stream."""
 
     stream: StreamId | None
@@ -42,7 +42,7 @@ class VerifyReport(msgspec.Struct):
 
     streams: int = 0
     segments: int = 0
-    findings: list[Finding] = []
+    findings: list[LedgerFinding] = []
     head: Head | None = None
     """What the streams come to; write it down elsewhere to find out later whether a copy is as long."""
     notes: list[str] = []
@@ -68,7 +68,7 @@ class Replayed:
         self.policy = ""
         self.digest = GENESIS
         self.segments = 0
-        self.findings: list[Finding] = []
+        self.findings: list[LedgerFinding] = []
         self.unread: set[int] = set()
         """Versions that cannot be trusted, and that no repair stands for: from the first on the state is not known."""
         self.is_newer = False
@@ -164,7 +164,7 @@ class Replayed:
                 self.found(row.version, f"the row's {column} is not what its history gives")
 
     def found(self, version: int, what: str) -> None:
-        self.findings.append(Finding(self.stream, version, what))
+        self.findings.append(LedgerFinding(self.stream, version, what))
 
 
 async def replay(
@@ -229,13 +229,13 @@ async def verify(
                     told = f"{stream} was mended; versions {_listed(replayed.mended)} are not replayed"
                     report.notes.append(told)
             except (UnknownKind, MalformedRow) as error:
-                report.findings.append(Finding(stream, 0, f"it cannot be read: {error}"))
+                report.findings.append(LedgerFinding(stream, 0, f"it cannot be read: {error}"))
             progress(report)
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 — whatever damage leads to is told
         told = f"it breaks off after {report.streams:,} streams: {error}"
-        report.findings.append(Finding(None, 0, told, "the list of streams"))
+        report.findings.append(LedgerFinding(None, 0, told, "the list of streams"))
     return report
 
 
@@ -254,13 +254,13 @@ async def _verify_whole(store: Store, report: VerifyReport, key_retention_s: int
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 — whatever damage leads to is told
-        report.findings.append(Finding(None, 0, f"it cannot be read as a whole: {error}", "the database"))
+        report.findings.append(LedgerFinding(None, 0, f"it cannot be read as a whole: {error}", "the database"))
         return
     report.head = audit.found
     if not audit.found.segments and not audit.recorded.segments:
         report.notes.append("the database is empty; a file that was copied without its log may look like that")
-    report.findings += [Finding(None, 0, what, row) for row, what in audit.problems]
-    report.findings += [Finding(None, 0, what, "the database") for what in head_problems(audit, expected)]
+    report.findings += [LedgerFinding(None, 0, what, row) for row, what in audit.problems]
+    report.findings += [LedgerFinding(None, 0, what, "the database") for what in head_problems(audit, expected)]
     if audit.unrecorded:
         until = f" of {render(audit.unrecorded_until)}" if audit.unrecorded_until is not None else ""
         report.notes.append(

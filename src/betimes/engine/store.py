@@ -54,7 +54,7 @@ PAGE_MAX = 1_000
 NOT_CACHED = -1
 
 
-class Ask(msgspec.Struct, frozen=True):
+class LockRequest(msgspec.Struct, frozen=True):
     """What a transaction needs: streams with the version the caller has cached (`NOT_CACHED`: none), keys, sends."""
 
     locks: Mapping[StreamId, int] = {}
@@ -183,7 +183,7 @@ class Tx(Protocol):
     seen: dict[KeyId, SeenKey]
     sends: set[EffectId]
 
-    async def extend(self, ask: Ask) -> None:
+    async def extend(self, ask: LockRequest) -> None:
         """Ask for more. It may wait for keys but never for rows, so that whoever waits for its rows is soon served."""
 
     async def commit(self, changes: Changes) -> None:
@@ -209,7 +209,7 @@ class WritesAhead(Protocol):
 class Presumes(Protocol):
     """A store that can lock, compare, write and commit in one go, which spares an idle engine a round trip."""
 
-    def presume(self, ask: Ask) -> AbstractAsyncContextManager[Tx] | None:
+    def presume(self, ask: LockRequest) -> AbstractAsyncContextManager[Tx] | None:
         """A transaction that has locked nothing yet and takes all that was asked for to be as it is cached.
 
         Its commit locks first, in the order of `begin`, and compares; it raises `Conflict` or `Duplicate` if a version
@@ -219,7 +219,7 @@ class Presumes(Protocol):
         """
 
 
-def is_presumable(ask: Ask) -> bool:
+def is_presumable(ask: LockRequest) -> bool:
     """Whether everything is cached, and nothing must be waited for or taken."""
     if ask.sends or ask.waits or not ask.locks or NOT_CACHED in ask.reads.values():
         return False
@@ -299,7 +299,7 @@ class Store(Protocol):
     async def now(self) -> Instant:
         """The store's time."""
 
-    def begin(self, ask: Ask) -> AbstractAsyncContextManager[Tx]:
+    def begin(self, ask: LockRequest) -> AbstractAsyncContextManager[Tx]:
         """Lock, reserve and read what a batch needs."""
 
     def begin_due(
@@ -351,7 +351,10 @@ class Store(Protocol):
     async def waiting_sends(
         self, limit: int, *, created_before: Instant, tenant: str | None = None
     ) -> list[WaitingSend]:
-        """The oldest sends that nobody has applied; dead ones are left out."""
+        """Return the oldest sends that nobody has applied; dead ones are left out.
+
+        A source's sends are never younger than the ones that wait for them, so its first is always among its oldest.
+        """
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]: ...
 

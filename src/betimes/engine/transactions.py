@@ -23,7 +23,7 @@ from betimes.core.errors import BetimesError, Conflict, Duplicate, StoreError, U
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
-from betimes.engine.batch import Workspace
+from betimes.engine.batch import Batch
 from betimes.engine.cache import StateCache
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Job
@@ -31,7 +31,7 @@ from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import NOT_CACHED, Ask, DueIndex, Presumes, Reached, Row, Store, Tx, WritesAhead
+from betimes.engine.store import NOT_CACHED, DueIndex, LockRequest, Presumes, Reached, Row, Store, Tx, WritesAhead
 from betimes.engine.tenant_turns import PassTurns
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
 
@@ -42,7 +42,7 @@ SLICE = 1_024
 """Streams of a pass that are decided at a time, while those before them are written."""
 
 
-class Position:
+class SweepPosition:
     """How far somebody has come who takes all that is due, batch by batch."""
 
     __slots__ = ("reached",)
@@ -52,7 +52,7 @@ class Position:
         """The last that was taken; `None` at the start, and after the end, where it begins anew."""
 
 
-class Due(msgspec.Struct, frozen=True, kw_only=True):
+class DueRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which streams that are due to take, and the job to do for each."""
 
     by: DueIndex
@@ -61,13 +61,13 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     make: Callable[[StreamId], Job]
     until_at: Instant | None = None
     tenant: str | None = None
-    position: Position | None = None
+    position: SweepPosition | None = None
     """Where to go on, and where it is left; only by `due`."""
     plainly: Plainly | None = None
     """How to decide streams for which no job is needed."""
 
 
-class Attempts:
+class Transactions:
     """Turns jobs into transactions on one store."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Attempts:
         self._pass_turns = PassTurns(store)
         self._presumes = store if isinstance(store, Presumes) else None
         self._asks_first = 0
-        self.on_commit: Callable[[Workspace], None] = lambda workspace: None
+        self.on_commit: Callable[[Batch], None] = lambda batch: None
         """Told of every transaction that is known to have been committed."""
 
     async def attempt(self, jobs: list[Job]) -> list[Result]:
@@ -114,7 +114,7 @@ class Attempts:
             pass  # nothing was written: asking tells what became of the key, and whether the store is there
         return None
 
-    async def attempt_due(self, due: Due, jobs: list[Job]) -> list[Result]:
+    async def attempt_due(self, due: DueRequest, jobs: list[Job]) -> list[Result]:
         """The same for streams that are due; `jobs` is filled with the job of each."""
         picked: Picked = []
         try:
@@ -127,7 +127,7 @@ class Attempts:
             return await self.attempt(jobs)
         return results
 
-    def _as_jobs(self, due: Due, picked: Picked, jobs: list[Job]) -> None:
+    def _as_jobs(self, due: DueRequest, picked: Picked, jobs: list[Job]) -> None:
         """What was decided plainly was not written: every stream becomes a job."""
         if due.plainly:
             due.plainly.done.clear()
@@ -138,7 +138,7 @@ class Attempts:
 
     # -- what a batch asks for
 
-    def _ask(self, jobs: Sequence[Job]) -> Ask:
+    def _ask(self, jobs: Sequence[Job]) -> LockRequest:
         locks: dict[StreamId, int] = {}
         waits: set[StreamId] = set()
         for job in jobs:
@@ -148,7 +148,7 @@ class Attempts:
                 waits.update(job.streams)
         keys = [job.key for job in jobs if job.key]
         sends = [job.send for job in jobs if job.send]
-        return Ask(locks, self._reads(jobs, locks), keys, sends, waits)
+        return LockRequest(locks, self._reads(jobs, locks), keys, sends, waits)
 
     def _needed(self, job: Job) -> tuple[StreamId, ...]:
         """The streams a job will need, as far as the policy last seen tells; noted on the job with that policy."""
@@ -179,7 +179,7 @@ class Attempts:
             return ()  # its caller is told when the job is taken
 
     @asynccontextmanager
-    async def _pick(self, due: Due, picked: Picked, jobs: list[Job]) -> AsyncIterator[Tx]:
+    async def _pick(self, due: DueRequest, picked: Picked, jobs: list[Job]) -> AsyncIterator[Tx]:
         limit = min(due.limit, self._settings.batch_max)
         position = due.position
         after = position.reached if position else None
@@ -204,9 +204,10 @@ class Attempts:
             if due.plainly is None:
                 jobs += [due.make(stream) for stream, _ in picked]
             if picked:
-                ask = self._ask(jobs) if jobs else Ask(reads=self._policies_of({stream.tenant for stream, _ in picked}))
+                tenants = {stream.tenant for stream, _ in picked}
+                ask = self._ask(jobs) if jobs else LockRequest(reads=self._policies_of(tenants))
                 more = {stream: version for stream, version in ask.locks.items() if stream not in tx.rows}
-                await tx.extend(Ask(more, ask.reads, ask.keys))
+                await tx.extend(LockRequest(more, ask.reads, ask.keys))
             yield tx
 
     def _reached(self, stream: StreamId, row: Row) -> Reached | None:
@@ -219,7 +220,7 @@ class Attempts:
             return None
         return None if at is None else Reached(at, stream)
 
-    async def _decide_plainly(self, workspace: Workspace, tx: Tx, due: Due, picked: Picked) -> list[Job]:
+    async def _decide_plainly(self, batch: Batch, tx: Tx, due: DueRequest, picked: Picked) -> list[Job]:
         """Decide what is plain, slice by slice, each written while the next is decided; the jobs of what is not."""
         assert due.plainly is not None
         left: list[StreamId] = []
@@ -227,11 +228,11 @@ class Attempts:
         try:
             for start, end in pairwise(_cuts(len(picked))):
                 rows = picked[start:end]
-                left += due.plainly.decide(workspace, rows, tx.now, self._kinds, self._settings, self._turn_id)
+                left += due.plainly.decide(batch, rows, tx.now, self._kinds, self._settings, self._turn_id)
                 if len(picked) > SLICE and isinstance(tx, WritesAhead):
                     if writing:
                         await writing
-                    writing = asyncio.ensure_future(tx.write_ahead(*workspace.taken_ahead()))
+                    writing = asyncio.ensure_future(tx.write_ahead(*batch.taken_ahead()))
                     await asyncio.sleep(0)  # so that it starts
         finally:
             if writing:
@@ -244,7 +245,7 @@ class Attempts:
         self,
         begin: AbstractAsyncContextManager[Tx],
         jobs: list[Job],
-        due: Due | None = None,
+        due: DueRequest | None = None,
         picked: Picked | None = None,
         presumed: bool = False,
     ) -> list[Result] | None:
@@ -253,63 +254,63 @@ class Attempts:
         That is so when a commit was cut off and did not arrive, and when what was presumed is not compared by it.
         """
         results: list[Result] = []
-        workspace: Workspace | None = None
+        batch: Batch | None = None
         try:
             async with begin as tx:
-                workspace = self._workspace(tx)
+                batch = self._new_batch(tx)
                 if due and due.plainly and picked:
-                    jobs += await self._decide_plainly(workspace, tx, due, picked)
-                if more := workspace.still_needed(jobs):
-                    await tx.extend(Ask({stream: self._cache.version(stream) for stream in more}))
-                results = [self._take(workspace, job) for job in jobs]
-                has_changes = workspace.seal()
-                if presumed and not _are_compared(workspace, jobs, results):
+                    jobs += await self._decide_plainly(batch, tx, due, picked)
+                if more := batch.still_needed(jobs):
+                    await tx.extend(LockRequest({stream: self._cache.version(stream) for stream in more}))
+                results = [self._take(batch, job) for job in jobs]
+                has_changes = batch.seal()
+                if presumed and not _are_compared(batch, jobs, results):
                     return None
                 if has_changes:
-                    await tx.commit(workspace.changes)
+                    await tx.commit(batch.changes)
         except Unknown:
-            if workspace is None or not await self._arrived(workspace.first_segment):
+            if batch is None or not await self._arrived(batch.first_segment):
                 return None
         except Conflict:
-            self._conflicted(workspace, jobs)
+            self._conflicted(batch, jobs)
             raise
         except StoreError:
             raise
         except Exception:
-            if workspace is None or not await self._arrived(workspace.first_segment):
+            if batch is None or not await self._arrived(batch.first_segment):
                 raise  # nothing promises that a commit that failed unexpectedly wrote nothing, so it is looked up
-        workspace.keep()
-        self.on_commit(workspace)
+        batch.keep()
+        self.on_commit(batch)
         return results
 
-    def _workspace(self, tx: Tx) -> Workspace:
-        return Workspace(tx, kinds=self._kinds, cache=self._cache, policies=self._policies, settings=self._settings)
+    def _new_batch(self, tx: Tx) -> Batch:
+        return Batch(tx, kinds=self._kinds, cache=self._cache, policies=self._policies, settings=self._settings)
 
     def _turn_id(self) -> str:
         return f"{self._name}-{next(self._turns):x}"
 
-    def _take(self, workspace: Workspace, job: Job) -> Result:
+    def _take(self, batch: Batch, job: Job) -> Result:
         try:
-            return workspace.take(job, self._turn_id())
+            return batch.take(job, self._turn_id())
         except BetimesError as error:
-            workspace.give_up(job, error)
+            batch.give_up(job, error)
             return error
 
-    def _conflicted(self, workspace: Workspace | None, jobs: list[Job]) -> None:
+    def _conflicted(self, batch: Batch | None, jobs: list[Job]) -> None:
         """What was cached is old. A stream a decision made may exist after all: lock it, and its decider sees it."""
-        if workspace is None:
+        if batch is None:
             return
-        for write in workspace.changes.streams:
+        for write in batch.changes.streams:
             self._cache.drop(write.stream)
         if len(jobs) == 1:
-            jobs[0].also_locks = (*jobs[0].also_locks, *workspace.created())
+            jobs[0].also_locks = (*jobs[0].also_locks, *batch.created())
 
     async def _arrived(self, probe: Segment | None) -> bool:
         """Whether a batch whose answer was lost is in the store; `Unknown` if that cannot be found out in time."""
         if probe is None:
             return False
         settings = self._settings
-        ask = Ask({probe.stream: NOT_CACHED}, waits={probe.stream})
+        ask = LockRequest({probe.stream: NOT_CACHED}, waits={probe.stream})
         try:
             async with asyncio.timeout(settings.unknown_resolve_s):
                 while True:
@@ -325,10 +326,10 @@ class Attempts:
             ) from error
 
 
-def _are_compared(workspace: Workspace, jobs: Sequence[Job], results: Sequence[Result]) -> bool:
+def _are_compared(batch: Batch, jobs: Sequence[Job], results: Sequence[Result]) -> bool:
     """Whether the commit of jobs that were presumed tells if all is so: that they are new, and what they were told."""
-    used = {write.key for write in workspace.changes.keys}
-    return bool(workspace.changes.streams) and all(
+    used = {write.key for write in batch.changes.keys}
+    return bool(batch.changes.streams) and all(
         isinstance(result, Recorded) and (job.key is None or job.key in used)
         for job, result in zip(jobs, results, strict=True)
     )

@@ -40,7 +40,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
     job: Job
 
 
-class Live:
+class LoadedStream:
     """A stream in the working set: as it was locked (`base`), and as the batch has left it so far."""
 
     __slots__ = (
@@ -71,7 +71,7 @@ class Live:
         self.created = False
 
     @classmethod
-    def new(cls, stream: StreamId, kind: Kind) -> Live:
+    def new(cls, stream: StreamId, kind: Kind) -> LoadedStream:
         """A stream that a decision makes without having asked for it."""
         live = cls(stream, kind, Cached(0, None, 0, None, GENESIS, 0))
         live.created = True
@@ -97,14 +97,14 @@ class Live:
             index.listed_at,
         )
 
-    def advance(self, after: After) -> None:
+    def advance(self, after: StreamUpdate) -> None:
         self.state, self.text, self.alarm_at, self.index = after.state, after.text, after.alarm_at, after.listed
         segment = after.segment
         self.version, self.at, self.digest = segment.version, segment.at, segment.digest
         self.chars = ENTRY_CHARS + len(self.text or "")
 
 
-class After(msgspec.Struct, frozen=True, gc=False):
+class StreamUpdate(msgspec.Struct, frozen=True, gc=False):
     """A stream after a decision, not yet put in place."""
 
     state: Any
@@ -114,7 +114,7 @@ class After(msgspec.Struct, frozen=True, gc=False):
     segment: Segment
 
 
-class Said(msgspec.Struct, frozen=True, gc=False):
+class SegmentHeader(msgspec.Struct, frozen=True, gc=False):
     """What only the first segment of a command carries."""
 
     command: str | None = None
@@ -123,17 +123,17 @@ class Said(msgspec.Struct, frozen=True, gc=False):
     reply: str | None = None
 
 
-_NOTHING_SAID = Said()
+_NOTHING_SAID = SegmentHeader()
 
 
 def write(
     changes: Changes,
     turn: Turn,
-    own: Live,
+    own: LoadedStream,
     command: Command,
     key: KeyId | None,
     decision: Decision,
-    others: Mapping[Live, tuple[Event, ...]],
+    others: Mapping[LoadedStream, tuple[Event, ...]],
     settings: EngineSettings,
 ) -> Recorded:
     """Add a decision's rows to the batch. The first segment is the command's own stream's and carries the command."""
@@ -141,7 +141,7 @@ def write(
     verdict, judged = _judged(decision.verdict, own)
     asked = text_of(command, settings.command_chars_max, "the command to", stream)
     replied = None if reply is None else text_of(reply, settings.events_chars_max, "the reply of", stream)
-    first = _after(own, decision.events, turn, settings, Said(asked, key, judged, replied))
+    first = _after(own, decision.events, turn, settings, SegmentHeader(asked, key, judged, replied))
     afters = [(live, _after(live, events, turn, settings, _NOTHING_SAID)) for live, events in others.items()]
     if decision.effects:
         changes.effects += _effects(own, decision.effects, turn, settings)
@@ -156,7 +156,7 @@ def write(
     return Recorded(stream, own.version, turn.now, turn.policy.fingerprint, verdict, reply)
 
 
-def uses_up_key(key: KeyId | None, turn: Turn, own: Live, decision: Decision) -> bool:
+def uses_up_key(key: KeyId | None, turn: Turn, own: LoadedStream, decision: Decision) -> bool:
     """Return whether a decision without events is written all the same: a segment without events keeps its answer.
 
     Who asks again under the key must be told the same, whatever became of the stream meanwhile. A command with a cause
@@ -167,7 +167,7 @@ def uses_up_key(key: KeyId | None, turn: Turn, own: Live, decision: Decision) ->
     return key is not None and not turn.job.cause and not decision.is_invalid
 
 
-def _judged(verdict: Verdict | None, own: Live) -> tuple[Verdict | None, str | None]:
+def _judged(verdict: Verdict | None, own: LoadedStream) -> tuple[Verdict | None, str | None]:
     """The verdict, its trace within the bound, and its text."""
     if verdict is None:
         return None, None
@@ -181,7 +181,9 @@ def _judged(verdict: Verdict | None, own: Live) -> tuple[Verdict | None, str | N
     return bounded, encode(bounded)
 
 
-def _after(live: Live, events: tuple[Event, ...], turn: Turn, settings: EngineSettings, said: Said) -> After:
+def _after(
+    live: LoadedStream, events: tuple[Event, ...], turn: Turn, settings: EngineSettings, said: SegmentHeader
+) -> StreamUpdate:
     stream, decider, job = live.stream, live.decider, turn.job
     _check_events(live, events)
     state, alarm_at, listed = _folded(live, events)
@@ -223,10 +225,10 @@ def _after(live: Live, events: tuple[Event, ...], turn: Turn, settings: EngineSe
         job.correlation,
         job.cause,
     )
-    return After(state, text, alarm_at, listed, segment)
+    return StreamUpdate(state, text, alarm_at, listed, segment)
 
 
-def _check_events(live: Live, events: tuple[Event, ...]) -> None:
+def _check_events(live: LoadedStream, events: tuple[Event, ...]) -> None:
     """What is written must be readable again: events are of the kind's own classes."""
     known = live.kind.event_classes
     for event in events:
@@ -236,7 +238,7 @@ def _check_events(live: Live, events: tuple[Event, ...]) -> None:
             )
 
 
-def _folded(live: Live, events: tuple[Event, ...]) -> tuple[Any, Instant | None, Index]:
+def _folded(live: LoadedStream, events: tuple[Event, ...]) -> tuple[Any, Instant | None, Index]:
     decider, state = live.decider, live.state
     try:
         for event in events:
@@ -255,7 +257,7 @@ def _folded(live: Live, events: tuple[Event, ...]) -> tuple[Any, Instant | None,
     return state, alarm_at, listed
 
 
-def _effects(own: Live, effects: Sequence[Effect], turn: Turn, settings: EngineSettings) -> list[EffectWrite]:
+def _effects(own: LoadedStream, effects: Sequence[Effect], turn: Turn, settings: EngineSettings) -> list[EffectWrite]:
     if len(effects) > settings.effects_max:
         raise TooLarge(f"a decision for {own.stream} has {len(effects)} effects; at most {settings.effects_max} fit")
     version = own.version + 1
@@ -317,7 +319,7 @@ def text_of(value: Any, chars_max: int, what: str, stream: StreamId) -> str:
     return text
 
 
-def decide_command(own: Live, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
+def decide_command(own: LoadedStream, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
     """Return what the decider makes of a command; raise `Fault` if it fails or answers something else."""
     try:
         decision = own.decider.decide(view, command, turn.policy, turn.now)

@@ -15,7 +15,7 @@ from betimes.engine.explanation import Explanation
 from betimes.engine.explanation import explain as explained
 from betimes.engine.pruning import PruneReport, Retention
 from betimes.engine.pruning import prune as pruned
-from betimes.engine.replay import Finding, VerifyReport
+from betimes.engine.replay import LedgerFinding, VerifyReport
 from betimes.engine.replay import verify as verified
 from betimes.ledger.effect_commands import EVERY_DOMAIN
 from betimes.ledger.service import ExplanationView, Ledger
@@ -132,7 +132,7 @@ def prune(
     _tell(view, report.findings, at)
 
 
-def _tell(view: dict[str, Any], findings: list[Finding], at: At) -> None:
+def _tell(view: dict[str, Any], findings: list[LedgerFinding], at: At) -> None:
     told = [
         {
             "stream": str(found.stream) if found.stream else None,

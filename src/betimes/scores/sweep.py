@@ -29,7 +29,7 @@ from betimes.domain.requests import asked
 from betimes.domain.service import Service
 from betimes.engine.jobs import Submission
 from betimes.engine.store import PAGE_MAX, StreamQuery, StreamRow
-from betimes.engine.transactions import Position
+from betimes.engine.transactions import SweepPosition
 from betimes.scores.decide import decide
 from betimes.scores.model import KIND, SweepScore
 
@@ -138,7 +138,7 @@ class Sweeps(Service):
         ends_s = None if unbounded else loop.time() + request.max_s
         now = await self.engine.store.now()
         until_at = now if until_at is None else min(until_at, now)
-        tell, position = progress or (lambda result: None), Position()
+        tell, position = progress or (lambda result: None), SweepPosition()
         while ends_s is None or loop.time() < ends_s:
             room = size if request.limit is None else min(size, request.limit - count.taken)
             if room <= 0:
@@ -154,7 +154,7 @@ class Sweeps(Service):
                 return count.result(complete=not await self._is_left(until_at, count))
         return count.result(complete=not await self._is_left(until_at, count))
 
-    async def _batch(self, until_at: Instant, size: int, count: _Count, position: Position) -> int:
+    async def _batch(self, until_at: Instant, size: int, count: _Count, position: SweepPosition) -> int:
         """One commit; how many scores were taken. At the end of what is due it begins from the start again."""
         command = SweepScore(until_at)
         done = await self.engine.submit_due(

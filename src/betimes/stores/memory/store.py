@@ -17,7 +17,6 @@ from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import (
     PAGE_MAX,
     SEND,
-    Ask,
     Backlog,
     DueIndex,
     DueTenants,
@@ -25,6 +24,7 @@ from betimes.engine.store import (
     EffectRow,
     Lease,
     LedgerQuery,
+    LockRequest,
     OwedIndex,
     Reached,
     Row,
@@ -64,7 +64,7 @@ class MemoryStore:
         return MemoryTx(self.database, self.clock)
 
     @asynccontextmanager
-    async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
+    async def begin(self, ask: LockRequest) -> AsyncIterator[MemoryTx]:
         tx = self.transaction()
         try:
             await tx.start(ask)
@@ -72,11 +72,11 @@ class MemoryStore:
         finally:
             self.database.release(tx)
 
-    def presume(self, ask: Ask) -> AbstractAsyncContextManager[MemoryTx] | None:
+    def presume(self, ask: LockRequest) -> AbstractAsyncContextManager[MemoryTx] | None:
         return self._presumed(ask) if is_presumable(ask) else None
 
     @asynccontextmanager
-    async def _presumed(self, ask: Ask) -> AsyncIterator[MemoryTx]:
+    async def _presumed(self, ask: LockRequest) -> AsyncIterator[MemoryTx]:
         tx = self.transaction()
         tx.presume(ask)
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from betimes.core.errors import Conflict, Duplicate, Fenced, Unavailable
 from betimes.core.instants import Instant
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import NO_ROW, Ask, Changes, Row, SeenKey
+from betimes.engine.store import NO_ROW, Changes, LockRequest, Row, SeenKey
 from betimes.stores.memory.database import MemoryDatabase
 from betimes.stores.memory.effects import MemoryEffect
 
@@ -26,22 +26,22 @@ class MemoryTx:
         self.unchanged: set[StreamId] = set()
         self.seen: dict[KeyId, SeenKey] = {}
         self.sends: set[EffectId] = set()
-        self.presumed: Ask | None = None
+        self.presumed: LockRequest | None = None
         """What was taken to be as it is cached, and is not locked before the commit."""
 
-    def presume(self, ask: Ask) -> None:
+    def presume(self, ask: LockRequest) -> None:
         self.presumed = ask
         self.now = self.clock()
         self.unchanged.update(ask.locks, ask.reads)
 
-    async def start(self, ask: Ask) -> None:
+    async def start(self, ask: LockRequest) -> None:
         await self._lock_all(ask)
         await self._take_keys(ask.keys)
         self._take_sends(ask.sends)
         self.now = self.clock()
         self._show(ask.reads)
 
-    async def extend(self, ask: Ask) -> None:
+    async def extend(self, ask: LockRequest) -> None:
         if self.presumed:
             raise Conflict("more is needed than was presumed")
         for stream in sorted(ask.locks):
@@ -52,7 +52,7 @@ class MemoryTx:
         self._take_sends(ask.sends)
         self._show(ask.reads)
 
-    async def _lock_all(self, ask: Ask) -> None:
+    async def _lock_all(self, ask: LockRequest) -> None:
         for stream in sorted(ask.waits):
             await self._wait_for(stream)
             await asyncio.sleep(0)
@@ -108,7 +108,7 @@ class MemoryTx:
         self._check(changes)
         self._apply(changes)
 
-    def lock_presumed(self, ask: Ask) -> None:
+    def lock_presumed(self, ask: LockRequest) -> None:
         """Lock what was presumed and compare it, or raise what it is instead."""
         for name in (*sorted(ask.locks), *sorted(ask.keys)):
             if not self.try_lock(name):

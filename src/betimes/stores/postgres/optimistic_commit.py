@@ -25,7 +25,7 @@ from typing import Any, Self
 from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
-from betimes.engine.store import Ask, Changes
+from betimes.engine.store import Changes, LockRequest
 from betimes.stores.postgres.rows import asked
 from betimes.stores.postgres.sessions import Sessions
 from betimes.stores.postgres.transaction import SCRIPT_MAX, PostgresTx, Script, Statement
@@ -38,7 +38,7 @@ REFUSED_AFTER_S = 2.0
 """When a message is refused for its age: `presume` counts a second, by a clock that may be slowed down meanwhile."""
 
 
-class HeardTime:
+class EstimatedClock:
     """What time it is in the database at least, as far as its answers tell."""
 
     def __init__(self, elapsed: Callable[[], float] = time.monotonic) -> None:
@@ -67,7 +67,7 @@ class PresumedTx(PostgresTx):
         clock: Callable[[], Instant] | None,
         *,
         sessions: Sessions,
-        ask: Ask,
+        ask: LockRequest,
         sent_at: Instant,
     ) -> None:
         super().__init__(statement, script, clock)
@@ -83,7 +83,7 @@ class PresumedTx(PostgresTx):
     async def __aexit__(self, *_: object) -> None:
         """Nothing is held."""
 
-    async def extend(self, ask: Ask) -> None:
+    async def extend(self, ask: LockRequest) -> None:
         raise Conflict("more is needed than was presumed")
 
     async def turn_at(self, stream: StreamId, version: int) -> str | None:

@@ -35,7 +35,6 @@ from betimes.engine.clock_report import ClockReport
 from betimes.engine.store import (
     LEASE_RAN_OUT,
     PAGE_MAX,
-    Ask,
     Backlog,
     DueIndex,
     DueTenants,
@@ -43,6 +42,7 @@ from betimes.engine.store import (
     EffectRow,
     Lease,
     LedgerQuery,
+    LockRequest,
     OwedIndex,
     Reached,
     Row,
@@ -55,7 +55,7 @@ from betimes.engine.store import (
 from betimes.stores.postgres import rows
 from betimes.stores.postgres.driver import failures, refused
 from betimes.stores.postgres.migrations import check_durable, check_writable, migrate
-from betimes.stores.postgres.optimistic_commit import HeardTime, PresumedTx
+from betimes.stores.postgres.optimistic_commit import EstimatedClock, PresumedTx
 from betimes.stores.postgres.sessions import Durability, Sessions, SessionSettings, Transaction
 from betimes.stores.postgres.statements import SCHEMA, Prepared, checked_schema, prepared, script
 from betimes.stores.postgres.transaction import PostgresTx
@@ -85,7 +85,7 @@ class PostgresStore:
         self._clock = clock
         self._durability = durability
         self._schema = checked_schema(schema)
-        self._time = HeardTime()
+        self._time = EstimatedClock()
         self._sessions = Sessions(
             SessionSettings(
                 dsn, durability, pool_min, pool_max, behind_pooler, lock_timeout_s, idle_timeout_s, connect_timeout_s
@@ -134,11 +134,11 @@ class PostgresStore:
     async def now(self) -> Instant:
         return int(await self._sessions.value(self._statement("now")))
 
-    def begin(self, ask: Ask) -> Transaction[PostgresTx]:
+    def begin(self, ask: LockRequest) -> Transaction[PostgresTx]:
         tx = PostgresTx(self._statement, self._script, self._clock, self._time.hear)
         return self._sessions.transaction(tx.asks(ask), tx.start)
 
-    def presume(self, ask: Ask) -> PresumedTx | None:
+    def presume(self, ask: LockRequest) -> PresumedTx | None:
         sent_at = self._time.now()
         if sent_at is None or not is_presumable(ask):
             return None

@@ -33,7 +33,7 @@ import msgspec
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import Ask, Changes, Row, SeenKey, StreamWrite
+from betimes.engine.store import Changes, LockRequest, Row, SeenKey, StreamWrite
 from betimes.stores.postgres.rows import Record, Values, asked, change_arrays, seen_key, turn_values
 from betimes.stores.postgres.session import Session
 from betimes.stores.postgres.statements import Prepared
@@ -77,7 +77,7 @@ class PostgresTx:
         self.now = self._take_in(answer)
         return self
 
-    async def extend(self, ask: Ask) -> None:
+    async def extend(self, ask: LockRequest) -> None:
         self._take_in(await self._session.rows(self.asks(ask, waiting=False)))
 
     def start_due(self, session: Session, answer: list[Record]) -> Self:
@@ -91,7 +91,7 @@ class PostgresTx:
             self.rows[StreamId(tenant, kind, id)] = Row(*columns)
         return self
 
-    def asks(self, ask: Ask, *, waiting: bool = True) -> Prepared:
+    def asks(self, ask: LockRequest, *, waiting: bool = True) -> Prepared:
         """The statement that asks; its answer speaks of places in the order that is kept here."""
         if waiting and len(ask.locks) == 1 and len(ask.keys) <= 1 and not ask.waits and not ask.sends:
             [(stream, cached)] = ask.locks.items()

@@ -18,19 +18,19 @@ from betimes.core.streams import EffectId, StreamId
 from betimes.engine.audit import head_change
 from betimes.engine.store import NOT_CACHED, Changes, DeadSend, KeyWrite, Settlement, StreamWrite
 from betimes.stores.sqlite.connection import Connection
-from betimes.stores.sqlite.rows import Place, effect_columns, segment_columns, settlement_columns
+from betimes.stores.sqlite.rows import RowPlace, effect_columns, segment_columns, settlement_columns
 
 ALIKE_MIN = 64
 """How many segments in a row must be alike for a statement of their own."""
 
 
-def find_places(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Place]:
+def find_places(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, RowPlace]:
     """Where the rows of these streams are, for those that exist."""
     asked = [(number, *stream, NOT_CACHED) for number, stream in enumerate(streams)]
-    return {streams[found[0]]: Place(*found[1:9]) for found in connection.json_of_rows("find_streams", asked)}
+    return {streams[found[0]]: RowPlace(*found[1:9]) for found in connection.json_of_rows("find_streams", asked)}
 
 
-def write_changes(connection: Connection, changes: Changes, places: Mapping[StreamId, Place], now: Instant) -> None:
+def write_changes(connection: Connection, changes: Changes, places: Mapping[StreamId, RowPlace], now: Instant) -> None:
     """Write everything but the commit itself, or raise what forbids it."""
     _write_streams(connection, changes.streams, places)
     _use_keys(connection, changes.keys, now)
@@ -44,7 +44,7 @@ def write_changes(connection: Connection, changes: Changes, places: Mapping[Stre
         connection.change("save_policy", {"fingerprint": fingerprint, "body": body})
 
 
-def _write_streams(connection: Connection, writes: Sequence[StreamWrite], places: Mapping[StreamId, Place]) -> None:
+def _write_streams(connection: Connection, writes: Sequence[StreamWrite], places: Mapping[StreamId, RowPlace]) -> None:
     created = [write for write in writes if write.expected == 0]
     moved = [write for write in writes if write.expected != 0]
     unplaced = [write.stream for write in moved if write.stream not in places]
@@ -73,8 +73,8 @@ def _new_row(write: StreamWrite) -> tuple[object, ...]:
     )
 
 
-def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, Place]]) -> int:
-    moved: list[tuple[StreamWrite, Place]] = []
+def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, RowPlace]]) -> int:
+    moved: list[tuple[StreamWrite, RowPlace]] = []
     swept: dict[tuple[int, Instant], list[tuple[Any, ...]]] = {}
     for both in writes:
         write, at = both
@@ -105,7 +105,7 @@ def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, 
     return updated
 
 
-def _is_only_rescheduled(write: StreamWrite, at: Place) -> bool:
+def _is_only_rescheduled(write: StreamWrite, at: RowPlace) -> bool:
     """Whether the index of what is due is the only one to change: what a sweep does to every row it takes."""
     return (
         write.due_at != at.due_at
@@ -122,7 +122,7 @@ def _conflict(
     connection: Connection,
     created: Sequence[StreamWrite],
     moved: Sequence[StreamWrite],
-    places: Mapping[StreamId, Place],
+    places: Mapping[StreamId, RowPlace],
 ) -> Conflict:
     for write in moved:
         version = places[write.stream].version if write.stream in places else 0

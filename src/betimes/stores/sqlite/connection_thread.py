@@ -1,4 +1,4 @@
-"""A lane: one thread with one connection, which runs jobs in the order they came.
+"""A connection thread: one thread with one connection, which runs jobs in the order they came.
 
 A job that raises leaves no transaction open. A connection that failed in a way only a new one can mend is dropped and
 made again for the next job, so a store works again once the cause of its trouble is gone.
@@ -20,7 +20,7 @@ from betimes.stores.sqlite.failures import outlives_the_connection, translated
 _Result = TypeVar("_Result")
 
 
-class Lane:
+class ConnectionThread:
     """Jobs for one connection."""
 
     def __init__(self, name: str, path: str, connect: Callable[[], Connection]) -> None:
@@ -43,7 +43,7 @@ class Lane:
     def run_here(self, job: Callable[[Connection], None]) -> bool:
         """Run a short job in the caller's own thread, which spares two changes of thread; whether that was possible.
 
-        It is when the lane's thread has nothing to do and no lock must be waited for. A job that could not be run, or
+        It is when the thread has nothing to do and no lock must be waited for. A job that could not be run, or
         that failed, left nothing behind and may be given to the thread.
         """
         connection = self._connection
@@ -65,7 +65,7 @@ class Lane:
         return self._connection is not None and self._is_free() and self._connection.commits_quickly
 
     def commit_here(self, job: Callable[[Connection], None]) -> None:
-        """Run a job that commits in the caller's own thread; what it raises is what the lane's thread would."""
+        """Run a job that commits in the caller's own thread; what it raises is what the thread would."""
         self._work(job, is_hurried=True)
 
     async def undo(self) -> None:

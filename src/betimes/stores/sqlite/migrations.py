@@ -17,7 +17,7 @@ from betimes.stores.sqlite.connection import Connection
 _FOLDER = Path(__file__).with_name("migrations")
 
 
-class Migration(NamedTuple):
+class SqliteMigration(NamedTuple):
     """One step of the schema."""
 
     number: int
@@ -29,9 +29,12 @@ class Migration(NamedTuple):
         return sha256(self.text.encode()).hexdigest()
 
 
-def known_migrations() -> list[Migration]:
+def known_migrations() -> list[SqliteMigration]:
     """All steps this code knows, in order."""
-    return [Migration(int(path.name[:4]), path.stem, path.read_text("utf-8")) for path in sorted(_FOLDER.glob("*.sql"))]
+    return [
+        SqliteMigration(int(path.name[:4]), path.stem, path.read_text("utf-8"))
+        for path in sorted(_FOLDER.glob("*.sql"))
+    ]
 
 
 def migrate(connection: Connection, now: Instant) -> None:
@@ -50,7 +53,7 @@ def migrate(connection: Connection, now: Instant) -> None:
     connection.commit()
 
 
-def _missing(connection: Connection, known: list[Migration]) -> list[Migration]:
+def _missing(connection: Connection, known: list[SqliteMigration]) -> list[SqliteMigration]:
     applied = _applied(connection)
     if len(applied) > len(known):
         raise NewerVersion(

@@ -26,7 +26,7 @@ from betimes.engine.store import (
     WaitingSend,
 )
 from betimes.stores.sqlite.connection import Connection
-from betimes.stores.sqlite.rows import Place, effect_row, listed_stream, row_of, segment_of, waiting_send
+from betimes.stores.sqlite.rows import RowPlace, effect_row, listed_stream, row_of, segment_of, waiting_send
 
 SEQ_MAX = 2**63 - 1
 
@@ -34,7 +34,7 @@ SEQ_MAX = 2**63 - 1
 def load(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
     asked = [(number, *stream, NOT_CACHED) for number, stream in enumerate(streams)]
     found = connection.json_of_rows("find_streams", asked)
-    return {streams[number]: row_of(Place(*columns[:8]), columns[8]) for number, *columns in found}
+    return {streams[number]: row_of(RowPlace(*columns[:8]), columns[8]) for number, *columns in found}
 
 
 def seen(connection: Connection, keys: Sequence[KeyId], now: Instant) -> dict[KeyId, SeenKey]:

@@ -16,7 +16,7 @@ from betimes.engine.store import EffectRow, EffectWrite, Lease, Row, Settlement,
 Columns = Sequence[Any]
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """Where a stream's row is and what the indexes hold of it."""
 
     n: int
@@ -34,7 +34,7 @@ def in_shares(shares: Mapping[str, int]) -> dict[str, Any]:
     return {"shares": encode(list(shares.items())), "share_max": max(shares.values(), default=0)}
 
 
-def row_of(place: Place, rest: Columns) -> Row:
+def row_of(place: RowPlace, rest: Columns) -> Row:
     """A stream's row; the rest is its schema, state, instant and digest."""
     schema, state, at, digest = rest
     return Row(place.version, schema, state, at, place.alarm_at, digest)

@@ -1,4 +1,4 @@
-"""The store on one SQLite file: a writer's lane whose transactions queue, and a reader's lane that waits for nobody."""
+"""The store on one SQLite file: a writer's thread whose transactions queue, and a reader's that waits for nobody."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.audit import StoreAudit
 from betimes.engine.clock_report import ClockReport
 from betimes.engine.store import (
-    Ask,
     Backlog,
     DueIndex,
     DueTenants,
@@ -24,6 +23,7 @@ from betimes.engine.store import (
     EffectRow,
     Lease,
     LedgerQuery,
+    LockRequest,
     OwedIndex,
     Reached,
     Row,
@@ -36,7 +36,7 @@ from betimes.stores.sqlite import audit
 from betimes.stores.sqlite import maintenance as upkeep
 from betimes.stores.sqlite import reader as reading
 from betimes.stores.sqlite.connection import Connection, Durability
-from betimes.stores.sqlite.connection_thread import Lane
+from betimes.stores.sqlite.connection_thread import ConnectionThread
 from betimes.stores.sqlite.failures import LOCK_TIMEOUT_S
 from betimes.stores.sqlite.migrations import migrate
 from betimes.stores.sqlite.steady_clock import SteadyClock
@@ -49,9 +49,9 @@ _Result = TypeVar("_Result")
 class _Opened(NamedTuple):
     """What an open store has: the writer, whose turn it is with it, and the reader."""
 
-    writer: Lane
+    writer: ConnectionThread
     turn: asyncio.Lock
-    reader: Lane
+    reader: ConnectionThread
 
 
 class _Transaction:
@@ -62,7 +62,7 @@ class _Transaction:
 
     def __init__(
         self,
-        take_turn: Callable[[], Awaitable[tuple[Lane, asyncio.Lock]]],
+        take_turn: Callable[[], Awaitable[tuple[ConnectionThread, asyncio.Lock]]],
         clock: Callable[[], Instant],
         start: Callable[[SqliteTx], Awaitable[None]],
     ) -> None:
@@ -107,15 +107,15 @@ class SqliteStore:
             return
         if self.path in ("", ":memory:"):
             raise UnsafeDurability("a SQLite store needs a file; for one in memory use betimes.stores.memory")
-        maker = self._lane("maker", create=True)
+        maker = self._connection_thread("maker", create=True)
         try:
             await maker.run(lambda connection: migrate(connection, self.clock()))
         finally:
             await maker.close()
-        self._opened = _Opened(self._lane("writer"), asyncio.Lock(), self._lane("reader"))
+        self._opened = _Opened(self._connection_thread("writer"), asyncio.Lock(), self._connection_thread("reader"))
 
-    def _lane(self, name: str, *, create: bool = False) -> Lane:
-        return Lane(name, self.path, partial(Connection, self.path, self.durability, create=create))
+    def _connection_thread(self, name: str, *, create: bool = False) -> ConnectionThread:
+        return ConnectionThread(name, self.path, partial(Connection, self.path, self.durability, create=create))
 
     async def close(self) -> None:
         opened, self._opened = self._opened, None
@@ -140,7 +140,7 @@ class SqliteStore:
         return self.clock()
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[Lane]:
+    async def _turn(self) -> AsyncIterator[ConnectionThread]:
         """The writer, when everybody in this process who asked before has had it."""
         writer, turn = await self._take_turn()
         try:
@@ -148,7 +148,7 @@ class SqliteStore:
         finally:
             turn.release()
 
-    async def _take_turn(self) -> tuple[Lane, asyncio.Lock]:
+    async def _take_turn(self) -> tuple[ConnectionThread, asyncio.Lock]:
         writer, turn, _ = self._open
         if turn.locked():
             await self._wait_for(turn)
@@ -164,7 +164,7 @@ class SqliteStore:
             message = f"{self.path} was held by another transaction of this process for {LOCK_TIMEOUT_S:g} s; try again"
             raise Unavailable(message) from error
 
-    def begin(self, ask: Ask) -> _Transaction:
+    def begin(self, ask: LockRequest) -> _Transaction:
         return _Transaction(self._take_turn, self.clock, lambda tx: tx.start(ask))
 
     def begin_due(

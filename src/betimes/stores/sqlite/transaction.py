@@ -24,17 +24,17 @@ from betimes.core.canonical import encode
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes, DueIndex, Reached, Row, SeenKey, StreamWrite
+from betimes.engine.store import NO_ROW, NOT_CACHED, Changes, DueIndex, LockRequest, Reached, Row, SeenKey, StreamWrite
 from betimes.stores.sqlite.commit import write_changes
 from betimes.stores.sqlite.connection import Connection
-from betimes.stores.sqlite.connection_thread import Lane
+from betimes.stores.sqlite.connection_thread import ConnectionThread
 from betimes.stores.sqlite.reader import seen
-from betimes.stores.sqlite.rows import Place, in_shares, row_of
+from betimes.stores.sqlite.rows import RowPlace, in_shares, row_of
 
 _Result = TypeVar("_Result")
 ROWS_HERE_MAX = 16
 """Rows that may be looked up in the event loop's own thread; more would keep it from its other work."""
-_PICKED = msgspec.json.Decoder(list[tuple[StreamId, Row, Place]])
+_PICKED = msgspec.json.Decoder(list[tuple[StreamId, Row, RowPlace]])
 ROWS_WRITTEN_HERE_MAX = 8
 """The same for rows that are written and committed."""
 NEARBY_AMONG = 16
@@ -46,7 +46,7 @@ _SHARED_QUERIES: Mapping[DueIndex, str] = {"alarm": "alarms_in_shares", "due": "
 class SqliteTx:
     """One transaction on the writer's connection."""
 
-    def __init__(self, writer: Lane, clock: Callable[[], Instant]) -> None:
+    def __init__(self, writer: ConnectionThread, clock: Callable[[], Instant]) -> None:
         self.now: Instant = 0
         self.rows: dict[StreamId, Row] = {}
         self.unchanged: set[StreamId] = set()
@@ -56,9 +56,9 @@ class SqliteTx:
         self._over = False
         self._writer = writer
         self._clock = clock
-        self._places: dict[StreamId, Place] = {}
+        self._places: dict[StreamId, RowPlace] = {}
 
-    async def start(self, ask: Ask) -> None:
+    async def start(self, ask: LockRequest) -> None:
         """Take the write lock, then look at what is asked for; a little of it without leaving the event loop."""
 
         def job(connection: Connection) -> None:
@@ -100,7 +100,7 @@ class SqliteTx:
 
         await self._step(job)
 
-    async def extend(self, ask: Ask) -> None:
+    async def extend(self, ask: LockRequest) -> None:
         await self._step(lambda connection: self._look(connection, ask))
 
     async def turn_at(self, stream: StreamId, version: int) -> str | None:
@@ -143,7 +143,7 @@ class SqliteTx:
             self._ended = True
             raise
 
-    def _look(self, connection: Connection, ask: Ask) -> None:
+    def _look(self, connection: Connection, ask: LockRequest) -> None:
         self._look_at_streams(connection, {**ask.reads, **ask.locks})
         self.seen.update(seen(connection, ask.keys, self.now))
         self._look_at_sends(connection, ask.sends)
@@ -160,7 +160,7 @@ class SqliteTx:
         self.rows.update((stream, NO_ROW) for stream in missing if asked[stream] != 0)
 
     def _place(self, stream: StreamId, columns: list[Any], cached: int = NOT_CACHED) -> None:
-        place = Place(*columns[:8])
+        place = RowPlace(*columns[:8])
         self._places[stream] = place
         if place.version == cached:
             self.unchanged.add(stream)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from betimes.core.instants import HOUR, MINUTE, SECOND
 from betimes.core.streams import StreamId
-from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes, DueIndex, Reached, Store, StreamQuery
+from betimes.engine.store import NO_ROW, NOT_CACHED, Changes, DueIndex, LockRequest, Reached, Store, StreamQuery
 from betimes.testing.conformance.expectations import expect, expect_equal
 from betimes.testing.conformance.pairs import Pair
 from betimes.testing.conformance.samples import (
@@ -133,7 +133,7 @@ async def a_wake_may_ask_for_other_streams(pair: Pair) -> None:
     now = pair.clock()
     await pair.commit(moved(A, 1, now, alarm_at=now))
     async with pair.one.begin_due("alarm", [KIND], 1) as tx:
-        await tx.extend(Ask(locks={B: NOT_CACHED}, reads={C: NOT_CACHED}))
+        await tx.extend(LockRequest(locks={B: NOT_CACHED}, reads={C: NOT_CACHED}))
         expect_equal((tx.rows[B], tx.rows[C]), (NO_ROW, NO_ROW), "the streams asked for later")
         await tx.commit(together(moved(A, 2, now), moved(B, 1, now)))
     expect_equal(set(await pair.two.load([A, B])), {A, B}, "the streams written by one wake")

@@ -7,7 +7,7 @@ import asyncio
 from betimes.core.errors import Duplicate
 from betimes.core.instants import DAY, HOUR
 from betimes.core.streams import KeyId, StreamId
-from betimes.engine.store import NOT_CACHED, Ask, Changes, SeenKey, Store
+from betimes.engine.store import NOT_CACHED, Changes, LockRequest, SeenKey, Store
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair, beside, commit
 from betimes.testing.conformance.samples import KEY, A, B, keyed, locking, moved, stream, together
@@ -17,7 +17,7 @@ OTHER = KEY._replace(key="k-2")
 
 async def _seen_in_both_ways(store: Store, key: KeyId) -> SeenKey | None:
     alone = await store.seen(key)
-    async with store.begin(Ask(keys=[key])) as tx:
+    async with store.begin(LockRequest(keys=[key])) as tx:
         expect_equal(tx.seen.get(key), alone, f"the key {key} under its reservation and without")
     return alone
 
@@ -38,7 +38,7 @@ async def a_used_key_returns_its_request_and_its_segment(pair: Pair) -> None:
 
 async def one_transaction_sees_used_keys_beside_new_ones(pair: Pair) -> None:
     await pair.commit(keyed(KEY, A, 1, pair.clock()))
-    async with pair.two.begin(Ask(locks={A: NOT_CACHED}, keys=[OTHER, KEY])) as tx:
+    async with pair.two.begin(LockRequest(locks={A: NOT_CACHED}, keys=[OTHER, KEY])) as tx:
         expect_equal(set(tx.seen), {KEY}, "the keys that were used")
         await tx.commit(keyed(OTHER, A, 2, pair.clock()))
     expect((await pair.one.seen(OTHER)) is not None, "the new key is used now")
@@ -79,16 +79,16 @@ async def a_key_is_free_from_the_instant_it_expires(pair: Pair) -> None:
 async def an_expired_key_that_was_reserved_and_left_stays_free(pair: Pair) -> None:
     await pair.commit(keyed(KEY, A, 1, pair.clock()))
     pair.clock.advance_to(pair.clock() + DAY)
-    async with pair.one.begin(Ask(keys=[KEY])) as tx:
+    async with pair.one.begin(LockRequest(keys=[KEY])) as tx:
         expect_equal(tx.seen, {}, "an expired key")
-    async with pair.one.begin(Ask(keys=[KEY])) as tx:
+    async with pair.one.begin(LockRequest(keys=[KEY])) as tx:
         await tx.commit(Changes())
     expect_equal(await _seen_in_both_ways(pair.two, KEY), None, "an expired key")
     await commit(pair.two, keyed(KEY, A, 2, pair.clock()))
 
 
 async def a_reservation_that_was_left_is_free(pair: Pair) -> None:
-    async with pair.one.begin(Ask(locks={A: NOT_CACHED}, keys=[KEY])):
+    async with pair.one.begin(LockRequest(locks={A: NOT_CACHED}, keys=[KEY])):
         pass
     expect_equal(await _seen_in_both_ways(pair.two, KEY), None, "a key whose reservation was left")
     await commit(pair.two, keyed(KEY, A, 1, pair.clock()))
@@ -96,7 +96,7 @@ async def a_reservation_that_was_left_is_free(pair: Pair) -> None:
 
 
 async def a_reservation_the_commit_does_not_use_is_free(pair: Pair) -> None:
-    async with pair.one.begin(Ask(locks={A: NOT_CACHED}, keys=[KEY, OTHER])) as tx:
+    async with pair.one.begin(LockRequest(locks={A: NOT_CACHED}, keys=[KEY, OTHER])) as tx:
         await tx.commit(keyed(KEY, A, 1, pair.clock()))
     expect_equal(await _seen_in_both_ways(pair.two, OTHER), None, "a key that was reserved and not used")
     await commit(pair.two, keyed(OTHER, A, 2, pair.clock()))
@@ -113,14 +113,14 @@ async def a_key_refused_with_its_batch_is_free(pair: Pair) -> None:
 
 async def _asked_when(go: asyncio.Event, store: Store, key: KeyId) -> SeenKey | None:
     await go.wait()
-    async with store.begin(Ask(keys=[key])) as tx:
+    async with store.begin(LockRequest(keys=[key])) as tx:
         return tx.seen.get(key)
 
 
 async def a_key_being_used_is_waited_for_and_then_seen(pair: Pair) -> None:
     held = asyncio.Event()
     async with beside(_asked_when(held, pair.two, KEY)) as waiter:
-        async with pair.one.begin(Ask(locks={A: NOT_CACHED}, keys=[KEY])) as holder:
+        async with pair.one.begin(LockRequest(locks={A: NOT_CACHED}, keys=[KEY])) as holder:
             held.set()
             await pair.others_run()
             expect(not waiter.done(), "a key that is reserved must be waited for")
@@ -132,7 +132,7 @@ async def a_key_being_used_is_waited_for_and_then_seen(pair: Pair) -> None:
 async def a_key_being_reserved_is_waited_for_and_then_free(pair: Pair) -> None:
     held = asyncio.Event()
     async with beside(_asked_when(held, pair.two, KEY)) as waiter:
-        async with pair.one.begin(Ask(locks={A: NOT_CACHED}, keys=[KEY])):
+        async with pair.one.begin(LockRequest(locks={A: NOT_CACHED}, keys=[KEY])):
             held.set()
             await pair.others_run()
             expect(not waiter.done(), "a key that is reserved must be waited for")
@@ -142,7 +142,7 @@ async def a_key_being_reserved_is_waited_for_and_then_free(pair: Pair) -> None:
 async def one_cancelled_while_it_waits_for_a_key_leaves_nothing_behind(pair: Pair) -> None:
     held = asyncio.Event()
     work = _asked_when(held, pair.two, KEY)
-    async with beside(work) as waiter, pair.one.begin(Ask(keys=[KEY])):
+    async with beside(work) as waiter, pair.one.begin(LockRequest(keys=[KEY])):
         held.set()
         await pair.others_run()
         waiter.cancel()
@@ -156,7 +156,7 @@ async def an_expired_key_being_used_again_is_waited_for(pair: Pair) -> None:
     pair.clock.advance_to(pair.clock() + DAY)
     held = asyncio.Event()
     async with beside(_asked_when(held, pair.two, KEY)) as waiter:
-        async with pair.one.begin(Ask(locks={A: NOT_CACHED}, keys=[KEY])) as holder:
+        async with pair.one.begin(LockRequest(locks={A: NOT_CACHED}, keys=[KEY])) as holder:
             held.set()
             await pair.others_run()
             expect(not waiter.done(), "an expired key that is reserved again must be waited for")
@@ -167,7 +167,7 @@ async def an_expired_key_being_used_again_is_waited_for(pair: Pair) -> None:
 
 async def a_key_is_used_by_one_of_many_who_try_at_once(pair: Pair) -> None:
     async def attempt(store: Store, of: StreamId) -> bool:
-        async with store.begin(Ask(locks={of: NOT_CACHED}, keys=[KEY], waits={of})) as tx:
+        async with store.begin(LockRequest(locks={of: NOT_CACHED}, keys=[KEY], waits={of})) as tx:
             if KEY in tx.seen:
                 return False
             await tx.commit(keyed(KEY, of, 1, tx.now))
@@ -184,7 +184,7 @@ async def keys_reserved_in_different_orders_do_not_deadlock(pair: Pair) -> None:
 
     async def reserve(store: Store, order: list[KeyId]) -> None:
         for _ in range(5):
-            async with store.begin(Ask(keys=order)) as tx:
+            async with store.begin(LockRequest(keys=order)) as tx:
                 await asyncio.sleep(0)
                 expect_equal(tx.seen, {}, "keys nobody used")
 
@@ -194,7 +194,7 @@ async def keys_reserved_in_different_orders_do_not_deadlock(pair: Pair) -> None:
 async def a_key_may_be_asked_for_later(pair: Pair) -> None:
     await pair.commit(keyed(KEY, A, 1, pair.clock()))
     async with pair.one.begin(locking(A)) as tx:
-        await tx.extend(Ask(keys=[KEY, OTHER]))
+        await tx.extend(LockRequest(keys=[KEY, OTHER]))
         expect_equal(set(tx.seen), {KEY}, "the keys that were used, asked for later")
         await tx.commit(keyed(OTHER, A, 2, pair.clock()))
     expect(await pair.two.seen(OTHER) is not None, "the key asked for later is used now")

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 from betimes.core.streams import StreamId
-from betimes.engine.store import NO_ROW, Ask, Changes, Row, Store
+from betimes.engine.store import NO_ROW, Changes, LockRequest, Row, Store
 from betimes.testing.conformance.expectations import expect, expect_equal
 from betimes.testing.conformance.pairs import Pair, beside, commit
 from betimes.testing.conformance.samples import A, B, locking, moved, row_of, stream, together, waiting
 
 
-async def _rows_when(go: asyncio.Event, store: Store, ask: Ask) -> dict[StreamId, Row]:
+async def _rows_when(go: asyncio.Event, store: Store, ask: LockRequest) -> dict[StreamId, Row]:
     await go.wait()
     async with store.begin(ask) as tx:
         return tx.rows

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from betimes.core.errors import Conflict, Duplicate, StoreError
 from betimes.core.instants import HOUR
-from betimes.engine.store import NOT_CACHED, Ask, Changes, Presumes, Store, Tx
+from betimes.engine.store import NOT_CACHED, Changes, LockRequest, Presumes, Store, Tx
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.model import Model, without_positions
 from betimes.testing.conformance.pairs import Pair, commit
@@ -26,7 +26,7 @@ async def _begun(pair: Pair) -> Changes:
     return first
 
 
-async def _presumed(store: Store, ask: Ask, changes: Changes) -> None:
+async def _presumed(store: Store, ask: LockRequest, changes: Changes) -> None:
     """Commit by presumption; asked for beforehand where that is not done."""
     if not isinstance(store, Presumes):
         await commit(store, changes)
@@ -39,7 +39,7 @@ async def _presumed(store: Store, ask: Ask, changes: Changes) -> None:
         await tx.commit(changes)
 
 
-def _expect_presumed(tx: Tx, ask: Ask) -> None:
+def _expect_presumed(tx: Tx, ask: LockRequest) -> None:
     expect_equal(tx.unchanged, {*ask.locks, *ask.reads}, "what is presumed to be as it is cached")
     expect_equal((tx.rows, tx.seen, tx.sends), ({}, {}, set()), "what nobody was asked for")
 
@@ -48,7 +48,7 @@ async def _seen(pair: Pair) -> Visible:
     return without_positions(await everything(pair.two, STREAMS))
 
 
-async def _expect_refused(pair: Pair, kind: type[StoreError], ask: Ask, changes: Changes, what: str) -> None:
+async def _expect_refused(pair: Pair, kind: type[StoreError], ask: LockRequest, changes: Changes, what: str) -> None:
     """The commit is refused and leaves nothing, nor anything locked."""
     if not isinstance(pair.one, Presumes):
         return
@@ -64,7 +64,7 @@ async def what_was_presumed_is_committed(pair: Pair) -> None:
     first = await _begun(pair)
     at = pair.clock.advance(1)
     changes = together(keyed(KEY, A, 2, at), causing(B, 2, at, call(B, 2, at)))
-    await _presumed(pair.one, Ask(locks={A: 1, B: 1}, reads={C: 1, NOBODY: 0}, keys=[KEY]), changes)
+    await _presumed(pair.one, LockRequest(locks={A: 1, B: 1}, reads={C: 1, NOBODY: 0}, keys=[KEY]), changes)
     model = Model()
     for batch in (first, changes):
         model.commit(batch)
@@ -79,14 +79,14 @@ async def one_presumption_follows_another(pair: Pair) -> None:
     for version in range(2, 6):
         key = KEY._replace(key=f"k-{version}")
         at = pair.clock.advance(1)
-        await _presumed(pair.one, Ask(locks={A: version - 1}, keys=[key]), keyed(key, A, version, at))
+        await _presumed(pair.one, LockRequest(locks={A: version - 1}, keys=[key]), keyed(key, A, version, at))
     expect_equal((await pair.two.load([A]))[A].version, 5, "the version after four presumptions")
 
 
 async def a_presumption_has_the_stores_time(pair: Pair) -> None:
     await _begun(pair)
     pair.clock.advance(90)
-    begin = pair.one.presume(Ask(locks={A: 1})) if isinstance(pair.one, Presumes) else None
+    begin = pair.one.presume(LockRequest(locks={A: 1})) if isinstance(pair.one, Presumes) else None
     if begin:
         async with begin as tx:
             expect_equal(tx.now, pair.clock(), "the time by which it is decided")
@@ -95,7 +95,7 @@ async def a_presumption_has_the_stores_time(pair: Pair) -> None:
 async def a_presumption_left_without_a_commit_leaves_nothing(pair: Pair) -> None:
     await _begun(pair)
     before = await _seen(pair)
-    begin = pair.one.presume(Ask(locks={A: 1}, keys=[KEY])) if isinstance(pair.one, Presumes) else None
+    begin = pair.one.presume(LockRequest(locks={A: 1}, keys=[KEY])) if isinstance(pair.one, Presumes) else None
     if begin:
         async with begin, pair.two.begin(locking(A)) as tx:
             expect_equal(set(tx.rows), {A}, "what others can lock meanwhile")
@@ -106,24 +106,26 @@ async def a_version_that_moved_is_refused(pair: Pair) -> None:
     await _begun(pair)
     await commit(pair.two, moved(B, 2, pair.clock()))
     both = together(moved(A, 2, pair.clock()), moved(B, 2, pair.clock()))
-    await _expect_refused(pair, Conflict, Ask(locks={A: 1, B: 1}), both, "a version that moved")
+    await _expect_refused(pair, Conflict, LockRequest(locks={A: 1, B: 1}), both, "a version that moved")
     only_a = moved(A, 2, pair.clock())
-    await _expect_refused(pair, Conflict, Ask(locks={A: 1, B: 1}), only_a, "one that moved and is not written")
+    await _expect_refused(pair, Conflict, LockRequest(locks={A: 1, B: 1}), only_a, "one that moved and is not written")
 
 
 async def a_read_that_moved_is_refused(pair: Pair) -> None:
     await _begun(pair)
     await commit(pair.two, together(moved(B, 2, pair.clock()), moved(NOBODY, 1, pair.clock())))
     changes = moved(A, 2, pair.clock())
-    await _expect_refused(pair, Conflict, Ask(locks={A: 1}, reads={B: 1}), changes, "a read that moved")
-    await _expect_refused(pair, Conflict, Ask(locks={A: 1}, reads={NOBODY: 0}), changes, "a read that is there now")
+    await _expect_refused(pair, Conflict, LockRequest(locks={A: 1}, reads={B: 1}), changes, "a read that moved")
+    await _expect_refused(
+        pair, Conflict, LockRequest(locks={A: 1}, reads={NOBODY: 0}), changes, "a read that is there now"
+    )
 
 
 async def a_key_that_was_used_is_refused(pair: Pair) -> None:
     await _begun(pair)
     now = pair.clock()
     await commit(pair.two, keyed(KEY, B, 2, now, expires_at=now + HOUR))
-    ask = Ask(locks={A: 1}, keys=[KEY])
+    ask = LockRequest(locks={A: 1}, keys=[KEY])
     await _expect_refused(pair, Duplicate, ask, keyed(KEY, A, 2, now), "a key that was used")
     pair.clock.advance_to(now + HOUR)
     await _presumed(pair.one, ask, keyed(KEY, A, 2, pair.clock()))
@@ -136,7 +138,7 @@ async def a_stream_that_is_gone_is_refused(pair: Pair) -> None:
     changes = moved(NOBODY, 2, pair.clock())
     if isinstance(pair.one, Presumes):
         with expect_refusal(Conflict, "a stream that was never there"):
-            await _presumed(pair.one, Ask(locks={NOBODY: 1}), changes)
+            await _presumed(pair.one, LockRequest(locks={NOBODY: 1}), changes)
         expect_equal(await pair.two.load([NOBODY]), {}, "what was never there")
 
 
@@ -146,21 +148,21 @@ async def only_what_is_cached_is_presumed(pair: Pair) -> None:
         return
     effect = call(A, 1, pair.clock()).id
     for ask in (
-        Ask(),
-        Ask(keys=[KEY]),
-        Ask(locks={A: NOT_CACHED}),
-        Ask(locks={A: 1, B: NOT_CACHED}),
-        Ask(locks={NOBODY: 0}),
-        Ask(locks={A: 1}, reads={B: NOT_CACHED}),
-        Ask(locks={A: 1}, waits={A}),
-        Ask(locks={A: 1}, sends=[effect]),
+        LockRequest(),
+        LockRequest(keys=[KEY]),
+        LockRequest(locks={A: NOT_CACHED}),
+        LockRequest(locks={A: 1, B: NOT_CACHED}),
+        LockRequest(locks={NOBODY: 0}),
+        LockRequest(locks={A: 1}, reads={B: NOT_CACHED}),
+        LockRequest(locks={A: 1}, waits={A}),
+        LockRequest(locks={A: 1}, sends=[effect]),
     ):
         expect(pair.one.presume(ask) is None, f"{ask} is not presumed")
 
 
 async def more_than_was_presumed_is_refused(pair: Pair) -> None:
     await _begun(pair)
-    begin = pair.one.presume(Ask(locks={A: 1})) if isinstance(pair.one, Presumes) else None
+    begin = pair.one.presume(LockRequest(locks={A: 1})) if isinstance(pair.one, Presumes) else None
     if begin:
         with expect_refusal(Conflict, "asking for more"):
             async with begin as tx:

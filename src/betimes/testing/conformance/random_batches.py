@@ -7,7 +7,7 @@ from random import Random
 from betimes.core.errors import Conflict, Duplicate, Fenced, StoreError
 from betimes.core.instants import HOUR, MINUTE, Instant
 from betimes.core.streams import KeyId, StreamId
-from betimes.engine.store import NOT_CACHED, Ask, Changes, DeadSend, EffectStatus, EffectWrite, Settlement
+from betimes.engine.store import NOT_CACHED, Changes, DeadSend, EffectStatus, EffectWrite, LockRequest, Settlement
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.testing.conformance.model import Model, ModelEffect
 from betimes.testing.conformance.samples import ABSENT, call, segment, send, together, used, write
@@ -121,7 +121,7 @@ class RandomBatches:
     def held(self) -> list[ModelEffect]:
         return [effect for effect in self.model.effects.values() if effect.status == "leased"]
 
-    def ask(self, changes: Changes) -> Ask:
+    def ask(self, changes: Changes) -> LockRequest:
         """What the changes need and a little more, with caches that are right, wrong or empty."""
         locks = {of: self.cached(of) for of in (*(row.stream for row in changes.streams), *self.some_streams())}
         reads = {of: self.cached(of) for of in self.some_streams() if of not in locks}
@@ -129,7 +129,7 @@ class RandomBatches:
         sends = {*changes.sends_applied, *(dead.id for dead in changes.sends_dead)}
         waiting = self.model.waiting()
         sends |= set(self.dice.sample(waiting, min(1, len(waiting))))
-        return Ask(locks=locks, reads=reads, keys=sorted(keys), sends=sorted(sends), waits=set(locks))
+        return LockRequest(locks=locks, reads=reads, keys=sorted(keys), sends=sorted(sends), waits=set(locks))
 
     def cached(self, of: StreamId) -> int:
         return self.dice.choice((NOT_CACHED, self.model.version(of), self.model.version(of), 1))

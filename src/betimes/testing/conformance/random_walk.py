@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.streams import EffectId, StreamId
-from betimes.engine.store import NO_ROW, Ask, DueIndex, Row, Store, Tx
+from betimes.engine.store import NO_ROW, DueIndex, LockRequest, Row, Store, Tx
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.model import Model, without_positions
 from betimes.testing.conformance.pairs import Pair
@@ -95,7 +95,7 @@ class _Walker:
         found = [replace(segment, seq=0) for segment in await self.store.ledger(segments)]
         expect_equal(found, self.queries.ledger(segments), f"the answer to {segments}")
 
-    def compare(self, tx: Tx, ask: Ask) -> None:
+    def compare(self, tx: Tx, ask: LockRequest) -> None:
         asked = {**ask.locks, **ask.reads}
         unchanged = {of for of, cached in asked.items() if cached == self.model.version(of)}
         rows = {of: self.row(of) for of in asked.keys() - unchanged}

@@ -6,7 +6,7 @@ import asyncio
 
 from betimes.core.errors import Conflict
 from betimes.core.streams import KeyId, StreamId
-from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, LedgerQuery, Presumes, Store
+from betimes.engine.store import NO_ROW, NOT_CACHED, LedgerQuery, LockRequest, Presumes, Store
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair, beside
 from betimes.testing.conformance.samples import (
@@ -27,7 +27,7 @@ from betimes.testing.conformance.samples import (
 
 async def a_row_held_by_one_connection_is_skipped_by_the_other(pair: Pair) -> None:
     await pair.commit(together(moved(A, 1, pair.clock()), moved(B, 1, pair.clock())))
-    async with pair.one.begin(locking(A)), pair.two.begin(Ask(locks={A: 1, B: 1})) as tx:
+    async with pair.one.begin(locking(A)), pair.two.begin(LockRequest(locks={A: 1, B: 1})) as tx:
         expect_equal((set(tx.rows), tx.unchanged), (set(), {B}), "what is left of the rows asked for")
     async with pair.two.begin(locking(A)) as tx:
         expect_equal(set(tx.rows), {A}, "the row after its holder left")
@@ -35,7 +35,7 @@ async def a_row_held_by_one_connection_is_skipped_by_the_other(pair: Pair) -> No
 
 async def a_row_being_created_by_one_connection_is_skipped_by_the_other(pair: Pair) -> None:
     async with pair.one.begin(locking(A)) as creator:
-        async with pair.two.begin(Ask(locks={A: 0, B: NOT_CACHED})) as tx:
+        async with pair.two.begin(LockRequest(locks={A: 0, B: NOT_CACHED})) as tx:
             expect_equal((tx.rows, tx.unchanged), ({B: NO_ROW}, set()), "what is left of the rows asked for")
         await creator.commit(moved(A, 1, pair.clock()))
     async with pair.two.begin(locking(A)) as tx:
@@ -47,7 +47,7 @@ async def only_the_rows_named_are_waited_for(pair: Pair) -> None:
 
     async def ask() -> set[StreamId]:
         await held.wait()
-        async with pair.two.begin(Ask(locks=dict.fromkeys((A, B, C), NOT_CACHED), waits={B})) as tx:
+        async with pair.two.begin(LockRequest(locks=dict.fromkeys((A, B, C), NOT_CACHED), waits={B})) as tx:
             return set(tx.rows)
 
     async with beside(ask()) as asking, pair.one.begin(locking(A)):
@@ -72,7 +72,7 @@ async def different_rows_are_decided_at_the_same_time(pair: Pair) -> None:
 
 async def a_row_that_is_read_is_not_locked(pair: Pair) -> None:
     await pair.commit(moved(A, 1, pair.clock()))
-    async with pair.one.begin(Ask(reads={A: NOT_CACHED})) as reader:
+    async with pair.one.begin(LockRequest(reads={A: NOT_CACHED})) as reader:
         async with pair.two.begin(locking(A)) as writer:
             await writer.commit(moved(A, 2, pair.clock()))
         expect_equal(reader.rows[A].version, 1, "the row as it was read")
@@ -80,13 +80,13 @@ async def a_row_that_is_read_is_not_locked(pair: Pair) -> None:
 
 async def a_row_that_is_held_can_be_read(pair: Pair) -> None:
     await pair.commit(moved(A, 1, pair.clock()))
-    async with pair.one.begin(locking(A)), pair.two.begin(Ask(reads={A: NOT_CACHED})) as reader:
+    async with pair.one.begin(locking(A)), pair.two.begin(LockRequest(reads={A: NOT_CACHED})) as reader:
         expect_equal(reader.rows[A].version, 1, "the row as it is committed")
 
 
 async def asking_for_more_never_waits(pair: Pair) -> None:
     async with pair.one.begin(locking(A)) as first, pair.two.begin(locking(B)) as second:
-        await first.extend(Ask(locks={B: NOT_CACHED, C: NOT_CACHED}, waits={B, C}))
+        await first.extend(LockRequest(locks={B: NOT_CACHED, C: NOT_CACHED}, waits={B, C}))
         expect_equal(set(first.rows), {A, C}, "the rows held after asking for more")
         await second.extend(locking(C))
         expect_equal(set(second.rows), {B}, "the rows held when the one asked for is taken")
@@ -101,7 +101,7 @@ async def what_was_asked_for_later_is_held_as_well(pair: Pair) -> None:
 
 async def a_reservation_does_not_stop_other_keys(pair: Pair) -> None:
     other = KEY._replace(key="k-2")
-    async with pair.one.begin(Ask(keys=[KEY])), pair.two.begin(Ask(keys=[other])) as tx:
+    async with pair.one.begin(LockRequest(keys=[KEY])), pair.two.begin(LockRequest(keys=[other])) as tx:
         expect_equal(tx.seen, {}, "keys seen")
 
 
@@ -110,11 +110,11 @@ async def a_key_is_waited_for_although_rows_are_skipped(pair: Pair) -> None:
 
     async def ask() -> tuple[set[object], set[KeyId]]:
         await held.wait()
-        async with pair.two.begin(Ask(locks={A: NOT_CACHED, B: NOT_CACHED}, keys=[KEY])) as tx:
+        async with pair.two.begin(LockRequest(locks={A: NOT_CACHED, B: NOT_CACHED}, keys=[KEY])) as tx:
             return set(tx.rows), set(tx.seen)
 
     async with beside(ask()) as asking:
-        async with pair.one.begin(Ask(locks={A: NOT_CACHED}, keys=[KEY])) as holder:
+        async with pair.one.begin(LockRequest(locks={A: NOT_CACHED}, keys=[KEY])) as holder:
             held.set()
             await pair.others_run()
             expect(not asking.done(), "a key that is reserved must be waited for")
@@ -126,9 +126,9 @@ async def a_send_taken_by_one_is_not_taken_by_the_other(pair: Pair) -> None:
     now = pair.clock()
     first, second = send(A, 1, now, C, place=0), send(A, 1, now, C, place=1)
     await pair.commit(causing(A, 1, now, first, second))
-    async with pair.one.begin(Ask(sends=[first.id])) as taker:
+    async with pair.one.begin(LockRequest(sends=[first.id])) as taker:
         expect_equal(taker.sends, {first.id}, "the oldest send")
-        async with pair.two.begin(Ask(sends=[first.id, second.id])) as other:
+        async with pair.two.begin(LockRequest(sends=[first.id, second.id])) as other:
             expect_equal(other.sends, set(), "neither the one that is held nor the one behind it")
 
 
@@ -175,7 +175,7 @@ async def transactions_of_many_rows_cross_without_deadlock(pair: Pair) -> None:
 async def a_presumption_upon_a_stream_that_is_held_is_refused(pair: Pair) -> None:
     now = pair.clock()
     await pair.commit(moved(A, 1, now))
-    begin = pair.one.presume(Ask(locks={A: 1})) if isinstance(pair.one, Presumes) else None
+    begin = pair.one.presume(LockRequest(locks={A: 1})) if isinstance(pair.one, Presumes) else None
     if begin is None:
         return
     async with pair.two.begin(locking(A)):

@@ -13,7 +13,17 @@ from betimes.core.canonical import digest
 from betimes.core.instants import HOUR, Instant
 from betimes.core.segments import GENESIS, Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import NOT_CACHED, SEND, Ask, Changes, EffectWrite, KeyWrite, Row, Settlement, StreamWrite
+from betimes.engine.store import (
+    NOT_CACHED,
+    SEND,
+    Changes,
+    EffectWrite,
+    KeyWrite,
+    LockRequest,
+    Row,
+    Settlement,
+    StreamWrite,
+)
 
 TENANT = "acme"
 KIND = "thing"
@@ -82,9 +92,9 @@ def together(*parts: Changes) -> Changes:
     return whole
 
 
-def needed(changes: Changes) -> Ask:
+def needed(changes: Changes) -> LockRequest:
     """What a transaction that commits these changes asks for; it waits for its rows."""
-    return Ask(
+    return LockRequest(
         locks={written.stream: NOT_CACHED for written in changes.streams},
         keys=[used.key for used in changes.keys],
         sends=[*changes.sends_applied, *(dead.id for dead in changes.sends_dead)],
@@ -92,12 +102,12 @@ def needed(changes: Changes) -> Ask:
     )
 
 
-def locking(*streams: StreamId) -> Ask:
-    return Ask(locks=dict.fromkeys(streams, NOT_CACHED))
+def locking(*streams: StreamId) -> LockRequest:
+    return LockRequest(locks=dict.fromkeys(streams, NOT_CACHED))
 
 
-def waiting(*streams: StreamId) -> Ask:
-    return Ask(locks=dict.fromkeys(streams, NOT_CACHED), waits=set(streams))
+def waiting(*streams: StreamId) -> LockRequest:
+    return LockRequest(locks=dict.fromkeys(streams, NOT_CACHED), waits=set(streams))
 
 
 def used(key: KeyId, of: StreamId, version: int, at: Instant, **columns: Any) -> KeyWrite:

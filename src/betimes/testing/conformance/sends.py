@@ -6,7 +6,7 @@ import asyncio
 
 from betimes.core.errors import Fenced
 from betimes.core.streams import EffectId
-from betimes.engine.store import SEND, Ask, Changes, DeadSend, EffectQuery, Store
+from betimes.engine.store import SEND, Changes, DeadSend, EffectQuery, LockRequest, Store
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair, commit
 from betimes.testing.conformance.samples import A, B, C, causing, locking, moved, send, stream, together
@@ -21,7 +21,7 @@ async def _with_sends(pair: Pair, *versions: int, count: int = 1) -> list[Effect
 
 
 async def _taken(store: Store, *asked: EffectId) -> set[EffectId]:
-    async with store.begin(Ask(sends=asked)) as tx:
+    async with store.begin(LockRequest(sends=asked)) as tx:
         return tx.sends
 
 
@@ -143,7 +143,7 @@ async def a_send_is_never_leased_as_a_call(pair: Pair) -> None:
 async def a_send_may_be_asked_for_later(pair: Pair) -> None:
     first, second = await _with_sends(pair, 1, count=2)
     async with pair.one.begin(locking(B)) as tx:
-        await tx.extend(Ask(sends=[first, second]))
+        await tx.extend(LockRequest(sends=[first, second]))
         expect_equal(tx.sends, {first, second}, "the sends taken later")
         await tx.commit(together(moved(B, 1, pair.clock()), Changes(sends_applied=[first, second])))
     expect_equal(await _waiting(pair), [], "the sends that wait")
@@ -163,7 +163,7 @@ async def many_who_apply_sends_apply_each_once_and_in_order(pair: Pair) -> None:
 
     async def apply(store: Store) -> None:
         while waiting := await store.waiting_sends(3, created_before=pair.clock() + 1):
-            async with store.begin(Ask(sends=[sent.id for sent in waiting])) as tx:
+            async with store.begin(LockRequest(sends=[sent.id for sent in waiting])) as tx:
                 taken = sorted(tx.sends)
                 await tx.commit(Changes(sends_applied=taken))
                 applied.extend(taken)

@@ -6,14 +6,14 @@ import asyncio
 
 from betimes.core.errors import Conflict
 from betimes.core.instants import HOUR
-from betimes.engine.store import NO_ROW, NOT_CACHED, Ask, Changes
+from betimes.engine.store import NO_ROW, NOT_CACHED, Changes, LockRequest
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair, commit
 from betimes.testing.conformance.samples import A, B, C, deleted, locking, moved, row_of, segment, together, write
 
 
 async def a_stream_that_does_not_exist_is_shown_at_version_0(pair: Pair) -> None:
-    async with pair.one.begin(Ask(locks={A: NOT_CACHED}, reads={B: NOT_CACHED})) as tx:
+    async with pair.one.begin(LockRequest(locks={A: NOT_CACHED}, reads={B: NOT_CACHED})) as tx:
         expect_equal(tx.rows, {A: NO_ROW, B: NO_ROW}, "what a transaction sees of streams that do not exist")
         expect_equal(tx.unchanged, set(), "nothing was cached")
 
@@ -38,21 +38,21 @@ async def a_cached_row_is_sent_again_only_when_it_moved(pair: Pair) -> None:
     await pair.commit(together(moved(A, 1, pair.clock()), moved(B, 1, pair.clock())))
     moved_on = moved(B, 2, pair.clock())
     await commit(pair.two, moved_on)
-    async with pair.one.begin(Ask(locks={A: 1, B: 1, C: 0})) as tx:
+    async with pair.one.begin(LockRequest(locks={A: 1, B: 1, C: 0})) as tx:
         expect_equal(tx.unchanged, {A, C}, "streams whose cached version is the stored one")
         expect_equal(tx.rows, {B: row_of(moved_on.streams[0])}, "streams that moved since cached")
 
 
 async def a_cached_row_that_is_only_read_is_sent_again_only_when_it_moved(pair: Pair) -> None:
     await pair.commit(together(moved(A, 1, pair.clock()), moved(B, 1, pair.clock())))
-    async with pair.one.begin(Ask(reads={A: 1, B: NOT_CACHED, C: 0})) as tx:
+    async with pair.one.begin(LockRequest(reads={A: 1, B: NOT_CACHED, C: 0})) as tx:
         expect_equal(tx.unchanged, {A, C}, "read streams whose cached version is the stored one")
         expect_equal(set(tx.rows), {B}, "read streams that moved since cached")
 
 
 async def a_cached_version_ahead_of_the_store_is_not_trusted(pair: Pair) -> None:
     await pair.commit(moved(A, 1, pair.clock()))
-    async with pair.one.begin(Ask(locks={A: 5, B: 3})) as tx:
+    async with pair.one.begin(LockRequest(locks={A: 5, B: 3})) as tx:
         expect_equal(tx.unchanged, set(), "no cached version was the stored one")
         expect_equal({of: row.version for of, row in tx.rows.items()}, {A: 1, B: 0}, "the stored versions")
 
@@ -124,7 +124,7 @@ async def a_stream_that_was_locked_and_not_written_does_not_exist(pair: Pair) ->
 async def a_commit_without_changes_is_allowed(pair: Pair) -> None:
     async with pair.one.begin(locking(A)) as tx:
         await tx.commit(Changes())
-    async with pair.two.begin(Ask()) as tx:
+    async with pair.two.begin(LockRequest()) as tx:
         await tx.commit(Changes())
     expect_equal(await pair.one.load([A]), {}, "nothing was written")
 
@@ -153,8 +153,8 @@ async def the_turn_of_a_version_can_be_asked_under_the_lock(pair: Pair) -> None:
 
 async def a_transaction_may_ask_for_more(pair: Pair) -> None:
     await pair.commit(together(moved(A, 1, pair.clock()), moved(B, 1, pair.clock()), moved(C, 1, pair.clock())))
-    async with pair.one.begin(Ask(locks={A: 1})) as tx:
-        await tx.extend(Ask(locks={B: NOT_CACHED, A: 1}, reads={C: 1}))
+    async with pair.one.begin(LockRequest(locks={A: 1})) as tx:
+        await tx.extend(LockRequest(locks={B: NOT_CACHED, A: 1}, reads={C: 1}))
         expect_equal(tx.unchanged, {A, C}, "unchanged streams after asking for more")
         expect_equal(set(tx.rows), {B}, "changed streams after asking for more")
         await tx.commit(together(moved(A, 2, pair.clock()), moved(B, 2, pair.clock())))

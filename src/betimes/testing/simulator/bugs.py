@@ -19,13 +19,13 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine import batch as workspace
 from betimes.engine import transactions as attempts
-from betimes.engine.commit_queue import Lane
-from betimes.engine.effects import Calls
+from betimes.engine.commit_queue import CommitQueue
+from betimes.engine.effects import Dispatcher
 from betimes.engine.jobs import Job
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.store import NOT_CACHED, Ask, Changes
+from betimes.engine.store import NOT_CACHED, Changes, LockRequest
 from betimes.engine.tenant_turns import TenantRotation
-from betimes.engine.transactions import Attempts
+from betimes.engine.transactions import Transactions
 from betimes.stores.memory.effects import MemoryEffect
 from betimes.stores.memory.transaction import MemoryTx
 from betimes.testing.simulator.connection import Connection, SimulatedTx
@@ -80,7 +80,7 @@ def no_version_check() -> Iterator[Replacement]:
 def locks_given_back_early() -> Iterator[Replacement]:
     start = SimulatedTx.start
 
-    async def start_and_release(tx: SimulatedTx, ask: Ask) -> None:
+    async def start_and_release(tx: SimulatedTx, ask: LockRequest) -> None:
         await start(tx, ask)
         tx.db.release(tx)
 
@@ -149,7 +149,7 @@ def key_not_unique() -> Iterator[Replacement]:
 def keys_read_before_waiting() -> Iterator[Replacement]:
     start = SimulatedTx.start
 
-    async def start_with_old_keys(tx: SimulatedTx, ask: Ask) -> None:
+    async def start_with_old_keys(tx: SimulatedTx, ask: LockRequest) -> None:
         before = {key: seen for key in ask.keys if (seen := tx.db.live_key(key, tx.clock()))}
         await start(tx, ask)
         tx.seen = before
@@ -168,12 +168,12 @@ async def _always(value: bool) -> bool:
 
 @bug("an unknown commit is taken as written")
 def unknown_taken_as_written() -> Iterator[Replacement]:
-    yield Attempts, "_arrived", lambda attempts, changes: _always(True)
+    yield Transactions, "_arrived", lambda attempts, changes: _always(True)
 
 
 @bug("an unknown commit is taken as not written")
 def unknown_taken_as_not_written() -> Iterator[Replacement]:
-    yield Attempts, "_arrived", lambda attempts, changes: _always(False)
+    yield Transactions, "_arrived", lambda attempts, changes: _always(False)
 
 
 @bug("a tenant never has its turn")
@@ -248,7 +248,7 @@ def part_of_a_turn() -> Iterator[Replacement]:
 
 @bug("a command does not wait for an alarm that is due")
 def alarm_after_command() -> Iterator[Replacement]:
-    yield workspace.Workspace, "_ring", lambda space, *arguments: True
+    yield workspace.Batch, "_ring", lambda space, *arguments: True
 
 
 @bug("a wake that failed once never comes back")
@@ -304,12 +304,12 @@ def send_applied_twice() -> Iterator[Replacement]:
 
 @bug("a command to another stream that met an unavailable store once is remembered as under way")
 def send_remembered_as_under_way() -> Iterator[Replacement]:
-    def forget_only_what_ended(lane: Lane, job: Job, outcome: Recorded | BaseException) -> None:
+    def forget_only_what_ended(queue: CommitQueue, job: Job, outcome: Recorded | BaseException) -> None:
         if job.send and not isinstance(outcome, Unavailable):
-            lane._sends.pop(job.send, None)
+            queue._sends.pop(job.send, None)
         job.end(outcome)
 
-    yield Lane, "_end", forget_only_what_ended
+    yield CommitQueue, "_end", forget_only_what_ended
 
 
 @bug("commands to another stream are taken in any order")
@@ -334,11 +334,11 @@ def at_most_once_repeated() -> Iterator[Replacement]:
 
 @bug("an effect is settled without telling the stream that asked")
 def settled_without_telling() -> Iterator[Replacement]:
-    settling = Calls._settling
+    settling = Dispatcher._settling
 
-    def silent(calls: Calls, *arguments: Any) -> Any:
+    def silent(calls: Dispatcher, *arguments: Any) -> Any:
         job = settling(calls, *arguments)
         job.stream = None
         return job
 
-    yield Calls, "_settling", silent
+    yield Dispatcher, "_settling", silent

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import EffectId, StreamId
-from betimes.engine.store import Ask, Changes, DueIndex, DueTenants, Lease, OwedIndex, Reached, WaitingSend
+from betimes.engine.store import Changes, DueIndex, DueTenants, Lease, LockRequest, OwedIndex, Reached, WaitingSend
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
 from betimes.testing.simulator.faults import NO_FAULTS
@@ -33,20 +33,20 @@ class SimulatedTx(MemoryTx):
         self.read_to_seq = 0
         """How far the ledger went when this transaction read the policies it decides by."""
 
-    async def start(self, ask: Ask) -> None:
+    async def start(self, ask: LockRequest) -> None:
         await super().start(ask)
         self.read_to_seq = self.db.seq
 
-    def presume(self, ask: Ask) -> None:
+    def presume(self, ask: LockRequest) -> None:
         """By a time that was told a moment ago."""
         super().presume(ask)
         self.now -= int(self.server.random.random() * PRESUMED_LAG_MAX)
 
-    def lock_presumed(self, ask: Ask) -> None:
+    def lock_presumed(self, ask: LockRequest) -> None:
         super().lock_presumed(ask)
         self.read_to_seq = self.db.seq
 
-    async def extend(self, ask: Ask) -> None:
+    async def extend(self, ask: LockRequest) -> None:
         await self.connection.reach("extend")
         await super().extend(ask)
         if ask.reads:
@@ -177,7 +177,7 @@ class Connection(MemoryStore):
     # -- the store contract, where it may fail
 
     @asynccontextmanager
-    async def begin(self, ask: Ask) -> AsyncIterator[MemoryTx]:
+    async def begin(self, ask: LockRequest) -> AsyncIterator[MemoryTx]:
         await self.reach("begin")
         async with super().begin(ask) as tx:
             yield tx
