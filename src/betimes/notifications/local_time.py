@@ -19,7 +19,7 @@ _LAST_DAY = LAST // DAY - 1
 
 
 def local_us(zone: str, at: Instant) -> int:
-    """What a clock on the wall shows, as microseconds since its own 1970-01-01T00:00."""
+    """Return local wall-clock time as microseconds since its own 1970-01-01T00:00."""
     return at + offset_at(zone, at // SECOND) * SECOND
 
 
@@ -28,13 +28,13 @@ def local_day(zone: str, at: Instant) -> int:
 
 
 def weekday(day: int) -> int:
-    """0 is Monday."""
+    """Return the weekday of a day; 0 is Monday."""
     return (day + _THURSDAY) % 7
 
 
 @lru_cache(maxsize=1 << 16)
 def wall(zone: str, day: int, minute: int) -> Instant:
-    """The first instant at which the wall shows this time of this day, or a later one if it never does."""
+    """Return the first instant at which local time is this minute of this day, or the next that exists."""
     if day > _LAST_DAY:
         return wall(zone, _LAST_DAY, minute) + (day - _LAST_DAY) * DAY
     wanted, shown = _EPOCH_DAY + timedelta(days=day, minutes=minute), day * DAY + minute * MINUTE
@@ -42,14 +42,14 @@ def wall(zone: str, day: int, minute: int) -> Instant:
     if local_us(zone, found) == shown:
         return found
     low, high = from_local(zone, wanted, fold=1) // SECOND, found // SECOND
-    while high - low > 1:  # the wall jumps over it at a whole second in between
+    while high - low > 1:  # local time jumps over it at a whole second in between
         middle = (low + high) // 2
         low, high = (low, middle) if local_us(zone, middle * SECOND) >= shown else (middle, high)
     return high * SECOND
 
 
 def next_hour(zone: str, at: Instant) -> Instant:
-    """The next instant after this one at which a full hour begins on the wall."""
+    """Return the next instant after this one at which a full hour of local time begins."""
     then = at
     while True:
         then += HOUR - local_us(zone, then) % HOUR
@@ -58,11 +58,11 @@ def next_hour(zone: str, at: Instant) -> Instant:
 
 
 def next_day(zone: str, at: Instant, minute: int) -> Instant:
-    """This time of the following local day."""
+    """Return this minute of the following local day."""
     return wall(zone, local_day(zone, at) + 1, minute)
 
 
-def shown(zone: str, at: Instant) -> str:
-    """`07:00`, as the wall shows it."""
+def wall_clock_text(zone: str, at: Instant) -> str:
+    """Return local time as text: `07:00`."""
     minute = local_us(zone, at) % DAY // MINUTE
     return f"{minute // 60:02}:{minute % 60:02}"

@@ -48,16 +48,16 @@ class StatusRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def send(ask: Ask) -> Answer:
-    return _sent(await ask.services.notifications.send(ask.body, trace=ask.wants_trace))
+    return _verdict_answer(await ask.services.notifications.send(ask.body, trace=ask.wants_trace))
 
 
 async def send_many(asks: list[Ask]) -> Sequence[Any]:
-    """Together, so that what goes to one person keeps its order."""
+    """Send them together, so that those to one person keep their order."""
     first = asks[0]
     return await first.services.notifications.send_many([ask.body for ask in asks], trace=first.wants_trace)
 
 
-def _sent(verdict: NotificationVerdict) -> Answer:
+def _verdict_answer(verdict: NotificationVerdict) -> Answer:
     return Answer(verdict, headers={"Idempotency-Replayed": "true"} if verdict.is_replay else {})
 
 

@@ -1,4 +1,4 @@
-"""Requests and answers of notifications, in the words of the HTTP contract."""
+"""Requests and views of notifications, in the words of the HTTP contract."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Status = Literal["waiting", "delivering", "delivered", "digested", "suppressed",
 Outcome = Literal["NOW", "LATER", "NEVER"]
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _NotificationFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     user_id: Id
     event_type: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     title: Annotated[str, msgspec.Meta(min_length=1, max_length=120)]
@@ -51,32 +51,32 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tenant_id: str | None = None
 
 
-class NotificationRequest(_Asked, frozen=True, kw_only=True):
+class NotificationRequest(_NotificationFields, frozen=True, kw_only=True):
     event_id: Id
 
 
-class ClassifyRequest(_Asked, frozen=True, kw_only=True):
+class ClassifyRequest(_NotificationFields, frozen=True, kw_only=True):
     event_id: Id | None = None
     at: Moment | None = None
 
 
 def notification_rules(tenant: str) -> tuple[Rule[Any], ...]:
-    """Return what types cannot say of a notification."""
+    """Return the rules of a notification that its types cannot express."""
 
-    def name_own_tenant(request: _Asked) -> Iterator[Problem]:
+    def name_own_tenant(request: _NotificationFields) -> Iterator[Problem]:
         if request.tenant_id not in (None, tenant):
             yield "tenant_id", "not your tenant"
 
     return (_name_channels_once, _keep_metadata_small, name_own_tenant)
 
 
-def _name_channels_once(request: _Asked) -> Iterator[Problem]:
+def _name_channels_once(request: _NotificationFields) -> Iterator[Problem]:
     names = [name for _, name in readable(request.channels)]
     if len(set(names)) < len(names):
         yield "channels", "each channel once"
 
 
-def _keep_metadata_small(request: _Asked) -> Iterator[Problem]:
+def _keep_metadata_small(request: _NotificationFields) -> Iterator[Problem]:
     if len(msgspec.json.encode(request.metadata)) > METADATA_BYTES_MAX:
         yield "metadata", f"at most {METADATA_BYTES_MAX:,} bytes"
 
