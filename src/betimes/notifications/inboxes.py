@@ -33,6 +33,7 @@ from betimes.engine.store import PAGE_MAX, StreamQuery
 from betimes.notifications import windows
 from betimes.notifications.feed_model import FeedItem, FeedState, MarkRead, ReadAnswer, feed_stream
 from betimes.notifications.fold import HAS_INCIDENT
+from betimes.notifications.local_time import clock_text, minute_of_day
 from betimes.notifications.message_texts import digest_title, texts_of
 from betimes.notifications.model import (
     BanPerson,
@@ -211,7 +212,7 @@ class Inboxes(Service):
         command = MarkRead(request.item_ids or (), request.all, instant(request.before))
         recorded = await self.submit(feed_stream(self.caller.tenant, user_id), command, key=key)
         assert isinstance(recorded.reply, ReadAnswer)
-        return ReadResult(recorded.reply.read_count, recorded.reply.unread_count)
+        return ReadResult(**asdict(recorded.reply))
 
     # -- counters
 
@@ -345,27 +346,24 @@ def _cooldowns(inbox: InboxState, policy: NotificationsPolicy, now: Instant) -> 
 
 
 def _preferences_of(request: PreferencesRequest) -> Preferences:
-    hours = tuple(
-        QuietHours(_minute(one.start), _minute(one.end), tuple(sorted({DAYS.index(day) for day in one.days})))
-        for one in request.quiet_hours
-    )
-    out = OptOut(**asdict(request.opt_out))
-    windows_ = request.digest_windows
-    return Preferences(request.timezone, hours, out, windows_, request.digest_channel, request.addresses)
+    chosen = {name: getattr(request, name) for name in Preferences.__struct_fields__}
+    hours, out = tuple(map(_quiet_hours_of, request.quiet_hours)), OptOut(**asdict(request.opt_out))
+    return Preferences(**chosen | {"quiet_hours": hours, "opt_out": out})
+
+
+def _quiet_hours_of(view: QuietHoursView) -> QuietHours:
+    days = tuple(sorted({DAYS.index(day) for day in view.days}))
+    return QuietHours(minute_of_day(view.start), minute_of_day(view.end), days)
 
 
 def _preferences_view(inbox: InboxState) -> PreferencesView:
     chosen = inbox.preferences
+    hours = [
+        QuietHoursView(clock_text(one.start), clock_text(one.end), tuple(DAYS[day] for day in one.days))
+        for one in chosen.quiet_hours
+    ]
     return PreferencesView(
-        timezone=chosen.timezone,
-        quiet_hours=[
-            QuietHoursView(_clock(one.start), _clock(one.end), tuple(DAYS[day] for day in one.days))
-            for one in chosen.quiet_hours
-        ],
-        opt_out=OptOutView(**asdict(chosen.opt_out)),
-        digest_windows=chosen.digest_windows,
-        digest_channel=chosen.digest_channel,
-        addresses=chosen.addresses,
+        **asdict(chosen) | {"quiet_hours": hours, "opt_out": OptOutView(**asdict(chosen.opt_out))},
         version=inbox.preferences_version,
         created_at=moment(inbox.preferences_created_at),
         updated_at=moment(inbox.preferences_updated_at),
@@ -378,11 +376,3 @@ def _without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in body.items()
         if value is not None
     }
-
-
-def _minute(clock: str) -> int:
-    return int(clock[:2]) * 60 + int(clock[3:])
-
-
-def _clock(minute: int) -> str:
-    return f"{minute // 60:02}:{minute % 60:02}"

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import Annotated
+
+import msgspec
 
 from betimes.core.instants import DAY, HOUR, LAST, MINUTE, SECOND, Instant
 from betimes.core.zones import from_local, offset_at
 
+TimeOfDay = Annotated[
+    str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="a time of day from 00:00 to 23:59")
+]
 _EPOCH_DAY = datetime(1970, 1, 1)  # noqa: DTZ001 — shown by a wall, in whatever zone
 _THURSDAY = 3
 _LAST_DAY = LAST // DAY - 1
@@ -64,5 +70,14 @@ def next_day(zone: str, at: Instant, minute: int) -> Instant:
 
 def wall_clock_text(zone: str, at: Instant) -> str:
     """Return local time as text: `07:00`."""
-    minute = local_us(zone, at) % DAY // MINUTE
+    return clock_text(local_us(zone, at) % DAY // MINUTE)
+
+
+def clock_text(minute: int) -> str:
+    """Return a minute of the day as text: `07:00`."""
     return f"{minute // 60:02}:{minute % 60:02}"
+
+
+def minute_of_day(clock: str) -> int:
+    """Return the minute of the day that a text such as `07:00` means."""
+    return int(clock[:2]) * 60 + int(clock[3:])

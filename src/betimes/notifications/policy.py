@@ -10,6 +10,7 @@ import msgspec
 
 from betimes.notifications import digests
 from betimes.notifications.composite_score import ONE, Factors, ten_thousandths
+from betimes.notifications.local_time import TimeOfDay, minute_of_day
 from betimes.notifications.reasons import SHADOWABLE_RULES
 
 DAY_S = 86_400
@@ -122,14 +123,12 @@ class Fatigue(_PolicyPart, frozen=True):
     hour: Cap = Cap(cap=10, span_s=3_600)
     burst: Cap = Cap(cap=3, span_s=300)
     burst_pause_s: Seconds = 900
-    day_resumes: Annotated[
-        str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="a time of day from 00:00 to 23:59")
-    ] = "08:00"
+    day_resumes: TimeOfDay = "08:00"
     """Local time of the following day at which a full day's window lets go."""
 
     @cached_property
     def day_resumes_minute(self) -> int:
-        return int(self.day_resumes[:2]) * 60 + int(self.day_resumes[3:])
+        return minute_of_day(self.day_resumes)
 
 
 class Dedup(_PolicyPart, frozen=True):

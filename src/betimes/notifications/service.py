@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, Protocol, TypeVar
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from betimes.core.checks import Examined, readable
 from betimes.core.datetimes import instant, moment
@@ -220,7 +220,7 @@ class Notifications(Inboxes):
         assert note is not None
         deliveries = await deliveries_of(self.engine.store, history, first)
         return NotificationView(
-            **{name: getattr(view, name) for name in view.__struct_fields__},
+            **asdict(view),
             notification=_sent_notification(note, event_id, first.stream.id),
             requested=note.requested,
             status=history.status_with(deliveries),

@@ -16,7 +16,8 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.paging import UnreadableRow
 from betimes.domain.verdict_views import TraceStep
 from betimes.domain.warnings import Remark
-from betimes.notifications.model import Priority
+from betimes.notifications.local_time import TimeOfDay
+from betimes.notifications.model import OptOut, Priority
 
 METADATA_BYTES_MAX = 4 * 1024
 BATCH_MAX = 500
@@ -24,9 +25,6 @@ STATUS_BATCH_MAX = 100
 Reason = Annotated[str, msgspec.Meta(max_length=200)]
 DayName = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[DayName, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-TimeOfDay = Annotated[
-    str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="a time of day from 00:00 to 23:59")
-]
 EndOfQuiet = Annotated[
     str,
     msgspec.Meta(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$", description="a time of day from 00:00 to 24:00"),
@@ -221,10 +219,7 @@ class QuietHoursView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     days: tuple[DayName, ...] = DAYS
 
 
-class OptOutView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    all: bool = False
-    event_types: tuple[str, ...] = ()
-    channels: tuple[str, ...] = ()
+class OptOutView(OptOut, frozen=True, forbid_unknown_fields=True, omit_defaults=False): ...
 
 
 class PreferencesRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
