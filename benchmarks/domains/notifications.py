@@ -28,7 +28,7 @@ from betimes.domain.hooks import Hooks
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.notifications.decide import DECIDERS
-from betimes.notifications.fingerprints import exact_hash, fingerprint, normalised
+from betimes.notifications.fingerprints import exact_hash, fingerprint, normalise_text
 from betimes.notifications.model import NOTIFICATIONS, InboxState, Notify, Preferences
 from betimes.notifications.policy import NotificationsPolicy
 from betimes.notifications.quiet_hours import QuietHours
@@ -133,7 +133,7 @@ def fingerprinting_us(source: Iterator[Asked], total: int) -> float:
     notes = [next(source)[2] for _ in range(total)]
     started = time.perf_counter()
     for note in notes:
-        title, message = normalised(note.title), normalised(note.message)
+        title, message = normalise_text(note.title), normalise_text(note.message)
         exact_hash("u1", note.event_type, note.source, title, message)
         fingerprint(f"{title} {message}", 4, 3)
     return (time.perf_counter() - started) * 1e6 / total

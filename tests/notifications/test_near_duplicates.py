@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.notifications.fingerprints import distance, fingerprint, masked, normalised
+from betimes.notifications.fingerprints import distance, fingerprint, mask_numbers, normalise_text
 from tests.notifications.near_duplicates import DIFFERENT, SAME, Pairs
 
 DOCS = Path(__file__).parents[2] / "docs" / "notifications.md"
@@ -19,7 +19,7 @@ def caught(pairs: Pairs, width: int, mask: bool) -> int:
 
 
 def _distance(one: str, other: str, width: int, mask: bool) -> int:
-    prints = [fingerprint(masked(text) if mask else text, 4, width) for text in map(normalised, (one, other))]
+    prints = [fingerprint(mask_numbers(text) if mask else text, 4, width) for text in map(normalise_text, (one, other))]
     assert prints[0] is not None
     assert prints[1] is not None
     return distance(prints[0], prints[1])

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.notifications.composite_score import Factors, rounded, score, ten_thousandths, unscaled
+from betimes.notifications.composite_score import Factors, composite_score, decimal_text, ten_thousandths
+from betimes.notifications.enrichment import read
 
 PARTS = st.integers(0, 10_000)
 
@@ -21,9 +22,9 @@ def test_it_is_the_sum_of_products_and_nothing_else(
     w4 = 10_000 - min(w1 + w2 + w3, 10_000)
     one = Fraction(1, 10_000)
     exact = (w1 * hint + w2 * ai + w3 * kind) * one * one + w4 * one * (1 - Fraction(min(recent, count), count))
-    result = score(Factors(w1, w2, w3, w4), hint, ai, kind, recent, count)
+    result = composite_score(Factors(w1, w2, w3, w4), hint, ai, kind, recent, count)
     assert result.reaches(threshold) == (exact >= threshold * one)
-    assert 0 <= exact - Fraction(result.shown()) < Fraction(1, 1_000_000)
+    assert 0 <= exact - Fraction(result.as_text()) < Fraction(1, 1_000_000)
 
 
 @pytest.mark.parametrize("value", ["1.0001", "-0.1", "0.12345", "NaN"])
@@ -37,8 +38,9 @@ def test_what_is_no_score_is_refused(value: str) -> None:
     [(0.5, 5000), (1, 10_000), (0.00005, 0), (0.00015, 2), (1.01, None), (-0.1, None), (float("nan"), None)],
 )
 def test_what_a_provider_said_is_kept_to_four_decimals(said: float, kept: int | None) -> None:
-    assert rounded(said) == kept
+    score = read(said)
+    assert (score * 10_000 if isinstance(score, Decimal) else None) == kept
 
 
 def test_and_is_shown_as_it_is_kept() -> None:
-    assert [unscaled(value) for value in (0, 5000, 6431, 10_000)] == ["0", "0.5", "0.6431", "1"]
+    assert [decimal_text(value) for value in (0, 5000, 6431, 10_000)] == ["0", "0.5", "0.6431", "1"]

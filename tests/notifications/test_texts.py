@@ -7,7 +7,7 @@ from hashlib import blake2b
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from betimes.notifications.fingerprints import distance, exact_hash, fingerprint, masked, normalised
+from betimes.notifications.fingerprints import distance, exact_hash, fingerprint, mask_numbers, normalise_text
 
 WORDS = st.lists(st.text("abcdefgh", min_size=1, max_size=4), min_size=4, max_size=300)
 
@@ -35,7 +35,7 @@ def test_the_empty_text_has_none() -> None:
 
 
 def test_texts_are_compared_without_case_width_and_white_space() -> None:
-    assert normalised(" Straße\u00a0\n ﬁne  ＡＢＣ ") == "strasse fine abc"
+    assert normalise_text(" Straße\u00a0\n ﬁne  ＡＢＣ ") == "strasse fine abc"
 
 
 def test_parts_cannot_be_shifted_into_one_another() -> None:
@@ -44,12 +44,13 @@ def test_parts_cannot_be_shifted_into_one_another() -> None:
 
 
 def test_numbers_are_masked_whole() -> None:
-    assert masked("cpu at 4.2 % since 09:15, 3 of 12 hosts") == "cpu at # % since #, # of # hosts"
+    assert mask_numbers("cpu at 4.2 % since 09:15, 3 of 12 hosts") == "cpu at # % since #, # of # hosts"
 
 
 def test_masked_texts_that_differ_in_figures_have_one_fingerprint() -> None:
-    texts = [normalised(f"Disk of host {n} is {n * 3}.{n} % full since 09:1{n}") for n in (1, 2)]
-    plain, hidden = [fingerprint(text, 4, 3) for text in texts], [fingerprint(masked(text), 4, 3) for text in texts]
+    texts = [normalise_text(f"Disk of host {n} is {n * 3}.{n} % full since 09:1{n}") for n in (1, 2)]
+    plain = [fingerprint(text, 4, 3) for text in texts]
+    hidden = [fingerprint(mask_numbers(text), 4, 3) for text in texts]
     assert hidden[0] == hidden[1] is not None
     assert plain[0] is not None
     assert plain[1] is not None
@@ -57,5 +58,5 @@ def test_masked_texts_that_differ_in_figures_have_one_fingerprint() -> None:
 
 
 def test_surrogates_are_no_trouble() -> None:
-    assert fingerprint(normalised("\ud800 a b c d"), 4, 3) is not None
+    assert fingerprint(normalise_text("\ud800 a b c d"), 4, 3) is not None
     assert exact_hash("\ud800")

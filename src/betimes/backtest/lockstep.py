@@ -36,8 +36,7 @@ from betimes.engine.memo import MemoTable
 from betimes.engine.rehearsal import RehearsedStep
 from betimes.engine.replay import Replayed
 from betimes.engine.settings import EngineSettings
-from betimes.notifications.model import Answer as NotificationAnswer
-from betimes.notifications.model import Notify
+from betimes.notifications.model import NotificationReply, Notify
 from betimes.runs.model import StartRun
 from betimes.scores.model import SweepScore
 from betimes.scores.policy import ScoresPolicy
@@ -362,4 +361,4 @@ def _job(segment: Segment, command: Command) -> Job:
 
 
 def _was_scored(reply: Any) -> bool:
-    return isinstance(reply, NotificationAnswer) and reply.score is not None
+    return isinstance(reply, NotificationReply) and reply.score is not None

@@ -35,7 +35,7 @@ from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.ledger.outcomes import OutcomeView, verdict_outcome
 from betimes.ledger.redaction import shown
-from betimes.notifications.model import Answer, Digested, Postponed, Released, Suppressed
+from betimes.notifications.model import Digested, NotificationReply, Postponed, Released, Suppressed
 from betimes.runs.model import RunAllowed, RunDeferred, RunSkipped, TriggerJoined, WouldRun
 
 PAGES_MAX = 20
@@ -287,7 +287,7 @@ class Ledger(Service):
                 case _:
                     continue
         reply = kind.recorded(segment).reply
-        return subjects | ({reply.item} if isinstance(reply, Answer) and reply.item else set())
+        return subjects | ({reply.item} if isinstance(reply, NotificationReply) and reply.item else set())
 
 
 class _Tag(msgspec.Struct):

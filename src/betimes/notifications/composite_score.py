@@ -6,7 +6,7 @@ of a policy's count, so everything is compared over that common denominator; not
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import Decimal
 from functools import lru_cache
 
 import msgspec
@@ -14,17 +14,18 @@ import msgspec
 ONE = 10_000
 
 
-class Score(msgspec.Struct, frozen=True, gc=False):
+class CompositeScore(msgspec.Struct, frozen=True, gc=False):
     """A sum of products of ten-thousandths, over `count`."""
 
     total: int
     count: int
 
     def reaches(self, threshold: int) -> bool:
+        """Compare exactly with a threshold in ten-thousandths."""
         return self.total >= threshold * ONE * self.count
 
-    def shown(self) -> str:
-        """At most six decimals, cut off: what is below a threshold never reads as having reached it."""
+    def as_text(self) -> str:
+        """Return at most six decimals, cut off: a score below a threshold never reads as having reached it."""
         return _decimal(self.total * 1_000_000 // (ONE * ONE * self.count), 6)
 
 
@@ -37,35 +38,27 @@ class Factors(msgspec.Struct, frozen=True, gc=False):
     recency: int
 
 
-def score(weights: Factors, hint: int, ai: int, kind: int, recent: int, count: int) -> Score:
-    """`recent` deliveries of `count` in the last hour leave a recency of `1 - recent / count`, at least 0."""
+def composite_score(weights: Factors, hint: int, ai: int, kind: int, recent: int, count: int) -> CompositeScore:
+    """Weigh the factors; `recent` deliveries in the last hour leave a recency of `1 - recent / count`, at least 0."""
     weighed = weights.hint * hint + weights.ai * ai + weights.type * kind
-    return Score(weighed * count + weights.recency * ONE * (count - min(recent, count)), count)
+    return CompositeScore(weighed * count + weights.recency * ONE * (count - min(recent, count)), count)
 
 
 def ten_thousandths(value: Decimal) -> int:
-    """A number from 0 to 1 with at most four decimals, or `ValueError`."""
+    """Return a number from 0 to 1 as ten-thousandths; raise `ValueError` for others, and past four decimals."""
     scaled = value * ONE if value.is_finite() else None
     if scaled is None or not 0 <= value <= 1 or scaled != int(scaled):
         raise ValueError(f"{value} is not a number from 0 to 1 with at most 4 decimals")
     return int(scaled)
 
 
-def rounded(value: float | Decimal) -> int | None:
-    """What a provider answered, in ten-thousandths; `None` if that is no number from 0 to 1."""
-    try:
-        exact = Decimal(str(value))
-        return int((exact * ONE).quantize(Decimal(1), ROUND_HALF_EVEN)) if 0 <= exact <= 1 else None
-    except InvalidOperation:
-        return None
-
-
-def unscaled(value: int) -> str:
+def decimal_text(value: int) -> str:
+    """Return ten-thousandths as the text of a decimal."""
     return _decimal(value, 4)
 
 
 @lru_cache(maxsize=1 << 12)
 def _decimal(scaled: int, places: int) -> str:
-    """The shortest text of a scaled number."""
+    """Return the shortest text of a scaled number."""
     whole, fraction = divmod(scaled, 10**places)
     return f"{whole}.{fraction:0{places}}".rstrip("0").rstrip(".")

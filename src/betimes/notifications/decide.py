@@ -1,6 +1,7 @@
 """An inbox decides: does this person hear this NOW, LATER or NEVER?
 
-The rules are in `rules.py`; here a command becomes a case, and what a person or an administrator sets is checked.
+The rules are in `rules.py` and their evaluation in `evaluation.py`; here each command finds its handler, and the input
+of callers, people and administrators is checked.
 """
 
 from __future__ import annotations
@@ -17,16 +18,15 @@ from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.domain.completions import TargetSettled
 from betimes.notifications import incidents
-from betimes.notifications.decision_builder import Draft
+from betimes.notifications.decision_builder import DecisionBuilder
 from betimes.notifications.deferral import carry_out, wake
-from betimes.notifications.delivery_results import settled
-from betimes.notifications.evaluation import judged
+from betimes.notifications.delivery_results import settle_delivery
+from betimes.notifications.evaluation import evaluate
 from betimes.notifications.feed import FEED
-from betimes.notifications.fingerprints import exact_hash, fingerprint, masked, normalised
+from betimes.notifications.fingerprints import exact_hash, fingerprint, mask_numbers, normalise_text
 from betimes.notifications.fold import alarm, fold, index
 from betimes.notifications.interventions import CancelNotification, ReleaseNotification, intervene
 from betimes.notifications.model import (
-    Answer,
     Ban,
     BanPerson,
     CloseIncident,
@@ -38,6 +38,7 @@ from betimes.notifications.model import (
     IncidentClosed,
     IncidentOpened,
     Item,
+    NotificationReply,
     Notify,
     OpenIncident,
     PersonBanned,
@@ -49,11 +50,10 @@ from betimes.notifications.model import (
     incident_stream,
 )
 from betimes.notifications.policy import Dedup, NotificationsPolicy
-from betimes.notifications.policy_change import reconsidered
-from betimes.notifications.preference_change import rejudge_waiting
+from betimes.notifications.policy_change import advance_waiting
+from betimes.notifications.preference_change import reevaluate_waiting
 from betimes.notifications.preferences import preference_problems
 from betimes.notifications.reasons import REASONS
-from betimes.notifications.rule_context import Case
 from betimes.notifications.rules import RULES
 
 Commands: TypeAlias = InboxCommands | CancelNotification | ReleaseNotification
@@ -64,43 +64,41 @@ _REOPENING_SLACK = MINUTE
 def decide(
     view: View[InboxState], command: Commands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
-    inbox = view.state or InboxState()
-    draft = Draft(view, policy, now)
+    builder = DecisionBuilder(view, policy, now)
     match command:
         case Notify():
-            return _notify(view, inbox, command, draft)
+            return _notify(view, command, builder)
         case Wake():
-            return wake(draft, inbox, shared_incident(view))
+            return wake(builder)
         case Reconsider():
-            return reconsidered(draft, inbox, shared_incident(view))
+            return advance_waiting(builder)
         case Settled():
-            return settled(draft, inbox, command)
+            return settle_delivery(builder, command)
         case SetPreferences():
-            return _set_preferences(draft, inbox, shared_incident(view), command)
+            return _set_preferences(builder, command)
         case CancelNotification() | ReleaseNotification():
-            return intervene(draft, inbox, shared_incident(view), command)
+            return intervene(builder, command)
         case BanPerson(reason):
-            return (
-                Decision() if inbox.ban and inbox.ban.reason == reason else Decision((PersonBanned(Ban(now, reason)),))
-            )
+            ban = builder.inbox.ban
+            return Decision() if ban and ban.reason == reason else Decision((PersonBanned(Ban(now, reason)),))
         case UnbanPerson():
-            return Decision((PersonUnbanned(),)) if inbox.ban else Decision()
+            return Decision((PersonUnbanned(),)) if builder.inbox.ban else Decision()
         case OpenIncident() | CloseIncident():
-            return _incident(view, inbox, command, now)
+            return _set_incident(view, builder.inbox, command, now)
 
 
-def _notify(view: View[InboxState], inbox: InboxState, command: Notify, draft: Draft) -> Decision:
-    item = item_of(view, command, draft.policy, draft.now)
-    if problems := command_problems(command, draft.policy):
-        return _unfit(draft, item, problems)
-    judgement = judged(Case(view.stream, inbox, shared_incident(view), item, draft.policy, draft.now))
-    if command.event_type == "SYSTEM" and command.metadata and judgement.fate.reason != "EXPIRED":
-        _heed(view, inbox, command, draft)
-    return carry_out(draft, inbox, judgement, is_new=True)
+def _notify(view: View[InboxState], command: Notify, builder: DecisionBuilder) -> Decision:
+    item = item_of(view, command, builder.policy, builder.now)
+    if problems := command_problems(command, builder.policy):
+        return _refuse(builder, item, problems)
+    evaluation = evaluate(builder.context(item))
+    if command.event_type == "SYSTEM" and command.metadata and evaluation.verdict.reasons[-1] != "EXPIRED":
+        _update_incident(view, command, builder)
+    return carry_out(builder, evaluation, is_new=True)
 
 
 def item_of(view: View[InboxState], command: Notify, policy: NotificationsPolicy, now: Instant) -> Item:
-    """The notification as rules see it, identified by the caller's key or by its text."""
+    """Return the notification as rules see it, identified by the caller's key or by its segment."""
     exact, near = _prints(
         view.stream.id,
         command.event_type,
@@ -132,17 +130,17 @@ def item_of(view: View[InboxState], command: Notify, policy: NotificationsPolicy
 def _prints(
     user_id: str, event_type: str, source: str, title: str, message: str, key: str | None, dedup: Dedup
 ) -> tuple[str, int | None]:
-    """What exact and near duplicates are known by; a draft is judged more than once, and under several policies."""
-    title, message = normalised(title), normalised(message)
+    """Return the hash and the fingerprint of a text; cached, because enrichment and dry runs evaluate it again."""
+    title, message = normalise_text(title), normalise_text(message)
     exact = exact_hash(user_id, event_type, source, title, message) if key is None else exact_hash(key)
     if not dedup.near or (key is not None and not dedup.near_with_key):
         return exact, None
     text = f"{title} {message}"
-    return exact, fingerprint(masked(text) if dedup.mask_numbers else text, dedup.words_min, dedup.shingle_words)
+    return exact, fingerprint(mask_numbers(text) if dedup.mask_numbers else text, dedup.words_min, dedup.shingle_words)
 
 
 def command_problems(command: Notify, policy: NotificationsPolicy) -> tuple[tuple[str, str], ...]:
-    """What the policy in force does not know."""
+    """Return what is wrong with a notification by the policy in force."""
     found = name_problems(command.event_type, command.channels, policy)
     return found if command.channels else (*found, ("channels", "at least one"))
 
@@ -150,61 +148,54 @@ def command_problems(command: Notify, policy: NotificationsPolicy) -> tuple[tupl
 def name_problems(
     event_type: str | None, channels: Iterable[str], policy: NotificationsPolicy
 ) -> tuple[tuple[str, str], ...]:
+    """Return the names that the policy does not have, by path."""
     found = []
     if event_type is not None and event_type not in policy.event_types:
-        found.append(("event_type", f"no such type: {event_type!r:.80}; known are {_listed(policy.event_types)}"))
+        known = ", ".join(sorted(policy.event_types))
+        found.append(("event_type", f"no such type: {event_type!r:.80}; known are {known}"))
     for place, name in enumerate(channels):
         if name not in policy.channels:
-            found.append((f"channels[{place}]", f"no such channel: {name!r:.80}; known are {_listed(policy.channels)}"))
+            known = ", ".join(sorted(policy.channels))
+            found.append((f"channels[{place}]", f"no such channel: {name!r:.80}; known are {known}"))
     return tuple(found)
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
-
-
-def _unfit(draft: Draft, item: Item, problems: tuple[tuple[str, str], ...]) -> Decision:
-    """A caller is told at once. Whoever only hears of it by report is told that way, and it is recorded."""
+def _refuse(builder: DecisionBuilder, item: Item, problems: tuple[tuple[str, str], ...]) -> Decision:
+    """Raise `Invalid` to a caller. Nobody waits for an answer to what another stream sent: record it and report it."""
     message = "; ".join(f"{path}: {text}" for path, text in problems)
     if item.report_to is None:
         raise Invalid(message, problems)
-    draft.events.append(Suppressed(item.version, item.event_id, ("INVALID",)))
-    draft.effects.append(Send(item.report_to, TargetSettled("failed", message[:500])))
-    return draft.decision()
+    builder.events.append(Suppressed(item.version, item.event_id, ("INVALID",)))
+    builder.effects.append(Send(item.report_to, TargetSettled("failed", message[:500])))
+    return builder.build()
 
 
 # -- incidents
 
 
-def shared_incident(view: View[InboxState]) -> Incident | None:
-    """The whole tenant's, as it was last committed."""
-    state = view.others.get(incident_stream(view.stream.tenant))
-    return state.incident if state else None
-
-
 def _is_news_for_all(command: Command) -> bool:
-    """Whether it is news for the whole tenant, so that its incident is written in the same turn."""
+    """Return whether it opens or ends the tenant's incident, which is then written in the same turn."""
     if not isinstance(command, Notify) or command.event_type != "SYSTEM" or command.metadata.get("scope") != "global":
         return False
     return command.metadata.get("incident") is True or command.metadata.get("recovery") is True
 
 
-def _heed(view: View[InboxState], inbox: InboxState, command: Notify, draft: Draft) -> None:
-    """A SYSTEM event opens an incident or ends it, for the person or for everybody, whatever becomes of itself."""
+def _update_incident(view: View[InboxState], command: Notify, builder: DecisionBuilder) -> None:
+    """Open or end an incident by a SYSTEM event, for the person or for everybody, whatever the event's own verdict."""
     shared = command.metadata.get("scope") == "global"
-    current = shared_incident(view) if shared else inbox.incident
+    current = builder.shared_incident if shared else builder.inbox.incident
     event: IncidentOpened | IncidentClosed | None = None
     if command.metadata.get("recovery") is True:
-        event = IncidentClosed(draft.now, recovered=True) if current else None
+        event = IncidentClosed(builder.now, recovered=True) if current else None
     elif command.metadata.get("incident") is True:
-        opening = OpenIncident(draft.policy.incident_ttl_s, command.title)
-        if not shared or not _lasts(current, draft.now + opening.ttl_s * SECOND):
+        opening = OpenIncident(builder.policy.incident_ttl_s, command.title)
+        if not shared or not _lasts(current, builder.now + opening.ttl_s * SECOND):
             new_id = _shared_incident_id(view) if shared else _incident_id(view)
-            event = incidents.opened(current, None, opening, new_id, draft.now)
+            event = incidents.open_incident(current, None, opening, new_id, builder.now)
     if event and shared:
-        draft.also[incident_stream(view.stream.tenant)] = (event,)
+        builder.also[incident_stream(view.stream.tenant)] = (event,)
     elif event:
-        draft.events.append(event)
+        builder.events.append(event)
 
 
 def _lasts(incident: Incident | None, until_at: Instant) -> bool:
@@ -212,7 +203,7 @@ def _lasts(incident: Incident | None, until_at: Instant) -> bool:
 
 
 def _shared_incident_id(view: View[InboxState]) -> str:
-    """A number of its own: of the tenant's incident only the state is seen, not the version."""
+    """Return a new id, a hash because only the state of the tenant's incident is seen here, not its version."""
     return f"{incident_stream(view.stream.tenant).id}:{spread(1 << 62, view.stream.id, view.version + 1)}"
 
 
@@ -220,12 +211,12 @@ def _incident_id(view: View[InboxState]) -> str:
     return f"user:{view.version + 1}:{view.stream.id}"
 
 
-def _incident(
+def _set_incident(
     view: View[InboxState], inbox: InboxState, command: OpenIncident | CloseIncident, now: Instant
 ) -> Decision | Refusal:
     current = inbox.incident
     if isinstance(command, OpenIncident):
-        event = incidents.opened(current, inbox.incident_closed_at, command, _incident_id(view), now)
+        event = incidents.open_incident(current, inbox.incident_closed_at, command, _incident_id(view), now)
         return Decision((event,) if event else (), reply=IncidentAnswer(event.incident if event else current))
     if current is None or command.id not in (None, current.id):
         return Refusal("NO_SUCH_INCIDENT", f"there is no open incident {command.id!r}")
@@ -235,31 +226,28 @@ def _incident(
 # -- preferences
 
 
-def _set_preferences(
-    draft: Draft, inbox: InboxState, shared: Incident | None, command: SetPreferences
-) -> Decision | Refusal:
-    if command.if_version not in (None, inbox.preferences_version):
-        return Refusal(
-            "VERSION_MISMATCH", f"the preferences are at version {inbox.preferences_version}; read them again"
-        )
-    if problems := preference_problems(command.preferences, draft.policy):
+def _set_preferences(builder: DecisionBuilder, command: SetPreferences) -> Decision | Refusal:
+    version = builder.inbox.preferences_version
+    if command.if_version not in (None, version):
+        return Refusal("VERSION_MISMATCH", f"the preferences are at version {version}; read them again")
+    if problems := preference_problems(command.preferences, builder.policy):
         raise Invalid("; ".join(f"{path}: {text}" for path, text in problems), problems)
-    draft.events.append(PreferencesSet(command.preferences, inbox.preferences_version + 1, draft.now))
-    rejudge_waiting(draft, inbox, shared, command.preferences)
-    return draft.decision()
+    builder.events.append(PreferencesSet(command.preferences, version + 1, builder.now))
+    reevaluate_waiting(builder, command.preferences)
+    return builder.build()
 
 
 def needs(stream: StreamId, command: Command, policy: Policy) -> tuple[StreamId, ...]:
-    """News for the whole tenant holds its incident; everybody else only looks at it."""
-    return _shared_by_all(stream.tenant) if _is_news_for_all(command) else ()
+    """Lock the tenant's incident for a command that changes it; all others only read it."""
+    return _incident_streams(stream.tenant) if _is_news_for_all(command) else ()
 
 
 def reads(stream: StreamId) -> tuple[StreamId, ...]:
-    return _shared_by_all(stream.tenant)
+    return _incident_streams(stream.tenant)
 
 
 @lru_cache(maxsize=1 << 10)
-def _shared_by_all(tenant: str) -> tuple[StreamId, ...]:
+def _incident_streams(tenant: str) -> tuple[StreamId, ...]:
     return (incident_stream(tenant),)
 
 
@@ -275,7 +263,7 @@ INBOX: Decider[InboxState] = Decider(
     index=index,
     needs=needs,
     reads=reads,
-    replies=Answer | IncidentAnswer,
+    replies=NotificationReply | IncidentAnswer,
     stops=(BanPerson,),
     tables=(RULES,),
     reasons=REASONS,

@@ -1,4 +1,4 @@
-"""A decision while it is being made: its events and effects in order, and what every ending is followed by.
+"""The decision builder: collects the events and effects of one turn on an inbox, in order.
 
 Calls go to the executor `deliver:<channel>` and say which segments the texts are in. In-app messages are a command to
 the person's feed, in the same commit, so they cannot fail.
@@ -16,19 +16,23 @@ from betimes.core.verdicts import Verdict
 from betimes.domain.completions import TargetSettled
 from betimes.domain.hooks import hooked
 from betimes.notifications.feed_model import AddMessage, feed_stream
-from betimes.notifications.model import Delivered, Delivery, DeliveryFailed, Item, Ref, Suppressed
+from betimes.notifications.incidents import shared_incident
+from betimes.notifications.model import Delivered, Delivery, DeliveryFailed, InboxState, Item, Ref, Suppressed
 from betimes.notifications.policy import DELIVERY_PAUSES_S, IN_APP, NotificationsPolicy
+from betimes.notifications.rule_context import RuleContext
 
 HOOK_KEY = "delivery-failed"
 """Keys of what hooks cause begin with it; a failure of that causes nothing more."""
 
 
-class Draft:
-    """What a turn on one inbox will write."""
+class DecisionBuilder:
+    """One turn on an inbox: the state it starts from, and the events and effects it will write."""
 
-    def __init__(self, view: View[Any], policy: Policy, now: Instant) -> None:
+    def __init__(self, view: View[InboxState], policy: Policy, now: Instant) -> None:
         self.stream: StreamId = view.stream
         self.version = view.version + 1
+        self.inbox = view.state or InboxState()
+        self.shared_incident = shared_incident(view)
         self.now = now
         self.events: list[Event] = []
         self.effects: list[Effect] = []
@@ -39,14 +43,16 @@ class Draft:
     def policy(self) -> NotificationsPolicy:
         return self._policy[NotificationsPolicy]
 
-    def decision(
-        self, verdict: Verdict | None = None, reply: Any = None, promised_at: Instant | None = None
-    ) -> Decision:
+    def context(self, item: Item, inbox: InboxState | None = None) -> RuleContext:
+        """Return an item of this inbox as the rules see it, or in an inbox that was changed meanwhile."""
+        return RuleContext(self.stream, inbox or self.inbox, self.shared_incident, item, self.policy, self.now)
+
+    def build(self, verdict: Verdict | None = None, reply: Any = None, promised_at: Instant | None = None) -> Decision:
         return Decision(
             tuple(self.events), self.also, tuple(self.effects), verdict=verdict, reply=reply, promised_at=promised_at
         )
 
-    # -- on their way
+    # -- deliveries
 
     def launch(
         self,
@@ -57,7 +63,7 @@ class Draft:
         digest: bool = False,
         expires_at: Instant | None = None,
     ) -> Delivery | None:
-        """Ask for the delivery; `None` if it needs nobody outside. Follow its event with `arrived`."""
+        """Ask for the delivery; return `None` if no call is needed. Follow its event with `settle_in_app`."""
         segments = tuple(ref.item for ref in refs)
         pending = []
         for channel in channels:
@@ -67,10 +73,10 @@ class Draft:
             else:
                 pending.append((len(self.effects), channel))
                 self.effects.append(self._call(channel, segments, bool(rest), digest, expires_at))
-        arrived = IN_APP in channels
+        in_app = IN_APP in channels
         if not pending:
             return None
-        return Delivery(self.version, refs, tuple(pending), () if arrived else rest, arrived, digest, expires_at)
+        return Delivery(self.version, refs, tuple(pending), () if in_app else rest, in_app, digest, expires_at)
 
     def _call(
         self, channel: str, segments: tuple[int, ...], has_rest: bool, digest: bool, expires_at: Instant | None
@@ -85,25 +91,27 @@ class Draft:
         attempts = 1 if has_rest else self.policy.delivery_attempts
         return Call(f"deliver:{channel}", payload, attempts_max=attempts, report_to=self.stream)
 
-    def arrived(self, refs: tuple[Ref, ...], channels: tuple[str, ...]) -> None:
-        """What is in the feed has been delivered."""
+    def settle_in_app(self, refs: tuple[Ref, ...], channels: tuple[str, ...]) -> None:
+        """Record an in-app delivery at once: the feed's message is written in the same commit."""
         if IN_APP in channels:
             self.events.append(Delivered(IN_APP, self.now, self.version))
-            self.report(refs, TargetSettled("delivered"))
+            self.report_ending(refs, TargetSettled("delivered"))
 
     # -- endings
 
-    def report(self, refs: tuple[Ref, ...], ending: TargetSettled) -> None:
+    def report_ending(self, refs: tuple[Ref, ...], ending: TargetSettled) -> None:
+        """Tell the streams that asked to hear how it ended."""
         self.effects += [Send(ref.report_to, ending) for ref in refs if ref.report_to]
 
     def suppress(self, item: Item, *reasons: str) -> None:
+        """End an item undelivered."""
         self.events.append(Suppressed(item.version, item.event_id, (*item.reasons, *reasons)))
-        self.report((ref_of(item),), TargetSettled("suppressed", reasons[-1] if reasons else item.reasons[-1]))
+        self.report_ending((ref_of(item),), TargetSettled("suppressed", reasons[-1] if reasons else item.reasons[-1]))
 
     def fail(self, refs: tuple[Ref, ...], channel: str, error: str) -> None:
-        """No channel took it."""
+        """End items that no channel took, and ask for the hooks of that occasion."""
         self.events.append(DeliveryFailed(tuple(ref.item for ref in refs), self.now))
-        self.report(refs, TargetSettled("failed", "DELIVERY_FAILED"))
+        self.report_ending(refs, TargetSettled("failed", "DELIVERY_FAILED"))
         event_ids = [ref.event_id for ref in refs]
         if not all(event_id.startswith(HOOK_KEY) for event_id in event_ids):
             self.effects += hooked(

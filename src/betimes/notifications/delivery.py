@@ -1,10 +1,9 @@
 """Deliveries: the executors `deliver:<channel>`, which take a notification from its segment to the person.
 
-A call names the segments of the inbox its texts are in. They are read when it is carried out, and so is the person's
-address, so that a delivery that waited goes where the person is now. What has expired meanwhile is not sent, nor what
-the person is banned from or opted out of by now. In-app
-messages need no executor: the inbox hands them to the feed itself. Which channel comes next when one fails is decided
-by the inbox, not here.
+A call names the segments of the inbox its texts are in. They are read when the call is carried out, and so is the
+person's address, so that a delivery that waited goes where the person is now. It is not sent if it has expired
+meanwhile, or if the person is banned or has opted out by then. In-app messages need no executor: the inbox sends them
+to the feed itself. The inbox, not the executor, chooses the next channel when one fails.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from betimes.outbound.failures import giving_up
 PREFIX = "deliver:"
 CHANNELS = ("push", "email", "sms")
 MESSAGE_CHARS_MAX = 20_000
-"""Of a digest; what is over it is counted and left out."""
+"""The longest message of a digest; items that do not fit are counted and left out."""
 
 
 class Sender(Protocol):
-    """Whatever can send a message through a channel once, or raise; `effects.channels.Channels` is one."""
+    """Sends a message through a channel once, or raises; `outbound.channels.Channels` is one."""
 
     async def send(
         self,
@@ -44,7 +43,7 @@ class Sender(Protocol):
     ) -> None: ...
 
 
-class Asked(msgspec.Struct, frozen=True):
+class DeliveryPayload(msgspec.Struct, frozen=True):
     """The payload of a call to a channel."""
 
     channel: str
@@ -59,23 +58,22 @@ def delivery_executors(
     """Return an executor for each of these channels; `engine` is the one that will carry out their calls."""
 
     async def deliver(call: EffectCall) -> dict[str, Any]:
-        asked = msgspec.convert(call.payload, Asked)
-        inbox = call.id.source
-        with giving_up(asked.pauses_s):
-            found = await load_delivery(engine(), inbox, asked.channel, asked.segments)
+        payload = msgspec.convert(call.payload, DeliveryPayload)
+        inbox, channel = call.id.source, payload.channel
+        with giving_up(payload.pauses_s):
+            found = await load_delivery(engine(), inbox, channel, payload.segments)
             if found.objection:
                 raise GiveUp(found.objection)
-            title, message, metadata = composed(found.texts, is_digest=asked.digest)
-            await sender.send(
-                asked.channel, found.address, title, message, id=call.id.handle, metadata=metadata, tenant=inbox.tenant
-            )
-        return {"channel": asked.channel}
+            title, message, metadata = compose_message(found.texts, is_digest=payload.digest)
+            ids = {"id": call.id.handle, "tenant": inbox.tenant}
+            await sender.send(channel, found.address, title, message, metadata=metadata, **ids)
+        return {"channel": channel}
 
     return {PREFIX + channel: deliver for channel in channels}
 
 
-def composed(texts: Sequence[Text], *, is_digest: bool) -> tuple[str, str, dict[str, Any]]:
-    """Title, message and metadata of one notification or of a digest."""
+def compose_message(texts: Sequence[Text], *, is_digest: bool) -> tuple[str, str, dict[str, Any]]:
+    """Return title, message and metadata of one notification or of a digest."""
     if not is_digest:
         [one] = texts
         metadata = {**one.metadata, "event_id": one.event_id, "event_type": one.event_type}

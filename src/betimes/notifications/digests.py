@@ -14,7 +14,7 @@ _FIELDS = 5
 
 
 def next_window(crons: tuple[str, ...], zone: str, after: Instant) -> Instant | None:
-    """The first opening after this instant; `None` without crons. Windows open at whole minutes."""
+    """Return the first opening after this instant; `None` without crons. Windows open at whole minutes."""
     opens = _next_window(crons, zone, after // HOUR * 60) if crons else None
     while opens is not None and opens <= after:
         opens = _next_window(crons, zone, opens // MINUTE)
@@ -25,13 +25,13 @@ def next_window(crons: tuple[str, ...], zone: str, after: Instant) -> Instant | 
 def _next_window(crons: tuple[str, ...], zone: str, minute: int) -> Instant | None:
     try:
         openings = [next(calendar_of(cron, zone).after(minute * MINUTE), None) for cron in crons]
-    except ValueError:  # a zone that there was when it was saved
+    except ValueError:  # the zone has left the time-zone data since it was saved
         return None
     return min((at for at in openings if at is not None), default=None)
 
 
 def problem_of(cron: str) -> str:
-    """What is wrong with a cron, if anything is."""
+    """Return what is wrong with a cron, or an empty text."""
     if len(cron.split()) != _FIELDS and not cron.strip().startswith("@"):
         return "a digest window is a cron of five fields: minute hour day month weekday"
     try:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
 from betimes.domain.declaration import BacktestView, Domain
-from betimes.notifications.composite_score import unscaled
+from betimes.notifications.composite_score import decimal_text
 from betimes.notifications.decide import DECIDERS
 from betimes.notifications.model import DigestReleased, InboxState, Released
 from betimes.notifications.policy import NotificationsPolicy
@@ -16,13 +16,13 @@ from betimes.notifications.tables import TABLES
 
 
 def describe_verdict(segment: Segment, verdict: Verdict) -> str:
-    """Return why a notification was answered so, in a sentence."""
+    """Return why the verdict was given, in a sentence."""
     return sentence(verdict)
 
 
 def score_as_decimal(scaled: int) -> Decimal:
     """Return a score as people read it."""
-    return Decimal(unscaled(scaled))
+    return Decimal(decimal_text(scaled))
 
 
 def timezone_of(inbox: InboxState) -> str:

@@ -5,8 +5,8 @@ answers with a number from 0 to 1, or None for no opinion. A decision never wait
 error or an answer that is none, there is no score, and a breaker leaves a provider that keeps failing alone. Why there
 was none is counted in `absences` and kept in `last_absence`.
 
-A bounded number of questions is under way at once; the others wait for a place, for a bounded time too. What finds none
-in time has no score, and nobody failed: a failure is an error or a time-out of the provider, never our own limit. A
+A bounded number of questions is under way at once; the others wait for a place, for a bounded time too. A question that
+gets no place in time has no score, and that is no failure: only an error or a time-out of the provider is one. A
 batch asks its next question when one before it has ended, so its questions do not wait for each other. A provider that
 is too slow is cancelled, and nobody waits for it to obey: until it has, it takes its place, and so does a thread, which
 cannot be cancelled at all. Places that are all lost that way are not waited for.
@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from decimal import ROUND_HALF_EVEN, Decimal
+from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -44,7 +45,7 @@ _PLACES = Decimal("0.0001")
 
 
 class EnrichmentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long and how often a provider may fail."""
+    """The provider to ask, and the limits on its time and its failures."""
 
     url: (
         Annotated[
@@ -80,8 +81,8 @@ class EnrichmentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
             raise ValueError("there are both url and python; one provider is asked, so say one of them")
 
 
-class Score(msgspec.Struct, frozen=True):
-    """What the provider said."""
+class ProviderScore(msgspec.Struct, frozen=True):
+    """The score that the provider gave."""
 
     value: Decimal
     """0 to 1, four decimals."""
@@ -153,17 +154,17 @@ class Enrichment:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def score(self, notification: Notification) -> Score | None:
-        """The provider's score, or None within the budget."""
+    async def score(self, notification: Notification) -> ProviderScore | None:
+        """Return the provider's score, or None if it gives none within the budget."""
         outcome = await self._outcome(notification)
         if isinstance(outcome, Decimal):
-            return Score(outcome, self._name)
+            return ProviderScore(outcome, self._name)
         self._count_absence(outcome)
         return None
 
-    async def score_many(self, notifications: Sequence[Notification]) -> list[Score | None]:
+    async def score_many(self, notifications: Sequence[Notification]) -> list[ProviderScore | None]:
         """Return the score of each, in order, or None; no more are asked at once than there are places."""
-        scores: list[Score | None] = [None] * len(notifications)
+        scores: list[ProviderScore | None] = [None] * len(notifications)
         ends_s = asyncio.get_running_loop().time() + self._settings.batch_s
         left = iter(enumerate(notifications))
         askers = min(len(notifications), self._settings.under_way_max)
@@ -171,7 +172,7 @@ class Enrichment:
         return scores
 
     async def _ask_in_turn(
-        self, left: Iterator[tuple[int, Notification]], scores: list[Score | None], ends_s: float
+        self, left: Iterator[tuple[int, Notification]], scores: list[ProviderScore | None], ends_s: float
     ) -> None:
         """Ask about one after the other of those that are left, until the batch has taken too long."""
         loop = asyncio.get_running_loop()
@@ -197,7 +198,7 @@ class Enrichment:
             self._places.release()
             return "left_alone"
         try:
-            outcome = await self._asked(self._provider, notification)
+            outcome = await self._ask(self._provider, notification)
         except asyncio.CancelledError:
             self._breaker.withdrawn(passage)
             raise
@@ -217,8 +218,8 @@ class Enrichment:
         except TimeoutError:
             return False
 
-    async def _asked(self, provider: Provider, notification: Notification) -> Decimal | Absence:
-        work = self._begun(provider, notification)
+    async def _ask(self, provider: Provider, notification: Notification) -> Decimal | Absence:
+        work = self._start(provider, notification)
         try:
             await self._wait_within_budget(work)
         finally:
@@ -240,27 +241,27 @@ class Enrichment:
             if work.done():
                 return
 
-    def _begun(self, provider: Provider, notification: Notification) -> asyncio.Future[Any]:
+    def _start(self, provider: Provider, notification: Notification) -> asyncio.Future[Any]:
         work: asyncio.Future[Any]
         if inspect.iscoroutinefunction(provider) or inspect.iscoroutinefunction(type(provider).__call__):
-            work = asyncio.ensure_future(_awaited(provider, notification))
+            work = asyncio.ensure_future(_await_provider(provider, notification))
         else:
-            run = copy_context().run
-            work = asyncio.get_running_loop().run_in_executor(self._threads, run, _called, provider, notification)
+            call = partial(copy_context().run, _call_provider, provider, notification)
+            work = asyncio.get_running_loop().run_in_executor(self._threads, call)
         self._under_way.add(work)
-        work.add_done_callback(self._ended)
+        work.add_done_callback(self._clean_up)
         return work
 
-    def _ended(self, work: asyncio.Future[Any]) -> None:
+    def _clean_up(self, work: asyncio.Future[Any]) -> None:
         self._under_way.discard(work)
         self._given_up.discard(work)
         self._places.release()
         if not work.cancelled():
-            work.exception()  # looked at, so that asyncio does not report what nobody waits for any more
+            work.exception()  # retrieved, so that asyncio does not report an error that nobody waits for
 
 
 def read(said: Any) -> Decimal | Absence:
-    """The score a provider's answer means, exactly rounded to four decimals."""
+    """Return the score in a provider's answer, rounded exactly to four decimals, or why it is none."""
     if said is None:
         return "no_opinion"
     if isinstance(said, bool) or not isinstance(said, int | float | Decimal):
@@ -271,14 +272,14 @@ def read(said: Any) -> Decimal | Absence:
     return abs(value.quantize(_PLACES, ROUND_HALF_EVEN))
 
 
-async def _awaited(provider: Provider, notification: Notification) -> Any:
+async def _await_provider(provider: Provider, notification: Notification) -> Any:
     try:
         return await provider(notification)
     except SystemExit as error:
         raise RuntimeError("the provider exited") from error
 
 
-def _called(provider: Provider, notification: Notification) -> Any:
+def _call_provider(provider: Provider, notification: Notification) -> Any:
     try:
         said = provider(notification)
     except (StopIteration, SystemExit, asyncio.CancelledError) as error:  # a future cannot carry these

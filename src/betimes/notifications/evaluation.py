@@ -1,7 +1,7 @@
-"""From a case to what becomes of it: the rules' answer, deferrals that are used up, and when it would pass.
+"""Evaluation: from a rule context to the verdict, with used-up deferrals and the instant at which it would pass.
 
-`would_pass_at` is found by judging again at the instants at which something changes, as things stand: a postponed
-item where it is judged next, a suppressed one where the rule that stopped it lets go.
+`would_pass_at` is found by evaluating again at the instants at which something changes, as things stand: a postponed
+item when it is evaluated next, a suppressed one when the rule that stopped it lets go.
 """
 
 from __future__ import annotations
@@ -13,161 +13,154 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.instants import SECOND, Instant
-from betimes.core.verdicts import Answer as Outcome
 from betimes.core.verdicts import Hit, Verdict
 from betimes.notifications import windows
-from betimes.notifications.composite_score import unscaled
-from betimes.notifications.model import Answer, Unenforced
-from betimes.notifications.policy import AfterDeferrals
-from betimes.notifications.rule_context import Case
-from betimes.notifications.rules import RULES
+from betimes.notifications.composite_score import decimal_text
+from betimes.notifications.model import NotificationReply, Unenforced
+from betimes.notifications.policy import IN_APP, AfterDeferrals
+from betimes.notifications.rule_context import RuleContext
+from betimes.notifications.rules import DIGEST_ELIGIBLE, PIPELINE, RULES
 
 _CHANCES_MAX = 16
-FIRST_THAT_POSTPONES = "fatigue_24h"
-INCIDENT_RULE = "incident"
+_FIRST_STAGE_THAT_POSTPONES = "P4"
+_INCIDENT_RULE = "incident"
 
 
-class Fate(msgspec.Struct, frozen=True, gc=False):
-    """What becomes of an item."""
-
-    answer: Outcome
-    reason: str
-    until_at: Instant | None = None
-    digest: bool = False
+class DigestHit(Hit, frozen=True, gc=False):
+    """A LATER until the next digest: the item is not evaluated by itself again."""
 
 
-class Judgement(msgspec.Struct, frozen=True, gc=False):
-    case: Case
-    fate: Fate
+class ItemEvaluation(msgspec.Struct, frozen=True, gc=False):
+    """The verdict on one item, the reply that goes with it, and if LATER, whether for a digest."""
+
+    context: RuleContext
     verdict: Verdict
-    answer: Answer
+    reply: NotificationReply
+    digest: bool
 
 
-def judged(case: Case) -> Judgement:
-    """The verdict on a case, its reasons after those of earlier deferrals."""
-    item, policy = case.item, case.policy
-    raw = RULES.judge(case, policy.shadowed)
-    fate = fate_of(case, _hit(raw))
+def evaluate(context: RuleContext) -> ItemEvaluation:
+    """Return the verdict on an item, its reasons after those of earlier deferrals."""
+    raw = RULES.judge(context, context.policy.shadow_rules)
+    hit = apply_deferral_limit(context, Hit(raw.answer, raw.reasons[0], raw.until))
     verdict = replace(
         raw,
-        answer=fate.answer,
-        reasons=(*item.reasons, fate.reason),
-        until=fate.until_at if fate.answer == "LATER" else None,
-        would_pass_at=None if fate.answer == "NOW" else would_pass_at(case, fate),
+        answer=hit.answer,
+        reasons=(*context.item.reasons, hit.reason),
+        until=hit.until,
+        would_pass_at=None if hit.answer == "NOW" else would_pass_at(context, hit),
     )
-    return Judgement(case, fate, verdict, _answer(case, raw))
+    return ItemEvaluation(context, verdict, _reply(context, raw), isinstance(hit, DigestHit))
 
 
-def fate_of(case: Case, hit: Hit) -> Fate:
-    """What follows from the rules' answer, counting how often the item was put off."""
+def first_hit(context: RuleContext) -> Hit:
+    """Return the hit that `evaluate` would go by, without its trace."""
+    return apply_deferral_limit(context, RULES.first_hit(context, context.policy.shadow_rules))
+
+
+def apply_deferral_limit(context: RuleContext, hit: Hit) -> Hit:
+    """Return the rules' hit, or for an item that was put off as often as it may be, what the policy says of that."""
     if hit.answer != "LATER":
-        return Fate(hit.answer, hit.reason)
-    if hit.reason == "DIGEST_ELIGIBLE":
-        return Fate("LATER", hit.reason, hit.until, digest=True)
-    if case.item.defer_count >= case.policy.max_deferrals:
-        return _exhausted(case)
-    return Fate("LATER", hit.reason, hit.until)
+        return hit
+    if hit.reason == DIGEST_ELIGIBLE:
+        return DigestHit("LATER", hit.reason, hit.until)
+    return _exhausted_hit(context) if context.item.defer_count >= context.policy.max_deferrals else hit
 
 
-def _hit(verdict: Verdict) -> Hit:
-    return Hit(verdict.answer, verdict.reasons[0], verdict.until)
-
-
-def _exhausted(case: Case) -> Fate:
-    """Past its deferrals an item goes into the next digest, is dropped, or is delivered, as the policy has it."""
-    until = case.next_digest(case.now) if _after_deferrals(case) == "digest" else None
+def _exhausted_hit(context: RuleContext) -> Hit:
+    """Send the item to the next digest, drop it, or deliver it, as the policy says; without digests, deliver it."""
+    wanted = _after_deferrals(context)
+    until = context.next_digest(context.now) if wanted == "digest" else None
     if until is not None:
-        return Fate("LATER", "DEFER_EXHAUSTED", until, digest=True)
-    return Fate("NEVER" if _after_deferrals(case) == "drop" else "NOW", "DEFER_EXHAUSTED")
+        return DigestHit("LATER", "DEFER_EXHAUSTED", until)
+    return Hit("NEVER" if wanted == "drop" else "NOW", "DEFER_EXHAUSTED")
 
 
-def _after_deferrals(case: Case) -> AfterDeferrals:
-    kind = case.policy.event_types.get(case.item.event_type)
-    return (kind and kind.after_deferrals) or case.policy.after_deferrals
+def _after_deferrals(context: RuleContext) -> AfterDeferrals:
+    kind = context.policy.event_types.get(context.item.event_type)
+    return (kind and kind.after_deferrals) or context.policy.after_deferrals
 
 
-def _answer(case: Case, raw: Verdict) -> Answer:
-    item = case.item
-    scored = case.was_scored
-    return Answer(
-        event_id=item.event_id,
-        item=item.version,
-        score=case.scored.shown() if scored else None,
-        ai=unscaled(case.policy.ai_for(item.event_type) if item.ai is None else item.ai) if scored else None,
-        ai_source=item.ai_source if scored and item.ai is not None else "",
-        flags=("AI_FALLBACK",) if scored and item.ai is None else (),
-        defer_count=item.defer_count,
-        shadow=_shadow(case, raw),
-    )
+def _reply(context: RuleContext, raw: Verdict) -> NotificationReply:
+    item, was_scored = context.item, context.was_scored
+    shadow = _shadow(context, raw)
+    reply = NotificationReply(item.event_id, item.version, defer_count=item.defer_count, shadow=shadow)
+    if not was_scored:
+        return reply
+    used = {"score": context.score.as_text(), "ai": decimal_text(context.ai)}
+    if item.ai is None:
+        return replace(reply, **used, flags=("AI_FALLBACK",))
+    return replace(reply, **used, ai_source=item.ai_source)
 
 
-def _shadow(case: Case, raw: Verdict) -> Unenforced | None:
-    """What the rules in shadow would have led to, if it is something else."""
+def _shadow(context: RuleContext, raw: Verdict) -> Unenforced | None:
+    """Return the verdict that rules in shadow would have led to, if one of them matched."""
     if not any(step.shadow for step in raw.trace):
         return None
-    bound = fate_of(case, RULES.first_hit(case))
-    return Unenforced(bound.answer, (*case.item.reasons, bound.reason), bound.until_at)
+    hit = apply_deferral_limit(context, RULES.first_hit(context))
+    return Unenforced(hit.answer, (*context.item.reasons, hit.reason), hit.until)
 
 
-def may_be_scored(case: Case) -> bool:
-    """Whether the score may come to weigh it, now or when it has waited: no rule before P4 ends it or lets it out.
+def may_be_scored(context: RuleContext) -> bool:
+    """Return whether the score may be needed, now or after a deferral: no rule before P4 ends it or lets it out.
 
-    An incident does not count: a recovery that comes before it in the same batch may end it before it is judged.
+    An incident does not count: a recovery that comes before it in the same batch may end it before it is evaluated.
     """
-    early = takewhile(lambda rule: rule.name != FIRST_THAT_POSTPONES, RULES.rules)
-    passed_over = {*case.policy.shadowed, INCIDENT_RULE}
-    return not any(rule.check(case).hit for rule in early if rule.name not in passed_over)
+    early = takewhile(lambda rule: rule.stage != _FIRST_STAGE_THAT_POSTPONES, PIPELINE)
+    skipped = {*context.policy.shadow_rules, _INCIDENT_RULE}
+    return not any(rule.check(context).hit for rule in early if rule.name not in skipped)
 
 
 # -- when it would pass
 
 
-def would_pass_at(case: Case, fate: Fate) -> Instant | None:
-    """The instant at which, as things stand, it would go out; `None` when no passing of time will do it."""
+def would_pass_at(context: RuleContext, hit: Hit) -> Instant | None:
+    """Return when, as things stand, it would go out; `None` if it never does by the mere passing of time."""
     for _ in range(_CHANCES_MAX):
-        waits = fate.answer == "LATER"
-        at = fate.until_at if waits else _lets_go_at(case, fate.reason)
-        expires_at = case.item.expires_at
-        if at is None or at <= case.now or (expires_at is not None and at > expires_at):
+        waits = hit.answer == "LATER"
+        at = hit.until if waits else _lets_go_at(context, hit.reason)
+        expires_at = context.item.expires_at
+        if at is None or at <= context.now or (expires_at is not None and at > expires_at):
             return None
-        if fate.digest:
+        if isinstance(hit, DigestHit):
             return at
-        case = case.again(at, case.item.defer_count + 1 if waits else 0)
-        fate = fate_of(case, RULES.first_hit(case, case.policy.shadowed))
-        if fate.answer == "NOW":
+        context = context.at_later(at, context.item.defer_count + 1 if waits else 0)
+        hit = first_hit(context)
+        if hit.answer == "NOW":
             return at
     return None
 
 
-def _lets_go_at(case: Case, reason: str) -> Instant | None:
+def _lets_go_at(context: RuleContext, reason: str) -> Instant | None:
+    """Return when the rule that gave this reason stops to match; `None` if time alone does not do it."""
     find = _LETS_GO.get(reason)
-    return find(case) if find else None
+    return find(context) if find else None
 
 
-def _forgotten_at(case: Case) -> Instant:
-    return max(at for _, _, at in case.duplicates) + case.policy.dedup.window_s * SECOND
+def _forgotten_at(context: RuleContext) -> Instant:
+    return max(at for _, _, at in context.duplicates) + context.policy.dedup.window_s * SECOND
 
 
-def _incident_ends_at(case: Case) -> Instant | None:
-    return case.incident.ends_at if case.incident else None
+def _incident_ends_at(context: RuleContext) -> Instant | None:
+    return context.incident.ends_at if context.incident else None
 
 
-def _day_frees_at(case: Case) -> Instant:
-    cap = case.policy.fatigue.day
-    return windows.free_at(case.inbox.delivered, case.now, cap.span_s, cap.cap)
+def _day_frees_at(context: RuleContext) -> Instant:
+    cap = context.policy.fatigue.day
+    return windows.free_at(context.inbox.delivered, context.now, cap.span_s, cap.cap)
 
 
-def _score_reached_at(case: Case) -> Instant | None:
-    """Only recency changes by itself: the score grows as deliveries leave the last hour."""
-    never = case.policy.thresholds_for(case.item.event_type).never
-    recent = case.inbox.delivered[len(case.inbox.delivered) - case.recent :]
+def _score_reached_at(context: RuleContext) -> Instant | None:
+    """Return when the score reaches the lower threshold: it grows as deliveries leave the last hour."""
+    never = context.policy.thresholds_for(context.item.event_type).never
+    recent = context.inbox.delivered[len(context.inbox.delivered) - context.recent :]
     for left, at in enumerate(recent, start=1):
-        if case.score_with(len(recent) - left).reaches(never):
+        if context.score_with(len(recent) - left).reaches(never):
             return at + 3_600 * SECOND
     return None
 
 
-_LETS_GO: dict[str, Callable[[Case], Instant | None]] = {
+_LETS_GO: dict[str, Callable[[RuleContext], Instant | None]] = {
     "DEDUP_EXACT": _forgotten_at,
     "DEDUP_NEAR": _forgotten_at,
     "INCIDENT_SUPPRESSION": _incident_ends_at,
@@ -179,37 +172,37 @@ _LETS_GO: dict[str, Callable[[Case], Instant | None]] = {
 # -- by which channels
 
 
-class Route(msgspec.Struct, frozen=True, gc=False):
+class ChannelRoute(msgspec.Struct, frozen=True, gc=False):
     """The channels to try at once, and where to go on to when all of them have failed."""
 
     first: tuple[str, ...]
     rest: tuple[str, ...] = ()
 
 
-def route_of(case: Case) -> Route:
-    """What goes out prefers channels with room; whether their being full stops it was for the rules to say."""
-    if case.is_critical:
-        return _critical_route(case)
-    channels = tuple(filter(case.has_room, case.usable_channels)) or case.usable_channels
-    return Route(channels if _delivers_all(case) else channels[:1])
+def route_of(context: RuleContext) -> ChannelRoute:
+    """Prefer channels with room. If all are full, take them all the same: the rules have let the item pass."""
+    if context.is_critical:
+        return _critical_route(context)
+    channels = tuple(filter(context.has_room, context.usable_channels)) or context.usable_channels
+    return ChannelRoute(channels if _delivers_all(context) else channels[:1])
 
 
-def _critical_route(case: Case) -> Route:
-    """The channels listed, one with room first, then the rest; opt-outs bind only where the law wants it."""
-    out, channels = case.inbox.preferences.opt_out.channels, case.policy.channels
+def _critical_route(context: RuleContext) -> ChannelRoute:
+    """Take the channels listed, one with room first, then the rest; only legal opt-outs bind."""
+    out, channels = context.inbox.preferences.opt_out.channels, context.policy.channels
     bound = {name for name in out if name in channels and channels[name].legal_opt_out}
-    listed = [name for name in case.item.channels if name not in bound]
-    others = [name for name in case.policy.critical_channels if name not in bound and name not in listed]
-    if _delivers_all(case) and listed:
+    listed = [name for name in context.item.channels if name not in bound]
+    others = [name for name in context.policy.critical_channels if name not in bound and name not in listed]
+    if _delivers_all(context) and listed:
         first = tuple(listed)
     else:
-        first = tuple(([*filter(case.has_room, listed)] or listed or others or ["in_app"])[:1])
+        first = tuple(([*filter(context.has_room, listed)] or listed or others or [IN_APP])[:1])
     rest = [name for name in (*listed, *others) if name not in first]
-    if "in_app" not in (*first, *rest):
-        rest.append("in_app")
-    return Route(first, () if "in_app" in first else tuple(rest))
+    if IN_APP not in (*first, *rest):
+        rest.append(IN_APP)
+    return ChannelRoute(first, () if IN_APP in first else tuple(rest))
 
 
-def _delivers_all(case: Case) -> bool:
-    kind = case.policy.event_types.get(case.item.event_type)
+def _delivers_all(context: RuleContext) -> bool:
+    kind = context.policy.event_types.get(context.item.event_type)
     return kind is not None and kind.deliver == "all"

@@ -1,7 +1,7 @@
-"""Texts as they are compared: normalised, hashed exactly, and fingerprinted nearly (SimHash).
+"""Fingerprints of texts: normalised, hashed exactly, and by SimHash for near duplicates.
 
 Two texts that differ only in case, width or white space are the same text. Texts that share almost all of their word
-shingles have fingerprints that differ in few of 64 bits; how few say what, `docs/notifications.md` has measured.
+shingles have fingerprints that differ in few of 64 bits; `docs/notifications.md` has what each distance catches.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _SPREAD = tuple(
 _DIGITS = bytes(ord("1") if byte & 0x80 else ord("0") for byte in range(256))
 
 
-def normalised(text: str) -> str:
-    """Unicode NFKC, casefolded, white space collapsed."""
+def normalise_text(text: str) -> str:
+    """Return the text in Unicode NFKC, casefolded, white space collapsed."""
     return " ".join(normalize("NFKC", text).casefold().split())
 
 
-def masked(text: str) -> str:
-    """The text with every number written as `#`, so that reports of one kind with other figures are alike."""
+def mask_numbers(text: str) -> str:
+    """Return the text with every number written as `#`, so that reports with other figures are alike."""
     return _NUMBER.sub("#", text)
 
 
 def exact_hash(*parts: str) -> str:
-    """The identity of these parts, each delimited."""
+    """Return the hash of these parts, each delimited by its length."""
     sized = " ".join((*map(str, map(len, parts)), *parts))
     return urlsafe_b64encode(sha256(sized.encode("utf-8", "surrogatepass")).digest())[:EXACT_CHARS].decode()
 
 
 def fingerprint(text: str, words_min: int, width: int) -> int | None:
-    """The SimHash of a normalised text's shingles of `width` words; `None` if it has fewer words than `words_min`."""
+    """Return the SimHash of a normalised text's shingles of `width` words; `None` below `words_min` words."""
     words = _WORD.findall(text)
     if len(words) < max(words_min, width):
         return None
@@ -58,12 +58,12 @@ def fingerprint(text: str, words_min: int, width: int) -> int | None:
 
 
 def distance(one: int, other: int) -> int:
-    """In how many bits two fingerprints differ."""
+    """Return in how many bits two fingerprints differ."""
     return (one ^ other).bit_count()
 
 
 @lru_cache(maxsize=1 << 16)
 def _lanes(shingle: str) -> int:
-    """The shingle's 64 hashed bits, each in a lane of its own, so that lanes can be added all at once."""
+    """Return the shingle's 64 hashed bits, each in a lane of its own, so that lanes can be added all at once."""
     hashed = blake2b(shingle.encode("utf-8", "surrogatepass"), digest_size=BITS // 8).digest()
     return int.from_bytes(b"".join(map(_SPREAD.__getitem__, hashed)))

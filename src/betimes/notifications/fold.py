@@ -1,4 +1,4 @@
-"""How an inbox follows from its events. No calendar, no policy: every instant is carried by the event."""
+"""The fold of an inbox: its state from its events. No calendar, no policy: every instant is carried by the event."""
 
 from __future__ import annotations
 
@@ -37,50 +37,46 @@ from betimes.notifications.model import (
 )
 
 HAS_INCIDENT = "incident"
-"""What inboxes with an incident are listed under, so that they are found among all the others."""
+"""The owner under which inboxes with an incident are indexed, so that they can be listed."""
 
 
 def fold(state: InboxState | None, event: InboxEvents) -> InboxState:
+    """Return the inbox after an event."""
     inbox = state or InboxState()
     match event:
         case Released():
-            return _released(inbox, event)
+            return _add_released(inbox, event)
         case Postponed(item):
-            return _postponed(inbox, item)
+            return _add_waiting(inbox, item)
         case Suppressed(item):
-            return _given_back(replace(inbox, waiting=_without(inbox.waiting, {item})), {item})
+            return _forget_texts(replace(inbox, waiting=_without(inbox.waiting, {item})), {item})
         case Held(items, until_at):
             moved = (replace(one, until_at=until_at) if one.version in items else one for one in inbox.waiting)
             return replace(inbox, waiting=tuple(moved))
         case Digested(item):
             return replace(inbox, waiting=_without(inbox.waiting, {item}))
         case DigestReleased(at, channel, delivery):
-            counted = _counted(inbox, at, (channel,))
-            return replace(counted, delivering=_launched(inbox.delivering, delivery))
+            counted = _count_delivery(inbox, at, (channel,))
+            return replace(counted, delivering=_add_delivery(inbox.delivering, delivery))
         case Delivered() | ChannelFailed():
-            return replace(inbox, delivering=_settled(inbox.delivering, event))
+            return replace(inbox, delivering=_settle_call(inbox.delivering, event))
         case Rerouted(_, channel, at, delivery):
             used = {**inbox.used, channel: windows.add(inbox.used.get(channel, ()), at)}
-            return replace(inbox, used=used, delivering=_launched(inbox.delivering, delivery))
+            return replace(inbox, used=used, delivering=_add_delivery(inbox.delivering, delivery))
         case DeliveryFailed(items):
-            return _given_back(inbox, set(items))
+            return _forget_texts(inbox, set(items))
         case _:
-            return _administered(inbox, event)
+            return _fold_setting(inbox, event)
 
 
-def _administered(
+def _fold_setting(
     inbox: InboxState, event: PreferencesSet | PersonBanned | PersonUnbanned | IncidentOpened | IncidentClosed
 ) -> InboxState:
     match event:
         case PreferencesSet(preferences, version, at):
+            inbox = replace(inbox, preferences=preferences, preferences_version=version)
             created_at = inbox.preferences_created_at or at
-            return replace(
-                inbox,
-                preferences=preferences,
-                preferences_version=version,
-                preferences_created_at=created_at,
-                preferences_updated_at=at,
-            )
+            return replace(inbox, preferences_created_at=created_at, preferences_updated_at=at)
         case PersonBanned(ban):
             return replace(inbox, ban=ban)
         case PersonUnbanned():
@@ -91,32 +87,32 @@ def _administered(
             return replace(inbox, incident=None, incident_closed_at=at if recovered else inbox.incident_closed_at)
 
 
-def _released(inbox: InboxState, event: Released) -> InboxState:
+def _add_released(inbox: InboxState, event: Released) -> InboxState:
     if event.exact:
-        inbox = _remembered(inbox, event.exact, event.near, event.at, event.item)
-    counted = _counted(inbox, event.at, event.channels)
+        inbox = _remember_text(inbox, event.exact, event.near, event.at, event.item)
+    counted = _count_delivery(inbox, event.at, event.channels)
     return replace(
         counted,
         last_by_type={**inbox.last_by_type, event.event_type: event.at},
         waiting=_without(inbox.waiting, {event.item}),
-        delivering=_launched(inbox.delivering, event.delivery),
+        delivering=_add_delivery(inbox.delivering, event.delivery),
     )
 
 
-def _postponed(inbox: InboxState, item: Item) -> InboxState:
+def _add_waiting(inbox: InboxState, item: Item) -> InboxState:
     if not any(one.version == item.version for one in inbox.waiting):
-        inbox = _remembered(inbox, item.exact, item.near, item.accepted_at, item.version)
+        inbox = _remember_text(inbox, item.exact, item.near, item.accepted_at, item.version)
     return replace(inbox, waiting=(*_without(inbox.waiting, {item.version}), item))
 
 
-def _counted(inbox: InboxState, at: Instant, channels: tuple[str, ...]) -> InboxState:
-    """One delivery, however many channels it takes."""
+def _count_delivery(inbox: InboxState, at: Instant, channels: tuple[str, ...]) -> InboxState:
+    """Count one delivery, however many channels it takes."""
     used = {channel: windows.add(inbox.used.get(channel, ()), at) for channel in channels}
     return replace(inbox, delivered=windows.add(inbox.delivered, at), used={**inbox.used, **used})
 
 
-def _remembered(inbox: InboxState, exact: str, near: int | None, at: Instant, item: int) -> InboxState:
-    """The text was accepted; what is older than a day or over the bound is forgotten, the oldest first."""
+def _remember_text(inbox: InboxState, exact: str, near: int | None, at: Instant, item: int) -> InboxState:
+    """Remember an accepted text; forget those older than a day or over the bound, the oldest first."""
     since = at - DAY
     seen = (*(one for one in inbox.seen if one.at > since and one.exact != exact), Seen(exact, at, item))
     if near is None:
@@ -125,8 +121,8 @@ def _remembered(inbox: InboxState, exact: str, near: int | None, at: Instant, it
     return replace(inbox, seen=seen[-EXACT_MAX:], prints=prints[-NEAR_MAX:])
 
 
-def _given_back(inbox: InboxState, items: Collection[int]) -> InboxState:
-    """What ended undelivered was not seen."""
+def _forget_texts(inbox: InboxState, items: Collection[int]) -> InboxState:
+    """Forget the texts of items that ended undelivered: nobody has seen them, so they have no duplicates."""
     return replace(
         inbox,
         seen=tuple(one for one in inbox.seen if one.item not in items),
@@ -138,12 +134,12 @@ def _without(waiting: tuple[Item, ...], items: Collection[int]) -> tuple[Item, .
     return tuple(one for one in waiting if one.version not in items) if waiting else waiting
 
 
-def _launched(delivering: tuple[Delivery, ...], delivery: Delivery | None) -> tuple[Delivery, ...]:
+def _add_delivery(delivering: tuple[Delivery, ...], delivery: Delivery | None) -> tuple[Delivery, ...]:
     return delivering if delivery is None else (*delivering, delivery)[-DELIVERIES_MAX:]
 
 
-def _settled(delivering: tuple[Delivery, ...], event: Delivered | ChannelFailed) -> tuple[Delivery, ...]:
-    """The call has ended; with its last one the delivery has."""
+def _settle_call(delivering: tuple[Delivery, ...], event: Delivered | ChannelFailed) -> tuple[Delivery, ...]:
+    """Take an ended call off its delivery, and the delivery off the list with its last one."""
     if event.place is None:
         return delivering
     kept = []
@@ -158,12 +154,13 @@ def _settled(delivering: tuple[Delivery, ...], event: Delivered | ChannelFailed)
 
 
 def alarm(inbox: InboxState) -> Instant | None:
+    """Return when the first waiting item is due or the incident ends."""
     first = min((item.until_at for item in inbox.waiting), default=None)
     return earliest(first, inbox.incident.ends_at if inbox.incident else None)
 
 
 def index(inbox: InboxState) -> Index:
-    """Inboxes with an incident can be listed, and those in which something waits."""
+    """Make inboxes with an incident listable, and those in which something waits."""
     if inbox.incident:
         return Index(status="incident", owner=HAS_INCIDENT)
     return Index(status="waiting" if inbox.waiting else "")

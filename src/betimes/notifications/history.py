@@ -1,4 +1,4 @@
-"""What became of a notification, told from the segments of its inbox."""
+"""The history of a notification, read from the segments of its inbox."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from betimes.core.verdicts import Verdict
 from betimes.engine.codecs import Kind
 from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow, Store
 from betimes.notifications.model import (
-    Answer,
     ChannelFailed,
     Delivered,
     Delivery,
@@ -23,6 +22,7 @@ from betimes.notifications.model import (
     Digested,
     DigestReleased,
     Held,
+    NotificationReply,
     Postponed,
     Released,
     Rerouted,
@@ -34,8 +34,8 @@ PAGES_MAX = 20
 _OPEN = ("waiting", "delivering")
 
 
-class Story:
-    """One item's life, segment by segment."""
+class NotificationHistory:
+    """The life of one item, folded from the segments of its inbox in order."""
 
     def __init__(self, item: int) -> None:
         self.item = item
@@ -50,16 +50,16 @@ class Story:
 
     @property
     def is_open(self) -> bool:
-        """More may be told of it: also of one that has arrived, as long as calls to other channels are under way."""
+        """True while later segments may add to it: also after it has arrived, until all its calls have ended."""
         return self.status in _OPEN or any(
             (version, place) not in self.ends for version, calls in self.deliveries.items() for place, _ in calls
         )
 
     @property
     def defer_count(self) -> int:
-        """How often it was put off before its latest judgement."""
+        """The number of deferrals before its latest evaluation."""
         reply = self.latest.reply if self.latest else None
-        return reply.defer_count if isinstance(reply, Answer) else 0
+        return reply.defer_count if isinstance(reply, NotificationReply) else 0
 
     @property
     def defer_until(self) -> Instant | None:
@@ -67,20 +67,20 @@ class Story:
         return verdict.until if verdict else None
 
     def status_with(self, deliveries: list[DeliveryView]) -> Status:
-        """A dead letter that was revived may have arrived after the item had failed."""
+        """Return the status; a dead letter that was revived may have arrived after the item had failed."""
         revived = self.status == "failed" and any(one.status == "done" for one in deliveries)
-        return self._arrived if revived else self.status
+        return self._arrived_status if revived else self.status
 
     @property
-    def _arrived(self) -> Status:
+    def _arrived_status(self) -> Status:
         return "digested" if self._digest else "delivered"
 
-    def tell(self, kind: Kind, segment: Segment) -> None:
+    def add_segment(self, kind: Kind, segment: Segment) -> None:
         for event in kind.events(segment):
-            self._judged(kind, segment, event)
-            self._moved(segment, event)
+            self._record_evaluation(kind, segment, event)
+            self._update_status(segment, event)
 
-    def _judged(self, kind: Kind, segment: Segment, event: Event) -> None:
+    def _record_evaluation(self, kind: Kind, segment: Segment, event: Event) -> None:
         match event:
             case Released(item, _, _, _, _, reasons) if item == self.item:
                 self._record(kind, segment, "NOW", reasons, None)
@@ -95,51 +95,51 @@ class Story:
     def _record(
         self, kind: Kind, segment: Segment, answer: Any, reasons: tuple[str, ...], until_at: Instant | None
     ) -> None:
-        """A judgement of its own, or one that fell together with another's."""
+        """Record a verdict: the segment's own if it is about this item, else what its event says."""
         said = kind.recorded(segment)
-        own = isinstance(said.reply, Answer) and said.reply.item == self.item
+        own = isinstance(said.reply, NotificationReply) and said.reply.item == self.item
         verdict = said.verdict if own and said.verdict else Verdict(answer, reasons, until=until_at)
-        reply = said.reply if own else Answer(item=self.item, defer_count=self._deferrals)
+        reply = said.reply if own else NotificationReply(item=self.item, defer_count=self._deferrals)
         self.latest = Recorded(segment.stream, segment.version, segment.at, segment.policy, verdict, reply)
         self.judgements.append(JudgementView(moment(segment.at), answer, reasons, moment(until_at), segment.handle))
 
-    def _moved(self, segment: Segment, event: Event) -> None:
+    def _update_status(self, segment: Segment, event: Event) -> None:
         match event:
             case Suppressed(item, _, reasons) if item == self.item:
                 self.status = "cancelled" if reasons[-1:] == ("CANCELLED",) else "suppressed"
             case Postponed(item) if item.version == self.item:
                 self.status = "waiting"
             case Released(item, channels=channels, delivery=delivery) if item == self.item:
-                self._launched(segment, channels, delivery)
+                self._add_delivery(segment, channels, delivery)
             case Digested(item) if item == self.item:
                 self._digest = True
             case Held(items, until_at) if self.item in items:
-                self._held(until_at)
+                self._move_until(until_at)
             case DigestReleased(_, channel, delivery) if self._digest and self.status == "waiting":
-                self._launched(segment, (channel,), delivery)
-                self._sent_through(channel)
+                self._add_delivery(segment, (channel,), delivery)
+                self._set_channel(channel)
             case Rerouted(items, channel, _, delivery) if self.item in items:
-                self._launched(segment, (channel,), delivery)
+                self._add_delivery(segment, (channel,), delivery)
             case Delivered(version=version, place=place) if version in self.deliveries:
                 self.ends[version, place] = event
-                self.status = self._arrived
+                self.status = self._arrived_status
             case ChannelFailed(version=version, place=place) if version in self.deliveries:
                 self.ends[version, place] = event
             case DeliveryFailed(items) if self.item in items:
                 self.status = "failed"
 
-    def _held(self, until_at: Instant) -> None:
-        """It is judged at another instant than was said: later, as it was rung for in quiet hours, or sooner."""
+    def _move_until(self, until_at: Instant) -> None:
+        """Move the promised instant: later, because it was due in quiet hours, or sooner, by a change of settings."""
         if self.latest and (verdict := self.latest.verdict):
             sooner = verdict.until is not None and until_at < verdict.until
             passes_at = verdict.would_pass_at and (until_at if sooner else max(verdict.would_pass_at, until_at))
             self.latest = replace(self.latest, verdict=replace(verdict, until=until_at, would_pass_at=passes_at))
 
-    def _sent_through(self, channel: str) -> None:
-        if self.latest and isinstance(self.latest.reply, Answer):
+    def _set_channel(self, channel: str) -> None:
+        if self.latest and isinstance(self.latest.reply, NotificationReply):
             self.latest = replace(self.latest, reply=replace(self.latest.reply, channel=channel))
 
-    def _launched(self, segment: Segment, channels: tuple[str, ...], delivery: Delivery | None) -> None:
+    def _add_delivery(self, segment: Segment, channels: tuple[str, ...], delivery: Delivery | None) -> None:
         self.status = "delivering"
         pending = delivery.pending if delivery else ()
         called = {channel for _, channel in pending}
@@ -147,14 +147,14 @@ class Story:
         self.deliveries[segment.version] = (*pending, *at_once)
 
 
-async def told(store: Store, kind: Kind, first: Segment) -> Story:
-    """The story from the segment that brought the notification to its end, or to now."""
-    story = Story(first.version)
-    story.tell(kind, first)
+async def load_history(store: Store, kind: Kind, first: Segment) -> NotificationHistory:
+    """Return the history from the segment that brought the notification to its end, or to now."""
+    history = NotificationHistory(first.version)
+    history.add_segment(kind, first)
     later = _after(store, first)
-    while story.is_open and (segment := await anext(later, None)):
-        story.tell(kind, segment)
-    return story
+    while history.is_open and (segment := await anext(later, None)):
+        history.add_segment(kind, segment)
+    return history
 
 
 async def _after(store: Store, first: Segment) -> AsyncIterator[Segment]:
@@ -168,15 +168,15 @@ async def _after(store: Store, first: Segment) -> AsyncIterator[Segment]:
         version = page[-1].version
 
 
-async def deliveries_of(store: Store, story: Story, first: Segment) -> list[DeliveryView]:
-    """Every call to a channel: as it stands, or as it ended when the call itself was forgotten."""
+async def deliveries_of(store: Store, history: NotificationHistory, first: Segment) -> list[DeliveryView]:
+    """Return every call to a channel: as it stands, or as it ended if the call itself was pruned."""
     views = []
-    for version, calls in story.deliveries.items():
+    for version, calls in history.deliveries.items():
         rows = {row.id.place: row for row in await store.effects(EffectQuery(source=first.stream, version=version))}
         for place, channel in calls:
             row = rows.get(place) if place is not None else None
             handle = None if place is None else f"{first.stream.kind}:{first.stream.id}:{version}:{place}"
-            end = story.ends.get((version, place))
+            end = history.ends.get((version, place))
             views.append(_row_view(handle, channel, row) if row else _end_view(handle, channel, end))
     return views
 

@@ -1,4 +1,4 @@
-"""A person's side of notifications: preferences, in-app messages, counters, bans; and incidents."""
+"""The service of inboxes: a person's preferences, in-app messages, counters and bans; and incidents."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from betimes.engine.store import PAGE_MAX, StreamQuery
 from betimes.notifications import windows
 from betimes.notifications.feed_model import FeedItem, FeedState, MarkRead, ReadAnswer, feed_stream
 from betimes.notifications.fold import HAS_INCIDENT
+from betimes.notifications.local_time import clock_text, minute_of_day
 from betimes.notifications.message_texts import digest_title, texts_of
 from betimes.notifications.model import (
     BanPerson,
@@ -53,7 +54,7 @@ from betimes.notifications.model import (
 from betimes.notifications.policy import DAY_S, NotificationsPolicy
 from betimes.notifications.preferences import preference_rules
 from betimes.notifications.quiet_hours import QuietHours
-from betimes.notifications.rule_context import Case
+from betimes.notifications.rule_context import RuleContext
 from betimes.notifications.views import (
     DAYS,
     BanRequest,
@@ -85,7 +86,7 @@ PREFERENCES, INCIDENTS = "preferences", "incidents"
 
 
 class Inboxes(Service):
-    """What concerns one person, and who is disturbed by an incident."""
+    """Preferences, in-app messages, counters and bans of one person, and incidents."""
 
     def _inbox(self, user_id: str) -> StreamId:
         self.stream("inbox", user_id)
@@ -108,7 +109,7 @@ class Inboxes(Service):
         key: str | None = None,
         request: str = "",
     ) -> PreferencesWritten:
-        """Replace them. Read-only fields sent back are ignored."""
+        """Replace the preferences. Read-only fields sent back are ignored."""
         sent: Any = body
         if isinstance(body, Mapping):
             sent = {name: value for name, value in body.items() if name not in PREFERENCES_READ_ONLY}
@@ -167,7 +168,7 @@ class Inboxes(Service):
     async def inbox(
         self, user_id: str, *, unread: bool | None = None, limit: int = 50, cursor: str | None = None
     ) -> InboxPage:
-        """In-app messages, newest first."""
+        """List in-app messages, newest first."""
         checked_limit(limit)
         filters = ("inbox", self.caller.tenant, user_id, unread)
         place = place_of(cursor, filters, NumberPlace)
@@ -211,7 +212,7 @@ class Inboxes(Service):
         command = MarkRead(request.item_ids or (), request.all, instant(request.before))
         recorded = await self.submit(feed_stream(self.caller.tenant, user_id), command, key=key)
         assert isinstance(recorded.reply, ReadAnswer)
-        return ReadResult(recorded.reply.read_count, recorded.reply.unread_count)
+        return ReadResult(**asdict(recorded.reply))
 
     # -- counters
 
@@ -220,7 +221,7 @@ class Inboxes(Service):
         inbox, now = await self._inbox_state(user_id), await self.engine.store.now()
         shared = await self.state(incident_stream(self.caller.tenant))
         nothing = Item(0, "", "", (), now, "")
-        case = Case(self._inbox(user_id), inbox, shared.incident if shared else None, nothing, policy, now)
+        context = RuleContext(self._inbox(user_id), inbox, shared.incident if shared else None, nothing, policy, now)
         fatigue = policy.fatigue
         counts = [windows.count(inbox.delivered, now, cap.span_s) for cap in (fatigue.burst, fatigue.hour, fatigue.day)]
         gathered = [item.until_at for item in inbox.waiting if item.digest]
@@ -229,12 +230,12 @@ class Inboxes(Service):
             delivered_5m=counts[0],
             delivered_1h=counts[1],
             delivered_24h=counts[2],
-            channels={name: _use(case, name) for name in sorted(policy.channels)},
+            channels={name: _use(context, name) for name in sorted(policy.channels)},
             cooldowns=_cooldowns(inbox, policy, now),
-            quiet_until=moment(case.quiet_until),
-            incident=_incident_view(case.incident) if case.incident else None,
+            quiet_until=moment(context.quiet_until),
+            incident=_incident_view(context.incident) if context.incident else None,
             banned=inbox.ban is not None,
-            next_digest_at=moment(min(gathered, default=None) or case.next_digest(now)),
+            next_digest_at=moment(min(gathered, default=None) or context.next_digest(now)),
             waiting=[
                 WaitingView(one.event_id, one.event_type, one.reasons, moment(one.until_at), one.defer_count)
                 for one in sorted(inbox.waiting, key=lambda one: (one.until_at, one.version))[:200]
@@ -246,7 +247,7 @@ class Inboxes(Service):
     async def open_incident(
         self, request: IncidentRequest | Mapping[str, Any], *, key: str | None = None
     ) -> tuple[IncidentView, bool]:
-        """The incident, and whether it is a new one; one that is open gets a later end."""
+        """Open an incident, or give an open one a later end; return it, and whether it is new."""
         request = asked(request, IncidentRequest)
         stream = self._inbox(request.user_id) if request.user_id else incident_stream(self.caller.tenant)
         found = _incident_in(await self.state(stream))
@@ -261,7 +262,7 @@ class Inboxes(Service):
 
     @check_filters
     async def incidents(self, *, limit: int = 50, cursor: str | None = None) -> Page[IncidentView]:
-        """Those that are open, the last opened first."""
+        """List open incidents, the last opened first."""
         filters, size = ("incidents", self.caller.tenant), checked_limit(limit)
         found = await self._open_incidents()
         ordered = sorted(found.items, key=_opening, reverse=True)
@@ -271,7 +272,7 @@ class Inboxes(Service):
         return Page([_incident_view(one) for one in rest[:size]], more, tuple(found.unreadable[:size]))
 
     async def _open_incidents(self) -> Listing[Incident]:
-        """The tenant's and people's; an incident does not last long, so there are never many."""
+        """Return the tenant's and people's. Incidents do not last long, so there are never many."""
         store, now, tenant = self.engine.store, await self.engine.store.now(), self.caller.tenant
         kind, found = self.engine.kinds.of(inbox_stream(tenant, "any")), Listing[Incident]()
         with found.reading(incident_stream(tenant)):
@@ -301,7 +302,7 @@ class Inboxes(Service):
 
 
 def _number(item: FeedItem) -> int:
-    """The version of the segment that sent it, which its id is made of: later messages have higher ones."""
+    """Return the version of the segment that sent it, which is in its id: later messages have higher ones."""
     return int(item.id[1:])
 
 
@@ -318,7 +319,7 @@ def _incident_in(state: InboxState | IncidentState | None) -> Incident | None:
 
 
 def _version_of(incident: Incident) -> int:
-    """Return the version of the segment that opened it, which its id is made of."""
+    """Return the version of the segment that opened it, which is in its id."""
     return int(incident.id.split(":")[1])
 
 
@@ -329,10 +330,10 @@ def _incident_view(incident: Incident) -> IncidentView:
     return IncidentView(incident.id, "user" if user_id else "global", user_id, incident.reason, opened, ends)
 
 
-def _use(case: Case, name: str) -> ChannelUse:
-    cap = case.policy.channels[name].cap_24h
-    used = windows.count(case.inbox.used.get(name, ()), case.now, DAY_S)
-    return ChannelUse(used, cap, moment(case.channel_free_at(name)) if cap is not None and used >= cap else None)
+def _use(context: RuleContext, name: str) -> ChannelUse:
+    cap = context.policy.channels[name].cap_24h
+    used = windows.count(context.inbox.used.get(name, ()), context.now, DAY_S)
+    return ChannelUse(used, cap, moment(context.channel_free_at(name)) if cap is not None and used >= cap else None)
 
 
 def _cooldowns(inbox: InboxState, policy: NotificationsPolicy, now: Instant) -> list[Cooldown]:
@@ -345,27 +346,24 @@ def _cooldowns(inbox: InboxState, policy: NotificationsPolicy, now: Instant) -> 
 
 
 def _preferences_of(request: PreferencesRequest) -> Preferences:
-    hours = tuple(
-        QuietHours(_minute(one.start), _minute(one.end), tuple(sorted({DAYS.index(day) for day in one.days})))
-        for one in request.quiet_hours
-    )
-    out = OptOut(**asdict(request.opt_out))
-    windows_ = request.digest_windows
-    return Preferences(request.timezone, hours, out, windows_, request.digest_channel, request.addresses)
+    chosen = {name: getattr(request, name) for name in Preferences.__struct_fields__}
+    hours, out = tuple(map(_quiet_hours_of, request.quiet_hours)), OptOut(**asdict(request.opt_out))
+    return Preferences(**chosen | {"quiet_hours": hours, "opt_out": out})
+
+
+def _quiet_hours_of(view: QuietHoursView) -> QuietHours:
+    days = tuple(sorted({DAYS.index(day) for day in view.days}))
+    return QuietHours(minute_of_day(view.start), minute_of_day(view.end), days)
 
 
 def _preferences_view(inbox: InboxState) -> PreferencesView:
     chosen = inbox.preferences
+    hours = [
+        QuietHoursView(clock_text(one.start), clock_text(one.end), tuple(DAYS[day] for day in one.days))
+        for one in chosen.quiet_hours
+    ]
     return PreferencesView(
-        timezone=chosen.timezone,
-        quiet_hours=[
-            QuietHoursView(_clock(one.start), _clock(one.end), tuple(DAYS[day] for day in one.days))
-            for one in chosen.quiet_hours
-        ],
-        opt_out=OptOutView(**asdict(chosen.opt_out)),
-        digest_windows=chosen.digest_windows,
-        digest_channel=chosen.digest_channel,
-        addresses=chosen.addresses,
+        **asdict(chosen) | {"quiet_hours": hours, "opt_out": OptOutView(**asdict(chosen.opt_out))},
         version=inbox.preferences_version,
         created_at=moment(inbox.preferences_created_at),
         updated_at=moment(inbox.preferences_updated_at),
@@ -378,11 +376,3 @@ def _without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in body.items()
         if value is not None
     }
-
-
-def _minute(clock: str) -> int:
-    return int(clock[:2]) * 60 + int(clock[3:])
-
-
-def _clock(minute: int) -> str:
-    return f"{minute // 60:02}:{minute % 60:02}"

@@ -9,6 +9,7 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.notifications.model import (
     CloseIncident,
+    InboxState,
     Incident,
     IncidentAnswer,
     IncidentClosed,
@@ -17,13 +18,20 @@ from betimes.notifications.model import (
     IncidentOpened,
     IncidentState,
     OpenIncident,
+    incident_stream,
 )
 
 
-def opened(
+def shared_incident(view: View[InboxState]) -> Incident | None:
+    """Return the whole tenant's incident, as it was last committed."""
+    state = view.others.get(incident_stream(view.stream.tenant))
+    return state.incident if state else None
+
+
+def open_incident(
     current: Incident | None, closed_at: Instant | None, command: OpenIncident, new_id: str, now: Instant
 ) -> IncidentOpened | None:
-    """A new incident, or the running one with a later end. News no newer than the recovery opens nothing."""
+    """Open a new incident, or give the running one a later end. News no newer than the recovery opens nothing."""
     at = now if command.at is None else command.at
     ends_at = at + command.ttl_s * SECOND
     is_old_news = command.at is not None and closed_at is not None and at <= closed_at
@@ -43,7 +51,7 @@ def decide(
     current = state.incident
     match command:
         case OpenIncident():
-            event = opened(current, state.closed_at, command, f"{view.stream.id}:{view.version + 1}", now)
+            event = open_incident(current, state.closed_at, command, f"{view.stream.id}:{view.version + 1}", now)
             return Decision((event,) if event else (), reply=IncidentAnswer(event.incident if event else current))
         case CloseIncident(id, at):
             if id is not None and (current is None or current.id != id):

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import Annotated
+
+import msgspec
 
 from betimes.core.instants import DAY, HOUR, LAST, MINUTE, SECOND, Instant
 from betimes.core.zones import from_local, offset_at
 
+TimeOfDay = Annotated[
+    str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="a time of day from 00:00 to 23:59")
+]
 _EPOCH_DAY = datetime(1970, 1, 1)  # noqa: DTZ001 — shown by a wall, in whatever zone
 _THURSDAY = 3
 _LAST_DAY = LAST // DAY - 1
@@ -19,7 +25,7 @@ _LAST_DAY = LAST // DAY - 1
 
 
 def local_us(zone: str, at: Instant) -> int:
-    """What a clock on the wall shows, as microseconds since its own 1970-01-01T00:00."""
+    """Return local wall-clock time as microseconds since its own 1970-01-01T00:00."""
     return at + offset_at(zone, at // SECOND) * SECOND
 
 
@@ -28,13 +34,13 @@ def local_day(zone: str, at: Instant) -> int:
 
 
 def weekday(day: int) -> int:
-    """0 is Monday."""
+    """Return the weekday of a day; 0 is Monday."""
     return (day + _THURSDAY) % 7
 
 
 @lru_cache(maxsize=1 << 16)
 def wall(zone: str, day: int, minute: int) -> Instant:
-    """The first instant at which the wall shows this time of this day, or a later one if it never does."""
+    """Return the first instant at which local time is this minute of this day, or the next that exists."""
     if day > _LAST_DAY:
         return wall(zone, _LAST_DAY, minute) + (day - _LAST_DAY) * DAY
     wanted, shown = _EPOCH_DAY + timedelta(days=day, minutes=minute), day * DAY + minute * MINUTE
@@ -42,14 +48,14 @@ def wall(zone: str, day: int, minute: int) -> Instant:
     if local_us(zone, found) == shown:
         return found
     low, high = from_local(zone, wanted, fold=1) // SECOND, found // SECOND
-    while high - low > 1:  # the wall jumps over it at a whole second in between
+    while high - low > 1:  # local time jumps over it at a whole second in between
         middle = (low + high) // 2
         low, high = (low, middle) if local_us(zone, middle * SECOND) >= shown else (middle, high)
     return high * SECOND
 
 
 def next_hour(zone: str, at: Instant) -> Instant:
-    """The next instant after this one at which a full hour begins on the wall."""
+    """Return the next instant after this one at which a full hour of local time begins."""
     then = at
     while True:
         then += HOUR - local_us(zone, then) % HOUR
@@ -58,11 +64,20 @@ def next_hour(zone: str, at: Instant) -> Instant:
 
 
 def next_day(zone: str, at: Instant, minute: int) -> Instant:
-    """This time of the following local day."""
+    """Return this minute of the following local day."""
     return wall(zone, local_day(zone, at) + 1, minute)
 
 
-def shown(zone: str, at: Instant) -> str:
-    """`07:00`, as the wall shows it."""
-    minute = local_us(zone, at) % DAY // MINUTE
+def wall_clock_text(zone: str, at: Instant) -> str:
+    """Return local time as text: `07:00`."""
+    return clock_text(local_us(zone, at) % DAY // MINUTE)
+
+
+def clock_text(minute: int) -> str:
+    """Return a minute of the day as text: `07:00`."""
     return f"{minute // 60:02}:{minute % 60:02}"
+
+
+def minute_of_day(clock: str) -> int:
+    """Return the minute of the day that a text such as `07:00` means."""
+    return int(clock[:2]) * 60 + int(clock[3:])

@@ -1,4 +1,4 @@
-"""The texts of notifications: they stay in the segments of the inbox that brought them."""
+"""The texts of notifications, which stay in the segments of the inbox that brought them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from betimes.notifications.model import Notify, Priority
 
 
 class Text(msgspec.Struct, frozen=True):
-    """What a person is told."""
+    """The text of one notification, and what decides whether it may still go out."""
 
     event_id: str
     event_type: str
@@ -28,7 +28,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 def digest_title(texts: Sequence[Text], count: int) -> str:
-    """Of a digest of so many; of one, its own."""
+    """Return the title of a digest of so many; of one, its own."""
     return texts[0].title if count == 1 and texts else f"{count} notifications"
 
 
@@ -36,7 +36,7 @@ _notes = msgspec.json.Decoder(Notify)
 
 
 def note_of(segment: Segment) -> Notify | None:
-    """The notification a segment brought, if it brought one."""
+    """Return the notification that a segment brought, if it brought one."""
     if segment.command is None or not segment.command.startswith('{"type":"Notify"'):
         return None
     note: Notify = decoded(_notes, segment.command, "the notification of", segment)
@@ -44,7 +44,7 @@ def note_of(segment: Segment) -> Notify | None:
 
 
 async def texts_of(store: Store, inbox: StreamId, versions: Iterable[int]) -> dict[int, Text]:
-    """The texts in these segments of an inbox; those that were pruned are left out."""
+    """Return the texts in these segments of an inbox; those that were pruned are left out."""
     texts = {}
     for version in versions:
         _, segments = await store.history(inbox, version - 1, 1)

@@ -1,8 +1,8 @@
 """The streams of notifications: commands, events, states.
 
-`inbox` is one per person: preferences, what was delivered lately, what was seen lately, what waits, what is on its way.
-It holds what rules read, never bodies: an item names the version of the segment its text is in. `feed` is the same
-person's in-app messages, and `incident` a tenant's own incident, which inboxes look at without holding it.
+An `inbox` is one person's: preferences, recent deliveries and texts, waiting items, deliveries under way. It holds the
+data that rules read, never bodies: an item names the version of the segment its text is in. A `feed` is the same
+person's in-app messages, and `incident` is the tenant's incident, which inboxes read without locking it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def inbox_stream(tenant: str, user_id: str) -> StreamId:
 
 
 def incident_stream(tenant: str) -> StreamId:
-    """Where the whole tenant's incident is."""
+    """Return the stream of the whole tenant's incident."""
     return StreamId(tenant, "incident", "global")
 
 
@@ -45,7 +45,7 @@ class OptOut(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Preferences(msgspec.Struct, frozen=True):
-    """What a person chose."""
+    """The choices of a person."""
 
     timezone: str = "UTC"
     quiet_hours: tuple[QuietHours, ...] = ()
@@ -97,14 +97,14 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: Priority | None = None
     expires_at: Instant | None = None
     ai: int | None = None
-    """What the enrichment provider said, in ten-thousandths."""
+    """The enrichment provider's score, in ten-thousandths."""
     ai_source: str = ""
     report_to: StreamId | None = None
     defer_count: int = 0
     reasons: tuple[str, ...] = ()
     until_at: Instant = 0
     digest: bool = False
-    """It waits for the next digest, not for a judgement of its own."""
+    """It waits for the next digest, not for an evaluation of its own."""
     requested: bool = False
 
 
@@ -117,7 +117,7 @@ class Ref(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is on its way by the calls of one segment, and where CRITICAL goes on to if they fail."""
+    """A delivery under way by the calls of one segment, and the channels CRITICAL goes on to if they fail."""
 
     version: int
     refs: tuple[Ref, ...]
@@ -161,8 +161,8 @@ class Unenforced(msgspec.Struct, frozen=True, omit_defaults=True):
     until_at: Instant | None = None
 
 
-class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """What is said of a judgement besides its verdict. Scores are texts of exact decimals."""
+class NotificationReply(msgspec.Struct, frozen=True, tag="Answer", omit_defaults=True):
+    """The reply to an evaluation besides its verdict. Scores are texts of exact decimals."""
 
     event_id: str = ""
     item: int = 0
@@ -198,9 +198,9 @@ class Notify(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     dedupe_key: str | None = None
     metadata: dict[str, Any] = {}
     report_to: StreamId | None = None
-    """Told with `TargetSettled` once it is delivered, suppressed or has failed."""
+    """The stream that gets `TargetSettled` once it is delivered, suppressed or has failed."""
     ai_score: int | None = None
-    """What an enrichment provider said before this was decided, in ten-thousandths."""
+    """The enrichment provider's score, asked for before this is decided, in ten-thousandths."""
     ai_source: str = ""
     requested: bool = False
     """The person asked to be told this, so it is not weighed (P7), and channels without an address are passed over."""
@@ -261,8 +261,8 @@ class Suppressed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Held(msgspec.Struct, frozen=True, tag=True):
-    """These items wait for another instant than was said, which is no deferral: for the morning, when they were due in
-    the night because somebody was late; for as long as the policy or the person now says, when that has changed."""
+    """These items wait for another instant than promised, which counts as no deferral: until quiet hours end, if the
+    alarm rang late; or by a changed policy or changed preferences."""
 
     items: tuple[int, ...]
     until_at: Instant
@@ -339,7 +339,7 @@ class IncidentOpened(msgspec.Struct, frozen=True, tag=True):
 class IncidentClosed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     at: Instant
     recovered: bool = False
-    """Somebody said so, and nothing that was known of before opens it again; else its time was up."""
+    """True if somebody closed it, so that older news does not open it again; false if its time was up."""
 
 
 InboxCommands: TypeAlias = Notify | SetPreferences | BanPerson | UnbanPerson | OpenIncident | CloseIncident

@@ -1,10 +1,11 @@
-"""A delivery that is about to be made, as things stand: what of it may still be heard, and where the person is."""
+"""Pending deliveries: just before one is made, the texts that may still go out and the person's address."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
@@ -12,7 +13,7 @@ from betimes.notifications.message_texts import Text, texts_of
 from betimes.notifications.model import InboxState, Item
 from betimes.notifications.objections import EXPLANATIONS, find_objection
 from betimes.notifications.policy import NotificationsPolicy
-from betimes.notifications.rule_context import Case
+from betimes.notifications.rule_context import RuleContext
 
 PRUNED = "its text is not on the ledger any more"
 
@@ -26,7 +27,7 @@ class PendingDelivery(msgspec.Struct, frozen=True):
 
 
 async def load_delivery(engine: Engine, inbox: StreamId, channel: str, segments: Iterable[int]) -> PendingDelivery:
-    """Read the inbox and its texts, and judge expiry, ban and opt-out; raise `NewerVersion` for a newer inbox."""
+    """Read the inbox and its texts, and check expiry, ban and opt-out; raise `NewerVersion` for a newer inbox."""
     row = (await engine.store.load([inbox])).get(inbox)
     state: InboxState = (row and engine.kinds.of(inbox).state(inbox, row.schema, row.state)) or InboxState()
     policy = (await engine.policy_of(inbox.tenant))[NotificationsPolicy]
@@ -34,17 +35,9 @@ async def load_delivery(engine: Engine, inbox: StreamId, channel: str, segments:
     allowed: list[Text] = []
     objection = PRUNED
     for version, text in (await texts_of(engine.store, inbox, segments)).items():
-        item = Item(
-            version,
-            text.event_id,
-            text.event_type,
-            (channel,),
-            now,
-            "",
-            priority=text.priority,
-            expires_at=text.expires_at,
-        )
-        reason = find_objection(Case(inbox, state, None, item, policy, now))
+        item = Item(version, text.event_id, text.event_type, (channel,), now, exact="")
+        item = replace(item, priority=text.priority, expires_at=text.expires_at)
+        reason = find_objection(RuleContext(inbox, state, None, item, policy, now))
         if reason:
             objection = EXPLANATIONS[reason]
         else:

@@ -1,15 +1,17 @@
-"""The section `notifications`: what the rules go by, per tenant overridable."""
+"""The policy section `notifications`: the settings of the rules; a tenant may override any of them."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
 from betimes.notifications import digests
 from betimes.notifications.composite_score import ONE, Factors, ten_thousandths
+from betimes.notifications.local_time import TimeOfDay, minute_of_day
+from betimes.notifications.reasons import SHADOWABLE_RULES
 
 DAY_S = 86_400
 Count = Annotated[int, msgspec.Meta(ge=1, le=500)]
@@ -28,23 +30,10 @@ ChannelName = Annotated[
         pattern=r"^[a-z][a-z0-9_]{0,31}$", description="a name of a–z, 0–9 and _, at most 32, beginning with a letter"
     ),
 ]
-RuleName = Literal[
-    "expiry",
-    "ban",
-    "dedup",
-    "opt_out",
-    "incident",
-    "fatigue_24h",
-    "fatigue_1h",
-    "fatigue_5m",
-    "quiet_hours",
-    "cooldown",
-    "channel_cap",
-    "digest",
-    "score",
-]
-STOPPING: frozenset[str] = frozenset(RuleName.__args__)  # type: ignore[attr-defined]
-"""The rules that hold something back. The others let it through and cannot be in shadow."""
+if TYPE_CHECKING:
+    RuleName: TypeAlias = str
+else:
+    RuleName = Literal[SHADOWABLE_RULES]  # so that decoding names the rules there are, and a new one is added once
 Pause = Annotated[int, msgspec.Meta(ge=0, le=DAY_S)]
 DELIVERY_PAUSES_S = (5, 30, 120, 600, 2_700)
 """Six attempts over about an hour."""
@@ -53,18 +42,18 @@ CRITICAL_TYPE = "SECURITY"
 IN_APP = "in_app"
 
 
-class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True, kw_only=True): ...
+class _PolicyPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True, kw_only=True): ...
 
 
 def _share(name: str, value: Decimal) -> int:
-    """The ten-thousandths of a setting, or an error that begins with its name."""
+    """Return a setting in ten-thousandths; raise `ValueError` with the setting's name in front."""
     try:
         return ten_thousandths(value)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
 
-class Thresholds(_Part, frozen=True):
+class Thresholds(_PolicyPart, frozen=True):
     now_from: Decimal = Decimal("0.65")
     never_below: Decimal = Decimal("0.30")
 
@@ -73,7 +62,7 @@ class Thresholds(_Part, frozen=True):
             raise ValueError("never_below is above now_from; nothing would ever be postponed")
 
     @cached_property
-    def shown(self) -> tuple[str, str]:
+    def as_texts(self) -> tuple[str, str]:
         return str(self.never_below), str(self.now_from)
 
     @cached_property
@@ -85,7 +74,7 @@ class Thresholds(_Part, frozen=True):
         return _share("never_below", self.never_below)
 
 
-class EventType(_Part, frozen=True):
+class EventType(_PolicyPart, frozen=True):
     """A kind of notification."""
 
     weight: Decimal
@@ -113,7 +102,7 @@ class EventType(_Part, frozen=True):
         return None if self.ai_fallback is None else _share("ai_fallback", self.ai_fallback)
 
 
-class Channel(_Part, frozen=True):
+class Channel(_PolicyPart, frozen=True):
     cap_24h: Count | None = None
     """Deliveries in any 24 hours; `null`: no cap."""
     legal_opt_out: bool = False
@@ -122,29 +111,27 @@ class Channel(_Part, frozen=True):
     """What an intent causes passes this channel over for whoever has no address on it; in_app never needs one."""
 
 
-class Cap(_Part, frozen=True):
+class Cap(_PolicyPart, frozen=True):
     cap: Count
     span_s: Span
 
 
-class Fatigue(_Part, frozen=True):
-    """How many deliveries in which sliding windows; the last two also when it goes on after the widest."""
+class Fatigue(_PolicyPart, frozen=True):
+    """Caps on deliveries in sliding windows, and the pauses after the shortest and the longest one."""
 
     day: Cap = Cap(cap=30, span_s=DAY_S)
     hour: Cap = Cap(cap=10, span_s=3_600)
     burst: Cap = Cap(cap=3, span_s=300)
     burst_pause_s: Seconds = 900
-    day_resumes: Annotated[
-        str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="a time of day from 00:00 to 23:59")
-    ] = "08:00"
+    day_resumes: TimeOfDay = "08:00"
     """Local time of the following day at which a full day's window lets go."""
 
     @cached_property
     def day_resumes_minute(self) -> int:
-        return int(self.day_resumes[:2]) * 60 + int(self.day_resumes[3:])
+        return minute_of_day(self.day_resumes)
 
 
-class Dedup(_Part, frozen=True):
+class Dedup(_PolicyPart, frozen=True):
     window_s: Span = DAY_S
     near: bool = True
     distance_max: Annotated[int, msgspec.Meta(ge=0, le=16)] = 3
@@ -159,7 +146,7 @@ class Dedup(_Part, frozen=True):
     is not."""
 
 
-class Weights(_Part, frozen=True):
+class Weights(_PolicyPart, frozen=True):
     hint: Decimal = Decimal("0.35")
     ai: Decimal = Decimal("0.25")
     type: Decimal = Decimal("0.30")
@@ -175,8 +162,8 @@ class Weights(_Part, frozen=True):
         return Factors(*(_share(name, getattr(self, name)) for name in ("hint", "ai", "type", "recency")))
 
 
-class Hints(_Part, frozen=True):
-    """What a priority hint is worth in the score."""
+class Hints(_PolicyPart, frozen=True):
+    """The value of each priority hint in the score."""
 
     critical: Decimal = Decimal("1.0")
     high: Decimal = Decimal("0.8")
@@ -216,7 +203,7 @@ _TYPES = {name: EventType(weight=Decimal(weight), digest=name == "DIGEST") for n
 _CHANNELS = {"push": Channel(), "email": Channel(), "sms": Channel(cap_24h=3, legal_opt_out=True), IN_APP: Channel()}
 
 
-class NotificationsPolicy(_Part, frozen=True):
+class NotificationsPolicy(_PolicyPart, frozen=True):
     mode: Literal["enforce", "shadow"] = "enforce"
     """`shadow`: every rule that holds something back is judged and recorded, and none binds."""
     shadow: tuple[RuleName, ...] = ()
@@ -262,11 +249,8 @@ class NotificationsPolicy(_Part, frozen=True):
             for name in self.critical_channels
             if name not in self.channels
         ]
-        problems += [
-            f"channels: {IN_APP!r} cannot be left out: it is where CRITICAL always arrives"
-            for name in (IN_APP,)
-            if name not in self.channels
-        ]
+        if IN_APP not in self.channels:
+            problems.append(f"channels: {IN_APP!r} cannot be left out: it is where CRITICAL always arrives")
         _ = self.fallback
         if problems:
             raise ValueError("; ".join(problems))
@@ -276,10 +260,12 @@ class NotificationsPolicy(_Part, frozen=True):
         return _share("ai_fallback", self.ai_fallback)
 
     @cached_property
-    def shadowed(self) -> frozenset[str]:
-        return STOPPING if self.mode == "shadow" else frozenset(self.shadow)
+    def shadow_rules(self) -> frozenset[str]:
+        """The rules that are evaluated and recorded and do not bind."""
+        return frozenset(SHADOWABLE_RULES) if self.mode == "shadow" else frozenset(self.shadow)
 
     def ai_for(self, event_type: str) -> int:
+        """Return the score taken for one the provider did not give, in ten-thousandths."""
         own = self.event_types[event_type].fallback if event_type in self.event_types else None
         return self.fallback if own is None else own
 

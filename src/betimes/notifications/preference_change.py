@@ -1,8 +1,8 @@
-"""What waits in an inbox when its person has chosen otherwise: judged again, and no deferral is counted.
+"""Preference changes: waiting items are evaluated again, and no deferral is counted.
 
-Each item is judged at this instant by what was chosen before and by what is chosen now. Where both say the same it
-waits as it was told, so that a new address postpones nothing. Where they differ, the new one holds: the item ends, or
-waits for another instant, or is due at once. What is due at once goes out with the wakes that follow, one segment each.
+Each item is evaluated at this instant by the old preferences and by the new ones. Where both agree it waits as
+promised, so that a new address postpones nothing. Where they differ, the new ones hold: the item ends, waits for
+another instant, or is due at once. Items due at once go out with the wakes that follow, one segment each.
 """
 
 from __future__ import annotations
@@ -10,68 +10,67 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from betimes.core.instants import Instant
-from betimes.notifications.decision_builder import Draft
-from betimes.notifications.deferral import find_stop, keep_item
-from betimes.notifications.evaluation import Fate, fate_of, route_of
+from betimes.core.verdicts import Hit
+from betimes.notifications.decision_builder import DecisionBuilder
+from betimes.notifications.deferral import keep_item
+from betimes.notifications.evaluation import DigestHit, first_hit, route_of
 from betimes.notifications.fold import fold
-from betimes.notifications.model import Held, InboxState, Incident, Item, Postponed, Preferences, Released
-from betimes.notifications.rule_context import Case
-from betimes.notifications.rules import RULES
+from betimes.notifications.model import Held, InboxState, Item, Postponed, Preferences, Released
+from betimes.notifications.objections import find_digest_objection
+from betimes.notifications.rule_context import RuleContext
 
 
-def rejudge_waiting(draft: Draft, inbox: InboxState, shared: Incident | None, chosen: Preferences) -> None:
-    """Write what a change of preferences means for everything that waits, the highest priority first."""
-    before, inbox = inbox.preferences, replace(inbox, preferences=chosen)
+def reevaluate_waiting(builder: DecisionBuilder, chosen: Preferences) -> None:
+    """Apply a change of preferences to everything that waits, the highest priority first."""
+    inbox = replace(builder.inbox, preferences=chosen)
+    before = builder.inbox.preferences
     moved: dict[Instant, list[int]] = {}
-    for item in sorted(inbox.waiting, key=lambda one: _urgency(draft, inbox, one)):
-        case = _case(draft, inbox, shared, item)
-        fate = _fate(case)
-        if fate != _fate(_case(draft, replace(inbox, preferences=before), shared, item)):
-            inbox = _apply_fate(draft, inbox, case, item, fate, moved)
-    draft.events += [Held(tuple(items), until_at) for until_at, items in moved.items()]
+    for item in sorted(inbox.waiting, key=lambda one: (-builder.context(one).rank, one.accepted_at, one.version)):
+        context = _last_context(builder, inbox, item)
+        hit = _waiting_hit(context)
+        if hit != _waiting_hit(_last_context(builder, replace(inbox, preferences=before), item)):
+            inbox = _apply_hit(builder, context, item, hit, moved)
+    builder.events += [Held(tuple(items), until_at) for until_at, items in moved.items()]
 
 
-def _urgency(draft: Draft, inbox: InboxState, item: Item) -> tuple[int, Instant, int]:
-    return -Case(draft.stream, inbox, None, item, draft.policy, draft.now).rank, item.accepted_at, item.version
-
-
-def _case(draft: Draft, inbox: InboxState, shared: Incident | None, item: Item) -> Case:
-    """The item as it was when it was last put off: that judgement is made again, it is not another one."""
+def _last_context(builder: DecisionBuilder, inbox: InboxState, item: Item) -> RuleContext:
+    """Return the item as it was when it was last put off: that evaluation is repeated, it is not another one."""
     count = item.defer_count - (item.defer_count > 0 and not item.digest)
-    return Case(draft.stream, inbox, shared, replace(item, defer_count=count), draft.policy, draft.now)
+    return builder.context(replace(item, defer_count=count), inbox)
 
 
-def _fate(case: Case) -> Fate:
-    if case.item.digest:
-        stop, until = find_stop(case), case.next_digest(case.now)
-        if stop:
-            return Fate("NEVER", stop)
+def _waiting_hit(context: RuleContext) -> Hit:
+    if context.item.digest:
+        if reason := find_digest_objection(context):
+            return Hit("NEVER", reason)
+        until = context.next_digest(context.now)
         if until is not None:
-            return Fate("LATER", case.item.reasons[-1], until, digest=True)
-    return fate_of(case, RULES.first_hit(case, case.policy.shadowed))
+            return DigestHit("LATER", context.item.reasons[-1], until)
+    return first_hit(context)
 
 
-def _apply_fate(
-    draft: Draft, inbox: InboxState, case: Case, item: Item, fate: Fate, moved: dict[Instant, list[int]]
+def _apply_hit(
+    builder: DecisionBuilder, context: RuleContext, item: Item, hit: Hit, moved: dict[Instant, list[int]]
 ) -> InboxState:
-    """Write what becomes of one item; the inbox as the items behind it find it."""
-    written = len(draft.events)
-    if fate.answer == "NOW":
+    """Write the new verdict on one item; return the inbox as the items behind it find it."""
+    inbox, written = context.inbox, len(builder.events)
+    if hit.answer == "NOW":
         if item.digest:  # there is no digest for it any more
-            draft.events.append(Postponed(replace(item, digest=False, until_at=draft.now)))
+            builder.events.append(Postponed(replace(item, digest=False, until_at=builder.now)))
         else:
-            moved.setdefault(draft.now, []).append(item.version)
-        channels = route_of(case).first
-        return fold(inbox, Released(item.version, item.event_id, item.event_type, draft.now, channels, ()))
-    if fate.answer == "NEVER":
-        draft.suppress(item, fate.reason)
+            moved.setdefault(builder.now, []).append(item.version)
+        channels = route_of(context).first
+        return fold(inbox, Released(item.version, item.event_id, item.event_type, builder.now, channels, ()))
+    if hit.answer == "NEVER":
+        builder.suppress(item, hit.reason)
     else:
-        assert fate.until_at is not None
-        if (fate.reason, fate.digest) == (item.reasons[-1], item.digest):
-            moved.setdefault(fate.until_at, []).append(item.version)
+        assert hit.until is not None
+        digest = isinstance(hit, DigestHit)
+        if (hit.reason, digest) == (item.reasons[-1], item.digest):
+            moved.setdefault(hit.until, []).append(item.version)
             return inbox
-        put_off = replace(item, until_at=fate.until_at, digest=fate.digest, reasons=(*item.reasons, fate.reason))
-        keep_item(draft, inbox, case, put_off)
-    for event in draft.events[written:]:
+        deferred = replace(item, until_at=hit.until, digest=digest, reasons=(*item.reasons, hit.reason))
+        keep_item(builder, context, deferred)
+    for event in builder.events[written:]:
         inbox = fold(inbox, event)  # type: ignore[arg-type]
     return inbox

@@ -1,4 +1,4 @@
-"""What a person may choose, checked: everything wrong is named by its path."""
+"""Checks of preferences: everything wrong is named by its path."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ ADDRESS_CHARS_MAX = 256
 
 
 def preference_problems(chosen: Preferences, policy: NotificationsPolicy) -> tuple[tuple[str, str], ...]:
+    """Return what is wrong with preferences by the policy in force."""
     zoned, *others = preference_rules(policy)
     found = [*broken_rules(chosen, [zoned]), *quiet.problems_of(chosen.quiet_hours)]
     if len(chosen.quiet_hours) > QUIET_HOURS_MAX:
@@ -27,7 +28,7 @@ def preference_problems(chosen: Preferences, policy: NotificationsPolicy) -> tup
 
 
 def preference_rules(policy: NotificationsPolicy) -> tuple[Rule[Any], ...]:
-    """Return what holds of preferences, and of what is sound of a request for them, besides its quiet hours."""
+    """Return the rules of preferences, and of the readable part of a request for them, besides quiet hours."""
     rules = (_types, _channels, _digest_channel, _addresses)
     return (_zone, _windows, *(partial(rule, policy) for rule in rules))
 

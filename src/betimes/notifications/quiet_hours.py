@@ -30,7 +30,7 @@ class QuietHours(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def quiet_until(windows: tuple[QuietHours, ...], zone: str, at: Instant) -> Instant | None:
-    """When the quiet that this instant lies in ends, adjoining windows included; `None` if it lies in none."""
+    """Return when the quiet hours around this instant end, adjoining windows included; `None` if it is not quiet."""
     for start, end in _spans(windows, zone, at // DAY) if windows else ():
         if start <= at < end:
             return end
@@ -38,7 +38,7 @@ def quiet_until(windows: tuple[QuietHours, ...], zone: str, at: Instant) -> Inst
 
 
 def awake_span(windows: tuple[QuietHours, ...], zone: str, at: Instant, most: int) -> int:
-    """Return how long nothing is quiet from an instant that is not, `most` at the most."""
+    """Return how long it stays awake from an instant that is not quiet, `most` at the most."""
     for day in range(at // DAY, (at + most) // DAY + 1) if windows else ():
         for start, _ in _spans(windows, zone, day):
             if at <= start < at + most:
@@ -48,7 +48,10 @@ def awake_span(windows: tuple[QuietHours, ...], zone: str, at: Instant, most: in
 
 @lru_cache(maxsize=1 << 14)
 def _spans(windows: tuple[QuietHours, ...], zone: str, day: int) -> tuple[tuple[Instant, Instant], ...]:
-    """All quiet that touches a day of UTC, each stretch whole; none is as long as a week, nor a zone two days off."""
+    """Return the quiet stretches that touch a day of UTC, each one whole.
+
+    No stretch is as long as a week and no zone is two days off, so the days around are enough.
+    """
     each = sorted(
         (wall(zone, local, window.start), wall(zone, local + (window.end < window.start), window.end))
         for window in windows
@@ -61,12 +64,12 @@ def _spans(windows: tuple[QuietHours, ...], zone: str, day: int) -> tuple[tuple[
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
             joined.append((start, end))
-    # a window that lies in an hour the clocks skip begins and ends at once: it is none
+    # A window inside an hour that the clocks skip begins and ends at the same instant: it is dropped.
     return tuple((start, end) for start, end in joined if start < end and start < (day + 1) * DAY and end > day * DAY)
 
 
 def problems_of(windows: tuple[QuietHours, ...]) -> list[tuple[str, str]]:
-    """What is wrong with them, by path."""
+    """Return what is wrong with the windows, by path."""
     found = []
     for place, window in enumerate(windows):
         path = f"quiet_hours[{place}]"
@@ -76,12 +79,12 @@ def problems_of(windows: tuple[QuietHours, ...]) -> list[tuple[str, str]]:
             found.append((path, "start and end are the same; a whole day is 00:00 to 24:00"))
         if not window.days or not set(window.days) <= set(range(7)):
             found.append((f"{path}.days", "at least one of mon tue wed thu fri sat sun"))
-    if not found and _always(windows):
+    if not found and _covers_week(windows):
         found.append(("quiet_hours", "these windows leave no moment of the week in which anything could be delivered"))
     return found
 
 
-def _always(windows: tuple[QuietHours, ...]) -> bool:
+def _covers_week(windows: tuple[QuietHours, ...]) -> bool:
     quiet = 0
     for window in windows:
         length = window.end - window.start + (DAY_MINUTES if window.end < window.start else 0)

@@ -48,16 +48,16 @@ class StatusRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def send(request: RequestContext) -> Answer:
-    return _sent(await request.services.notifications.send(request.body, trace=request.wants_trace))
+    return _verdict_answer(await request.services.notifications.send(request.body, trace=request.wants_trace))
 
 
 async def send_many(requests: list[RequestContext]) -> Sequence[Any]:
-    """Together, so that what goes to one person keeps its order."""
+    """Send them together, so that those to one person keep their order."""
     first = requests[0]
     return await first.services.notifications.send_many([request.body for request in requests], trace=first.wants_trace)
 
 
-def _sent(verdict: NotificationVerdict) -> Answer:
+def _verdict_answer(verdict: NotificationVerdict) -> Answer:
     return Answer(verdict, headers={"Idempotency-Replayed": "true"} if verdict.is_replay else {})
 
 

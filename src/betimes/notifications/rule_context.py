@@ -1,4 +1,4 @@
-"""One notification before the rules: everything they may look at, computed once and only when asked for."""
+"""The rule context: everything the rules may look at for one notification, computed lazily and at most once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from betimes.core.instants import SECOND, Instant
 from betimes.core.jitter import spread
 from betimes.core.streams import StreamId
-from betimes.notifications import composite_score as scoring
 from betimes.notifications import windows
+from betimes.notifications.composite_score import CompositeScore, composite_score
 from betimes.notifications.digests import next_window
 from betimes.notifications.fingerprints import distance
 from betimes.notifications.model import InboxState, Incident, Item
@@ -24,26 +24,26 @@ HIGH = RANK["HIGH"]
 Value = TypeVar("Value")
 
 
-class once(Generic[Value]):  # noqa: N801 — used like a keyword
-    """A property computed when it is first asked for; `functools.cached_property` without its lock."""
+class lazy(Generic[Value]):  # noqa: N801 — used like a keyword
+    """A property computed on first access and kept: `functools.cached_property`, without the cost of its generality."""
 
     def __init__(self, make: Callable[[Any], Value]) -> None:
         self._make = make
         self._name = make.__name__
 
     @overload
-    def __get__(self, case: None, kind: Any = None) -> once[Value]: ...
+    def __get__(self, context: None, kind: Any = None) -> lazy[Value]: ...
     @overload
-    def __get__(self, case: object, kind: Any = None) -> Value: ...
-    def __get__(self, case: Any, kind: Any = None) -> Any:
-        if case is None:
+    def __get__(self, context: object, kind: Any = None) -> Value: ...
+    def __get__(self, context: Any, kind: Any = None) -> Any:
+        if context is None:
             return self
-        value = case.__dict__[self._name] = self._make(case)
+        value = context.__dict__[self._name] = self._make(context)
         return value
 
 
-class Case:
-    """An item, the inbox it would reach, what is in force, and when."""
+class RuleContext:
+    """An item, the inbox it would reach, the incident and policy in force, and the instant."""
 
     def __init__(
         self,
@@ -62,15 +62,16 @@ class Case:
         self.policy = policy
         self.now = now
 
-    def again(self, now: Instant, defer_count: int) -> Case:
-        """The same item at a later instant, as things stand; by then it is like fewer others, and never like more."""
+    def at_later(self, now: Instant, defer_count: int) -> RuleContext:
+        """Return the same item at a later instant, as things stand now."""
         item = replace(self.item, defer_count=defer_count)
-        then = Case(self.stream, self.inbox, self.shared, item, self.policy, now)
+        then = RuleContext(self.stream, self.inbox, self.shared, item, self.policy, now)
         since = now - self.policy.dedup.window_s * SECOND
+        # Comparing texts is the expensive part: later, an item is like fewer others and never like more.
         then.__dict__["matches"] = tuple(match for match in self.matches if match[2] > since)
         return then
 
-    # -- who and what
+    # -- the item and the person
 
     @property
     def is_critical(self) -> bool:
@@ -84,9 +85,9 @@ class Case:
     def zone(self) -> str:
         return self.inbox.preferences.timezone
 
-    @once
+    @lazy
     def incident(self) -> Incident | None:
-        """The one that lasts longest, the person's or the tenant's."""
+        """The open incident that lasts longest, the person's or the tenant's."""
         if self.inbox.incident is None and self.shared is None:
             return None
         running = [one for one in (self.inbox.incident, self.shared) if one and one.ends_at > self.now]
@@ -94,9 +95,9 @@ class Case:
 
     # -- duplicates
 
-    @once
+    @lazy
     def matches(self) -> tuple[tuple[int, int | None, Instant], ...]:
-        """Accepted items with the same or nearly the same text: the item, the distance (`None`: exact), and when."""
+        """The accepted items with the same or nearly the same text: item, distance (`None`: exact) and instant."""
         item, since = self.item, self.now - self.policy.dedup.window_s * SECOND
         found = [
             (seen.item, None, seen.at)
@@ -112,25 +113,25 @@ class Case:
             if (near ^ one.near).bit_count() <= most and one.at > since and one.item != item.version
         )
 
-    @once
-    def superseded(self) -> tuple[Item, ...]:
-        """Waiting items of lower priority with this text, whose place it takes."""
-        if not self.matches or "dedup" in self.policy.shadowed:
+    @lazy
+    def superseded_items(self) -> tuple[Item, ...]:
+        """The waiting items of lower priority with this text, whose place it takes."""
+        if not self.matches or "dedup" in self.policy.shadow_rules:
             return ()
         alike = {item for item, _, _ in self.matches}
         return tuple(one for one in self.inbox.waiting if one.version in alike and RANK[one.priority] < self.rank)
 
-    @once
+    @lazy
     def duplicates(self) -> tuple[tuple[int, int | None, Instant], ...]:
-        """What it is a duplicate of and cannot take the place of; exact matches first."""
+        """The matches that it cannot take the place of, so that it is a duplicate; exact ones first."""
         if not self.matches:
             return ()
-        beaten = {one.version for one in self.superseded}
-        return tuple(match for match in self.matches if match[0] not in beaten)
+        superseded = {one.version for one in self.superseded_items}
+        return tuple(match for match in self.matches if match[0] not in superseded)
 
     # -- time
 
-    @once
+    @lazy
     def quiet_until(self) -> Instant | None:
         return quiet_until(self.inbox.preferences.quiet_hours, self.zone, self.now)
 
@@ -142,7 +143,7 @@ class Case:
         return start + spread(span, self.stream.tenant, self.stream.id, start)
 
     def outside_quiet(self, at: Instant) -> Instant:
-        """This instant, or if it is quiet then, the end of that, spread."""
+        """Return this instant, or if it is quiet then, the end of the quiet hours, spread."""
         hours = self.inbox.preferences.quiet_hours
         is_quiet = hours and quiet_until(hours, self.zone, at) is not None
         return self.spread_from(at) if is_quiet else at
@@ -153,23 +154,24 @@ class Case:
         return self.policy.digest_windows if own is None else own
 
     def next_digest(self, after: Instant) -> Instant | None:
-        """When the next digest is released."""
+        """Return when the next digest after this instant is released; `None` without digest windows."""
         opens = next_window(self.digest_crons, self.zone, after)
         return None if opens is None else self.spread_from(opens)
 
     # -- channels
 
-    @once
+    @lazy
     def open_channels(self) -> tuple[str, ...]:
-        """Those listed that the person did not opt out of."""
+        """The listed channels that the person did not opt out of."""
         closed = self.inbox.preferences.opt_out.channels
         return tuple(name for name in self.item.channels if name not in closed) if closed else self.item.channels
 
-    @once
+    @lazy
     def usable_channels(self) -> tuple[str, ...]:
-        """Those to choose from when it goes out: of what waited, channels that the policy still has come before all.
+        """The channels to choose from when it goes out.
 
-        What the person asked for passes over channels on which they have no address, unless no other is left.
+        Channels that the policy no longer has are skipped, and for an item that the person requested, channels on
+        which they have no address; unless no other is left.
         """
         allowed = self.open_channels or self.item.channels
         known = tuple(name for name in allowed if name in self.policy.channels) or allowed
@@ -181,6 +183,7 @@ class Case:
         return needs_none or name in self.inbox.preferences.addresses
 
     def channel_free_at(self, name: str) -> Instant:
+        """Return when the channel has room under its cap, at the earliest now."""
         channel = self.policy.channels.get(name)
         if channel is None or channel.cap_24h is None:
             return self.now
@@ -189,7 +192,7 @@ class Case:
     def has_room(self, name: str) -> bool:
         return self.channel_free_at(name) <= self.now
 
-    @once
+    @lazy
     def first_room_at(self) -> Instant | None:
         return min(map(self.channel_free_at, self.usable_channels), default=None)
 
@@ -204,20 +207,27 @@ class Case:
     def digest_eligible(self) -> bool:
         return self.digest_type and self.rank < HIGH
 
-    def score_with(self, recent: int) -> scoring.Score:
-        policy, kind = self.policy, self.policy.event_types.get(self.item.event_type)
-        ai = policy.ai_for(self.item.event_type) if self.item.ai is None else self.item.ai
-        hint = policy.hints.exact[self.item.priority]
-        return scoring.score(policy.weights.exact, hint, ai, kind.base if kind else 0, recent, policy.recency_count)
+    @property
+    def ai(self) -> int:
+        """The provider's score or its fallback, in ten-thousandths."""
+        return self.policy.ai_for(self.item.event_type) if self.item.ai is None else self.item.ai
 
-    @once
+    def score_with(self, recent: int) -> CompositeScore:
+        """Return the score as if there were so many deliveries in the last hour."""
+        policy, kind = self.policy, self.policy.event_types.get(self.item.event_type)
+        hint, base = policy.hints.exact[self.item.priority], kind.base if kind else 0
+        return composite_score(policy.weights.exact, hint, self.ai, base, recent, policy.recency_count)
+
+    @lazy
     def recent(self) -> int:
+        """The number of deliveries in the last hour."""
         return windows.count(self.inbox.delivered, self.now, 3_600)
 
-    @once
-    def scored(self) -> scoring.Score:
+    @lazy
+    def score(self) -> CompositeScore:
         return self.score_with(self.recent)
 
     @property
     def was_scored(self) -> bool:
-        return "scored" in self.__dict__
+        """True if a rule has computed the score; an item that no rule weighed has none to show."""
+        return "score" in self.__dict__

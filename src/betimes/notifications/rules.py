@@ -1,260 +1,335 @@
 """The pipeline P0 to P8: small rules in order, the first that matches wins.
 
-Each rule looks at a `Case` and returns what it saw and, if it matches, the answer with its reason. `STAGES` says which
-step of the pipeline a rule belongs to; the table in the documentation is printed from here.
+Each rule looks at a `RuleContext` and returns the values it saw and, if it matches, the answer with its reason. Beside
+it stand its stage, the answers it can give and its sentences; the table in the documentation is printed from here. A
+rule's name is stored in traces: one that is no longer wanted moves to the table's `retired` and keeps its sentences.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from betimes.core.instants import SECOND, Instant, render
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
 from betimes.notifications import windows
-from betimes.notifications.local_time import next_day, next_hour, shown
-from betimes.notifications.rule_context import HIGH, Case
+from betimes.notifications.local_time import next_day, next_hour, wall_clock_text
+from betimes.notifications.policy import Cap
+from betimes.notifications.rule_context import HIGH, RuleContext
 
 NOTHING = Finding((None,))
 """There was nothing to look at."""
+DIGEST_ELIGIBLE = "DIGEST_ELIGIBLE"
 
 
-def _expiry(case: Case) -> Finding:
-    expires_at = case.item.expires_at
+class PipelineRule(Rule[RuleContext], frozen=True):
+    """A rule and its place in the documentation's table."""
+
+    stage: str = ""
+    """The step of the pipeline it belongs to; `–`: none of its own."""
+    answers: str = ""
+    """The answers it gives when it matches."""
+
+
+def _rule(
+    name: str, stage: str, answers: str, *, sees: tuple[str, ...], says: str, passes: str, absent: str = ""
+) -> Callable[[Callable[[RuleContext], Finding]], PipelineRule]:
+    """Make a function a rule; `sees` names the values of its findings, for the sentences it says."""
+
+    def declare(check: Callable[[RuleContext], Finding]) -> PipelineRule:
+        return PipelineRule(name, check, sees, says, passes, absent, stage, answers)
+
+    return declare
+
+
+@_rule(
+    "expiry",
+    "P0",
+    "NEVER EXPIRED",
+    sees=("expires_at",),
+    says="it expired at {expires_at}",
+    passes="it expires at {expires_at}",
+    absent="it does not expire",
+)
+def expiry(context: RuleContext) -> Finding:
+    expires_at = context.item.expires_at
     if expires_at is None:
         return NOTHING
-    return Finding((render(expires_at),), Hit("NEVER", "EXPIRED") if expires_at < case.now else None)
+    return Finding((render(expires_at),), Hit("NEVER", "EXPIRED") if expires_at < context.now else None)
 
 
-def _ban(case: Case) -> Finding:
-    ban = case.inbox.ban
-    return Finding((ban.reason or "no reason given",), Hit("NEVER", "ACCOUNT_BANNED")) if ban else NOTHING
+@_rule(
+    "ban",
+    "–",
+    "NEVER ACCOUNT_BANNED",
+    sees=("reason",),
+    says="the account is banned: {reason}",
+    passes="the account is not banned",
+)
+def ban(context: RuleContext) -> Finding:
+    found = context.inbox.ban
+    return Finding((found.reason or "no reason given",), Hit("NEVER", "ACCOUNT_BANNED")) if found else NOTHING
 
 
-def _critical(case: Case) -> Finding:
-    event_type, priority = case.item.event_type, case.item.priority
-    if not case.is_critical:
+@_rule(
+    "critical",
+    "P1",
+    "NOW CRITICAL_OVERRIDE",
+    sees=("because", "priority"),
+    says="it is {because}",
+    passes="it is {because}, priority {priority}: neither is critical",
+)
+def critical(context: RuleContext) -> Finding:
+    event_type, priority = context.item.event_type, context.item.priority
+    if not context.is_critical:
         return Finding((event_type, priority))
     because = "CRITICAL" if priority == "CRITICAL" else event_type
     return Finding((because, priority), Hit("NOW", "CRITICAL_OVERRIDE"))
 
 
-def _dedup(case: Case) -> Finding:
-    known = len(case.inbox.seen)
-    if not case.duplicates:
+@_rule(
+    "dedup",
+    "P2",
+    "NEVER DEDUP_EXACT, DEDUP_NEAR",
+    sees=("original", "match", "known"),
+    says="segment {original} said the same, {match}",
+    passes="none of the {known} remembered texts is like it",
+)
+def dedup(context: RuleContext) -> Finding:
+    known = len(context.inbox.seen)
+    if not context.duplicates:
         return Finding((None, None, known))
-    item, distance, _ = case.duplicates[0]
+    item, distance, _ = context.duplicates[0]
     if distance is None:
         return Finding((item, "exactly", known), Hit("NEVER", "DEDUP_EXACT"))
     return Finding((item, f"at a distance of {distance}", known), Hit("NEVER", "DEDUP_NEAR"))
 
 
-def _opt_out(case: Case) -> Finding:
-    out = case.inbox.preferences.opt_out
-    event_type, open_channels = case.item.event_type, ", ".join(case.open_channels)
+@_rule(
+    "opt_out",
+    "P3",
+    "NEVER USER_OPT_OUT",
+    sees=("out_of", "event_type", "open_channels"),
+    says="the person opted out of {out_of}",
+    passes="the person wants {event_type}; open: {open_channels}",
+)
+def opt_out(context: RuleContext) -> Finding:
+    out = context.inbox.preferences.opt_out
+    event_type, open_channels = context.item.event_type, ", ".join(context.open_channels)
     if out.all:
         return Finding(("everything", event_type, open_channels), Hit("NEVER", "USER_OPT_OUT"))
     if event_type in out.event_types:
         return Finding((event_type, event_type, open_channels), Hit("NEVER", "USER_OPT_OUT"))
-    if not case.open_channels:
-        return Finding((", ".join(case.item.channels), event_type, open_channels), Hit("NEVER", "USER_OPT_OUT"))
+    if not context.open_channels:
+        return Finding((", ".join(context.item.channels), event_type, open_channels), Hit("NEVER", "USER_OPT_OUT"))
     return Finding((None, event_type, open_channels))
 
 
-def _incident(case: Case) -> Finding:
-    if case.incident is None:
+@_rule(
+    "incident",
+    "–",
+    "NEVER INCIDENT_SUPPRESSION, for PROMO and LOW",
+    sees=("ends_at",),
+    says="an incident lasts until {ends_at}",
+    passes="an incident lasts until {ends_at}; it stops PROMO and LOW only",
+    absent="no incident is open",
+)
+def incident(context: RuleContext) -> Finding:
+    if context.incident is None:
         return NOTHING
-    stopped = case.item.event_type == "PROMO" or case.item.priority == "LOW"
-    return Finding((render(case.incident.ends_at),), Hit("NEVER", "INCIDENT_SUPPRESSION") if stopped else None)
+    stopped = context.item.event_type == "PROMO" or context.item.priority == "LOW"
+    return Finding((render(context.incident.ends_at),), Hit("NEVER", "INCIDENT_SUPPRESSION") if stopped else None)
 
 
-def _forced(case: Case) -> Finding:
-    count, most = case.item.defer_count, case.policy.max_deferrals
-    return Finding((count, most), Hit("NOW", "FORCED_DELIVERY") if count >= most and case.rank >= HIGH else None)
+@_rule(
+    "forced",
+    "–",
+    "NOW FORCED_DELIVERY, for HIGH",
+    sees=("deferrals", "max_deferrals"),
+    says="it was put off {deferrals} times, which is enough",
+    passes="it was put off {deferrals} of at most {max_deferrals} times",
+)
+def forced_delivery(context: RuleContext) -> Finding:
+    count, most = context.item.defer_count, context.policy.max_deferrals
+    return Finding((count, most), Hit("NOW", "FORCED_DELIVERY") if count >= most and context.rank >= HIGH else None)
 
 
-def _fatigue_24h(case: Case) -> Finding:
-    cap = case.policy.fatigue.day
-    count = windows.count(case.inbox.delivered, case.now, cap.span_s)
-    if count < cap.cap:
-        return Finding((count, cap.cap))
-    if case.item.priority == "LOW" or (case.item.event_type == "PROMO" and case.rank < HIGH):
-        return Finding((count, cap.cap), Hit("NEVER", "FATIGUE_CAP_24H"))
-    boundary = next_day(case.zone, case.now, case.policy.fatigue.day_resumes_minute)
-    return Finding((count, cap.cap), Hit("LATER", "FATIGUE_CAP_24H", case.spread_from(boundary)))
+def _delivered_of_cap(context: RuleContext, cap: Cap) -> tuple[int, int]:
+    """Return how many deliveries lie in the cap's window, and how many may."""
+    return windows.count(context.inbox.delivered, context.now, cap.span_s), cap.cap
 
 
-def _fatigue_1h(case: Case) -> Finding:
-    cap = case.policy.fatigue.hour
-    count = windows.count(case.inbox.delivered, case.now, cap.span_s)
-    if count < cap.cap:
-        return Finding((count, cap.cap))
-    until = case.spread_from(next_hour(case.zone, case.now))
-    return Finding((count, cap.cap), Hit("LATER", "FATIGUE_CAP_1H", until))
+@_rule(
+    "fatigue_24h",
+    "P4",
+    "NEVER or LATER FATIGUE_CAP_24H, at 08:00 the next day local",
+    sees=("count", "cap"),
+    says="{count} of {cap} were delivered in 24 hours",
+    passes="{count} of {cap} were delivered in 24 hours",
+)
+def fatigue_24h(context: RuleContext) -> Finding:
+    seen = _delivered_of_cap(context, context.policy.fatigue.day)
+    if seen[0] < seen[1]:
+        return Finding(seen)
+    if context.item.priority == "LOW" or (context.item.event_type == "PROMO" and context.rank < HIGH):
+        return Finding(seen, Hit("NEVER", "FATIGUE_CAP_24H"))
+    boundary = next_day(context.zone, context.now, context.policy.fatigue.day_resumes_minute)
+    return Finding(seen, Hit("LATER", "FATIGUE_CAP_24H", context.spread_from(boundary)))
 
 
-def _fatigue_5m(case: Case) -> Finding:
-    cap = case.policy.fatigue.burst
-    count = windows.count(case.inbox.delivered, case.now, cap.span_s)
-    if count < cap.cap:
-        return Finding((count, cap.cap))
-    until = case.outside_quiet(case.now + case.policy.fatigue.burst_pause_s * SECOND)
-    return Finding((count, cap.cap), Hit("LATER", "FATIGUE_CAP_5M", until))
+@_rule(
+    "fatigue_1h",
+    "P4",
+    "LATER FATIGUE_CAP_1H, at the next full hour local",
+    sees=("count", "cap"),
+    says="{count} of {cap} were delivered in an hour",
+    passes="{count} of {cap} were delivered in an hour",
+)
+def fatigue_1h(context: RuleContext) -> Finding:
+    seen = _delivered_of_cap(context, context.policy.fatigue.hour)
+    if seen[0] < seen[1]:
+        return Finding(seen)
+    until = context.spread_from(next_hour(context.zone, context.now))
+    return Finding(seen, Hit("LATER", "FATIGUE_CAP_1H", until))
 
 
-def _quiet_hours(case: Case) -> Finding:
-    end = case.quiet_until
+@_rule(
+    "fatigue_5m",
+    "P4",
+    "LATER FATIGUE_CAP_5M, in 15 minutes",
+    sees=("count", "cap"),
+    says="{count} of {cap} were delivered in 5 minutes",
+    passes="{count} of {cap} were delivered in 5 minutes",
+)
+def fatigue_5m(context: RuleContext) -> Finding:
+    seen = _delivered_of_cap(context, context.policy.fatigue.burst)
+    if seen[0] < seen[1]:
+        return Finding(seen)
+    until = context.outside_quiet(context.now + context.policy.fatigue.burst_pause_s * SECOND)
+    return Finding(seen, Hit("LATER", "FATIGUE_CAP_5M", until))
+
+
+@_rule(
+    "quiet_hours",
+    "P5",
+    "LATER QUIET_HOURS, at their end",
+    sees=("end", "zone"),
+    says="quiet until {end} in {zone}",
+    passes="it is not quiet in {zone}",
+)
+def quiet_hours(context: RuleContext) -> Finding:
+    end = context.quiet_until
     if end is None:
-        return Finding((None, case.zone))
-    return Finding((shown(case.zone, end), case.zone), Hit("LATER", "QUIET_HOURS", case.outside_quiet(case.now)))
+        return Finding((None, context.zone))
+    return Finding(
+        (wall_clock_text(context.zone, end), context.zone),
+        Hit("LATER", "QUIET_HOURS", context.outside_quiet(context.now)),
+    )
 
 
-def cooldown_ends_at(case: Case) -> Instant | None:
-    kind = case.policy.event_types.get(case.item.event_type)
-    last_at = case.inbox.last_by_type.get(case.item.event_type)
+def cooldown_ends_at(context: RuleContext) -> Instant | None:
+    """Return when the cooldown of the item's type ends or ended; `None` without one."""
+    kind = context.policy.event_types.get(context.item.event_type)
+    last_at = context.inbox.last_by_type.get(context.item.event_type)
     return last_at + kind.cooldown_s * SECOND if kind and kind.cooldown_s and last_at is not None else None
 
 
-def _cooldown(case: Case) -> Finding:
-    ends_at = cooldown_ends_at(case)
+@_rule(
+    "cooldown",
+    "P5",
+    "LATER COOLDOWN_ACTIVE, at its end",
+    sees=("event_type", "ends_at"),
+    says="{event_type} rests until {ends_at}",
+    passes="{event_type} does not rest now (last until {ends_at})",
+)
+def cooldown(context: RuleContext) -> Finding:
+    ends_at = cooldown_ends_at(context)
     if ends_at is None:
-        return Finding((case.item.event_type, None))
-    hit = Hit("LATER", "COOLDOWN_ACTIVE", case.outside_quiet(ends_at)) if ends_at > case.now else None
-    return Finding((case.item.event_type, render(ends_at)), hit)
+        return Finding((context.item.event_type, None))
+    hit = Hit("LATER", "COOLDOWN_ACTIVE", context.outside_quiet(ends_at)) if ends_at > context.now else None
+    return Finding((context.item.event_type, render(ends_at)), hit)
 
 
-def _channel_cap(case: Case) -> Finding:
-    room_at = case.first_room_at
-    if room_at is None or room_at <= case.now:
-        return Finding((", ".join(case.usable_channels),))
-    return Finding((", ".join(case.usable_channels),), Hit("LATER", "CHANNEL_CAP", case.outside_quiet(room_at)))
+@_rule(
+    "channel_cap",
+    "P6",
+    "LATER CHANNEL_CAP, when the first channel has room",
+    sees=("channels",),
+    says="the caps of {channels} are reached",
+    passes="there is room on {channels}",
+)
+def channel_cap(context: RuleContext) -> Finding:
+    room_at = context.first_room_at
+    if room_at is None or room_at <= context.now:
+        return Finding((", ".join(context.usable_channels),))
+    return Finding((", ".join(context.usable_channels),), Hit("LATER", "CHANNEL_CAP", context.outside_quiet(room_at)))
 
 
-def _digest(case: Case) -> Finding:
-    if not case.digest_eligible:
-        return Finding((case.item.event_type,))
-    until = case.next_digest(case.now)
-    return Finding((case.item.event_type,), Hit("LATER", "DIGEST_ELIGIBLE", until) if until is not None else None)
+@_rule(
+    "digest",
+    "P6",
+    "LATER DIGEST_ELIGIBLE, in the next digest",
+    sees=("event_type",),
+    says="{event_type} is gathered in a digest",
+    passes="{event_type} is not gathered in a digest",
+)
+def digest(context: RuleContext) -> Finding:
+    if not context.digest_eligible:
+        return Finding((context.item.event_type,))
+    until = context.next_digest(context.now)
+    return Finding((context.item.event_type,), Hit("LATER", DIGEST_ELIGIBLE, until) if until is not None else None)
 
 
-def _unscored(because: str) -> Finding:
+def _skip_score(because: str) -> Finding:
     return Finding((None, None, None, because))
 
 
-def _score(case: Case) -> Finding:
-    if case.item.requested:
-        return _unscored("the person asked for it")
-    if case.digest_type and not case.digest_crons:
-        # without a window, what a digest would gather is delivered singly, HIGH no less than LOW
-        return _unscored("there is no digest to gather it")
-    score, limits = case.scored, case.policy.thresholds_for(case.item.event_type)
-    seen = (score.shown(), *limits.shown)
-    if not score.reaches(limits.never):
+@_rule(
+    "score",
+    "P7",
+    "NEVER SCORE_BELOW_THRESHOLD, LATER SCORE_DEFER in 30 minutes",
+    sees=("score", "never_below", "now_from", "because"),
+    says="it scores {score}; below {never_below} is never, from {now_from} on is now",
+    passes="it scores {score}; from {now_from} on is now",
+    absent="it is not scored: {because}",
+)
+def score(context: RuleContext) -> Finding:
+    if context.item.requested:
+        return _skip_score("the person asked for it")
+    if context.digest_type and not context.digest_crons:
+        # Without a window, items of a digest are delivered singly, HIGH no less than LOW.
+        return _skip_score("there is no digest to gather it")
+    found, limits = context.score, context.policy.thresholds_for(context.item.event_type)
+    seen = (found.as_text(), *limits.as_texts)
+    if not found.reaches(limits.never):
         return Finding(seen, Hit("NEVER", "SCORE_BELOW_THRESHOLD"))
-    if not score.reaches(limits.now):
-        until = case.outside_quiet(case.now + case.policy.score_defer_s * SECOND)
+    if not found.reaches(limits.now):
+        until = context.outside_quiet(context.now + context.policy.score_defer_s * SECOND)
         return Finding(seen, Hit("LATER", "SCORE_DEFER", until))
     return Finding(seen)
 
 
-RULES: RuleTable[Case] = RuleTable(
+PIPELINE = (
+    expiry,
+    ban,
+    critical,
+    dedup,
+    opt_out,
+    incident,
+    forced_delivery,
+    fatigue_24h,
+    fatigue_1h,
+    fatigue_5m,
+    quiet_hours,
+    cooldown,
+    channel_cap,
+    digest,
+    score,
+)
+RULES: RuleTable[RuleContext] = RuleTable(
     "notifications",
-    (
-        Rule(
-            "expiry",
-            _expiry,
-            ("expires_at",),
-            "it expired at {expires_at}",
-            "it expires at {expires_at}",
-            "it does not expire",
-        ),
-        Rule("ban", _ban, ("reason",), "the account is banned: {reason}", "the account is not banned"),
-        Rule(
-            "critical",
-            _critical,
-            ("because", "priority"),
-            "it is {because}",
-            "it is {because}, priority {priority}: neither is critical",
-        ),
-        Rule(
-            "dedup",
-            _dedup,
-            ("original", "match", "known"),
-            "segment {original} said the same, {match}",
-            "none of the {known} remembered texts is like it",
-        ),
-        Rule(
-            "opt_out",
-            _opt_out,
-            ("out_of", "event_type", "open_channels"),
-            "the person opted out of {out_of}",
-            "the person wants {event_type}; open: {open_channels}",
-        ),
-        Rule(
-            "incident",
-            _incident,
-            ("ends_at",),
-            "an incident lasts until {ends_at}",
-            "an incident lasts until {ends_at}; it stops PROMO and LOW only",
-            "no incident is open",
-        ),
-        Rule(
-            "forced",
-            _forced,
-            ("deferrals", "max_deferrals"),
-            "it was put off {deferrals} times, which is enough",
-            "it was put off {deferrals} of at most {max_deferrals} times",
-        ),
-        Rule(
-            "fatigue_24h",
-            _fatigue_24h,
-            ("count", "cap"),
-            "{count} of {cap} were delivered in 24 hours",
-            "{count} of {cap} were delivered in 24 hours",
-        ),
-        Rule(
-            "fatigue_1h",
-            _fatigue_1h,
-            ("count", "cap"),
-            "{count} of {cap} were delivered in an hour",
-            "{count} of {cap} were delivered in an hour",
-        ),
-        Rule(
-            "fatigue_5m",
-            _fatigue_5m,
-            ("count", "cap"),
-            "{count} of {cap} were delivered in 5 minutes",
-            "{count} of {cap} were delivered in 5 minutes",
-        ),
-        Rule("quiet_hours", _quiet_hours, ("end", "zone"), "quiet until {end} in {zone}", "it is not quiet in {zone}"),
-        Rule(
-            "cooldown",
-            _cooldown,
-            ("event_type", "ends_at"),
-            "{event_type} rests until {ends_at}",
-            "{event_type} does not rest now (last until {ends_at})",
-        ),
-        Rule(
-            "channel_cap",
-            _channel_cap,
-            ("channels",),
-            "the caps of {channels} are reached",
-            "there is room on {channels}",
-        ),
-        Rule(
-            "digest",
-            _digest,
-            ("event_type",),
-            "{event_type} is gathered in a digest",
-            "{event_type} is not gathered in a digest",
-        ),
-        Rule(
-            "score",
-            _score,
-            ("score", "never_below", "now_from", "because"),
-            "it scores {score}; below {never_below} is never, from {now_from} on is now",
-            "it scores {score}; from {now_from} on is now",
-            "it is not scored: {because}",
-        ),
-    ),
+    PIPELINE,
     otherwise=Hit("NOW", "DEFAULT_PASS"),
+    # The order of the rules while traces stored places instead of names: never changed, so no new rule goes in here.
     places=(
         "expiry",
         "ban",
@@ -273,22 +348,5 @@ RULES: RuleTable[Case] = RuleTable(
         "score",
     ),
 )
-
-STAGES = {
-    "expiry": ("P0", "NEVER EXPIRED"),
-    "ban": ("–", "NEVER ACCOUNT_BANNED"),
-    "critical": ("P1", "NOW CRITICAL_OVERRIDE"),
-    "dedup": ("P2", "NEVER DEDUP_EXACT, DEDUP_NEAR"),
-    "opt_out": ("P3", "NEVER USER_OPT_OUT"),
-    "incident": ("–", "NEVER INCIDENT_SUPPRESSION, for PROMO and LOW"),
-    "forced": ("–", "NOW FORCED_DELIVERY, for HIGH"),
-    "fatigue_24h": ("P4", "NEVER or LATER FATIGUE_CAP_24H, at 08:00 the next day local"),
-    "fatigue_1h": ("P4", "LATER FATIGUE_CAP_1H, at the next full hour local"),
-    "fatigue_5m": ("P4", "LATER FATIGUE_CAP_5M, in 15 minutes"),
-    "quiet_hours": ("P5", "LATER QUIET_HOURS, at their end"),
-    "cooldown": ("P5", "LATER COOLDOWN_ACTIVE, at its end"),
-    "channel_cap": ("P6", "LATER CHANNEL_CAP, when the first channel has room"),
-    "digest": ("P6", "LATER DIGEST_ELIGIBLE, in the next digest"),
-    "score": ("P7", "NEVER SCORE_BELOW_THRESHOLD, LATER SCORE_DEFER in 30 minutes"),
-}
-"""The step of the pipeline each rule belongs to, and what it answers when it matches."""
+STAGES = {rule.name: (rule.stage, rule.answers) for rule in PIPELINE}
+"""The step of the pipeline each rule belongs to, and the answers it gives when it matches."""

@@ -1,4 +1,4 @@
-"""Verdicts in a sentence for a human."""
+"""Sentences for people: why a verdict was given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLAIN = {
 
 
 def sentence(verdict: Verdict) -> str:
-    """Why it was answered so."""
+    """Return why the verdict was given, in a sentence."""
     reason = verdict.reasons[-1]
     plain = _PLAIN.get(reason)
     if plain:

@@ -1,4 +1,4 @@
-"""Notifications as people send them: judged and delivered, tried without being recorded, and what became of them."""
+"""The service of notifications: send them, try them in a dry run, and read what became of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, Protocol, TypeVar
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from betimes.core.checks import Examined, readable
 from betimes.core.datetimes import instant, moment
@@ -23,15 +23,16 @@ from betimes.domain.service import Caller
 from betimes.domain.verdict_views import trace_of
 from betimes.engine.engine import Engine
 from betimes.engine.store import LedgerQuery
-from betimes.notifications.decide import INBOX, command_problems, item_of, name_problems, shared_incident
+from betimes.notifications.decide import INBOX, command_problems, item_of, name_problems
 from betimes.notifications.evaluation import may_be_scored
-from betimes.notifications.history import deliveries_of, told
+from betimes.notifications.history import deliveries_of, load_history
 from betimes.notifications.inboxes import Inboxes
+from betimes.notifications.incidents import shared_incident
 from betimes.notifications.interventions import CancelNotification, ReleaseNotification
 from betimes.notifications.message_texts import note_of
-from betimes.notifications.model import NOTIFICATIONS, Answer, InboxState, Notify, incident_stream
+from betimes.notifications.model import NOTIFICATIONS, InboxState, NotificationReply, Notify, incident_stream
 from betimes.notifications.policy import NotificationsPolicy
-from betimes.notifications.rule_context import Case
+from betimes.notifications.rule_context import RuleContext
 from betimes.notifications.sentences import sentence
 from betimes.notifications.views import (
     BATCH_MAX,
@@ -53,8 +54,8 @@ _WAKES_MAX = 64
 _NO_SUCH = "there is no notification {!r}; it was never sent, or its history was pruned"
 
 
-class SaidScore(Protocol):
-    """What a provider said, exactly."""
+class GivenScore(Protocol):
+    """A provider's score, exactly."""
 
     @property
     def ten_thousandths(self) -> int: ...
@@ -63,9 +64,9 @@ class SaidScore(Protocol):
 
 
 class Scorer(Protocol):
-    """Whoever scores notifications, or has nothing to say in time; `effects.enrichment.Enrichment` is one."""
+    """Scores notifications, or has no score in time; `enrichment.Enrichment` is one."""
 
-    async def score_many(self, notifications: Sequence[Mapping[str, Any]]) -> Sequence[SaidScore | None]: ...
+    async def score_many(self, notifications: Sequence[Mapping[str, Any]]) -> Sequence[GivenScore | None]: ...
 
 
 class Notifications(Inboxes):
@@ -80,7 +81,7 @@ class Notifications(Inboxes):
     async def send(
         self, request: Mapping[str, Any] | NotificationRequest, *, trace: bool = True
     ) -> NotificationVerdict:
-        """Judge and deliver one; a repeat of its event id is answered from the record."""
+        """Decide and deliver one; a repeat of its event id is answered from the record."""
         [answer] = await self.send_many([request], trace=trace)
         if isinstance(answer, BetimesError):
             raise answer
@@ -89,19 +90,19 @@ class Notifications(Inboxes):
     async def send_many(
         self, requests: Sequence[Mapping[str, Any] | NotificationRequest], *, trace: bool = False
     ) -> list[NotificationVerdict | BetimesError]:
-        """Each as if it came alone, those to one person in their order; an error stands where an answer would."""
+        """Send each as if it came alone, those to one person in their order; an error stands where a verdict would."""
         _check_size("items", requests, BATCH_MAX)
-        asked = [await self._checked(request) async for request in in_slices(requests)]
-        fine = [request for request in asked if isinstance(request, NotificationRequest)]
-        commands = await self._enriched(fine)
-        sending = (self._sent(request, command) for request, command in zip(fine, commands, strict=True))
+        checked = [await self._check_or_error(request) async for request in in_slices(requests)]
+        valid = [request for request in checked if isinstance(request, NotificationRequest)]
+        commands = await self._commands_with_scores(valid)
+        sending = map(self._submit_notification, valid, commands)
         sent = iter(await asyncio.gather(*sending, return_exceptions=True))
         return [
-            one if isinstance(one, BetimesError) else self._told(next(sent), one, trace)
-            async for one in in_slices(asked)
+            one if isinstance(one, BetimesError) else self._view_or_error(next(sent), one, trace)
+            async for one in in_slices(checked)
         ]
 
-    def _told(
+    def _view_or_error(
         self, answer: Recorded | BaseException, request: NotificationRequest, trace: bool
     ) -> NotificationVerdict | BetimesError:
         if isinstance(answer, Recorded):
@@ -110,14 +111,14 @@ class Notifications(Inboxes):
             return answer
         raise answer
 
-    async def _checked(self, request: Any) -> NotificationRequest | BetimesError:
-        """The request, or everything that is wrong with it, by the types and by the policy."""
+    async def _check_or_error(self, request: Any) -> NotificationRequest | BetimesError:
         try:
-            return await self._asked(request, NotificationRequest)
+            return await self._check_request(request, NotificationRequest)
         except BetimesError as error:
             return error
 
-    async def _asked(self, request: Any, kind: type[Request]) -> Request:
+    async def _check_request(self, request: Any, kind: type[Request]) -> Request:
+        """Return the request; raise `Invalid` with everything that is wrong with it, by types and by policy."""
         found: Examined[Request] = examined(request, kind)
         found.judge(notification_rules(self.caller.tenant))
         if found.found.total:
@@ -130,20 +131,19 @@ class Notifications(Inboxes):
             )
         return found.whole()
 
-    async def _sent(self, request: NotificationRequest, command: Notify) -> Recorded:
+    async def _submit_notification(self, request: NotificationRequest, command: Notify) -> Recorded:
         stream = self._inbox(request.user_id)
         caller = replace(self.caller, correlation=request.correlation_id or self.caller.correlation)
         service = Inboxes(self.engine, caller)
-        return await service.submit(
-            stream, command, key=request.event_id, collection=NOTIFICATIONS, request=request.user_id
-        )
+        identity = {"key": request.event_id, "collection": NOTIFICATIONS, "request": request.user_id}
+        return await service.submit(stream, command, **identity)
 
     # -- enrichment
 
-    async def _enriched(self, requests: Sequence[NotificationRequest | ClassifyRequest]) -> list[Notify]:
-        """The commands; those that the score may come to weigh with what the provider said.
+    async def _commands_with_scores(self, requests: Sequence[NotificationRequest | ClassifyRequest]) -> list[Notify]:
+        """Return the commands, with the provider's score where the rules may need it.
 
-        All are judged before any is asked about, so that no answer waits for our own work.
+        All are checked before the provider is asked about any, so that no answer waits for our own work.
         """
         commands = [_command(request) for request in requests]
         if self._enrichment is None or not commands:
@@ -158,7 +158,7 @@ class Notifications(Inboxes):
         }
         section = policy[NotificationsPolicy]
         wanted = [
-            _wants_score(command, self._view(stream, states, rows), section, _judged_at(request, now))
+            _wants_score(command, self._view(stream, states, rows), section, _evaluated_at(request, now))
             for command, stream, request in zip(commands, streams, requests, strict=True)
         ]
         about = [_as_sent(request) for request, is_wanted in zip(requests, wanted, strict=True) if is_wanted]
@@ -173,33 +173,33 @@ class Notifications(Inboxes):
         version = rows[stream].version if stream in rows else 0
         return View(stream, states.get(stream), version, {shared: states.get(shared)})
 
-    # -- trying
+    # -- dry runs
 
     async def classify(
         self, request: Mapping[str, Any] | ClassifyRequest, *, trace: bool = True
     ) -> NotificationVerdict:
-        """What it would be told, now or as of another instant; nothing is recorded."""
-        asked = await self._asked(request, ClassifyRequest)
-        [command] = await self._enriched([asked])
+        """Return the verdict it would get, now or as of another instant; nothing is recorded."""
+        asked = await self._check_request(request, ClassifyRequest)
+        [command] = await self._commands_with_scores([asked])
         policy = await self.engine.policy_of(self.caller.tenant)
         stream, shared = self._inbox(asked.user_id), incident_stream(self.caller.tenant)
         rows = await self.engine.store.load([stream, shared])
         states = {name: self.engine.kinds.of(name).state(name, row.schema, row.state) for name, row in rows.items()}
         now = await self.engine.store.now() if asked.at is None else instant(asked.at)
-        view = _rung(self._view(stream, states, rows), policy, now)
+        view = _ring_due(self._view(stream, states, rows), policy, now)
         decision = INBOX.decide(replace(view, key=asked.event_id), command, policy, now)
         assert isinstance(decision, Decision)
         recorded = Recorded(stream, view.version, now, policy.fingerprint, decision.verdict, decision.reply)
         return self._verdict_view(recorded, asked.event_id, trace=trace, dry=True)
 
-    # -- what waits
+    # -- interventions
 
     async def cancel(self, event_id: str, *, trace: bool = True, key: str | None = None) -> NotificationView:
-        """End one that waits undelivered; `Refused` as NOT_WAITING if it does not."""
+        """End a waiting one undelivered; raise `Refused` as NOT_WAITING if it does not wait."""
         return await self._intervene(event_id, CancelNotification(event_id), trace, key)
 
     async def release(self, event_id: str, *, trace: bool = True, key: str | None = None) -> NotificationView:
-        """Send one that waits now, unless it has expired or the person is banned or opted out; else as `cancel`."""
+        """Send a waiting one now, unless it has expired or the person is banned or opted out; raise as `cancel`."""
         return await self._intervene(event_id, ReleaseNotification(event_id), trace, key)
 
     async def _intervene(self, event_id: str, command: Command, trace: bool, key: str | None) -> NotificationView:
@@ -207,28 +207,29 @@ class Notifications(Inboxes):
         await self.submit(stream, command, key=key, collection=INTERVENTIONS if key else "")
         return await self.notification(event_id, trace=trace)
 
-    # -- what became of it
+    # -- history
 
     async def notification(self, event_id: str, *, trace: bool = True) -> NotificationView:
+        """Return what became of a notification; raise `NotFound` for one that was never sent, or was pruned."""
         first = await self._first(event_id)
         kind = self.engine.kinds.of(first.stream)
-        story = await told(self.engine.store, kind, first)
-        latest = story.latest or kind.recorded(first)
+        history = await load_history(self.engine.store, kind, first)
+        latest = history.latest or kind.recorded(first)
         view = self._verdict_view(latest, event_id, trace=trace)
         note = note_of(first)
         assert note is not None
-        deliveries = await deliveries_of(self.engine.store, story, first)
+        deliveries = await deliveries_of(self.engine.store, history, first)
         return NotificationView(
-            **{name: getattr(view, name) for name in view.__struct_fields__},
-            notification=_notification(note, event_id, first.stream.id),
+            **asdict(view),
+            notification=_sent_notification(note, event_id, first.stream.id),
             requested=note.requested,
-            status=story.status_with(deliveries),
-            judgements=story.judgements,
+            status=history.status_with(deliveries),
+            judgements=history.judgements,
             deliveries=deliveries,
         )
 
     async def statuses(self, event_ids: Sequence[str]) -> list[NotificationStatus | BetimesError]:
-        """The status of each, in order; an error stands where an answer would."""
+        """Return the status of each, in order; an error stands where a status would."""
         _check_size("event_ids", event_ids, STATUS_BATCH_MAX)
         return [await self._status(event_id) for event_id in event_ids]
 
@@ -237,15 +238,15 @@ class Notifications(Inboxes):
             first = await self._first(event_id)
         except NotFound as error:
             return error
-        story = await told(self.engine.store, self.engine.kinds.of(first.stream), first)
-        deliveries = await deliveries_of(self.engine.store, story, first) if story.status == "failed" else []
-        status, last = story.status_with(deliveries), story.judgements[-1]
+        history = await load_history(self.engine.store, self.engine.kinds.of(first.stream), first)
+        deliveries = await deliveries_of(self.engine.store, history, first) if history.status == "failed" else []
+        status, last = history.status_with(deliveries), history.judgements[-1]
         return NotificationStatus(
-            event_id, status, last.outcome, last.reasons, moment(story.defer_until), story.defer_count
+            event_id, status, last.outcome, last.reasons, moment(history.defer_until), history.defer_count
         )
 
     async def _first(self, event_id: str) -> Segment:
-        """The segment that brought it; by its key, or from the ledger when that has expired."""
+        """Return the segment that brought it: by its key, or from the ledger when the key has expired."""
         store, tenant = self.engine.store, self.caller.tenant
         seen = await store.seen(KeyId(tenant, NOTIFICATIONS, event_id))
         found = (
@@ -262,7 +263,7 @@ class Notifications(Inboxes):
     ) -> NotificationVerdict:
         verdict = recorded.verdict
         assert verdict is not None
-        said = recorded.reply if isinstance(recorded.reply, Answer) else Answer()
+        said = recorded.reply if isinstance(recorded.reply, NotificationReply) else NotificationReply()
         shadow = said.shadow
         return NotificationVerdict(
             event_id=event_id,
@@ -288,14 +289,14 @@ class Notifications(Inboxes):
 
 
 def _wants_score(command: Notify, view: View[InboxState], policy: NotificationsPolicy, now: Instant) -> bool:
-    """Whether the provider's score may come to weigh it: now, or when it has waited."""
+    """Return whether the provider's score may be needed: now, or after a deferral."""
     if command_problems(command, policy):
         return False
     item = item_of(view, command, policy, now)
-    return may_be_scored(Case(view.stream, view.state or InboxState(), shared_incident(view), item, policy, now))
+    return may_be_scored(RuleContext(view.stream, view.state or InboxState(), shared_incident(view), item, policy, now))
 
 
-def _with_score(command: Notify, said: SaidScore | None) -> Notify:
+def _with_score(command: Notify, said: GivenScore | None) -> Notify:
     return replace(command, ai_score=said.ten_thousandths, ai_source=said.source) if said else command
 
 
@@ -305,8 +306,8 @@ def _check_size(name: str, items: Sequence[Any], most: int) -> None:
         raise Invalid(f"{name}: 1 to {most}, not {count:,}", ((name, f"1 to {most}"),))
 
 
-def _rung(view: View[InboxState], policy: Policy, now: Instant) -> View[InboxState]:
-    """The inbox after what is due by then, as a command would find it."""
+def _ring_due(view: View[InboxState], policy: Policy, now: Instant) -> View[InboxState]:
+    """Return the inbox after its alarms that are due by then, as a command would find it."""
     for _ in range(_WAKES_MAX):
         if view.state is None or (INBOX.alarm(view.state) or now + 1) > now:
             break
@@ -319,7 +320,7 @@ def _rung(view: View[InboxState], policy: Policy, now: Instant) -> View[InboxSta
     return view
 
 
-def _judged_at(request: NotificationRequest | ClassifyRequest, now: Instant) -> Instant:
+def _evaluated_at(request: NotificationRequest | ClassifyRequest, now: Instant) -> Instant:
     return instant(request.at) if isinstance(request, ClassifyRequest) and request.at else now
 
 
@@ -339,12 +340,12 @@ def _command(request: NotificationRequest | ClassifyRequest) -> Notify:
 
 
 def _as_sent(request: NotificationRequest | ClassifyRequest) -> dict[str, Any]:
-    """The notification as a provider is given it."""
+    """Return the notification as a provider is given it."""
     body: dict[str, Any] = msgspec.to_builtins(request)
     return {name: value for name, value in body.items() if name not in ("at", "tenant_id", "correlation_id")}
 
 
-def _notification(note: Notify, event_id: str, user_id: str) -> SentNotification:
+def _sent_notification(note: Notify, event_id: str, user_id: str) -> SentNotification:
     return SentNotification(
         event_id=event_id,
         user_id=user_id,

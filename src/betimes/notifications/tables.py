@@ -1,4 +1,4 @@
-"""The table of the lake about notifications: what became of each."""
+"""The lake table of notifications: one row per released, postponed, suppressed or digested item."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ _OUTCOMES = {"Released": "released", "Postponed": "postponed", "Suppressed": "su
 
 
 def notifications(segment: Segment, events: list[EventMap]) -> Iterator[Row]:
+    """Yield the rows of a segment."""
     for event in events:
         outcome = _OUTCOMES.get(event["type"])
         if outcome:

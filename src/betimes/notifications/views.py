@@ -1,4 +1,4 @@
-"""Requests and answers of notifications, in the words of the HTTP contract."""
+"""Requests and views of notifications, in the words of the HTTP contract."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.paging import UnreadableRow
 from betimes.domain.verdict_views import TraceStep
 from betimes.domain.warnings import Remark
-from betimes.notifications.model import Priority
+from betimes.notifications.local_time import TimeOfDay
+from betimes.notifications.model import OptOut, Priority
 
 METADATA_BYTES_MAX = 4 * 1024
 BATCH_MAX = 500
@@ -24,9 +25,6 @@ STATUS_BATCH_MAX = 100
 Reason = Annotated[str, msgspec.Meta(max_length=200)]
 DayName = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[DayName, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-TimeOfDay = Annotated[
-    str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="a time of day from 00:00 to 23:59")
-]
 EndOfQuiet = Annotated[
     str,
     msgspec.Meta(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$", description="a time of day from 00:00 to 24:00"),
@@ -35,7 +33,7 @@ Status = Literal["waiting", "delivering", "delivered", "digested", "suppressed",
 Outcome = Literal["NOW", "LATER", "NEVER"]
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _NotificationFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     user_id: Id
     event_type: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     title: Annotated[str, msgspec.Meta(min_length=1, max_length=120)]
@@ -51,32 +49,32 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tenant_id: str | None = None
 
 
-class NotificationRequest(_Asked, frozen=True, kw_only=True):
+class NotificationRequest(_NotificationFields, frozen=True, kw_only=True):
     event_id: Id
 
 
-class ClassifyRequest(_Asked, frozen=True, kw_only=True):
+class ClassifyRequest(_NotificationFields, frozen=True, kw_only=True):
     event_id: Id | None = None
     at: Moment | None = None
 
 
 def notification_rules(tenant: str) -> tuple[Rule[Any], ...]:
-    """Return what types cannot say of a notification."""
+    """Return the rules of a notification that its types cannot express."""
 
-    def name_own_tenant(request: _Asked) -> Iterator[Problem]:
+    def name_own_tenant(request: _NotificationFields) -> Iterator[Problem]:
         if request.tenant_id not in (None, tenant):
             yield "tenant_id", "not your tenant"
 
     return (_name_channels_once, _keep_metadata_small, name_own_tenant)
 
 
-def _name_channels_once(request: _Asked) -> Iterator[Problem]:
+def _name_channels_once(request: _NotificationFields) -> Iterator[Problem]:
     names = [name for _, name in readable(request.channels)]
     if len(set(names)) < len(names):
         yield "channels", "each channel once"
 
 
-def _keep_metadata_small(request: _Asked) -> Iterator[Problem]:
+def _keep_metadata_small(request: _NotificationFields) -> Iterator[Problem]:
     if len(msgspec.json.encode(request.metadata)) > METADATA_BYTES_MAX:
         yield "metadata", f"at most {METADATA_BYTES_MAX:,} bytes"
 
@@ -221,10 +219,7 @@ class QuietHoursView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     days: tuple[DayName, ...] = DAYS
 
 
-class OptOutView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    all: bool = False
-    event_types: tuple[str, ...] = ()
-    channels: tuple[str, ...] = ()
+class OptOutView(OptOut, frozen=True, forbid_unknown_fields=True, omit_defaults=False): ...
 
 
 class PreferencesRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,16 +11,16 @@ Instants = tuple[Instant, ...]
 
 
 def count(instants: Instants, now: Instant, span_s: int) -> int:
-    """How many lie in `(now - span, now]`."""
+    """Return how many lie in `(now - span, now]`."""
     return len(instants) - bisect_right(instants, now - span_s * SECOND)
 
 
 def free_at(instants: Instants, now: Instant, span_s: int, cap: int) -> Instant:
-    """The first instant from `now` on with fewer than `cap` inside, if nothing more happens."""
+    """Return the first instant from `now` on with fewer than `cap` inside, if nothing more happens."""
     return now if count(instants, now, span_s) < cap else instants[-cap] + span_s * SECOND
 
 
 def add(instants: Instants, at: Instant) -> Instants:
-    """With one more, without what is older than a day."""
+    """Add one, and drop those older than a day."""
     kept = instants[bisect_right(instants, at - DAY) :]
     return (*kept, at)[-DELIVERIES_MAX:]
