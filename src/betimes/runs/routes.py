@@ -106,18 +106,18 @@ async def complete(ask: Ask) -> Answer:
     return answer_of(runs, await runs.complete(ask.path["run_id"], ask.body, key=ask.idempotency_key))
 
 
-def _tagged(view: RegistryView) -> Answer:
+def _with_etag(view: RegistryView) -> Answer:
     return Answer(view, headers={"ETag": f'"{view.version}"'})
 
 
 async def registry(ask: Ask) -> Answer:
-    return _tagged(await ask.services.runs.registry())
+    return _with_etag(await ask.services.runs.registry())
 
 
 async def put_registry(ask: Ask) -> Answer:
     body = asked(ask.body, RegistryRequest, (repeated_types,))
     version = ask.if_match if ask.if_match is not None else body.version
-    return _tagged(await ask.services.runs.put_registry(body.entries, version=version))
+    return _with_etag(await ask.services.runs.put_registry(body.entries, version=version))
 
 
 _EXAMPLE: dict[str, Any] = {
