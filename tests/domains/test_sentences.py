@@ -12,7 +12,7 @@ from betimes.catalogue import DECIDERS
 from betimes.core.canonical import encode
 from betimes.core.verdicts import TRACE_BYTES_MAX, Rule, RuleTable, Verdict
 from betimes.notifications.rules import RULES as NOTIFICATIONS
-from betimes.runs.gate import ADMISSION, DecisionCostGateInput
+from betimes.runs.rules import ADMISSION, DecisionCostGateInput
 from betimes.scores.policy import ScoresPolicy
 from betimes.scores.rules import RULES as SCORES
 from betimes.scores.rules import case_of

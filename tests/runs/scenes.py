@@ -10,9 +10,9 @@ from betimes.core.deciders import Decision
 from betimes.core.instants import Instant, parse
 from betimes.core.streams import StreamId
 from betimes.domain.hooks import Hooks
-from betimes.runs.account import fold_quota
-from betimes.runs.admission import ACCOUNT
 from betimes.runs.counters import quota_stream
+from betimes.runs.decide import ACCOUNT
+from betimes.runs.fold import fold_quota
 from betimes.runs.model import AccountState, RequestRun, run_id_of, run_stream
 from betimes.runs.policy import RunsPolicy
 from betimes.testing.scenarios import Scenario, given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from betimes.runs.model import Outcome, RequestRun, RunAdmitted, RunAllowed
+from betimes.runs.model import RequestRun, RunAdmitted, RunAllowed, TriggerOutcome
 from betimes.testing.scenarios import Scenario
 from tests.runs.scenes import HOUR, MINUTE, NINE, SECOND, account, entry, run_of
 
@@ -27,14 +27,14 @@ def seen(scenario: Scenario[Any]) -> tuple[int, ...]:
 
 def test_the_first_is_held_until_the_window_ends_and_runs_then() -> None:
     scenario = bursting().when(edit(), key="k1").then_verdict("LATER", "DEBOUNCED", until=NINE + MINUTE)
-    assert scenario.decision.reply == Outcome("deferred", run_of("k1").id)
+    assert scenario.decision.reply == TriggerOutcome("deferred", run_of("k1").id)
     scenario.wakes().then(RunAllowed("k1", "EDIT", run_of("k1").id, NINE + MINUTE)).then_alarm(None)
 
 
 def test_later_ones_join_it_and_push_its_end_out() -> None:
     scenario = bursting().when(edit(), key="k1").at(NINE + 40 * SECOND).when(edit(), key="k2")
     scenario.then_verdict("LATER", "DEBOUNCED", until=NINE + 100 * SECOND).then_alarm(NINE + 100 * SECOND)
-    assert scenario.decision.reply == Outcome("joined", run_of("k1").id), "the same run"
+    assert scenario.decision.reply == TriggerOutcome("joined", run_of("k1").id), "the same run"
     scenario.wakes().then(RunAllowed("k1", "EDIT", run_of("k1").id, NINE + 100 * SECOND)).then_alarm(None)
     assert scenario.state
     assert not scenario.state.waiting
@@ -72,7 +72,7 @@ def test_the_hold_is_not_the_retry_so_it_may_be_deferred_once() -> None:
     scenario.when(RequestRun("OTHER"), key="o").then_verdict("NOW", "WITHIN_LIMITS")
     scenario.wakes().then_verdict("LATER", "COOLDOWN", until=NINE + 330 * SECOND)
     scenario.at(NINE + 100 * SECOND).when(edit(), key="k2").then_verdict("LATER", "COOLDOWN", until=NINE + 330 * SECOND)
-    assert scenario.decision.reply == Outcome("joined", run_of("k1").id), "what comes while it is deferred joins it"
+    assert scenario.decision.reply == TriggerOutcome("joined", run_of("k1").id), "what comes meanwhile joins it"
     scenario.wakes().then_verdict("NOW", "WITHIN_LIMITS")
     assert seen(scenario) == (4,), "with the payload that joined it"
 
@@ -87,7 +87,7 @@ def test_the_second_deferral_of_a_held_trigger_exhausts_it() -> None:
 def test_a_new_burst_after_the_run_is_a_new_run() -> None:
     scenario = bursting().when(edit(), key="k1").wakes().at(NINE + 70 * SECOND).when(edit(), key="k2")
     scenario.then_verdict("LATER", "DEBOUNCED", until=NINE + 130 * SECOND)
-    assert scenario.decision.reply == Outcome("deferred", run_of("k2").id)
+    assert scenario.decision.reply == TriggerOutcome("deferred", run_of("k2").id)
 
 
 def test_at_most_sixty_four_wait_held_ones_too() -> None:

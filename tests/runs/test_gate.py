@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from betimes.core.canonical import encode
 from betimes.core.windows import Window
-from betimes.runs.gate import GATE, DecisionCostGateInput, DecisionCostGateOutput, evaluate, slot_needed, would_pass_at
+from betimes.runs.rules import GATE, DecisionCostGateInput, DecisionCostGateOutput, evaluate, slot_needed, would_pass_at
 from betimes.runs.slots import first_free_at, with_one, without_one
 from tests.runs.scenes import NINE, SECOND
 

@@ -9,6 +9,8 @@ import pytest
 from betimes.core.deciders import Send, Settled
 from betimes.core.streams import StreamId
 from betimes.domain.completions import RunFinished, TargetSettled
+from betimes.runs.decide import RUN
+from betimes.runs.fold import run_index
 from betimes.runs.model import (
     ClaimRun,
     CompleteRun,
@@ -24,7 +26,6 @@ from betimes.runs.model import (
     StartRun,
     TargetEnded,
 )
-from betimes.runs.run_lifecycle import RUN, index
 from betimes.testing.scenarios import Scenario, given
 from tests.runs.scenes import HOUR, MINUTE, NINE, SECOND, SECTIONS
 
@@ -78,7 +79,7 @@ def test_a_worker_claims_with_a_lease_and_a_token_and_completes() -> None:
     scenario.then(RunStarted(NINE, "w1", claim_token=1, lease_expires_at=NINE + MINUTE)).then_alarm(NINE + MINUTE)
     scenario.when(CompleteRun(1, "succeeded", {"ok": True})).then(RunEnded("succeeded", NINE, 3, {"ok": True}))
     assert scenario.state
-    assert index(scenario.state).due_at is None
+    assert run_index(scenario.state).due_at is None
 
 
 def test_a_run_is_claimed_at_most_once() -> None:
@@ -106,10 +107,10 @@ def test_a_wrong_token_changes_nothing() -> None:
 
 
 def test_only_runs_that_wait_for_a_worker_are_due_for_claims() -> None:
-    assert index(RunState("allowed", allowed_at=NINE)).due_at == NINE
-    assert index(RunState("allowed", handler="python", allowed_at=NINE)).due_at is None
-    assert index(RunState("started", allowed_at=NINE)).due_at is None
-    assert index(RunState("asked")).due_at is None
+    assert run_index(RunState("allowed", allowed_at=NINE)).due_at == NINE
+    assert run_index(RunState("allowed", handler="python", allowed_at=NINE)).due_at is None
+    assert run_index(RunState("started", allowed_at=NINE)).due_at is None
+    assert run_index(RunState("asked")).due_at is None
 
 
 def test_whoever_asked_for_the_run_is_told_when_it_is_over() -> None:

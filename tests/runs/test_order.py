@@ -11,12 +11,10 @@ from betimes.core.deciders import Call, Refusal
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Step, Verdict
-from betimes.runs.admission import repeated
 from betimes.runs.admission_request import saturation_of
+from betimes.runs.decide import repeat_command
 from betimes.runs.model import (
-    Due,
     First,
-    Outcome,
     RepeatRequest,
     ReportActions,
     RequestRepeated,
@@ -26,6 +24,8 @@ from betimes.runs.model import (
     RunDeferred,
     RunSkipped,
     RunState,
+    TriggerOutcome,
+    WaitingTrigger,
 )
 from tests.runs.scenes import HOUR, MINUTE, NINE, SECOND, account, brief, entry, run_of, signal
 
@@ -41,14 +41,14 @@ def test_a_fresh_trigger_is_allowed_and_its_run_is_made_in_the_same_turn() -> No
     scenario.then(RunAllowed("k1", "SIGNAL_ARRIVED", run_of("k1").id, NINE)).then_verdict("NOW", "WITHIN_LIMITS")
     admitted = RunAdmitted("acct", "SIGNAL_ARRIVED", "k1", "claim", (1,), NINE + 24 * HOUR, NINE)
     scenario.then_also(run_of("k1"), admitted)
-    assert scenario.decision.reply == Outcome("allowed", run_of("k1").id)
+    assert scenario.decision.reply == TriggerOutcome("allowed", run_of("k1").id)
 
 
 def test_a_key_seen_before_is_skipped_with_the_first_verdict_attached_and_changes_nothing() -> None:
     matched = Step("cooldown", "COOLDOWN", (10, 300))
     first = Verdict("LATER", ("COOLDOWN",), "runs", until=NINE, trace=(Step("debounce"), Step("budget"), matched))
-    recorded = Recorded(StreamId("tenant", "account", "acct"), 3, NINE, "p", first, Outcome("deferred", "run_1"))
-    command = repeated(signal(), recorded)
+    recorded = Recorded(StreamId("tenant", "account", "acct"), 3, NINE, "p", first, TriggerOutcome("deferred", "run_1"))
+    command = repeat_command(signal(), recorded)
     explained = Verdict("LATER", ("COOLDOWN",), "runs", until=NINE, trace=(matched,))
     bare = First("account:acct:3", NINE, "p", explained)
     assert command == RepeatRequest("SIGNAL_ARRIVED", bare)
@@ -238,10 +238,10 @@ def test_a_refused_trigger_costs_nothing() -> None:
 def test_a_deferral_is_an_event_with_an_alarm_at_its_end() -> None:
     scenario = account().when(signal(), key="k1").at(NINE + 2 * MINUTE).when(signal(), key="k2")
     until, now = NINE + 5 * MINUTE, NINE + 2 * MINUTE
-    due = Due("k2", "SIGNAL_ARRIVED", until, now, "COOLDOWN", (2,), now)
+    due = WaitingTrigger("k2", "SIGNAL_ARRIVED", until, now, "COOLDOWN", (2,), now)
     scenario.then(RunDeferred(due, now)).then_alarm(until)
     assert scenario.decision.promised_at == until
-    assert scenario.decision.reply == Outcome("deferred", run_of("k2").id)
+    assert scenario.decision.reply == TriggerOutcome("deferred", run_of("k2").id)
 
 
 def test_the_handler_of_the_entry_is_called_at_most_once_and_reports_to_the_run() -> None:

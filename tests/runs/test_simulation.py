@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from betimes.core.deciders import Decision
-from betimes.runs.admission import ACCOUNT
+from betimes.runs.decide import ACCOUNT
 from betimes.runs.model import RunDeferred
 from betimes.testing.simulator import simulate
 from betimes.testing.simulator.runner import demand_sound

@@ -7,9 +7,9 @@ from typing import Any
 from betimes.core.instants import Instant
 from betimes.core.policies import PolicyBook
 from betimes.core.streams import StreamId
-from betimes.runs.account import fold_quota
-from betimes.runs.admission import needs
 from betimes.runs.counters import QuotaState, SlotPromised, SlotReturned, SlotTaken
+from betimes.runs.decide import needs
+from betimes.runs.fold import fold_quota
 from betimes.runs.model import AccountState, RequestRun
 from betimes.testing.scenarios import Scenario
 from tests.runs.scenes import HOUR, MINUTE, NINE, QUOTA, SECOND, SECTIONS, account, entry, share_quota, signal

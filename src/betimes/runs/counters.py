@@ -1,4 +1,4 @@
-"""What is counted: runs and actions of a UTC day, and the counters a tenant's accounts share.
+"""Counters: runs and actions of a UTC day, and those that a tenant's accounts share.
 
 `quota` is a stream of its own, locked with an account whenever a limit of the tenant is set, and written by accounts
 alone.
@@ -26,10 +26,11 @@ class DayCount(msgspec.Struct, frozen=True, array_like=True):
     count: int = 0
 
     def on(self, now: Instant) -> int:
+        """Return the count of this day."""
         return self.count if self.day == now // DAY else 0
 
     def plus(self, count: int, at: Instant) -> DayCount:
-        """What is reported late, for a day that is over, counts for nothing."""
+        """Return the count with more in it; a late report for a day that is over counts for nothing."""
         day = at // DAY
         if day < self.day:
             return self

@@ -1,7 +1,7 @@
 """Accounts and runs: commands, events, states.
 
-`account` admits: what was allowed lately and what waits. `run` is one run: its life and its lease. States hold what
-rules read; payloads stay in the segments of the triggers that brought them, and a run names those segments.
+`account` admits: it holds the runs allowed lately and the triggers that wait. `run` is one run: its life and its lease.
+States hold what rules read; payloads stay in the segments of the triggers that brought them, and a run names those.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def run_stream(tenant: str, run_id: str) -> StreamId:
 
 
 def agreed_request(account_id: str, trigger_type: str) -> str:
-    """What a repeat of a trigger's key must agree in; payload and times may differ."""
+    """Return the part of a request that a repeat of its key must agree in; payload and times may differ."""
     return f"{account_id}|{trigger_type}"
 
 
 def run_id_of(tenant: str, key: str) -> str:
-    """The run a trigger's key leads to, whenever it is admitted."""
+    """Return the run a trigger's key leads to, whenever it is admitted."""
     return "run_" + sha256(f"{tenant}|{key}".encode()).hexdigest()[:32]
 
 
@@ -61,16 +61,16 @@ class RequestRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     tenant_tier: str | None = None
     correlation: str = ""
     run_id: str | None = None
-    """The run that a schedule or a sensor has asked for; its stream knows whom to tell."""
+    """The run that a schedule or a sensor has asked for; its stream knows which one."""
     by_hook: bool = False
     """Whether a hook asks; its run causes no further hooks."""
     nominal: NominalTime | None = None
-    """What the tick of a schedule that asks stands for; its run is given it."""
+    """The nominal time of the schedule's tick that asks; it is handed to the run."""
     strict: bool = False
     """Refuse a type that is not registered, instead of recording that it was skipped."""
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+class TriggerOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The reply to a trigger, beside its verdict."""
 
     status: Literal["allowed", "deferred", "joined", "skipped"]
@@ -79,11 +79,11 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     shadow: Verdict | None = None
     """In shadow mode: the verdict that was not enforced."""
     first: First | None = None
-    """Of a repeated key: what it led to when it was new."""
+    """Of a repeated key: its outcome when it was new."""
 
 
 class First(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a key led to when it was new. Of its trace, which is in its own segment, only the rule that matched."""
+    """The outcome of a key when it was new. Of its trace, which is in its own segment, only the rule that matched."""
 
     segment: str
     at: Instant
@@ -101,7 +101,7 @@ class RepeatRequest(msgspec.Struct, frozen=True, tag=True):
 
 
 class CancelTrigger(msgspec.Struct, frozen=True, tag=True):
-    """A trigger that waits is not to run after all."""
+    """Drop a trigger that waits."""
 
     key: str
 
@@ -113,7 +113,7 @@ class ReportActions(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class Due(msgspec.Struct, frozen=True, omit_defaults=True):
+class WaitingTrigger(msgspec.Struct, frozen=True, omit_defaults=True):
     """A trigger that waits: held until its debounce window ends, or deferred until its one retry."""
 
     key: str
@@ -156,7 +156,7 @@ class RunAllowed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 class RunDeferred(msgspec.Struct, frozen=True, tag=True):
     """On the account: this trigger waits for its one retry, or for the end of its debounce window."""
 
-    due: Due
+    due: WaitingTrigger
     at: Instant
 
 
@@ -166,8 +166,8 @@ class TriggerJoined(msgspec.Struct, frozen=True, tag=True):
     key: str
     into: str
     """The key of the trigger it joined."""
-    due: Due
-    """What waits now."""
+    due: WaitingTrigger
+    """The trigger it joined, as it waits now."""
     at: Instant
 
 
@@ -218,7 +218,7 @@ class AccountState(msgspec.Struct, frozen=True, omit_defaults=True):
     allowed_by_type: dict[str, Window] = {}
     allowed_today: DayCount = DayCount()
     actions_today: DayCount = DayCount()
-    waiting: tuple[Due, ...] = ()
+    waiting: tuple[WaitingTrigger, ...] = ()
     updated_at: Instant | None = None
 
 
@@ -241,7 +241,7 @@ HandlerKind: TypeAlias = Literal["python", "webhook", "claim"]
 
 
 class StartRun(msgspec.Struct, frozen=True, tag=True):
-    """Whoever will call the handler says so first; a run starts once."""
+    """The process that is about to call the handler says so first; a run starts once."""
 
     effect: str
     worker: str = ""
@@ -300,7 +300,7 @@ class RunAdmitted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class RunRefused(msgspec.Struct, frozen=True, tag=True):
-    """On a run that was asked for: the gate let it not through, for good."""
+    """On a run that was asked for: the gate refused it, for good."""
 
     reason: str
     at: Instant

@@ -23,7 +23,7 @@ _triggers = msgspec.json.Decoder(_Trigger)
 
 
 class RunInput(msgspec.Struct, frozen=True):
-    """What its triggers brought a run."""
+    """The payloads and the nominal time that the triggers of a run brought."""
 
     payloads: list[Any] = []
     """In the order they came; those that were pruned are left out."""
@@ -31,12 +31,12 @@ class RunInput(msgspec.Struct, frozen=True):
     """Of the last tick that asked for it, if a schedule did."""
 
     def body(self) -> dict[str, Any]:
-        """Return what the run's handler is given besides the detail."""
+        """Return the fields that the run's handler is given besides the detail."""
         return {**(self.nominal.body() if self.nominal else {}), "payloads": self.payloads}
 
 
 async def run_input_of(store: Store, tenant: str, run: RunState) -> RunInput:
-    """Read what its triggers brought a run."""
+    """Read the input of a run from the segments of its triggers."""
     triggers = await _triggers_of(store, tenant, run)
     nominal = max((found.nominal for found in triggers if found.nominal), default=None, key=lambda it: it.scheduled_for)
     return RunInput([found.payload for found in triggers], nominal)

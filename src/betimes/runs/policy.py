@@ -1,4 +1,4 @@
-"""What may run, how often, and by whom: the section `runs` of the policy."""
+"""The section `runs` of the policy: trigger types, limits, tiers and handlers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Tier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a tier has instead of the general values; what it leaves out stays general."""
+    """The values of a tier; each that it leaves out is the general one."""
 
     daily_run_budget: Budget | None = None
     tenant_daily_run_budget: Budget | None = None
@@ -90,8 +90,8 @@ def _built_in() -> dict[str, Entry]:
     }
 
 
-TYPES_TOLD_MAX = 20
-"""Trigger types that are named to who asks for one there is not."""
+TYPES_LISTED_MAX = 20
+"""Known trigger types that the refusal of an unknown one lists at most."""
 
 
 class RunsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -120,17 +120,17 @@ class RunsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError(f"tier: there is no tier {self.tier!r} in tiers")
 
     def type_problem(self, trigger_type: str) -> str:
-        """Return what is wrong with the trigger type somebody names, or nothing."""
+        """Return what is wrong with the trigger type a request names, or nothing."""
         if trigger_type in self.registry:
             return ""
         known = sorted(self.registry)
-        more = f" and {len(known) - TYPES_TOLD_MAX} more" if len(known) > TYPES_TOLD_MAX else ""
-        told = ", ".join(known[:TYPES_TOLD_MAX]) or "none"
-        return f"{trigger_type!r} is not in the registry; register it first, or use one of: {told}{more}"
+        more = f" and {len(known) - TYPES_LISTED_MAX} more" if len(known) > TYPES_LISTED_MAX else ""
+        listed = ", ".join(known[:TYPES_LISTED_MAX]) or "none"
+        return f"{trigger_type!r} is not in the registry; register it first, or use one of: {listed}{more}"
 
 
-class Limits(msgspec.Struct, frozen=True, gc=False):
-    """What holds for one trigger: its type's entry with its tier's values in place."""
+class RunLimits(msgspec.Struct, frozen=True, gc=False):
+    """The limits of one trigger: those of its type, with the values of its tier in place."""
 
     account_cap: int | None
     tenant_cap: int | None
@@ -142,11 +142,11 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
 _GENERAL = Tier()
 
 
-def limits_of(policy: RunsPolicy, entry: Entry, asked_tier: str | None) -> Limits:
-    """Return what holds for a trigger; a tier that the policy has dropped since is the tenant's own again."""
+def limits_of(policy: RunsPolicy, entry: Entry, asked_tier: str | None) -> RunLimits:
+    """Return the limits of a trigger; if the policy has dropped its tier, the tenant's own counts."""
     is_known = policy.tier_from == "request" and asked_tier in policy.tiers
     tier = policy.tiers.get((asked_tier if is_known else policy.tier) or "", _GENERAL)
-    return Limits(
+    return RunLimits(
         _first(tier.max_per_account_per_hour, entry.max_per_account_per_hour),
         _first(tier.max_per_tenant_per_hour, entry.max_per_tenant_per_hour),
         _first(tier.daily_run_budget, policy.daily_run_budget),
@@ -160,7 +160,7 @@ def _first(own: int | None, general: int | None) -> int | None:
 
 
 def shares_quota(policy: RunsPolicy) -> bool:
-    """Whether any limit is common to the tenant's accounts, so that their shared counters must be held."""
+    """Return whether accounts share any limit, so that the tenant's counters must be locked with each."""
     return (
         policy.tenant_daily_run_budget is not None
         or any(counts_for_tenant(policy, entry) for entry in policy.registry.values())
@@ -169,7 +169,7 @@ def shares_quota(policy: RunsPolicy) -> bool:
 
 
 def counts_for_tenant(policy: RunsPolicy, entry: Entry) -> bool:
-    """Whether runs of this type count against a cap of the tenant, be it only that of a tier."""
+    """Return whether runs of this type count against a cap of the tenant, even if only a tier sets it."""
     return entry.max_per_tenant_per_hour is not None or any(
         tier.max_per_tenant_per_hour is not None for tier in policy.tiers.values()
     )

@@ -1,4 +1,4 @@
-"""The registry: the trigger types in force for a tenant, a view of its policy."""
+"""The registry: the trigger types in force for a tenant, read from its policy and written into it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Registry(Service):
     """The trigger types of a tenant."""
 
     async def registry(self) -> RegistryView:
-        """The trigger types in force for the tenant; its version is that of the tenant's policy."""
+        """Return the trigger types in force for the tenant; their version is that of the tenant's policy."""
         policy = await self.engine.policy_of(self.caller.tenant)
         entries = [_entry_view(name, entry) for name, entry in sorted(policy[RunsPolicy].registry.items())]
         return RegistryView(await self._policy_version(), entries)
@@ -53,14 +53,14 @@ class Registry(Service):
         raise VersionMismatch("the policy is changed all the time; try again")
 
     async def _overrides(self, entries: list[RegistryEntry]) -> tuple[dict[str, Any], int]:
-        """The tenant's policy with these entries in it, and the version that was changed."""
+        """Return the tenant's policy with these entries in it, and the version that was changed."""
         state: TenantState | None = await self.state(tenant_stream(self.caller.tenant))
         overrides = dict(state.policy) if state else {}
         registry = {entry.trigger_type: _body(entry) for entry in entries}
         return overrides | {"runs": {**overrides.get("runs", {}), "registry": registry}}, _version(state)
 
     async def _demand_working(self, overrides: dict[str, Any], names: list[str]) -> list[Remark]:
-        """Return what to say of entries that may not be meant; raise `Invalid` with all that can never work."""
+        """Return warnings about entries that may be mistakes; raise `Invalid` with all that can never work."""
         try:
             policy = await checked_policy(self, overrides)
         except Invalid as error:
@@ -104,7 +104,7 @@ def _body(entry: RegistryEntry) -> dict[str, Any]:
 
 
 def _entry_path(path: str, names: list[str]) -> str:
-    """`runs.registry.SIGNAL_ARRIVED.mode` is `entries[0].mode` to whoever sent a list."""
+    """Return a path in the policy as one in the list that was sent: `runs.registry.X.mode` is `entries[0].mode`."""
     for place, name in enumerate(names):
         prefix = f"runs.registry.{name}"
         if path == prefix or path.startswith(prefix + "."):

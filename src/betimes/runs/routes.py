@@ -108,18 +108,18 @@ async def complete(request: RequestContext) -> Answer:
     return answer_of(runs, await runs.complete(request.path["run_id"], request.body, key=request.idempotency_key))
 
 
-def _tagged(view: RegistryView) -> Answer:
+def _with_etag(view: RegistryView) -> Answer:
     return Answer(view, headers={"ETag": f'"{view.version}"'})
 
 
 async def registry(request: RequestContext) -> Answer:
-    return _tagged(await request.services.runs.registry())
+    return _with_etag(await request.services.runs.registry())
 
 
 async def put_registry(request: RequestContext) -> Answer:
     body = asked(request.body, RegistryRequest, (repeated_types,))
     version = request.if_match if request.if_match is not None else body.version
-    return _tagged(await request.services.runs.put_registry(body.entries, version=version))
+    return _with_etag(await request.services.runs.put_registry(body.entries, version=version))
 
 
 _EXAMPLE: dict[str, Any] = {

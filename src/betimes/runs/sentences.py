@@ -1,4 +1,4 @@
-"""A verdict on a run as a sentence for people."""
+"""Sentences: a verdict on a trigger, in a line for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SKIPPED = {
 
 
 def sentence(account_id: str, verdict: Verdict, at: Instant) -> str:
-    """Why, in a line."""
+    """Return why a trigger was answered so, in a line."""
     reason, until = verdict.reasons[0], verdict.until
     if verdict.answer == "NOW":
         return f"{account_id} may run; no limit binds."
@@ -31,7 +31,7 @@ def sentence(account_id: str, verdict: Verdict, at: Instant) -> str:
 
 
 def _because(account_id: str, verdict: Verdict, reason: str, at: Instant) -> str:
-    values = _seen(verdict, reason)
+    values = _values_of(verdict, reason)
     match reason, values:
         case "COOLDOWN", (int() | float() as elapsed_s, int() as limit_s):
             ran_at = at - round(elapsed_s * SECOND)
@@ -51,13 +51,13 @@ def _because(account_id: str, verdict: Verdict, reason: str, at: Instant) -> str
             return f"{account_id} does not run: {reason}."
 
 
-def _seen(verdict: Verdict, reason: str) -> tuple[object, ...]:
-    """What the rule that gave the reason saw."""
+def _values_of(verdict: Verdict, reason: str) -> tuple[object, ...]:
+    """Return the values that the rule which gave the reason looked at."""
     step: Step | None = next((step for step in verdict.trace if step.reason == reason), None)
     return tuple(step.values) if step else ()
 
 
 def _clock(at: Instant, now: Instant) -> str:
-    """The time of day, with its date when that is not today's."""
+    """Return the time of day, with its date when that is not today's."""
     text = render(at)
     return text.partition("T")[2] if at // DAY == now // DAY else text

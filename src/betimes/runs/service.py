@@ -1,4 +1,4 @@
-"""Runs as people work with them: what became of a trigger, the runs themselves, and claims on them."""
+"""Runs as callers see them: the status of a trigger, the runs themselves, and claims on them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from betimes.runs.model import (
     CancelTrigger,
     ClaimRun,
     CompleteRun,
-    Outcome,
     RenewRun,
     RequestRun,
     RunAllowed,
     RunEnded,
     RunSkipped,
     RunState,
+    TriggerOutcome,
     WouldRun,
     run_id_of,
     run_stream,
@@ -57,16 +57,16 @@ CANCELLATIONS = "cancellations"
 _ENDINGS = (RunAllowed, RunSkipped, WouldRun)
 _ENDED_BY = ('{"type":"Wake"', '{"type":"CancelTrigger"')
 PAGES_MAX = 20
-"""Pages of the ledger that one list looks through; what is left is behind its cursor."""
+"""Pages that one request reads at most; the rest is behind the cursor of its answer."""
 
 
 class Runs(Triggers, Registry):
     """May this account's expensive decision run now, and what became of it?"""
 
-    # -- what became of a trigger
+    # -- the status of a trigger
 
     async def trigger_status(self, key: str) -> TriggerStatus:
-        """The request, its verdict, that of its retry, and its run; kept as long as the key."""
+        """Return the request, its verdict, that of its retry, and its run; kept as long as the key."""
         seen = await self.engine.store.seen(KeyId(self.caller.tenant, TRIGGERS, key))
         if seen is None:
             raise NotFound(f"there is no trigger {key!r}; it was never sent, or its key was forgotten")
@@ -75,10 +75,10 @@ class Runs(Triggers, Registry):
         recorded = kind.recorded(segment)
         request, outcome = kind.command(segment.command or "", segment), recorded.reply
         assert isinstance(request, RequestRun)
-        assert isinstance(outcome, Outcome)
+        assert isinstance(outcome, TriggerOutcome)
         status, retry, run_id = outcome.status, None, outcome.run_id if outcome.status == "allowed" else None
         if outcome.status in ("deferred", "joined"):
-            status, retry, run_id = await self._ending(segment, request.trigger_type, outcome, key)
+            status, retry, run_id = await self._find_ending(segment, request.trigger_type, outcome, key)
         return TriggerStatus(
             account_id=segment.stream.id,
             trigger_type=request.trigger_type,
@@ -107,23 +107,23 @@ class Runs(Triggers, Registry):
             )
         return await self.trigger_status(key)
 
-    async def _ending(
-        self, first: Segment, trigger_type: str, outcome: Outcome, key: str
+    async def _find_ending(
+        self, first: Segment, trigger_type: str, outcome: TriggerOutcome, key: str
     ) -> tuple[TriggerState, TriggerVerdict | None, str | None]:
-        """Return what became of a trigger that had to wait: its status, the judgement that ended it, its run."""
+        """Return the status of a trigger that had to wait, the verdict that ended its wait, and its run."""
         tenant, run_id = self.caller.tenant, outcome.run_id or ""
         account = await self.state(first.stream) or AccountState()
         if any(run_id_of(tenant, due.key) == run_id for due in account.waiting):
             return outcome.status, None, None
-        retry = await self._retry(first, trigger_type, run_id, key)
+        retry = await self._find_retry(first, trigger_type, run_id, key)
         run: RunState | None = await self.state(run_stream(tenant, run_id))
         if run is None or run.allowed_at is None:
             return "skipped", retry, None
         return "joined" if outcome.status == "joined" else "allowed", retry, run_id
 
-    async def _retry(self, first: Segment, trigger_type: str, run_id: str, key: str) -> TriggerVerdict | None:
-        """Return the judgement that ended the waiting of what this trigger leads to, if it can be found."""
-        async for segment in self._later(first):
+    async def _find_retry(self, first: Segment, trigger_type: str, run_id: str, key: str) -> TriggerVerdict | None:
+        """Return the verdict that ended the wait of this trigger, or of the one it joined, if it can be found."""
+        async for segment in self._later_segments(first):
             if not segment.command or not segment.command.startswith(_ENDED_BY):
                 continue
             kind = self.engine.kinds.of(segment.stream)
@@ -133,8 +133,8 @@ class Runs(Triggers, Registry):
                     return self.verdict_view(recorded, trigger_type, key, trace=True)
         return None
 
-    async def _later(self, first: Segment) -> AsyncIterator[Segment]:
-        """The account's later segments, as far as a list may look."""
+    async def _later_segments(self, first: Segment) -> AsyncIterator[Segment]:
+        """Yield the account's later segments, as far as a list may look."""
         version = first.version
         for _ in range(PAGES_MAX):
             _, page = await self.engine.store.history(first.stream, version, PAGE_MAX)
@@ -166,7 +166,7 @@ class Runs(Triggers, Registry):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[RunView]:
-        """Runs the gate admitted, newest first."""
+        """List the runs that the gate admitted, newest first."""
         filters = ("runs", self.caller.tenant, account_id, status, trigger_type, handler)
         statuses: tuple[str, ...] = get_args(RunStatus) if status is None else (status,)
         query = StreamQuery(
@@ -190,7 +190,7 @@ class Runs(Triggers, Registry):
         return state
 
     def _fits(self, row: StreamRow, wanted: dict[str, str | None]) -> bool:
-        """Whether the gate admitted it, and it is as wanted; one that cannot be read is shown as such."""
+        """Return whether the gate admitted it and it is as wanted; one that cannot be read is shown as such."""
         try:
             run = self._run_in(row)
         except BetimesError:
@@ -226,7 +226,7 @@ class Runs(Triggers, Registry):
         )
 
     async def _lease_end(self, stream: StreamId, run: RunState) -> Instant | None:
-        """A worker's lease is in the run; a handler's is that of its call."""
+        """Return when the lease ends: a worker's is in the run, a handler's is that of its call."""
         if run.status != "started" or not run.effect:
             return run.lease_expires_at
         effect = parse_effect_handle(stream.tenant, run.effect)
@@ -248,7 +248,7 @@ class Runs(Triggers, Registry):
         """Take one run that waits for a worker; 409 ALREADY_CLAIMED or NOT_CLAIMABLE as `Refused`."""
         request = asked(request, ClaimRequest)
         command = ClaimRun(self._worker(request.worker), request.lease_s)
-        return await self._claimed(await self._told(self.stream("run", run_id), command, key))
+        return await self._claim_view(await self._submit_to_run(self.stream("run", run_id), command, key))
 
     async def claim_many(self, request: ClaimManyRequest | Mapping[str, Any], *, limit: int = 10) -> list[RunClaim]:
         """Take up to `limit` runs that wait for a worker, the oldest first; those others are taking are left alone."""
@@ -267,13 +267,13 @@ class Runs(Triggers, Registry):
                 actor=self.caller.actor,
                 failed=lambda stream, error: failed.append(stream),
             )
-            claims = [await self._claimed(recorded) for recorded in taken]
+            claims = [await self._claim_view(recorded) for recorded in taken]
             if not failed:
                 return claims
         return claims + await self._claim_some(request, command, limit - len(claims))
 
     async def _claim_some(self, wanted: ClaimManyRequest, command: ClaimRun, limit: int) -> list[RunClaim]:
-        """With filters, the runs that wait are looked through in the order they came and claimed one by one."""
+        """Look through the runs that wait in the order they came, and claim those that fit one by one."""
         claims: list[RunClaim] = []
         now = await self.engine.store.now()
         query = StreamQuery(
@@ -287,7 +287,7 @@ class Runs(Triggers, Registry):
                 with suppress(Refused, MalformedRow, NewerVersion):  # somebody else was faster, or it cannot be read
                     run = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
                     if wanted.trigger_type in (None, run.trigger_type):
-                        claims.append(await self._claimed(await self._told(row.stream, command)))
+                        claims.append(await self._claim_view(await self._submit_to_run(row.stream, command)))
             if len(page) < query.limit:
                 break
             query = msgspec.structs.replace(query, after=page[-1].stream, after_listed_at=page[-1].listed_at)
@@ -298,7 +298,9 @@ class Runs(Triggers, Registry):
     ) -> RunClaim:
         request = asked(request, RenewRequest)
         stream = self.stream("run", run_id)
-        return await self._claimed(await self._told(stream, RenewRun(request.claim_token, request.lease_s), key))
+        return await self._claim_view(
+            await self._submit_to_run(stream, RenewRun(request.claim_token, request.lease_s), key)
+        )
 
     async def complete(
         self, run_id: str, request: CompleteRequest | Mapping[str, Any], *, key: str | None = None
@@ -306,13 +308,13 @@ class Runs(Triggers, Registry):
         request = asked(request, CompleteRequest)
         stream = self.stream("run", run_id)
         command = CompleteRun(request.claim_token, request.status, request.result, request.error_message or "")
-        recorded = await self._told(stream, command, key)
+        recorded = await self._submit_to_run(stream, command, key)
         return await self._view(stream, recorded.reply, recorded.version)
 
     def _worker(self, name: str | None) -> str:
         return name or self.caller.actor or "worker"
 
-    async def _told(self, stream: StreamId, command: Any, key: str | None = None) -> Recorded:
+    async def _submit_to_run(self, stream: StreamId, command: Any, key: str | None = None) -> Recorded:
         try:
             return await self.submit(stream, command, key=key, collection=RUNS if key else "")
         except Refused as refusal:
@@ -320,7 +322,7 @@ class Runs(Triggers, Registry):
                 raise NotFound(str(refusal)) from None
             raise
 
-    async def _claimed(self, recorded: Recorded) -> RunClaim:
+    async def _claim_view(self, recorded: Recorded) -> RunClaim:
         run: RunState = recorded.reply
         assert run.started_at is not None
         assert run.lease_expires_at is not None
@@ -329,5 +331,5 @@ class Runs(Triggers, Registry):
 
 
 def _with_outcome(recorded: Recorded, event: RunAllowed | RunSkipped | WouldRun, run_id: str) -> Recorded:
-    outcome = Outcome("allowed", run_id) if isinstance(event, RunAllowed) else Outcome("skipped")
+    outcome = TriggerOutcome("allowed", run_id) if isinstance(event, RunAllowed) else TriggerOutcome("skipped")
     return msgspec.structs.replace(recorded, reply=outcome)

@@ -17,13 +17,13 @@ from betimes.core.instants import SECOND, Instant, epoch_down, epoch_up
 from betimes.core.windows import Window
 
 PROMISED_SECONDS_MAX = 2_000
-"""Different seconds promised at once; whoever comes later has no slot within sight."""
+"""Different seconds promised at once, at most; triggers beyond that are refused."""
 PROMISE_KEPT_S = 5
 """How long a promise is kept in the state after its hour is over. Recorded histories fold with this number."""
 
 
 def first_free_at(taken: Window, promised: Window, from_at: Instant, cap: int, span_s: int) -> Instant:
-    """The first instant at or after `from_at` at which one more fits; a later one is a whole second."""
+    """Return the first instant at or after `from_at` at which one more fits; a later one is a whole second."""
     slots = _Slots(taken, promised, cap, span_s)
     if slots.fits(epoch_down(from_at), epoch_up(from_at)):
         return from_at
@@ -33,12 +33,12 @@ def first_free_at(taken: Window, promised: Window, from_at: Instant, cap: int, s
 class _Slots:
     def __init__(self, taken: Window, promised: Window, cap: int, span_s: int) -> None:
         self._span_s = span_s
-        self._enters, self._entered = _summed((*taken, *promised))
+        self._enters, self._entered = _running_totals((*taken, *promised))
         self._leaves = [second + span_s for second in self._enters]
         self._cap = cap
 
     def fits(self, from_s: int, to_s: int) -> bool:
-        """Whether one more fits at an instant between two seconds, by the strictest reading of both."""
+        """Return whether one more fits at an instant between two seconds, by the strictest reading of both."""
         return self._inside(from_s, to_s) < self._cap and self._next_full(to_s) is None
 
     def first_free_s(self, candidate: int) -> int:
@@ -52,29 +52,29 @@ class _Slots:
                 return candidate
 
     def _inside(self, from_s: int, to_s: int) -> int:
-        """How many have come by one second and not gone by the other."""
+        """Count those that have come by one second and not gone by the other."""
         return self._entered[bisect_right(self._enters, to_s)] - self._entered[bisect_right(self._leaves, from_s)]
 
     def _next_full(self, second: int) -> int | None:
-        """The first second at which one that comes at this one is still counted and there is no room for it."""
+        """Return the first second at which one that comes at this one is still counted and there is no room for it."""
         start = bisect_right(self._enters, second)
         end = bisect_left(self._enters, second + self._span_s)
         return next((at for at in self._enters[start:end] if self._inside(at, at) >= self._cap), None)
 
 
-def _summed(pairs: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """The seconds in order, and how many there are before each and at the end."""
+def _running_totals(pairs: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Return the seconds in order, and how many there are before each and at the end."""
     ordered = sorted(pairs)
     return [second for second, _ in ordered], [0, *accumulate(count for _, count in ordered)]
 
 
 def with_one(window: Window, second: int) -> Window:
-    """The window with one more at this second, which may lie before others."""
+    """Return the window with one more at this second, which may lie before others."""
     counts = dict(window)
     counts[second] = counts.get(second, 0) + 1
     return tuple(sorted(counts.items()))
 
 
 def without_one(window: Window, second: int) -> Window:
-    """The window with one less at this second."""
+    """Return the window with one less at this second."""
     return tuple((at, count - (at == second)) for at, count in window if at != second or count > 1)

@@ -1,4 +1,4 @@
-"""Triggers as people send them, dry runs, and what an account remembers."""
+"""Triggers as callers send them, dry runs, and the counters of an account."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from betimes.core.checks import Examined, Problem, Rule, examine, refusal
 from betimes.core.datetimes import instant, moment
 from betimes.core.deciders import Refusal, View
 from betimes.core.errors import Invalid, Refused
-from betimes.core.instants import DAY, SECOND, Instant, epoch_down, epoch_up
+from betimes.core.instants import SECOND, Instant, epoch_down, epoch_up
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
@@ -24,23 +24,23 @@ from betimes.core.verdicts import Verdict
 from betimes.domain.requests import asked
 from betimes.domain.service import Service
 from betimes.domain.verdict_views import trace_of
-from betimes.runs.admission import ACCOUNT, tier_problem
 from betimes.runs.admission_request import saturation_of
 from betimes.runs.counters import quota_stream
-from betimes.runs.gate import RESULTS
+from betimes.runs.decide import ACCOUNT, tier_problem
 from betimes.runs.model import (
     HOUR_S,
     TRIGGERS,
     AccountState,
-    Due,
     First,
-    Outcome,
     ReportActions,
     RequestRun,
+    TriggerOutcome,
+    WaitingTrigger,
     account_stream,
     agreed_request,
 )
-from betimes.runs.policy import Entry, Limits, RunsPolicy, limits_of
+from betimes.runs.policy import Entry, RunLimits, RunsPolicy, limits_of
+from betimes.runs.rules import RESULTS, next_day
 from betimes.runs.sentences import sentence
 from betimes.runs.views import (
     ActionsRequest,
@@ -61,14 +61,14 @@ _NO_KEY = "-"
 
 
 def trigger_request(body: Any, tenant: str) -> TriggerRequest:
-    """The trigger a request body asks for: our own form, or the envelope of a RUN_DECISION event."""
+    """Return the trigger a request body asks for: our own form, or the envelope of a RUN_DECISION event."""
     examined = examined_trigger(body)
     examined.judge((tenant_rule(tenant),))
     return examined.whole()
 
 
 def examined_trigger(body: Any) -> Examined[TriggerRequest]:
-    """Return the same, as far as it is sound."""
+    """Return the same as far as it is valid, with the problems found so far."""
     if isinstance(body, dict) and "detail-type" in body:
         examined = examine(body.get("detail"), TriggerRequest, "detail")
         if body["detail-type"] != "RUN_DECISION":
@@ -78,7 +78,7 @@ def examined_trigger(body: Any) -> Examined[TriggerRequest]:
 
 
 @contextmanager
-def _names_the_tiers() -> Iterator[None]:
+def _report_unknown_tier() -> Iterator[None]:
     """Turn the refusal of an unknown tier into one of the field."""
     try:
         yield
@@ -127,7 +127,7 @@ class Triggers(Service):
         self, request: TriggerRequest | Mapping[str, Any] | Examined[TriggerRequest], *, trace: bool = True
     ) -> TriggerVerdict:
         """Ask for a run; the verdict is durable. A type that is not registered is refused."""
-        request = await self._asked(request, TriggerRequest)
+        request = await self._checked_request(request, TriggerRequest)
         correlation = request.correlation_id or self.caller.correlation
         command = RequestRun(
             request.trigger_type,
@@ -139,7 +139,7 @@ class Triggers(Service):
             correlation,
             strict=True,
         )
-        with _names_the_tiers():
+        with _report_unknown_tier():
             recorded = await self.submit(
                 account_stream(self.caller.tenant, request.account_id),
                 command,
@@ -149,8 +149,8 @@ class Triggers(Service):
             )
         return self.verdict_view(recorded, request.trigger_type, request.idempotency_key, trace=trace)
 
-    async def _asked(self, request: Any, kind: type[Request]) -> Request:
-        """Return what is asked for; raise `Invalid` with all that is wrong, the tenant it names included."""
+    async def _checked_request(self, request: Any, kind: type[Request]) -> Request:
+        """Return the request as its type; raise `Invalid` with all that is wrong, the tenant it names included."""
         tenant = tenant_rule(self.caller.tenant)
         whole = await self.asked(request, kind, lambda policy: (tenant, _type_rule(policy), _tier_rule(policy)))
         for path, message in tenant(whole):
@@ -160,9 +160,10 @@ class Triggers(Service):
     def verdict_view(
         self, recorded: Recorded, trigger_type: str, key: str | None, *, trace: bool, dry: bool = False
     ) -> TriggerVerdict:
+        """Return a recorded verdict as callers see it."""
         verdict, outcome, account_id = recorded.verdict, recorded.reply, recorded.stream.id
         assert verdict is not None
-        assert isinstance(outcome, Outcome)
+        assert isinstance(outcome, TriggerOutcome)
         until = verdict.until
         return TriggerVerdict(
             result=RESULTS[verdict.answer],
@@ -177,23 +178,23 @@ class Triggers(Service):
             trigger_type=trigger_type,
             idempotency_key=key,
             run_id=outcome.run_id if outcome.status == "allowed" else None,
-            first=self._first(outcome.first, recorded.stream, trigger_type, key) if outcome.first else None,
+            first=self._first_view(outcome.first, recorded.stream, trigger_type, key) if outcome.first else None,
             is_replay=outcome.first is not None,
-            shadow=_shadow(outcome.shadow),
+            shadow=_shadow_view(outcome.shadow),
             policy=recorded.policy,
             segment_id=None if dry else recorded.segment_id,
             trace=trace_of(self.engine.kinds, verdict) if trace else None,
         )
 
-    def _first(self, first: First, stream: StreamId, trigger_type: str, key: str | None) -> TriggerVerdict:
+    def _first_view(self, first: First, stream: StreamId, trigger_type: str, key: str | None) -> TriggerVerdict:
         version = int(first.segment.rpartition(":")[2])
-        outcome = Outcome("allowed" if first.run_id else "skipped", first.run_id, first.shadow)
+        outcome = TriggerOutcome("allowed" if first.run_id else "skipped", first.run_id, first.shadow)
         recorded = Recorded(stream, version, first.at, first.policy, first.verdict, outcome)
         return self.verdict_view(recorded, trigger_type, key, trace=False)
 
     async def evaluate(self, request: EvaluateRequest | Mapping[str, Any], *, trace: bool = True) -> TriggerVerdict:
-        """What a fresh trigger would be told, now or as of another instant; nothing is recorded."""
-        request = await self._asked(request, EvaluateRequest)
+        """Answer a trigger without recording anything, now or as of another instant."""
+        request = await self._checked_request(request, EvaluateRequest)
         stream = account_stream(self.caller.tenant, request.account_id)
         account, quota, policy = await self._account_and_policy(stream)
         now = instant(request.at) if request.at else await self.engine.store.now()
@@ -210,14 +211,14 @@ class Triggers(Service):
         )
         decision = ACCOUNT.decide(view, command, policy, now)
         if isinstance(decision, Refusal):
-            with _names_the_tiers():
+            with _report_unknown_tier():
                 raise Refused(decision.reason, decision.message)
-        outcome = Outcome("skipped", shadow=decision.reply.shadow)
+        outcome = TriggerOutcome("skipped", shadow=decision.reply.shadow)
         recorded = Recorded(stream, 0, now, policy.fingerprint, decision.verdict, outcome)
         return self.verdict_view(recorded, request.trigger_type, None, trace=trace, dry=True)
 
     async def idempotency_key(self, account_id: str, trigger_type: str, at: Instant) -> str:
-        """A key for callers who have none of their own: one per account, type and debounce window."""
+        """Return a key for callers who have none of their own: one per account, type and debounce window."""
         policy = await self.engine.policy_of(self.caller.tenant)
         entry = policy[RunsPolicy].registry.get(trigger_type)
         if entry is None:
@@ -230,7 +231,7 @@ class Triggers(Service):
     # -- accounts
 
     async def run_state(self, account_id: str) -> RunStateView:
-        """An account's counters and what waits; one never seen is empty."""
+        """Return an account's counters and the triggers that wait; an unknown account has none."""
         stream = self.stream("account", account_id)
         account, _, policy = await self._account_and_policy(stream)
         now = await self.engine.store.now()
@@ -243,7 +244,7 @@ class Triggers(Service):
             last_trigger_at_by_type={name: epoch_down(at) for name, at in account.last_allowed_at_by_type.items()},
             run_count_this_hour=sum(windows.count(window, now, HOUR_S) for window in account.allowed_by_type.values()),
             cooldown_until=moment(_cooldown_until(account, policy[RunsPolicy], now)),
-            budget=BudgetView(budget, used, None if budget is None else max(0, budget - used), moment(_tomorrow(now))),
+            budget=BudgetView(budget, used, None if budget is None else max(0, budget - used), moment(next_day(now))),
             action_saturation_score=_saturation(account.actions_today.on(now), limits.action_cap),
             deferred=[_deferred_view(due) for due in sorted(account.waiting, key=lambda due: (due.until_at, due.key))],
             updated_at=moment(account.updated_at),
@@ -269,7 +270,7 @@ class Triggers(Service):
         account: AccountState = await self.state_after(recorded) or AccountState()
         now, policy = recorded.at, await self.engine.policy_of(stream.tenant)
         count, cap = account.actions_today.on(now), _general_limits(policy).action_cap
-        return ActionsView(account_id, count, cap, _saturation(count, cap), moment(_tomorrow(now)))
+        return ActionsView(account_id, count, cap, _saturation(count, cap), moment(next_day(now)))
 
     async def _account_and_policy(self, stream: StreamId) -> tuple[AccountState, Any, Policy]:
         account = await self.state(stream) or AccountState()
@@ -277,12 +278,12 @@ class Triggers(Service):
         return account, quota, await self.engine.policy_of(stream.tenant)
 
 
-def _shadow(verdict: Verdict | None) -> ShadowVerdict | None:
+def _shadow_view(verdict: Verdict | None) -> ShadowVerdict | None:
     return None if verdict is None else ShadowVerdict(RESULTS[verdict.answer], verdict.reasons, moment(verdict.until))
 
 
-def _general_limits(policy: Policy) -> Limits:
-    """The limits of an account whatever the trigger type."""
+def _general_limits(policy: Policy) -> RunLimits:
+    """Return the limits of an account, whatever the trigger type."""
     return limits_of(policy[RunsPolicy], Entry(debounce_seconds=0, cooldown_seconds=0), None)
 
 
@@ -290,12 +291,8 @@ def _epoch(at: Instant | None) -> int | None:
     return None if at is None else epoch_down(at)
 
 
-def _tomorrow(now: Instant) -> Instant:
-    return (now // DAY + 1) * DAY
-
-
 def _cooldown_until(account: AccountState, policy: RunsPolicy, now: Instant) -> Instant | None:
-    """When the last cooldown that any type has ends, if one still runs."""
+    """Return when the longest cooldown of any type ends, if it has not passed."""
     longest_s = max((entry.cooldown_seconds for entry in policy.registry.values()), default=0)
     ends_at = None if account.last_allowed_at is None else account.last_allowed_at + longest_s * SECOND
     return ends_at if ends_at is not None and ends_at > now else None
@@ -305,5 +302,5 @@ def _saturation(count: int, cap: int | None) -> Decimal | None:
     return None if cap is None else saturation_of(count, cap)
 
 
-def _deferred_view(due: Due) -> DeferredView:
+def _deferred_view(due: WaitingTrigger) -> DeferredView:
     return DeferredView(due.key, due.trigger_type, due.reason, moment(due.until_at), epoch_up(due.until_at))

@@ -1,4 +1,4 @@
-"""Requests and answers of runs, in the words of the HTTP contract."""
+"""The requests and answers of runs, in the words of the HTTP contract."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from betimes.core.names import Id
 from betimes.domain.json_view import JsonView
 from betimes.domain.verdict_views import TraceStep
 from betimes.domain.warnings import Remark
-from betimes.runs.gate import Result
 from betimes.runs.model import RunStatus as RecordedStatus
 from betimes.runs.policy import Entry, TierName, TriggerType
+from betimes.runs.rules import Result
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Worker = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
@@ -131,7 +131,7 @@ class TriggerVerdict(JsonView, frozen=True, kw_only=True):
 
 
 class TriggerStatus(JsonView, frozen=True, kw_only=True):
-    """What became of a trigger."""
+    """A trigger, its verdicts, and the run it led to."""
 
     account_id: str
     trigger_type: str

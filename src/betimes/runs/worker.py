@@ -1,8 +1,8 @@
 """Run handlers: a run is durably started before its handler is called, and never called again.
 
-An executor wrapped by `RunStarter` first tells the run's stream that it starts. Only the process whose word the run
-took calls the handler; whoever comes second, or after the run was abandoned, is refused and calls nothing. The payloads
-of the triggers that led to the run are read from the ledger and handed over with the call.
+An executor wrapped by `RunStarter` first tells the run's stream that it starts. Only the process that started the run
+calls the handler; a second one, or one that comes after the run was abandoned, is refused and calls nothing. The
+payloads of the triggers that led to the run are read from the ledger and handed over with the call.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from betimes.runs.payloads import RunInput, run_input_of
 
 
 class RunStarter:
-    """Wraps executors for an engine that is made with them; `engine` is set as soon as there is one."""
+    """Wrap executors so that a run is started before its handler is called; set `engine` once there is one."""
 
     def __init__(self, worker: str) -> None:
         self.engine: Engine | None = None
         self._worker = worker
 
     def wrap(self, executors: Mapping[str, Executor]) -> dict[str, Executor]:
-        return {name: self._starting(executor) for name, executor in executors.items()}
+        """Return the executors, each of which starts a run before it calls the run's handler."""
+        return {name: self._wrap_executor(executor) for name, executor in executors.items()}
 
-    def _starting(self, executor: Executor) -> Executor:
+    def _wrap_executor(self, executor: Executor) -> Executor:
         async def execute(call: EffectCall) -> Any:
             if call.at_most_once and call.report_to and call.report_to.kind == "run":
-                call = await self._started(call, call.report_to)
+                call = await self._start_run(call, call.report_to)
             return await executor(call)
 
         return execute
 
-    async def _started(self, call: EffectCall, run: StreamId) -> EffectCall:
+    async def _start_run(self, call: EffectCall, run: StreamId) -> EffectCall:
         if self.engine is None:
             raise Invalid("a RunStarter needs its engine: set `starter.engine` once the engine is made")
         command = StartRun(call.id.handle, self._worker)
@@ -61,7 +62,7 @@ class RunStarter:
 
 
 def _with_input(payload: Any, brought: dict[str, Any]) -> Any:
-    """A handler's payload is the detail itself; a webhook's has it in the envelope it sends."""
+    """Add the input to the detail: a handler's payload is the detail itself, a webhook's has it in its envelope."""
     if "body" in payload:
         body = payload["body"]
         return {**payload, "body": {**body, "detail": {**body["detail"], **brought}}}

@@ -1,4 +1,4 @@
-"""The cost gate: may this run start, given what it costs? Pure: the same input gives the same output.
+"""The rules of admission: debounce and the cost gate. Pure: the same input gives the same output.
 
 The rules are looked at in order and the first that matches names the reason. Its `until` is the latest of *all* time
 limits that bind, because a deferred trigger has one retry only. Absent inputs never block.
@@ -54,7 +54,7 @@ class DecisionCostGateInput(msgspec.Struct, frozen=True, gc=False, kw_only=True)
 
 
 class DecisionCostGateOutput(msgspec.Struct, frozen=True):
-    """What the gate says, in the words of its callers."""
+    """The gate's answer, in the words of its callers."""
 
     result: Result
     reason: str
@@ -65,7 +65,7 @@ class DecisionCostGateOutput(msgspec.Struct, frozen=True):
 
 
 def evaluate(case: DecisionCostGateInput) -> DecisionCostGateOutput:
-    """The gate alone, without debounce."""
+    """Return the answer of the gate alone, without debounce."""
     verdict = GATE.judge(case)
     until = verdict.until
     return DecisionCostGateOutput(
@@ -95,7 +95,7 @@ def _budget(case: DecisionCostGateInput) -> Finding:
 def _cooldown(case: DecisionCostGateInput) -> Finding:
     last, limit = case.recency_last_run_at, case.cooldown_s
     binds = case.now < cooldown_end(case)
-    return Finding((_elapsed_s(case, last), limit), _postponed(case, "COOLDOWN") if binds else None)
+    return Finding((_elapsed_s(case, last), limit), _postpone(case, "COOLDOWN") if binds else None)
 
 
 def _account_cap(case: DecisionCostGateInput) -> Finding:
@@ -103,7 +103,7 @@ def _account_cap(case: DecisionCostGateInput) -> Finding:
     if cap is None:
         return _NO_ACCOUNT_CAP
     used = windows.count(case.account_runs, case.now, HOUR_S)
-    return Finding((used, cap), _postponed(case, "ACCOUNT_HOURLY_CAP") if used >= cap else None)
+    return Finding((used, cap), _postpone(case, "ACCOUNT_HOURLY_CAP") if used >= cap else None)
 
 
 def _tenant_cap(case: DecisionCostGateInput) -> Finding:
@@ -112,7 +112,7 @@ def _tenant_cap(case: DecisionCostGateInput) -> Finding:
         return _NO_TENANT_CAP
     used = windows.count(case.tenant_runs, case.now, HOUR_S)
     promised = sum(count for _, count in case.tenant_promised)
-    return Finding((used, promised, cap), _postponed(case, "TENANT_HOURLY_CAP") if tenant_binds(case) else None)
+    return Finding((used, promised, cap), _postpone(case, "TENANT_HOURLY_CAP") if tenant_binds(case) else None)
 
 
 def _saturation(case: DecisionCostGateInput) -> Finding:
@@ -135,22 +135,24 @@ def _elapsed_s(case: DecisionCostGateInput, last: Instant | None) -> int | float
 
 
 def cooldown_end(case: DecisionCostGateInput) -> Instant:
+    """Return when the account's cooldown has passed; now, if it has."""
     last = case.recency_last_run_at
     return case.now if last is None else max(case.now, last + case.cooldown_s * SECOND)
 
 
 def account_free(case: DecisionCostGateInput) -> Instant:
+    """Return when the account's hourly cap leaves room; now, if it does."""
     cap = case.account_cap
     return case.now if cap is None else windows.free_at(case.account_runs, case.now, HOUR_S, cap)
 
 
 def tenant_binds(case: DecisionCostGateInput) -> bool:
-    """Whether the tenant has no slot now; promised ones are taken for whoever comes new."""
+    """Return whether the tenant has no slot now; for a new trigger, promised slots are taken."""
     return case.tenant_cap is not None and tenant_free(case, case.now) > case.now
 
 
 def tenant_free(case: DecisionCostGateInput, from_at: Instant) -> Instant:
-    """The first instant at or after `from_at` with a slot beyond those promised. Slots are whole seconds."""
+    """Return the first instant at or after `from_at` with a slot beyond those promised. Slots are whole seconds."""
     if case.tenant_cap is None:
         return from_at
     if not case.tenant_promised:
@@ -159,7 +161,7 @@ def tenant_free(case: DecisionCostGateInput, from_at: Instant) -> Instant:
 
 
 def slot_needed(case: DecisionCostGateInput) -> Instant | None:
-    """The tenant's slot that a deferral must be promised; `None` if there is room now and when the account is ready.
+    """Return the slot that a deferral must be promised; `None` if there is room now and when the account is ready.
 
     A promise within a second would be counted from the second's end and judged from its start, so it is a whole one.
     """
@@ -170,12 +172,12 @@ def slot_needed(case: DecisionCostGateInput) -> Instant | None:
 
 
 def account_ready(case: DecisionCostGateInput) -> Instant:
-    """When the account's own time limits have passed."""
+    """Return when the account's own time limits have passed."""
     return max(cooldown_end(case), account_free(case))
 
 
-def _postponed(case: DecisionCostGateInput, reason: str) -> Hit:
-    """Until every time limit that binds has passed; no slot of the tenant's within a day of that: never."""
+def _postpone(case: DecisionCostGateInput, reason: str) -> Hit:
+    """Wait until every time limit that binds has passed; never run if the tenant has no slot within a day of that."""
     ready_at, slot_at = account_ready(case), slot_needed(case)
     if slot_at is None:
         return Hit("LATER", reason, ready_at)
@@ -185,27 +187,27 @@ def _postponed(case: DecisionCostGateInput, reason: str) -> Hit:
 
 
 def would_pass_at(case: DecisionCostGateInput, verdict: Verdict) -> Instant | None:
-    """When, as things stand, it would pass; `None` when it does now or when time alone will not do it."""
+    """Return when, as things stand, it would pass; `None` if it does now, or if time alone will not do it."""
     if verdict.answer == "NOW":
         return None
     at = max(debounce_end(case), account_ready(case))
-    if case.budget_remaining is not None and case.budget_remaining <= 0:
-        if not case.budget_resets:
-            return None
-        at = max(at, _tomorrow(case.now))
-    if case.action_saturation_score is not None and case.action_saturation_score >= 1:
-        if not case.saturation_resets:
-            return None
-        at = max(at, _tomorrow(case.now))
-    return max(tenant_free(case, at), verdict.until or 0)  # what waits is not judged before
+    spent = case.budget_remaining is not None and case.budget_remaining <= 0
+    saturated = case.action_saturation_score is not None and case.action_saturation_score >= 1
+    if (spent and not case.budget_resets) or (saturated and not case.saturation_resets):
+        return None
+    if spent or saturated:
+        at = max(at, next_day(case.now))
+    return max(tenant_free(case, at), verdict.until or 0)  # a trigger that waits is not judged before
 
 
 def debounce_end(case: DecisionCostGateInput) -> Instant:
+    """Return when the debounce of this type has passed; now, if it has."""
     last = case.recency_last_of_type_at
     return case.now if last is None else max(case.now, last + case.debounce_s * SECOND)
 
 
-def _tomorrow(now: Instant) -> Instant:
+def next_day(now: Instant) -> Instant:
+    """Return the next midnight UTC, when budgets and action counts start again."""
     return (now // DAY + 1) * DAY
 
 
