@@ -31,6 +31,7 @@ PURE_ELSEWHERE = frozenset(
         "backtest/model.py",
         "domain/completions.py",
         "domain/declaration.py",
+        "domain/derived_views.py",
         "domain/hooks.py",
         "domain/json_view.py",
         "domain/saved_responses/decide.py",

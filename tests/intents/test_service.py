@@ -51,6 +51,19 @@ async def test_a_definition_is_made_read_replaced_patched_and_deleted(backend: B
         assert again.version > 3
 
 
+async def test_an_expression_over_several_sources_can_be_patched_and_enabled(backend: Backend, tmp_path: Path) -> None:
+    async with intent_world(backend, tmp_path) as world:
+        condition = {"expression": "NVDA < 130 and inactive_hours > 3"}
+        await world.intents.create(body("price", intent_id="both", condition=condition))
+        await world.intents.patch("both", {"action_context": "Call.", "enabled": False})
+        view = await world.intents.enable("both")
+        assert (view.enabled, view.action_context, view.condition and view.condition.expression) == (
+            True,
+            "Call.",
+            condition["expression"],
+        )
+
+
 async def test_a_key_makes_one_intent_however_often_it_is_sent(backend: Backend, tmp_path: Path) -> None:
     async with intent_world(backend, tmp_path) as world:
         first, second = await asyncio.gather(

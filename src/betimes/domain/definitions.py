@@ -14,6 +14,7 @@ from betimes.core.canonical import encode, fingerprint
 from betimes.core.checks import Examined, Problem, Rule, broken_rules, checked, refusal
 from betimes.core.deciders import Command, Event
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NotFound, Refused, UnknownKind, VersionMismatch
+from betimes.core.merge_patch import apply_merge_patch
 from betimes.core.scopes import allows
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
@@ -312,20 +313,8 @@ def patched(view: Any, patch: Mapping[str, Any], fields: tuple[str, ...]) -> dic
     """The fields of a definition with a JSON Merge Patch laid over them; `null` restores a default."""
     shown = msgspec.to_builtins(view)
     now = {name: shown[name] for name in fields}
-    merged: dict[str, Any] = _merged(now, patch)
+    merged = apply_merge_patch(now, patch)
     return {name: value for name, value in merged.items() if value is not None}
-
-
-def _merged(base: Any, patch: Any) -> Any:
-    if not isinstance(patch, Mapping):
-        return patch
-    merged = dict(base) if isinstance(base, Mapping) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = _merged(merged.get(name), value)
-    return merged
 
 
 def generated_id(prefix: str, key: str | None) -> str:

@@ -13,10 +13,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from betimes.core.datetimes import moment
 from betimes.core.deciders import Decision, View
 from betimes.core.instants import Instant, render
 from betimes.core.streams import ID_CHARS_MAX, KeyId, StreamId
 from betimes.core.verdicts import Verdict
+from betimes.domain.derived_views import copy_fields
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.intents.action import Action
@@ -65,20 +67,16 @@ def action_id_of(intent_id: str, check_at: Instant) -> str:
 
 
 def action_of(stream: StreamId, intent: IntentState, trigger_data: dict[str, Any]) -> Action:
-    definition = intent.definition
-    return Action(
+    return copy_fields(
+        Action,
+        intent.definition,
+        instant=moment,
         action_id=action_id_of(stream.id, intent.occasion_at or 0),
         attempt=intent.failure_count + 1,
         tenant=stream.tenant,
         intent_id=stream.id,
-        user_id=definition.user_id,
-        action_type=definition.action_type,
-        action_context=definition.action_context,
-        action_priority=definition.action_priority,
         trigger_data=trigger_data,
-        metadata=definition.metadata,
-        condition=condition_text(definition),
-        action_channels=definition.action_channels,
+        condition=condition_text(intent.definition),
     )
 
 

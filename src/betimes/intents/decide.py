@@ -14,11 +14,12 @@ from betimes.core.checks import broken_rules
 from betimes.core.deciders import Decider, Decision, Event, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
+from betimes.core.merge_patch import apply_merge_patch
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId, checked_stream
 from betimes.domain.hooks import Hooks
 from betimes.intents.claims import CLAIM_RULES, await_source, claim, release, renew
-from betimes.intents.drafts import body_of, definition_of, draft_from, patched, sent_fields
+from betimes.intents.drafts import body_of, definition_of, draft_from, sent_fields
 from betimes.intents.firing import FIRE_RULES, claim_expired, expired, fire, uncounting
 from betimes.intents.fold import TYPES, alarm, fold, index
 from betimes.intents.model import (
@@ -143,8 +144,8 @@ def _change(
     mismatch = _mismatch(view, intent, command.expected)
     if mismatch:
         return mismatch
-    body = body_of(view.stream.id, intent.definition, intent.enabled)
-    return _written(view, sent_fields(patched(body, command.patch)), policy, now)
+    body = apply_merge_patch(body_of(view.stream.id, intent), command.patch)
+    return _written(view, sent_fields(body), policy, now)
 
 
 def _mismatch(view: View[IntentState], intent: IntentState | None, expected: int | None) -> Refusal | None:

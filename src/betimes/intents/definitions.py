@@ -1,18 +1,23 @@
 """Definitions of intents: as their authors write them (`Draft`) and as they are kept (`Definition`).
 
-In what is kept every instant is absolute.
+A field that authors decide is one line of `IntentFields` or `ScheduleFields`. The draft has it with its bounds; the
+definition and the answer (`intents.intent_view`) are derived without them. The type of an instant is `At`: text in a
+draft, an absolute instant in a definition, a datetime in an answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from betimes.core.instants import HOUR, Instant
 from betimes.core.names import Id
+from betimes.domain.derived_views import placed, stored
 
+At = TypeVar("At")
 CONDITION_BASED = frozenset({"price", "silence", "portfolio"})
 
 TriggerType: TypeAlias = Literal["cron", "interval", "once", "price", "silence", "portfolio"]
@@ -26,7 +31,7 @@ Minutes = Annotated[int, msgspec.Meta(ge=5, le=525_600)]
 LocalInstant = Annotated[str, msgspec.Meta(max_length=64, extra_json_schema={"format": "date-time"})]
 """ISO 8601; without an offset it is read in the intent's zone."""
 ChannelName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-ActionChannels = Annotated[tuple[ChannelName, ...], msgspec.Meta(min_length=1, max_length=8)]
+ActionChannels = Annotated[Sequence[ChannelName], msgspec.Meta(min_length=1, max_length=8)]
 
 
 class Condition(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -56,25 +61,34 @@ class Gate(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """Left out: the intent's user."""
 
 
-class DraftSchedule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class ScheduleFields(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
+    """The fields of a schedule, each once."""
+
     cron: Annotated[str, msgspec.Meta(min_length=1, max_length=120)] | None = None
     interval_minutes: Minutes | None = None
-    trigger_at: LocalInstant | None = None
+    trigger_at: At | None = None
     check_interval_minutes: Minutes | None = None
     timezone: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] = "UTC"
 
 
-class Draft(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """An intent as its author writes it. Instants are ISO 8601; a naive one is read in the intent's zone."""
+class DraftSchedule(ScheduleFields[LocalInstant], frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    __doc__ = None
 
-    intent_id: Id | None = None
+
+@stored
+class Schedule(ScheduleFields[Instant], frozen=True):
+    """The schedule of an intent as it is kept."""
+
+
+class IntentFields(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
+    """The fields of an intent that its author decides, each once; a new one is one line here."""
+
     user_id: Id
     trigger_type: TriggerType
-    enabled: bool = True
-    expires_at: LocalInstant | None = None
+    expires_at: At | None = None
     max_executions: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
     metadata: dict[str, Any] = {}
-    schedule: DraftSchedule = DraftSchedule()
+    schedule: ScheduleFields[At]
     condition: Condition | None = None
     action_type: ActionType
     action_context: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
@@ -86,32 +100,22 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     """Who may claim it: the built-in worker, workers outside, or both."""
 
 
-class Schedule(msgspec.Struct, frozen=True):
-    cron: str | None = None
-    interval_minutes: int | None = None
-    trigger_at: Instant | None = None
-    check_interval_minutes: int | None = None
-    timezone: str = "UTC"
+@placed(intent_id=None, enabled="trigger_type")
+class Draft(IntentFields[LocalInstant], frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    """An intent as its author writes it. Instants are ISO 8601; a naive one is read in the intent's zone."""
+
+    intent_id: Id | None = None
+    enabled: bool = True
+    schedule: DraftSchedule = DraftSchedule()
 
 
-class Definition(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What an intent is, apart from whether it is enabled and what became of it."""
+@stored
+class Definition(IntentFields[Instant], frozen=True, omit_defaults=True, kw_only=True):
+    """An intent as it is kept, apart from its id, its switch and its progress."""
 
-    user_id: str
-    trigger_type: TriggerType
-    expires_at: Instant | None = None
-    max_executions: int | None = None
-    metadata: dict[str, Any] = {}
     schedule: Schedule = Schedule()
-    condition: Condition | None = None
-    action_type: ActionType
-    action_context: str
-    action_priority: ActionPriority = "normal"
-    action_channels: tuple[str, ...] | None = None
-    gate: Gate | None = None
-    worker: WorkerChoice = "any"
     sources: tuple[str, ...] = ()
-    """What its expression is evaluated against, where that is not just what its type stands for."""
+    """The sources of its expression, where they are not just what its type stands for."""
 
     @property
     def is_condition_based(self) -> bool:

@@ -43,7 +43,7 @@ def _notice(intent_id: str, definition: Definition, policy: IntentsPolicy, key: 
         title="An intent was switched off",
         message=f"It failed {policy.failures_max} times in a row: {asked} Enable it to try again.{because}",
         source="intents",
-        channels=definition.action_channels or policy.channels,
+        channels=tuple(definition.action_channels or policy.channels),
         priority_hint="MEDIUM",
         dedupe_key=key,
         metadata={"intent_id": intent_id, "was_disabled_reason": "FAILURES"},

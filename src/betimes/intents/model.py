@@ -7,12 +7,13 @@ as a `Definition`, in which every instant is absolute.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
+from betimes.domain.derived_views import stored
 from betimes.intents.definitions import CONDITION_BASED as CONDITION_BASED
 from betimes.intents.definitions import ActionPriority as ActionPriority
 from betimes.intents.definitions import Condition as Condition
@@ -30,6 +31,8 @@ RESERVED_IDS = frozenset({"pending", "claim", "check"})
 CLAIM_EXPIRED = "CLAIM_EXPIRED"
 
 FireStatus: TypeAlias = Literal["success", "failed", "gate_blocked", "condition_not_met"]
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Token = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 DisabledReason: TypeAlias = Literal["ONCE_DONE", "FIRE_MODE_ONCE", "MAX_EXECUTIONS", "EXPIRED", "FAILURES"]
 
 
@@ -107,19 +110,24 @@ class AwaitSource(msgspec.Struct, frozen=True, tag=True):
     error: str
 
 
-class FireIntent(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
-    """What became of a check."""
+class FireReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of a report about a check, each once."""
 
     status: FireStatus
-    claim_token: int | None = None
+    claim_token: Token | None = None
     trigger_data: dict[str, Any] | None = None
     gate_result: dict[str, Any] | None = None
-    message_id: str | None = None
-    message_preview: str | None = None
-    evaluation_ms: int | None = None
-    generation_ms: int | None = None
-    delivery_ms: int | None = None
-    error_message: str | None = None
+    message_id: Annotated[str, msgspec.Meta(max_length=512)] | None = None
+    message_preview: Annotated[str, msgspec.Meta(max_length=500)] | None = None
+    evaluation_ms: Milliseconds | None = None
+    generation_ms: Milliseconds | None = None
+    delivery_ms: Milliseconds | None = None
+    error_message: Annotated[str, msgspec.Meta(max_length=2_000)] | None = None
+
+
+@stored
+class FireIntent(FireReport, frozen=True, tag=True, omit_defaults=True):
+    """Report the outcome of a check."""
 
 
 class ForgetIntent(msgspec.Struct, frozen=True, tag=True):

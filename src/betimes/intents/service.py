@@ -84,8 +84,8 @@ from betimes.intents.views import (
     ReleaseRequest,
     claim_view,
     fire_view,
-    intent_fields,
     intent_view,
+    written_view,
 )
 
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -266,8 +266,8 @@ class Intents(Service):
     ) -> FireView:
         """Report what became of a check; `Refused` as CLAIM_LOST or DISABLED."""
         asked = _checked(request, FireRequest)
-        told = {name: getattr(asked, name) for name in FireRequest.__struct_fields__}
-        recorded = await self._submit(self._stream(intent_id), FireIntent(**told), key=key)
+        command = FireIntent(**msgspec.structs.asdict(asked))
+        recorded = await self._submit(self._stream(intent_id), command, key=key)
         view = fire_view(recorded)
         if isinstance(recorded.reply, Fired) and view.cooldown_active and not recorded.replayed:
             _log.info(
@@ -353,8 +353,7 @@ class Intents(Service):
         state: IntentState | None = await self.state_after(recorded)
         if state is None:
             raise NotFound(f"there is no intent {recorded.stream.id!r}")
-        fields = intent_fields(recorded.stream.id, state, recorded.at)
-        return IntentWritten(**fields, warnings=_shown(reply.warnings), segment_id=recorded.segment_id)
+        return written_view(recorded.stream.id, state, recorded.at, _shown(reply.warnings), recorded.segment_id)
 
 
 def _fields(body: Body) -> dict[str, Any]:

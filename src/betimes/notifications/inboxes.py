@@ -13,7 +13,7 @@ from betimes.core.checks import Examined
 from betimes.core.datetimes import instant, moment
 from betimes.core.errors import NotFound, Refused, VersionMismatch
 from betimes.core.instants import SECOND, Instant
-from betimes.core.policies import merge
+from betimes.core.merge_patch import apply_merge_patch
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.domain.paging import (
@@ -144,7 +144,7 @@ class Inboxes(Service):
             current = await self.preferences(user_id)
             if wanted is not None and wanted != current.version:
                 raise VersionMismatch(f"the preferences are at version {current.version}; read them again")
-            body = _without_nulls(merge(msgspec.to_builtins(current), patch)) | {"version": current.version}
+            body = _without_nulls(apply_merge_patch(msgspec.to_builtins(current), patch)) | {"version": current.version}
             try:
                 return await self.set_preferences(user_id, body, key=key, request=request if key else "")
             except VersionMismatch:
