@@ -15,6 +15,18 @@ from betimes.core.instants import parse_seconds
 from betimes.schedules.recurrence_views import PreviewRequest
 from betimes.schedules.service import schedule_request
 
+ScheduleName = Annotated[str, Parameter(help="The schedule.")]
+Limit = Annotated[int, Parameter(help="How many to show, up to 200.")]
+Cursor = Annotated[str | None, Parameter(help="Where to go on.")]
+Every = Annotated[str | None, Parameter(help="Instead of an expression: an interval of real time, such as 15m.")]
+Anchor = Annotated[
+    str | None, Parameter(help="The instant the interval is counted from; 1970-01-01T00:00:00Z by default.")
+]
+Excluded = Annotated[
+    list[str],
+    Parameter(help="A local day on which nothing ticks, such as 2026-12-25 or SAT; may be repeated.", negative=()),
+]
+
 app = App(name="schedule", help="Schedules.", help_format="plaintext")
 add_definition_commands(app, "schedule", lambda services: services.schedules)
 
@@ -23,20 +35,16 @@ add_definition_commands(app, "schedule", lambda services: services.schedules)
 def list_(
     *,
     status: Literal["active", "paused", "ended", "error"] | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
     at: Tenant = Tenant(),  # noqa: B008
 ) -> None:
-    """Schedules, the last created first.
+    """List schedules, the last created first.
 
     Parameters
     ----------
     status
         Only these: active, paused, ended or error.
-    limit
-        How many to show, up to 200.
-    cursor
-        Where to go on.
     """
     page = for_tenant(at, lambda bt: bt.schedules.list(status=status, limit=limit, cursor=cursor))
     columns = ("schedule_id", "cron", "timezone", "status", "next_tick_at", "last_error")
@@ -66,26 +74,20 @@ def trigger(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B00
 
 @app.command
 def ticks(
-    schedule_id: str,
+    schedule_id: ScheduleName,
     /,
     *,
     status: Literal["fired", "skipped", "failed"] | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
-    """What was fired, skipped or failed, newest first.
+    """List the ticks of a schedule that were fired, skipped or failed, newest first.
 
     Parameters
     ----------
-    schedule_id
-        The schedule.
     status
         Only these: fired, skipped or failed.
-    limit
-        How many to show, up to 200.
-    cursor
-        Where to go on.
     """
     page = for_tenant(at, lambda bt: bt.schedules.ticks(schedule_id, status=status, limit=limit, cursor=cursor))
     columns = ("scheduled_for", "status", "cause", "reason", "count", "run_id", "error")
@@ -94,38 +96,20 @@ def ticks(
 
 @app.command
 def preview(
-    *cron: str,
-    every: str | None = None,
-    anchor: str | None = None,
-    exclude: Annotated[list[str], Parameter(negative=())] = [],  # noqa: B006 — never changed
-    timezone: str = "UTC",
-    start: str | None = None,
-    count: int = 5,
+    *cron: Annotated[str, Parameter(help="Five fields, or six with seconds first; several may be given.")],
+    every: Every = None,
+    anchor: Anchor = None,
+    exclude: Excluded = [],  # noqa: B006 — never changed
+    timezone: Annotated[str, Parameter(help="The zone its times are in.")] = "UTC",
+    start: Annotated[str | None, Parameter(help="The instant to start from; now by default.")] = None,
+    count: Annotated[int, Parameter(help="How many ticks to show, up to 100.")] = 5,
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
-    """When expressions or an interval tick next, in UTC and local time, without saving anything.
-
-    Parameters
-    ----------
-    cron
-        Five fields, or six with seconds first; several may be given.
-    every
-        Instead of an expression: an interval of real time, such as 15m.
-    anchor
-        The instant the interval is counted from; 1970-01-01T00:00:00Z by default.
-    exclude
-        A local day on which nothing ticks, such as 2026-12-25 or SAT; may be repeated.
-    timezone
-        The zone its times are in.
-    start
-        The instant to start from; now by default.
-    count
-        How many ticks to show, up to 100.
-    """
+    """Show when expressions or an interval tick next, in UTC and local time, without saving anything."""
     body = {
         "cron": cron or None,
         "every": {"seconds": parse_seconds(every), "anchor": anchor} if every else None,
-        "exclude": _excluded(exclude) if exclude else None,
+        "exclude": _exclude_body(exclude) if exclude else None,
         "from": start,
         "timezone": timezone,
         "count": count,
@@ -135,7 +119,7 @@ def preview(
     show(preview, json=at.json, columns=("scheduled_for", "local"), empty="It never ticks.")
 
 
-def _excluded(days: list[str]) -> dict[str, list[str]]:
-    """Return dates, which begin with a digit, and names of weekdays apart."""
+def _exclude_body(days: list[str]) -> dict[str, list[str]]:
+    """Return the days as a request sends them: dates, which begin with a digit, apart from names of weekdays."""
     dates = [day for day in days if day[:1].isdigit()]
     return {"dates": dates, "weekdays": [day.upper() for day in days if day not in dates]}

@@ -14,6 +14,10 @@ from betimes.cli.output import show
 from betimes.core.errors import Invalid
 from betimes.sensors.service import sensor_request
 
+SensorName = Annotated[str, Parameter(help="The sensor.")]
+Limit = Annotated[int, Parameter(help="How many to show, up to 200.")]
+Cursor = Annotated[str | None, Parameter(help="Where to go on.")]
+
 app = App(name="sensor", help="Sensors.", help_format="plaintext")
 add_definition_commands(app, "sensor", lambda services: services.sensors)
 
@@ -22,20 +26,16 @@ add_definition_commands(app, "sensor", lambda services: services.sensors)
 def list_(
     *,
     status: Literal["active", "paused", "error"] | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
     at: Tenant = Tenant(),  # noqa: B008
 ) -> None:
-    """Sensors, the last created first.
+    """List sensors, the last created first.
 
     Parameters
     ----------
     status
         Only these: active, paused or error.
-    limit
-        How many to show, up to 200.
-    cursor
-        Where to go on.
     """
     page = for_tenant(at, lambda bt: bt.sensors.list(status=status, limit=limit, cursor=cursor))
     columns = ("sensor_id", "sensor_type", "status", "next_evaluation_at", "consecutive_errors", "last_error")
@@ -59,7 +59,7 @@ def put(sensor_id: str, file: File, /, *, at: Tenant = Tenant()) -> None:  # noq
 
 @app.command
 def evaluate(
-    sensor_id: str,
+    sensor_id: SensorName,
     /,
     *,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
@@ -69,8 +69,6 @@ def evaluate(
 
     Parameters
     ----------
-    sensor_id
-        The sensor.
     dry_run
         Only say what would happen.
     """
@@ -79,26 +77,20 @@ def evaluate(
 
 @app.command
 def evaluations(
-    sensor_id: str,
+    sensor_id: SensorName,
     /,
     *,
     message_id: str | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
-    """What a sensor saw and asked for, newest first.
+    """List the evaluations of a sensor with the runs they asked for, newest first.
 
     Parameters
     ----------
-    sensor_id
-        The sensor.
     message_id
-        Only what became of this message.
-    limit
-        How many to show, up to 200.
-    cursor
-        Where to go on.
+        Only the evaluations of this message.
     """
     page = for_tenant(
         at, lambda bt: bt.sensors.evaluations(sensor_id, message_id=message_id, limit=limit, cursor=cursor)
@@ -109,7 +101,7 @@ def evaluations(
 
 @app.command
 def cursor(
-    sensor_id: str,
+    sensor_id: SensorName,
     cursor: Annotated[str, Parameter(allow_leading_hyphen=True)] = "null",
     /,
     *,
@@ -120,8 +112,6 @@ def cursor(
 
     Parameters
     ----------
-    sensor_id
-        The sensor.
     cursor
         The cursor as JSON, such as '"order-7"'; without one the evaluator starts anew.
     state_version
@@ -131,12 +121,11 @@ def cursor(
         value = msgspec.json.decode(cursor)
     except msgspec.DecodeError as error:
         raise Invalid(f"the cursor is not JSON ({error}); put a text in quotes: '\"order-7\"'") from None
-    show(
-        for_tenant(at, lambda bt: bt.sensors.reset_cursor(sensor_id, value, state_version=state_version)), json=at.json
-    )
+    written = for_tenant(at, lambda bt: bt.sensors.reset_cursor(sensor_id, value, state_version=state_version))
+    show(written, json=at.json)
 
 
 @app.command
-def rotate_secret(sensor_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def rotate_secret(sensor_id: SensorName, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
     """Give a push sensor a new secret, shown once."""
     show(for_tenant(at, lambda bt: bt.sensors.rotate_secret(sensor_id)), json=at.json)
