@@ -13,7 +13,7 @@ from betimes.core.instants import HOUR, MINUTE, SECOND, Instant, parse
 from betimes.core.policies import PolicyBook
 from betimes.core.streams import StreamId
 from betimes.domain.targets import HandlerTarget
-from betimes.schedules.catchup import Plan, Timetable
+from betimes.schedules.catchup import CatchupPlan, Timetable
 from betimes.schedules.model import ScheduleDefinition
 from betimes.sensors.policy import AutomationPolicy
 
@@ -56,7 +56,7 @@ def test_every_occurrence_is_fired_or_skipped_once(definition: ScheduleDefinitio
     assert covered + owed == expected
 
 
-def plan_covers(timetable: Timetable, plan: Plan) -> list[Instant]:
+def plan_covers(timetable: Timetable, plan: CatchupPlan) -> list[Instant]:
     found = [*plan.fire]
     for skipped in plan.skipped:
         inside = list(timetable.calendar.between(skipped.first - 1, skipped.last))
@@ -69,7 +69,7 @@ def test_a_plan_does_not_depend_on_how_often_it_is_made() -> None:
     timetable = Timetable(STREAM, ScheduleDefinition(cron="*/5 * * * *", target=HandlerTarget("x")), 1)
     start = parse("2026-01-05T09:00:00Z")
     assert timetable.plan(start, start + 7 * MINUTE) == timetable.plan(start, start + 7 * MINUTE)
-    assert timetable.plan(start, start + 5 * MINUTE - 1) == Plan(next=timetable.upcoming(start))
+    assert timetable.plan(start, start + 5 * MINUTE - 1) == CatchupPlan(next=timetable.upcoming(start))
     assert timetable.plan(start, start + 5 * MINUTE).fire == (start + 5 * MINUTE,)
     assert timetable.plan(start + 5 * MINUTE, start + 5 * MINUTE + SECOND).fire == ()
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from betimes.core.errors import Invalid, TooLarge
-from betimes.sensors.messages import parsed, parsed_batch
+from betimes.sensors.messages import parse_batch, parse_message
 from betimes.sensors.model import Message
 
 EVENT = {"specversion": "1.0", "id": "e-1", "source": "/shop", "type": "order.made"}
@@ -24,12 +24,12 @@ def body(value: Any) -> bytes:
 
 def test_a_plain_message() -> None:
     sent = {"message_id": "m-1", "data": {"n": 1}, "attributes": {"k": "v"}}
-    assert parsed({}, body(sent)) == Message("m-1", {"n": 1}, {"k": "v"})
+    assert parse_message({}, body(sent)) == Message("m-1", {"n": 1}, {"k": "v"})
 
 
 def test_names_that_are_misspelt_are_all_told() -> None:
     with pytest.raises(Invalid) as refused:
-        parsed({}, body({"mesage_id": "m-1", "dta": 1}))
+        parse_message({}, body({"mesage_id": "m-1", "dta": 1}))
     told = dict(refused.value.problems)
     assert told["mesage_id"] == "no such field; did you mean message_id?"
     assert told["dta"] == "no such field; did you mean data?"
@@ -37,33 +37,33 @@ def test_names_that_are_misspelt_are_all_told() -> None:
 
 
 def test_a_plain_message_without_an_id_is_named_by_its_webhook_id_or_refused() -> None:
-    assert parsed({}, body({"data": 1}), "wh-1") == Message("wh-1", 1)
+    assert parse_message({}, body({"data": 1}), "wh-1") == Message("wh-1", 1)
     with pytest.raises(Invalid, match="message_id"):
-        parsed({}, body({"data": 1}))
+        parse_message({}, body({"data": 1}))
 
 
 def test_a_structured_cloud_event_is_named_by_source_and_id() -> None:
     sent = {**EVENT, "data": {"n": 1}, "subject": "s"}
-    message = parsed({"Content-Type": "application/cloudevents+json; charset=utf-8"}, body(sent))
+    message = parse_message({"Content-Type": "application/cloudevents+json; charset=utf-8"}, body(sent))
     assert message == Message('["/shop","e-1"]', {"n": 1}, {**EVENT, "subject": "s"})
-    assert parsed({"content-type": "application/json"}, body(sent)) == message
+    assert parse_message({"content-type": "application/json"}, body(sent)) == message
 
 
 def test_a_binary_cloud_event_has_its_attributes_in_headers() -> None:
     headers = {**{name.title(): value for name, value in CE_HEADERS.items()}, "Content-Type": "application/json"}
-    message = parsed(headers, body({"n": 1}))
+    message = parse_message(headers, body({"n": 1}))
     assert (message.message_id, message.data) == ('["/shop","e-1"]', {"n": 1})
     assert message.attributes == {**EVENT, "datacontenttype": "application/json"}
 
 
 def test_a_binary_cloud_event_may_carry_text_or_nothing() -> None:
-    assert parsed({**CE_HEADERS, "content-type": "text/plain"}, b"hello").data == "hello"
-    assert parsed(CE_HEADERS, b"").data is None
+    assert parse_message({**CE_HEADERS, "content-type": "text/plain"}, b"hello").data == "hello"
+    assert parse_message(CE_HEADERS, b"").data is None
 
 
 def test_the_same_id_of_two_sources_is_two_events() -> None:
     other = {**EVENT, "source": "/other"}
-    assert parsed({}, body(EVENT)).message_id != parsed({}, body(other)).message_id
+    assert parse_message({}, body(EVENT)).message_id != parse_message({}, body(other)).message_id
 
 
 PUBLISHED = {
@@ -95,13 +95,13 @@ def wrapped(raw: bytes) -> bytes:
 
 @pytest.mark.parametrize(("raw", "data"), DATA)
 def test_a_pub_sub_envelope_is_decoded(raw: bytes, data: Any) -> None:
-    assert parsed({}, wrapped(raw)) == Message("42", attributes={"k": "v"}, **data, **PUBLISHED)
+    assert parse_message({}, wrapped(raw)) == Message("42", attributes={"k": "v"}, **data, **PUBLISHED)
 
 
 @pytest.mark.parametrize(("raw", "data"), DATA)
 def test_an_unwrapped_pub_sub_message_has_its_attributes_in_headers(raw: bytes, data: Any) -> None:
     sent = {**UNWRAPPED, "k": "v", "Authorization": "Bearer x", "X-Forwarded-For": "1.1.1.1", "Accept": "*/*"}
-    message = parsed({**sent, "Content-Type": "application/octet-stream"}, raw)
+    message = parse_message({**sent, "Content-Type": "application/octet-stream"}, raw)
     kept = {"k": "v", "content-type": "application/octet-stream"}
     assert message == Message("42", attributes=kept, **data, **PUBLISHED)
 
@@ -109,23 +109,23 @@ def test_an_unwrapped_pub_sub_message_has_its_attributes_in_headers(raw: bytes, 
 def test_an_unwrapped_message_may_look_like_anything() -> None:
     """Its name is in its headers, so its body is data even where it has the shape of an envelope of somebody else's."""
     for raw in (b'{"message_id": "other"}', b'{"message": {"text": "hi"}}', b"[1]", b'"x"'):
-        message = parsed(UNWRAPPED, raw)
+        message = parse_message(UNWRAPPED, raw)
         assert (message.message_id, message.data) == ("42", msgspec.json.decode(raw))
 
 
 def test_a_pub_sub_message_without_metadata_says_what_to_turn_on() -> None:
     with pytest.raises(Invalid, match="write metadata"):
-        parsed({}, b'{"order": 7}')
+        parse_message({}, b'{"order": 7}')
 
 
 def test_bytes_that_are_no_text_are_kept_as_they_are() -> None:
     raw = b"\x89PNG\r\n\xff"
     kept = b64encode(raw).decode()
-    binary = parsed({**CE_HEADERS, "content-type": "image/png"}, raw)
-    structured = parsed({}, body({**EVENT, "datacontenttype": "image/png", "data_base64": kept}))
+    binary = parse_message({**CE_HEADERS, "content-type": "image/png"}, raw)
+    structured = parse_message({}, body({**EVENT, "datacontenttype": "image/png", "data_base64": kept}))
     assert (binary.data, binary.data_base64) == (None, kept)
     assert binary == structured
-    assert parsed({}, body({"message_id": "m", "data_base64": kept})) == Message("m", data_base64=kept)
+    assert parse_message({}, body({"message_id": "m", "data_base64": kept})) == Message("m", data_base64=kept)
 
 
 AWKWARD = {"id": 'e 1 "%"', "source": "/caf\u00e9/\u20ac\U0001f600", "subject": "50% off"}
@@ -135,43 +135,43 @@ AWKWARD = {"id": 'e 1 "%"', "source": "/caf\u00e9/\u20ac\U0001f600", "subject": 
 def test_a_binary_event_is_the_same_message_as_a_structured_one(safe: str) -> None:
     event = {**EVENT, **AWKWARD, "datacontenttype": "application/json; charset=utf-8"}
     headers = {f"ce-{name}": quote(value, safe=safe) for name, value in event.items() if name != "datacontenttype"}
-    binary = parsed({**headers, "Content-Type": "application/json; charset=utf-8"}, body({"n": 1}))
-    assert binary == parsed({}, body({**event, "data": {"n": 1}}))
+    binary = parse_message({**headers, "Content-Type": "application/json; charset=utf-8"}, body({"n": 1}))
+    assert binary == parse_message({}, body({**event, "data": {"n": 1}}))
 
 
 def test_header_values_may_be_quoted_as_older_senders_do() -> None:
     headers = {**CE_HEADERS, "ce-subject": r'"a \"b\" %E2%82%ac"', "ce-lower": "%c3%a9", "ce-bare": "100%"}
-    attributes = parsed(headers, b"").attributes
+    attributes = parse_message(headers, b"").attributes
     assert (attributes["subject"], attributes["lower"], attributes["bare"]) == ('a "b" \u20ac', "\u00e9", "100%")
 
 
 def test_a_header_value_that_is_no_utf_8_is_refused_by_its_name() -> None:
     with pytest.raises(Invalid) as refused:
-        parsed({**CE_HEADERS, "ce-subject": "%C0%A0", "ce-source": "%ff"}, b"")
+        parse_message({**CE_HEADERS, "ce-subject": "%C0%A0", "ce-source": "%ff"}, b"")
     assert {path for path, _ in refused.value.problems} == {"header.ce-source", "header.ce-subject"}
 
 
 def test_a_batch_of_events_is_as_many_messages_and_each_is_judged_alone() -> None:
     good, bad = {**EVENT, "data": 1}, {"specversion": "1.0", "id": "e-2"}
-    first, second = parsed_batch(body([good, bad]))
-    assert first == parsed({}, body(good))
+    first, second = parse_batch(body([good, bad]))
+    assert first == parse_message({}, body(good))
     assert isinstance(second, Invalid)
     assert {path for path, _ in second.problems} == {"source", "type"}
-    assert parsed_batch(b"[]") == []
+    assert parse_batch(b"[]") == []
 
 
 @pytest.mark.parametrize("sent", [b"{}", b"not json", body([EVENT] * 501)])
 def test_what_is_no_batch_is_refused(sent: bytes) -> None:
     with pytest.raises(Invalid):
-        parsed_batch(sent)
+        parse_batch(sent)
 
 
 def test_data_in_base64_that_is_nested_too_deep_is_text() -> None:
-    assert parsed({}, body({**EVENT, "data_base64": b64encode(DEEP).decode()})).data == DEEP.decode()
+    assert parse_message({}, body({**EVENT, "data_base64": b64encode(DEEP).decode()})).data == DEEP.decode()
 
 
 def test_data_in_base64_is_decoded() -> None:
-    assert parsed({}, body({**EVENT, "data_base64": b64encode(b"[1]").decode()})).data == [1]
+    assert parse_message({}, body({**EVENT, "data_base64": b64encode(b"[1]").decode()})).data == [1]
 
 
 @pytest.mark.parametrize(
@@ -195,15 +195,15 @@ def test_data_in_base64_is_decoded() -> None:
 )
 def test_what_is_no_message_is_refused(headers: dict[str, str], sent: bytes) -> None:
     with pytest.raises(Invalid):
-        parsed(headers, sent)
+        parse_message(headers, sent)
 
 
 def test_a_long_name_stands_as_its_digest() -> None:
-    message_id = parsed({}, body({**EVENT, "id": "x" * 300})).message_id
+    message_id = parse_message({}, body({**EVENT, "id": "x" * 300})).message_id
     assert message_id.startswith("sha256:")
-    assert message_id == parsed({}, body({**EVENT, "id": "x" * 300})).message_id
+    assert message_id == parse_message({}, body({**EVENT, "id": "x" * 300})).message_id
 
 
 def test_a_message_that_is_too_long_is_refused_by_its_limit() -> None:
     with pytest.raises(TooLarge, match="131,072"):
-        parsed({}, body({"message_id": "m", "data": "x" * 140_000}))
+        parse_message({}, body({"message_id": "m", "data": "x" * 140_000}))

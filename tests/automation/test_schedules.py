@@ -9,17 +9,11 @@ from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, parse
 from betimes.core.streams import StreamId
 from betimes.core.zones import TZDATA_VERSION
 from betimes.domain.completions import RunFinished
+from betimes.domain.run_requests import RunRequested
 from betimes.domain.targets import CommandTarget, StreamName, TriggerTarget, WebhookTarget
 from betimes.runs.model import RequestRun, RunAsked, RunConflicted, RunState, run_id_of, run_stream
 from betimes.schedules.decide import SCHEDULE
-from betimes.schedules.model import (
-    DefineSchedule,
-    DisableSchedule,
-    RunRequested,
-    ScheduleTicked,
-    SnapshotTaken,
-    TriggerSchedule,
-)
+from betimes.schedules.model import DefineSchedule, DisableSchedule, ScheduleTicked, SnapshotTaken, TriggerSchedule
 from betimes.testing.scenarios import given
 from tests.automation.scenes import NINE, STREAM, definition, fired, of, run_of, schedule, skipped
 

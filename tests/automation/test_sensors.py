@@ -10,9 +10,9 @@ import pytest
 from betimes.core.deciders import Call, Event, Settled, Wake
 from betimes.core.instants import DAY, HOUR, SECOND, parse
 from betimes.core.streams import StreamId
+from betimes.domain.run_requests import RunRequested
 from betimes.domain.targets import HandlerTarget, TriggerTarget
 from betimes.runs.model import RunConflicted, RunState, run_id_of, run_stream
-from betimes.schedules.model import RunRequested
 from betimes.sensors.decide import SENSOR
 from betimes.sensors.model import (
     DefineSensor,

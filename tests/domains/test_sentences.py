@@ -16,9 +16,8 @@ from betimes.runs.rules import ADMISSION, DecisionCostGateInput
 from betimes.scores.policy import ScoresPolicy
 from betimes.scores.rules import RULES as SCORES
 from betimes.scores.rules import case_of
-from betimes.sensors.evaluations import RULES as EVALUATIONS
-from betimes.sensors.evaluations import Attempt
-from betimes.sensors.evaluations import Case as EvaluationCase
+from betimes.sensors.rules import RULES as EVALUATIONS
+from betimes.sensors.rules import EvaluationAttempt, EvaluationCase
 from tests.notifications.inboxes import inbox, note
 from tests.scores.scene import T0, hours, score
 
@@ -36,7 +35,7 @@ def test_every_rule_has_a_sentence_for_both_cases_with_values_it_records(rule: R
 
 def verdicts() -> Iterator[tuple[RuleTable[Any], Verdict]]:
     yield ADMISSION, ADMISSION.judge(DecisionCostGateInput(tenant_id="t", account_id="a", trigger_type="T", now=T0))
-    yield EVALUATIONS, EVALUATIONS.judge(EvaluationCase(Attempt(evaluation_id="e", cause="message"), 1, 3))
+    yield EVALUATIONS, EVALUATIONS.judge(EvaluationCase(EvaluationAttempt(evaluation_id="e", cause="message"), 1, 3))
     state = score().state
     assert state
     yield SCORES, SCORES.judge(case_of(state, ScoresPolicy(), hours(30)))

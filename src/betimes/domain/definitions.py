@@ -18,9 +18,11 @@ from betimes.core.merge_patch import apply_merge_patch
 from betimes.core.scopes import allows
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
+from betimes.domain.definition_rules import id_problems
 from betimes.domain.outside_calls import calls_of_definition, handler_problems, url_problems
 from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow, cursor_after
 from betimes.domain.requests import examined, in_slices
+from betimes.domain.run_briefs import RunBrief, run_brief
 from betimes.domain.service import Service
 from betimes.domain.target_names import unknown_names
 from betimes.domain.target_scopes import scope_to_save
@@ -28,8 +30,6 @@ from betimes.domain.targets import CommandTarget, Target
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.store import LedgerQuery, StreamRow
 from betimes.runs.model import run_stream
-from betimes.runs.run_briefs import RunBrief, run_brief
-from betimes.schedules.checks import id_problems
 
 
 class Versioned(Protocol):
@@ -74,7 +74,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         """Put a definition in place of that version; 0 is none, `None` is any."""
 
     @abstractmethod
-    async def _shown(self, recorded: Recorded) -> Written:
+    async def _written_view(self, recorded: Recorded) -> Written:
         """The definition as a change left it."""
 
     async def _create(self, id: str, asked: Asked, key: str | None) -> Written:
@@ -134,7 +134,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         laid = {name: value for name, value in patch.items() if name not in self.read_only}
         request = self.caller.request or fingerprint((self.stream(self.kind, id), patch))
         if key and (again := await self.answered(key, f"{self.kind}s", request)):
-            return await self._shown(again)
+            return await self._written_view(again)
         for _ in range(PATCH_TRIES):
             view = await self.get(id)
             if if_match not in (None, view.version):

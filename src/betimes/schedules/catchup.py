@@ -1,7 +1,7 @@
-"""What is to be done about the occurrences since a schedule was last looked at.
+"""Catch-up: the plan for the occurrences since a schedule last woke.
 
 There is one path, whatever the reason that some were missed: a restart, a suspended process, a late alarm, a pause.
-Every occurrence up to now is either fired or in a skipped range with its reason; what comes next is computed once and
+Every occurrence up to now is either fired or in a skipped range with its reason; the next one is computed once and
 carried by the event.
 """
 
@@ -20,8 +20,8 @@ from betimes.schedules.model import COUNT_MAX, ScheduleDefinition, SkipReason, T
 from betimes.schedules.nominal_time import NominalTime
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """What to fire, oldest first, what to skip, and up to where that settles everything."""
+class CatchupPlan(msgspec.Struct, frozen=True):
+    """The ticks to fire, oldest first, the ranges to skip, and the instant up to which that settles everything."""
 
     fire: tuple[Instant, ...] = ()
     skipped: tuple[TicksSkipped, ...] = ()
@@ -33,7 +33,7 @@ class Timetable:
     """A definition's occurrences between its start and its end, each due after its jitter."""
 
     def __init__(self, stream: StreamId, definition: ScheduleDefinition, version: int) -> None:
-        """`ValueError` if the expression or the zone is not known (any more)."""
+        """Raise `ValueError` if the expression or the zone is not known (any more)."""
         self.calendar: Occurrences = definition.recurrence.occurrences()
         self._stream = stream
         self._definition = definition
@@ -54,7 +54,7 @@ class Timetable:
         )
 
     def upcoming(self, after: Instant) -> Upcoming | None:
-        """The next occurrence, due before the one behind it."""
+        """Return the next occurrence; with its jitter it is due before the one after it."""
         ticks = self._after(after)
         tick_at = next(ticks, None)
         if tick_at is None:
@@ -67,7 +67,7 @@ class Timetable:
         return Upcoming(tick_at, tick_at + spread(span, *self._stream, tick_at))
 
     def due_until(self, after: Instant, now: Instant) -> Instant:
-        """The last instant up to which every occurrence is due: only the latest may still wait for its jitter."""
+        """Return the instant up to which every occurrence is due: only the latest may still wait for its jitter."""
         if not self._definition.jitter_seconds or now <= after:
             return now
         latest = self.calendar.last(*self._span(after, now))
@@ -76,8 +76,8 @@ class Timetable:
         upcoming = self.upcoming(latest - 1)
         return latest - 1 if upcoming and upcoming.due_at > now else now
 
-    def skipped(self, reason: SkipReason, after: Instant, until: Instant) -> TicksSkipped | None:
-        """The range of occurrences in `(after, until]`, if there are any."""
+    def skipped_range(self, reason: SkipReason, after: Instant, until: Instant) -> TicksSkipped | None:
+        """Return the occurrences in `(after, until]` as one range, or `None` if there are none."""
         after, until = self._span(after, until)
         first = self.calendar.first(after, until)
         if first is None:
@@ -86,44 +86,47 @@ class Timetable:
         last = self.calendar.last(first - 1, until) or first
         return TicksSkipped(reason, first, last, count if count <= COUNT_MAX else None, self._version)
 
-    def plan(self, floor_at: Instant, now: Instant) -> Plan:
-        """What a wake does: the occurrences in `(floor_at, now]` that are due.
+    def plan(self, floor_at: Instant, now: Instant) -> CatchupPlan:
+        """Plan a wake: the occurrences in `(floor_at, now]` that are due.
 
         The window counts from when they were due, so that jitter takes nothing out of it.
         """
         until = self.due_until(floor_at, now)
         edge_at = now - self._definition.catchup_window_minutes * MINUTE
         start = max(floor_at, min(self.due_until(floor_at, edge_at), until))
-        fire, over = self._kept(start, until)
-        outside = self.skipped("MISSED_OUTSIDE_WINDOW", floor_at, start) if start > floor_at else None
+        fire, over = self._choose_ticks(start, until)
+        outside = self.skipped_range("MISSED_OUTSIDE_WINDOW", floor_at, start) if start > floor_at else None
         ranges = tuple(found for found in (outside, over) if found)
         ends = [*fire[-1:], *(found.last for found in ranges)]
-        return Plan(fire, ranges, max(ends, default=None), self.upcoming(until))
+        return CatchupPlan(fire, ranges, max(ends, default=None), self.upcoming(until))
 
-    def paused(self, floor_at: Instant, now: Instant) -> Plan:
-        """What happens to them when it is, or was, paused: nothing of it is fired."""
-        found = self.skipped("PAUSED", floor_at, now)
-        return Plan((), (found,), found.last, self.upcoming(now)) if found else Plan(next=self.upcoming(now))
+    def plan_pause(self, floor_at: Instant, now: Instant) -> CatchupPlan:
+        """Plan for a schedule that is, or was, paused: skip every occurrence."""
+        found = self.skipped_range("PAUSED", floor_at, now)
+        return (
+            CatchupPlan((), (found,), found.last, self.upcoming(now)) if found else CatchupPlan(next=self.upcoming(now))
+        )
 
-    def _kept(self, after: Instant, until: Instant) -> tuple[tuple[Instant, ...], TicksSkipped | None]:
+    def _choose_ticks(self, after: Instant, until: Instant) -> tuple[tuple[Instant, ...], TicksSkipped | None]:
+        """Return the ticks to catch up within the limit, and the range of those over it."""
         limit = self._definition.max_catchup_ticks
         after, until = self._span(after, until)
         oldest = tuple(islice(self.calendar.between(after, until), limit + 1))
         if len(oldest) <= limit:
             return oldest, None
         if self._definition.catchup_keep == "oldest":
-            return oldest[:limit], self.skipped("OVER_CATCHUP_LIMIT", oldest[limit - 1], until)
+            return oldest[:limit], self.skipped_range("OVER_CATCHUP_LIMIT", oldest[limit - 1], until)
         kept = tuple(self.calendar.newest(after, until, limit))
-        return kept, self.skipped("OVER_CATCHUP_LIMIT", after, kept[0] - 1)
+        return kept, self.skipped_range("OVER_CATCHUP_LIMIT", after, kept[0] - 1)
 
 
 def nominal_time(definition: ScheduleDefinition, run_key: str, tick_at: Instant) -> NominalTime:
-    """Return what a tick stands for. Its partition is the one in which its interval begins, which has just ended."""
+    """Return the nominal time of a tick; its partition is the one in which its interval begins."""
     recurrence, partition = definition.recurrence, definition.partition
     try:
         start_at = recurrence.occurrences().previous(tick_at)
     except ValueError:
-        return NominalTime(run_key, tick_at)  # the zone is gone: only a tick by hand comes here
+        return NominalTime(run_key, tick_at)  # the zone is gone; only a tick by hand gets here, since alarms fail first
     if start_at is None or start_at < 0 or not partition:
         return NominalTime(run_key, tick_at, start_at)
     return NominalTime(run_key, tick_at, start_at, recurrence.partition_key(partition, start_at))

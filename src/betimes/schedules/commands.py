@@ -15,6 +15,16 @@ from betimes.core.instants import parse_seconds
 from betimes.schedules.recurrence_views import PreviewRequest
 from betimes.schedules.service import schedule_request
 
+ScheduleName = Annotated[str, Parameter(help="The schedule.")]
+Every = Annotated[str | None, Parameter(help="Instead of an expression: an interval of real time, such as 15m.")]
+Anchor = Annotated[
+    str | None, Parameter(help="The instant the interval is counted from; 1970-01-01T00:00:00Z by default.")
+]
+Excluded = Annotated[
+    list[str],
+    Parameter(help="A local day on which nothing ticks, such as 2026-12-25 or SAT; may be repeated.", negative=()),
+]
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +52,17 @@ def trigger(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B00
 
 @app.command
 def ticks(
-    schedule_id: str,
+    schedule_id: ScheduleName,
     /,
     *,
     status: Literal["fired", "skipped", "failed"] | None = None,
     paging: Paging = Paging(),  # noqa: B008 — frozen
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
-    """What was fired, skipped or failed, newest first.
+    """List the ticks of a schedule that were fired, skipped or failed, newest first.
 
     Parameters
     ----------
-    schedule_id
-        The schedule.
     status
         Only these: fired, skipped or failed.
     """
@@ -65,38 +73,20 @@ def ticks(
 
 @app.command
 def preview(
-    *cron: str,
-    every: str | None = None,
-    anchor: str | None = None,
-    exclude: Annotated[list[str], Parameter(negative=())] = [],  # noqa: B006 — never changed
-    timezone: str = "UTC",
-    start: str | None = None,
-    count: int = 5,
+    *cron: Annotated[str, Parameter(help="Five fields, or six with seconds first; several may be given.")],
+    every: Every = None,
+    anchor: Anchor = None,
+    exclude: Excluded = [],  # noqa: B006 — never changed
+    timezone: Annotated[str, Parameter(help="The zone its times are in.")] = "UTC",
+    start: Annotated[str | None, Parameter(help="The instant to start from; now by default.")] = None,
+    count: Annotated[int, Parameter(help="How many ticks to show, up to 100.")] = 5,
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
-    """When expressions or an interval tick next, in UTC and local time, without saving anything.
-
-    Parameters
-    ----------
-    cron
-        Five fields, or six with seconds first; several may be given.
-    every
-        Instead of an expression: an interval of real time, such as 15m.
-    anchor
-        The instant the interval is counted from; 1970-01-01T00:00:00Z by default.
-    exclude
-        A local day on which nothing ticks, such as 2026-12-25 or SAT; may be repeated.
-    timezone
-        The zone its times are in.
-    start
-        The instant to start from; now by default.
-    count
-        How many ticks to show, up to 100.
-    """
+    """Show when expressions or an interval tick next, in UTC and local time, without saving anything."""
     body = {
         "cron": cron or None,
         "every": {"seconds": parse_seconds(every), "anchor": anchor} if every else None,
-        "exclude": _excluded(exclude) if exclude else None,
+        "exclude": _exclude_body(exclude) if exclude else None,
         "from": start,
         "timezone": timezone,
         "count": count,
@@ -106,7 +96,7 @@ def preview(
     show(preview, json=at.json, columns=("scheduled_for", "local"), empty="It never ticks.")
 
 
-def _excluded(days: list[str]) -> dict[str, list[str]]:
-    """Return dates, which begin with a digit, and names of weekdays apart."""
+def _exclude_body(days: list[str]) -> dict[str, list[str]]:
+    """Return the days as a request sends them: dates, which begin with a digit, apart from names of weekdays."""
     dates = [day for day in days if day[:1].isdigit()]
     return {"dates": dates, "weekdays": [day.upper() for day in days if day not in dates]}

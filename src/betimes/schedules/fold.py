@@ -1,4 +1,4 @@
-"""How the state of a schedule follows from its events."""
+"""The fold of schedules: their state from their events, their alarm, and their index."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from betimes.core.deciders import Index
 from betimes.core.instants import Instant
+from betimes.domain.definition_rules import take_over
+from betimes.domain.run_requests import RunRequested
 from betimes.schedules.model import (
     UNFINISHED_MAX,
-    RunRequested,
     ScheduleAdvanced,
     ScheduleDeclared,
     ScheduleDefined,
@@ -23,39 +24,19 @@ from betimes.schedules.model import (
     SnapshotTaken,
     TicksSkipped,
 )
-from betimes.schedules.ownership import take_over
 
 
 def fold(state: ScheduleState | None, event: ScheduleEvents) -> ScheduleState | None:
     if isinstance(event, ScheduleDefined):
-        return _defined(state, event)
+        return _define(state, event)
     if state is None:
         return None
     match event:
-        case ScheduleEnabled(version, at, _, upcoming):
-            definition = replace(state.definition, enabled=True)
-            status = "active" if upcoming else "ended"
-            return replace(
-                take_over(state),
-                definition=definition,
-                version=version,
-                status=status,
-                next=upcoming,
-                changed_at=at,
-                updated_at=at,
-                last_error="",
-            )
+        case ScheduleEnabled():
+            return _enable(state, event)
         case ScheduleDisabled(version, at, reason):
-            definition = replace(state.definition, enabled=False)
-            return replace(
-                state,
-                definition=definition,
-                version=version,
-                status="paused",
-                next=None,
-                updated_at=at,
-                paused_reason=reason,
-            )
+            paused = replace(state, status="paused", paused_reason=reason, next=None)
+            return replace(paused, definition=replace(state.definition, enabled=False), version=version, updated_at=at)
         case ScheduleDeclared(declared_by):
             return replace(state, declared_by=declared_by)
         case ScheduleDeleted():
@@ -66,7 +47,7 @@ def fold(state: ScheduleState | None, event: ScheduleEvents) -> ScheduleState | 
         case TicksSkipped(last=last):
             return replace(state, through_at=_later(state.through_at, last))
         case ScheduleTicked():
-            return _ticked(state, event)
+            return _record_tick(state, event)
         case ScheduleFailed(error):
             return replace(state, status="error", next=None, last_error=error)
         case ScheduledRunFinished(run_id):
@@ -75,31 +56,27 @@ def fold(state: ScheduleState | None, event: ScheduleEvents) -> ScheduleState | 
             return state
 
 
-def _defined(state: ScheduleState | None, event: ScheduleDefined) -> ScheduleState:
+def _define(state: ScheduleState | None, event: ScheduleDefined) -> ScheduleState:
     definition, at = event.definition, event.at
     status = ("active" if event.next else "ended") if definition.enabled else "paused"
-    if state is None:
-        fresh = ScheduleState(definition, event.version, at, at, at, status, next=event.next)  # type: ignore[arg-type]
-        return replace(fresh, authority=event.authority)
-    return replace(
-        take_over(state),
-        definition=definition,
-        version=event.version,
-        updated_at=at,
-        changed_at=at,
-        status=status,
-        next=event.next,
-        last_error="",
-        authority=event.authority,
-    )
+    before = take_over(state) if state else ScheduleState(definition, event.version, at, at, at)
+    changed = replace(before, definition=definition, version=event.version, updated_at=at, changed_at=at)
+    return replace(changed, status=status, next=event.next, last_error="", authority=event.authority)
 
 
-def _ticked(state: ScheduleState, event: ScheduleTicked) -> ScheduleState:
+def _enable(state: ScheduleState, event: ScheduleEnabled) -> ScheduleState:
+    definition, at = replace(state.definition, enabled=True), event.at
+    changed = replace(take_over(state), definition=definition, version=event.version, updated_at=at, changed_at=at)
+    return replace(changed, status="active" if event.next else "ended", next=event.next, last_error="")
+
+
+def _record_tick(state: ScheduleState, event: ScheduleTicked) -> ScheduleState:
     unfinished = (*state.unfinished, event.run_id)[-UNFINISHED_MAX:] if event.tell else state.unfinished
-    if event.cause in ("cron", "catchup"):
-        at = event.scheduled_for
-        return replace(state, unfinished=unfinished, last_scheduled_for=at, through_at=_later(state.through_at, at))
-    return replace(state, unfinished=unfinished, manual=event.manual or state.manual)
+    # A tick by hand or of a backfill is not on the schedule's own way, so it leaves `through_at` alone.
+    if event.cause in ("manual", "backfill"):
+        return replace(state, unfinished=unfinished, manual=event.manual or state.manual)
+    at = event.scheduled_for
+    return replace(state, unfinished=unfinished, last_scheduled_for=at, through_at=_later(state.through_at, at))
 
 
 def _later(one: Instant | None, other: Instant | None) -> Instant | None:

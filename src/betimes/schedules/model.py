@@ -2,8 +2,7 @@
 
 A schedule's state holds its definition, up to where its occurrences have been dealt with, and the next one. A wake
 writes one segment: `ScheduleAdvanced`, what was skipped, the snapshot it went by, then a `ScheduleTicked` and its
-`RunRequested` for each tick, oldest first. The models of `backfill` and `sensor`
-streams are in `backfill_model` and `sensor_model`.
+`RunRequested` for each tick, oldest first. The model of `backfill` streams is in `backfill_model`.
 """
 
 from __future__ import annotations
@@ -16,24 +15,18 @@ from msgspec import UNSET, UnsetType
 from betimes.core.instants import SECOND, Instant, epoch_down
 from betimes.core.streams import StreamId
 from betimes.domain.completions import RunFinished
+from betimes.domain.definition_rules import PausedReason
+from betimes.domain.run_requests import RunRequested, Selection
 from betimes.domain.targets import Target
 from betimes.schedules.recurrence import Crons, Dst, Every, Exclude, Partition, Recurrence
 
 CATCHUP_TICKS_MAX = 1_000
 COUNT_MAX = 10_000
 """Occurrences of a skipped range that are counted; past it the count is not known."""
-SELECTION_MAX = 1_000
-PAYLOAD_BYTES_MAX = 64 * 1024
-DEFINITION_CHARS_MAX = 128 * 1024
-"""Encoded size of a definition: its selections and payload go into every run it asks for."""
 UNFINISHED_MAX = 64
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
-Selection = Annotated[tuple[Name, ...], msgspec.Meta(max_length=SELECTION_MAX)]
 TickCause: TypeAlias = Literal["cron", "catchup", "manual", "backfill"]
 SkipReason: TypeAlias = Literal["MISSED_OUTSIDE_WINDOW", "OVER_CATCHUP_LIMIT", "PAUSED", "OVERLAP"]
-PausedReason: TypeAlias = Literal["", "NOT_DECLARED"]
-Outcome: TypeAlias = Literal["requested", "duplicate", "conflict"]
 
 
 def schedule_stream(tenant: str, schedule_id: str) -> StreamId:
@@ -178,7 +171,7 @@ class ScheduleAdvanced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True
 
 
 class SnapshotTaken(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """What the ticks that follow in this segment were made from."""
+    """The part of the definition that the following ticks of this segment were made from."""
 
     definition_version: int
     tzdata_version: str
@@ -215,7 +208,7 @@ class ScheduleTicked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     fired_at: Instant
     cause: TickCause = "cron"
     tell: bool = False
-    """Whether its run counts as unfinished until it is told otherwise."""
+    """Its run counts as unfinished until its end is reported."""
     run_id: str = ""
     error: str = ""
     """Why nothing was asked for; a tick with an error has failed."""
@@ -224,19 +217,6 @@ class ScheduleTicked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     @property
     def lag_ms(self) -> int:
         return (self.fired_at - self.scheduled_for) // 1_000
-
-
-class RunRequested(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """A run was asked for. What the tick's or evaluation's snapshot says is not said again."""
-
-    run_key: str
-    run_id: str
-    fingerprint: str
-    outcome: Outcome = "requested"
-    target: Target | None = None
-    asset_selection: tuple[str, ...] | None = None
-    partition_selection: tuple[str, ...] | None = None
-    payload: dict[str, Any] | None = None
 
 
 class ScheduleFailed(msgspec.Struct, frozen=True, tag=True):

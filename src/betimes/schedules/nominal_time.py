@@ -10,7 +10,7 @@ from betimes.core.instants import Instant, render
 
 
 class NominalTime(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a tick stands for; a catch-up of five has five of them."""
+    """The nominal time of one tick; a catch-up of five has five of them."""
 
     run_key: str
     scheduled_for: Instant
@@ -19,7 +19,7 @@ class NominalTime(msgspec.Struct, frozen=True, omit_defaults=True):
     partition_key: str | None = None
 
     def body(self) -> dict[str, Any]:
-        """Return what handlers, webhooks and runs are given."""
+        """Return the part of a body that handlers, webhooks and runs receive."""
         start = self.data_interval_start
         return {
             "run_key": self.run_key,

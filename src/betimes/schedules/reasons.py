@@ -1,4 +1,4 @@
-"""Every reason a tick or an evaluation may carry, and what it means."""
+"""Every reason code that a tick may carry, with its meaning."""
 
 from __future__ import annotations
 
@@ -10,10 +10,4 @@ TICK_REASONS = {
     "OVERLAP": "the run before it has not ended",
     "PAUSED": "the schedule was paused",
     "TARGET_FAILED": "what it was to start could not be started",
-}
-EVALUATION_REASONS = {
-    "TRIGGERED": "it asks for runs",
-    "NO_CHANGE": "it asks for no run",
-    "STALE_CURSOR": "the sensor had moved on meanwhile",
-    "EVALUATION_ERROR": "the evaluator failed",
 }

@@ -1,4 +1,4 @@
-"""How a definition says when it occurs: one cron or several, or an interval; less excluded days; by which partition."""
+"""The recurrence of a definition: one cron expression or several, or an interval, without excluded days; partitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Dst(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What happens to local times that are skipped or repeated; unset: by kind of cron."""
+    """The treatment of local times that are skipped or repeated; unset, the kind of cron decides."""
 
     gap: Gap | None = None
     overlap: Overlap | None = None
@@ -56,7 +56,7 @@ class Exclude(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
 
 class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
-    """When something occurs. What is not said is left out where it is stored."""
+    """When something occurs. Fields that are unset are left out where it is stored."""
 
     cron: Crons | UnsetType = UNSET
     every: Every | UnsetType = UNSET
@@ -70,14 +70,14 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
 
     def occurrences(self) -> Occurrences:
         """Return when it occurs; raise `ValueError` if an expression or the zone is not known (any more)."""
-        found = self._included()
+        found = self._base_occurrences()
         exclude = self.exclude
         if not exclude:
             return found
         weekdays = frozenset(_WEEKDAYS.index(name) for name in exclude.weekdays)
         return Excluding(found, self.timezone, frozenset(exclude.dates), weekdays)
 
-    def _included(self) -> Occurrences:
+    def _base_occurrences(self) -> Occurrences:
         if self.every:
             zones.zone(self.timezone)
             return Interval(self.every.seconds, self.every.anchor_at)
@@ -107,8 +107,8 @@ def _offset_text(offset_s: int) -> str:
     return f"{'-' if offset_s < 0 else '+'}{minutes // 60:02}{minutes % 60:02}"
 
 
-# -- rules, each of one field: what is wrong with one never hides another. They judge anything that says when it
-# occurs: what is stored, and what is sound of a request for it.
+# -- rules, each of one field, so that a problem of one never hides another. They judge anything that has these fields:
+# a stored definition, and the sound fields of a request for one.
 
 
 def _crons(cron: Crons | UnsetType | None) -> tuple[str, ...]:

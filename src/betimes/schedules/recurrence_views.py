@@ -6,13 +6,13 @@ from datetime import date, datetime
 from typing import Annotated, TypeAlias
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from betimes.core.calendar import Gap, Overlap
-from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.datetimes import Moment, instant
 from betimes.core.instants import Instant
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
-from betimes.schedules.recurrence import CRONS_MAX, Dst, Every, EverySeconds, Exclude, Recurrence, Weekday
+from betimes.schedules.recurrence import CRONS_MAX, Dst, EverySeconds, Exclude, Recurrence, Weekday
 
 CronText = Annotated[str, msgspec.Meta(max_length=1_000)]
 ZoneText = Annotated[str, msgspec.Meta(max_length=100)]
@@ -30,12 +30,9 @@ class EveryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def anchor_at(self) -> Instant:
         return instant(self.anchor) or 0
 
-    def stored(self) -> Every:
-        return Every(self.seconds, instant(self.anchor))
-
 
 class DstView(JsonView, frozen=True):
-    """What is not set goes by the kind of cron."""
+    """The treatment of skipped and repeated local times; a field that is not set goes by the kind of cron."""
 
     gap: Gap | None
     overlap: Overlap | None
@@ -51,14 +48,6 @@ class ExcludeView(JsonView, frozen=True):
     weekdays: tuple[Weekday, ...]
 
 
-def every_view(every: Every | UnsetType) -> EveryView | None:
-    return EveryView(every.seconds, moment(every.anchor)) if every else None
-
-
-def exclude_view(exclude: Exclude | UnsetType) -> ExcludeView | None:
-    return ExcludeView(exclude.dates, exclude.weekdays) if exclude else None
-
-
 class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
     cron: CronField | None = None
     timezone: ZoneText = "UTC"
@@ -69,13 +58,7 @@ class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     exclude: Exclude | None = None
 
     def recurrence(self) -> Recurrence:
-        return Recurrence(
-            cron=self.cron or UNSET,
-            every=self.every.stored() if self.every else UNSET,
-            timezone=self.timezone,
-            dst=self.dst,
-            exclude=self.exclude or UNSET,
-        )
+        return derive(Recurrence, self)
 
 
 class PreviewTick(JsonView, frozen=True):

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.domain.definition_rules import PAYLOAD_BYTES_MAX
 from betimes.domain.paging import Page
 from betimes.http.definitions import Definitions
 from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
-from betimes.schedules.model import PAYLOAD_BYTES_MAX
 from betimes.schedules.recurrence_views import Preview, PreviewRequest
 from betimes.schedules.views import (
     SCHEDULE_READ_ONLY,

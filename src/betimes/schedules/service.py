@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
-from betimes.core.checks import Examined, broken_rules
+from betimes.core.checks import Examined, Problem, broken_rules
 from betimes.core.cron import restricts_both_days
 from betimes.core.datetimes import instant, moment
 from betimes.core.deciders import Command, Event
@@ -20,6 +20,7 @@ from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.core.zones import zone
 from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of
+from betimes.domain.derivation import derive
 from betimes.domain.outside_calls import call_warnings, calls_of_definition
 from betimes.domain.paging import (
     NumberPlace,
@@ -32,6 +33,7 @@ from betimes.domain.paging import (
     place_of,
 )
 from betimes.domain.requests import asked
+from betimes.domain.run_requests import RunRequested
 from betimes.domain.target_names import unserved_names
 from betimes.domain.warnings import Remark
 from betimes.engine.store import StreamQuery
@@ -51,7 +53,6 @@ from betimes.schedules.model import (
     DeleteSchedule,
     DisableSchedule,
     EnableSchedule,
-    RunRequested,
     ScheduleDefinition,
     ScheduleState,
     ScheduleTicked,
@@ -74,17 +75,17 @@ from betimes.schedules.views import (
     ScheduleWritten,
     Tick,
     TickStatus,
-    backfill_fields,
     backfill_view,
-    schedule_fields,
+    backfill_written,
     schedule_view,
+    schedule_written,
 )
 
 Ticks: TypeAlias = list[Tick]
 
 
 def schedule_request(body: Mapping[str, Any]) -> ScheduleRequest:
-    """The definition in a body that came over a wire."""
+    """Return the definition in a body that came over a wire."""
     return request_of(body, ScheduleRequest, SCHEDULE_READ_ONLY)
 
 
@@ -111,7 +112,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     async def list(
         self, *, status: ScheduleStatus | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[ScheduleView]:
-        """The last created first."""
+        """List schedules, the last created first."""
         filters = ["schedules", self.caller.tenant, status]
         query = StreamQuery(tenant=self.caller.tenant, kind="schedule", among=() if status is None else (status,))
         rows, last = await look_through(self.engine.store, page_of(query, cursor, filters), checked_limit(limit))
@@ -121,15 +122,15 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         await self.change(self.stream("schedule", schedule_id), DeleteSchedule(if_match))
 
     async def enable(self, schedule_id: str, *, if_match: int | None = None, key: str | None = None) -> ScheduleWritten:
-        return await self._changed(self.stream("schedule", schedule_id), EnableSchedule(if_match), key)
+        return await self._change_definition(self.stream("schedule", schedule_id), EnableSchedule(if_match), key)
 
     async def disable(
         self, schedule_id: str, *, if_match: int | None = None, key: str | None = None
     ) -> ScheduleWritten:
-        return await self._changed(self.stream("schedule", schedule_id), DisableSchedule(if_match), key)
+        return await self._change_definition(self.stream("schedule", schedule_id), DisableSchedule(if_match), key)
 
     async def drop_declared(self, schedule_id: str) -> None:
-        """Pause what the application that made it declares no longer."""
+        """Pause a schedule that its application no longer declares."""
         await self.change(self.stream("schedule", schedule_id), DisableSchedule(reason="NOT_DECLARED"))
 
     async def _define(
@@ -142,27 +143,28 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         self.demand_readable(definition.target)
         kind = DefineSchedule if definition.enabled else ShelveSchedule
         command = kind(definition, if_version, self.caller.application, self.caller.scopes)
-        return await self._changed(stream, command, key, request)
+        return await self._change_definition(stream, command, key, request)
 
-    async def _changed(self, stream: StreamId, command: Command, key: str | None, request: str = "") -> ScheduleWritten:
-        return await self._shown(await self.change(stream, command, key=key, request=request))
+    async def _change_definition(
+        self, stream: StreamId, command: Command, key: str | None, request: str = ""
+    ) -> ScheduleWritten:
+        return await self._written_view(await self.change(stream, command, key=key, request=request))
 
-    async def _shown(self, recorded: Recorded) -> ScheduleWritten:
+    async def _written_view(self, recorded: Recorded) -> ScheduleWritten:
         state: ScheduleState | None = await self.state_after(recorded)
         if state is None:
             raise NotFound(f"there is no schedule {recorded.stream.id!r}")
-        fields = schedule_fields(recorded.stream.id, state)
         warnings = [
             *_warnings(state),
             *unserved_names(state.definition, self.engine.executors),
             *call_warnings(self.deployment, calls_of_definition(state.definition)),
         ]
-        return ScheduleWritten(**fields, warnings=warnings, segment_id=recorded.segment_id)
+        return schedule_written(recorded.stream.id, state, warnings, recorded.segment_id)
 
     # -- time
 
     async def preview(self, request: PreviewRequest | Mapping[str, Any]) -> Preview:
-        """The next ticks of an expression, without saving it."""
+        """Return the next ticks of an expression, without saving it."""
         request = asked(request, PreviewRequest, RECURRENCE_RULES)
         start = instant(request.from_) if request.from_ else await self.engine.store.now()
         named(tuple(broken_rules(request, RECURRENCE_RULES)))
@@ -185,7 +187,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     async def ticks(
         self, schedule_id: str, *, status: TickStatus | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[Tick]:
-        """What was fired, skipped or failed, newest first."""
+        """List the ticks that were fired, skipped or failed, newest first."""
         stream = self.stream("schedule", schedule_id)
         if not await self.engine.store.load([stream]):
             raise NotFound(f"there is no schedule {schedule_id!r}")
@@ -194,7 +196,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
             stream,
             place_of(cursor, filters, NumberPlace),
             checked_limit(limit),
-            _ticks,
+            _tick_rows,
             lambda tick: status in (None, tick.status),
         )
         found.items = await self._with_runs(found.items)
@@ -215,21 +217,12 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         sent = self.caller.request or fingerprint((schedule_id, from_at, to_at, request.max_concurrency))
         if key and (again := await self.answered(key, "backfills", sent)):
             return await self._backfill_written(again)
-        now = await self.engine.store.now()
-        named(
-            tuple(
-                problem
-                for problem, wrong in (
-                    (("to", "must be later than from"), to_at <= from_at),
-                    (("to", "must not be in the future"), to_at > now),
-                )
-                if wrong
-            )
-        )
+        named(_range_problems(from_at, to_at, await self.engine.store.now()))
         stream = backfill_stream(self.caller.tenant, generated_id("bf", key))
         for _ in range(PATCH_TRIES):
             schedule: ScheduleState = await self.found(self.stream("schedule", schedule_id))
-            total = await asyncio.to_thread(_count, schedule.definition, from_at, to_at)
+            # Counting may take long, so it happens outside the lock; a definition that changed meanwhile is refused.
+            total = await asyncio.to_thread(_count_ticks, schedule.definition, from_at, to_at)
             command = StartBackfill(schedule_id, from_at, to_at, request.max_concurrency, total, schedule.version)
             try:
                 recorded = await self.change(stream, command, key=key, request=sent if key else "")
@@ -240,7 +233,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
 
     @check_filters
     async def backfills(self, schedule_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[BackfillView]:
-        """The last started first."""
+        """List the backfills of a schedule, the last started first."""
         filters = ["backfills", self.caller.tenant, schedule_id]
         query = StreamQuery(tenant=self.caller.tenant, kind="backfill", owner=schedule_id)
         rows, last = await look_through(self.engine.store, page_of(query, cursor, filters), checked_limit(limit))
@@ -266,8 +259,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         return await self._backfill_written(recorded)
 
     async def _backfill_written(self, recorded: Recorded) -> BackfillWritten:
-        fields = backfill_fields(recorded.stream.id, await self.state_after(recorded))
-        return BackfillWritten(**fields, segment_id=recorded.segment_id)
+        return backfill_written(recorded.stream.id, await self.state_after(recorded), recorded.segment_id)
 
     async def _found_backfill(self, schedule_id: str, backfill_id: str) -> BackfillState:
         state: BackfillState = await self.found(self.stream("backfill", backfill_id))
@@ -286,7 +278,13 @@ def _warnings(state: ScheduleState) -> list[Remark]:
     return found
 
 
-def _count(definition: ScheduleDefinition, from_at: Instant, to_at: Instant) -> int:
+def _range_problems(from_at: Instant, to_at: Instant, now: Instant) -> tuple[Problem, ...]:
+    order = ("to", "must be later than from") if to_at <= from_at else None
+    future = ("to", "must not be in the future") if to_at > now else None
+    return tuple(problem for problem in (order, future) if problem)
+
+
+def _count_ticks(definition: ScheduleDefinition, from_at: Instant, to_at: Instant) -> int:
     total = sum(1 for _ in islice(occurrences(definition, from_at, to_at), BACKFILL_TICKS_MAX + 1))
     if total > BACKFILL_TICKS_MAX:
         raise Invalid(
@@ -297,11 +295,11 @@ def _count(definition: ScheduleDefinition, from_at: Instant, to_at: Instant) -> 
 
 
 def _manual_ticks(segment: Segment, events: Sequence[Event]) -> Ticks:
-    return [tick for _, tick in _ticks(segment, events) if tick.cause == "manual"]
+    return [tick for _, tick in _tick_rows(segment, events) if tick.cause == "manual"]
 
 
-def _ticks(segment: Segment, events: Sequence[Event]) -> Iterator[tuple[int, Tick]]:
-    """The ticks a segment records, in its order, each with its place."""
+def _tick_rows(segment: Segment, events: Sequence[Event]) -> Iterator[tuple[int, Tick]]:
+    """Yield the ticks that a segment records, in its order, each with its place."""
     snapshot = SnapshotTaken(0, "")
     tzdata_version = next((found for event in events if (found := getattr(event, "tzdata_version", None))), None)
     for place, event in enumerate(events, start=1):
@@ -309,47 +307,38 @@ def _ticks(segment: Segment, events: Sequence[Event]) -> Iterator[tuple[int, Tic
             case SnapshotTaken():
                 snapshot = event
             case TicksSkipped():
-                yield place, _skipped(segment, event, tzdata_version)
+                yield place, _skipped_view(segment, event, tzdata_version)
             case ScheduleTicked():
                 after = events[place] if place < len(events) else None
-                yield place, _ticked(segment, event, snapshot, after if isinstance(after, RunRequested) else None)
+                yield place, _tick_view(segment, event, snapshot, after if isinstance(after, RunRequested) else None)
             case _:
                 continue
 
 
-def _skipped(segment: Segment, event: TicksSkipped, tzdata_version: str | None) -> Tick:
-    return Tick(
+def _skipped_view(segment: Segment, event: TicksSkipped, tzdata_version: str | None) -> Tick:
+    return derive(
+        Tick,
+        event,
         tick_id=None,
         schedule_id=segment.stream.id,
         status="skipped",
         cause="cron",
-        scheduled_for=moment(event.first),
-        definition_version=event.definition_version,
-        reason=event.reason,
-        count=event.count,
-        first=moment(event.first),
-        last=moment(event.last),
+        scheduled_for=event.first,
         tzdata_version=tzdata_version,
         segment_id=segment.handle,
     )
 
 
-def _ticked(segment: Segment, event: ScheduleTicked, snapshot: SnapshotTaken, run: RunRequested | None) -> Tick:
+def _tick_view(segment: Segment, event: ScheduleTicked, snapshot: SnapshotTaken, run: RunRequested | None) -> Tick:
     schedule_id, manual = segment.stream.id, event.cause == "manual"
-    return Tick(
+    return derive(
+        Tick,
+        event,
+        snapshot,
         tick_id=tick_id_of(schedule_id, event.scheduled_for, manual),
         schedule_id=schedule_id,
         status="failed" if event.error else "fired",
-        cause=event.cause,
-        scheduled_for=moment(event.scheduled_for),
-        fired_at=moment(event.fired_at),
-        lag_ms=event.lag_ms,
         run_key=run.run_key if run else None,
         run_id=run.run_id if run else None,
-        definition_version=snapshot.definition_version,
-        asset_selection=snapshot.asset_selection,
-        partition_selection=snapshot.partition_selection,
-        tzdata_version=snapshot.tzdata_version,
-        error=event.error or None,
         segment_id=segment.handle,
     )

@@ -1,28 +1,22 @@
-"""Schedules, ticks, backfills, sensors and evaluations as people send and see them."""
+"""Schedules, ticks and backfills as people send and see them."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
-from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.datetimes import Moment
 from betimes.core.names import Id
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
+from betimes.domain.run_briefs import RunBrief
+from betimes.domain.run_requests import Selection
 from betimes.domain.targets import Target
 from betimes.domain.warnings import Remark
-from betimes.runs.run_briefs import RunBrief
 from betimes.schedules.backfill_model import BackfillState
-from betimes.schedules.model import (
-    CATCHUP_TICKS_MAX,
-    ScheduleDefinition,
-    ScheduleState,
-    Selection,
-    SkipReason,
-    TickCause,
-)
+from betimes.schedules.model import CATCHUP_TICKS_MAX, ScheduleDefinition, ScheduleState, SkipReason, TickCause
 from betimes.schedules.recurrence import Crons, Dst, Exclude, Partition
 from betimes.schedules.recurrence_views import (
     CronField,
@@ -31,33 +25,13 @@ from betimes.schedules.recurrence_views import (
     EveryView,
     ExcludeView,
     ZoneText,
-    every_view,
-    exclude_view,
 )
-
-SCHEDULE_READ_ONLY = frozenset(
-    {
-        "paused_reason",
-        "declared_by",
-        "status",
-        "next_tick_at",
-        "last_scheduled_for",
-        "changed_at",
-        "last_error",
-        "version",
-        "created_at",
-        "updated_at",
-        "warnings",
-        "segment_id",
-    }
-)
-
 
 # -- schedules
 
 
 class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A definition as it is sent; what is left out has its default."""
+    """A definition as it is sent; a field that is left out has its default."""
 
     cron: CronField | None = None
     every: EveryRequest | None = None
@@ -84,13 +58,10 @@ class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise ValueError("cron: say either cron or every, and one of them")
 
     def definition(self) -> ScheduleDefinition:
-        fields = {name: getattr(self, name) for name in ScheduleDefinition.__struct_fields__}
-        fields.update(starts_at=instant(self.starts_at), ends_at=instant(self.ends_at))
-        fields.update(every=self.every.stored() if self.every else UNSET, cron=self.cron or UNSET)
-        fields.update(exclude=self.exclude or UNSET, partition=self.partition or UNSET)
-        return ScheduleDefinition(**fields)
+        return derive(ScheduleDefinition, self)
 
 
+Shown = TypeVar("Shown", bound=JsonView)
 ScheduleStatus: TypeAlias = Literal["active", "paused", "ended", "error"]
 TickStatus: TypeAlias = Literal["fired", "skipped", "failed"]
 
@@ -134,35 +105,22 @@ class ScheduleWritten(ScheduleView, frozen=True, kw_only=True):
     segment_id: str
 
 
-def schedule_fields(schedule_id: str, state: ScheduleState) -> dict[str, Any]:
-    definition = state.definition
-    fields = {name: getattr(definition, name) for name in ScheduleDefinition.__struct_fields__}
-    fields.update(starts_at=moment(definition.starts_at), ends_at=moment(definition.ends_at))
-    return fields | {
-        "cron": definition.cron or None,
-        "every": every_view(definition.every),
-        "exclude": exclude_view(definition.exclude),
-        "partition": definition.partition or None,
-        "dst": DstView(definition.dst.gap, definition.dst.overlap),
-        "schedule_id": schedule_id,
-        "status": state.status,
-        "paused_reason": state.paused_reason or None,
-        "declared_by": state.declared_by or None,
-        "next_tick_at": moment(state.next.tick_at) if state.next else None,
-        "last_scheduled_for": moment(state.last_scheduled_for),
-        "changed_at": moment(state.changed_at),
-        "last_error": state.last_error or None,
-        "version": state.version,
-        "created_at": moment(state.created_at),
-        "updated_at": moment(state.updated_at),
-    }
+SCHEDULE_READ_ONLY = frozenset(ScheduleWritten.__struct_fields__) - set(ScheduleRequest.__struct_fields__)
 
 
 def schedule_view(schedule_id: str, state: ScheduleState) -> ScheduleView:
-    return ScheduleView(**schedule_fields(schedule_id, state))
+    return _schedule(ScheduleView, schedule_id, state)
 
 
-# -- runs, as their askers see them
+def schedule_written(
+    schedule_id: str, state: ScheduleState, warnings: list[Remark], segment_id: str
+) -> ScheduleWritten:
+    return _schedule(ScheduleWritten, schedule_id, state, warnings=warnings, segment_id=segment_id)
+
+
+def _schedule(kind: type[Shown], schedule_id: str, state: ScheduleState, **given: Any) -> Shown:
+    next_tick_at = state.next.tick_at if state.next else None
+    return derive(kind, state.definition, state, schedule_id=schedule_id, next_tick_at=next_tick_at, **given)
 
 
 # -- ticks
@@ -221,22 +179,13 @@ class BackfillWritten(BackfillView, frozen=True, kw_only=True, rename={"from_": 
     segment_id: str
 
 
-def backfill_fields(backfill_id: str, state: BackfillState) -> dict[str, Any]:
-    same = ("schedule_id", "max_concurrency", "status", "total", "done", "existing", "failed")
-    return {name: getattr(state, name) for name in same} | {
-        "backfill_id": backfill_id,
-        "from_": moment(state.from_at),
-        "to": moment(state.to_at),
-        "created_at": moment(state.created_at),
-        "finished_at": moment(state.finished_at),
-    }
-
-
 def backfill_view(backfill_id: str, state: BackfillState) -> BackfillView:
-    return BackfillView(**backfill_fields(backfill_id, state))
+    return _backfill(BackfillView, backfill_id, state)
 
 
-# -- sensors
+def backfill_written(backfill_id: str, state: BackfillState, segment_id: str) -> BackfillWritten:
+    return _backfill(BackfillWritten, backfill_id, state, segment_id=segment_id)
 
 
-# -- evaluations
+def _backfill(kind: type[Shown], backfill_id: str, state: BackfillState, **given: Any) -> Shown:
+    return derive(kind, state, backfill_id=backfill_id, from_=state.from_at, to=state.to_at, **given)

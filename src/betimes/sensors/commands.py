@@ -14,6 +14,8 @@ from betimes.cli.output import show
 from betimes.core.errors import Invalid
 from betimes.sensors.service import sensor_request
 
+SensorName = Annotated[str, Parameter(help="The sensor.")]
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,7 @@ app = DefinitionCommands(
 
 @app.command
 def evaluate(
-    sensor_id: str,
+    sensor_id: SensorName,
     /,
     *,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
@@ -46,8 +48,6 @@ def evaluate(
 
     Parameters
     ----------
-    sensor_id
-        The sensor.
     dry_run
         Only say what would happen.
     """
@@ -56,19 +56,17 @@ def evaluate(
 
 @app.command
 def evaluations(
-    sensor_id: str,
+    sensor_id: SensorName,
     /,
     *,
     message_id: str | None = None,
     paging: Paging = Paging(),  # noqa: B008 — frozen
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
-    """What a sensor saw and asked for, newest first.
+    """List the evaluations of a sensor with the runs they asked for, newest first.
 
     Parameters
     ----------
-    sensor_id
-        The sensor.
     message_id
         Only what became of this message.
     """
@@ -79,7 +77,7 @@ def evaluations(
 
 @app.command
 def cursor(
-    sensor_id: str,
+    sensor_id: SensorName,
     cursor: Annotated[str, Parameter(allow_leading_hyphen=True)] = "null",
     /,
     *,
@@ -90,8 +88,6 @@ def cursor(
 
     Parameters
     ----------
-    sensor_id
-        The sensor.
     cursor
         The cursor as JSON, such as '"order-7"'; without one the evaluator starts anew.
     state_version
@@ -101,12 +97,11 @@ def cursor(
         value = msgspec.json.decode(cursor)
     except msgspec.DecodeError as error:
         raise Invalid(f"the cursor is not JSON ({error}); put a text in quotes: '\"order-7\"'") from None
-    show(
-        for_tenant(at, lambda bt: bt.sensors.reset_cursor(sensor_id, value, state_version=state_version)), json=at.json
-    )
+    written = for_tenant(at, lambda bt: bt.sensors.reset_cursor(sensor_id, value, state_version=state_version))
+    show(written, json=at.json)
 
 
 @app.command
-def rotate_secret(sensor_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def rotate_secret(sensor_id: SensorName, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
     """Give a push sensor a new secret, shown once."""
     show(for_tenant(at, lambda bt: bt.sensors.rotate_secret(sensor_id)), json=at.json)

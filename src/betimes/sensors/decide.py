@@ -4,9 +4,9 @@
 it is accepted first and evaluated by an effect, whose end comes back here.
 
 **Poll.** When the alarm rings the evaluator is called outside the lock, with the cursor and the version of the state.
-What it answers counts only if that version is still the current one: accepted evaluations, pauses, resumptions, changes
-and resets of the cursor move it by one each. One evaluation is out at a time; one that is not back by its deadline is
-an error, and whatever comes later is stale.
+Its answer counts only if that version is still the current one: accepted evaluations, pauses, resumptions, changes and
+resets of the cursor move it by one each. One evaluation is out at a time; one that is not back by its deadline is an
+error, and an answer that comes later is stale.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ from betimes.core.errors import BetimesError
 from betimes.core.instants import SECOND, Instant, epoch_down
 from betimes.core.policies import Policy
 from betimes.core.streams import EffectId, StreamId, parse_effect_handle
-from betimes.schedules.checks import sensor_problems, sentence
-from betimes.schedules.decide import mismatch
-from betimes.schedules.ownership import changes_owner
-from betimes.schedules.reasons import EVALUATION_REASONS
-from betimes.schedules.run_requests import runs_of
-from betimes.sensors.evaluations import RULES, Attempt, answered, pause_after, run_keys, settled
+from betimes.domain.definition_rules import changes_owner, refuse_invalid, refuse_version
+from betimes.domain.run_requests import run_streams
+from betimes.sensors.checks import sensor_problems
+from betimes.sensors.evaluations import pause_after, read_answer, record_evaluation, run_keys
 from betimes.sensors.fold import alarm, fold, index
 from betimes.sensors.model import (
     CURSOR_CHARS_MAX,
@@ -66,6 +64,8 @@ from betimes.sensors.model import (
     message_run_key,
 )
 from betimes.sensors.policy import AutomationPolicy
+from betimes.sensors.reasons import EVALUATION_REASONS
+from betimes.sensors.rules import RULES, EvaluationAttempt
 
 
 def decide(
@@ -80,13 +80,13 @@ def decide(
         case Wake():
             return _wake(view, state, policy[AutomationPolicy], now)
         case Settled():
-            return _came_back(view, state, command, policy[AutomationPolicy], now)
+            return _take_answer(view, state, command, policy[AutomationPolicy], now)
         case Reconsider():
             return _reconsider(state, policy[AutomationPolicy])
         case ReceiveMessage(message):
             return _receive(view, state, message, policy[AutomationPolicy], now)
         case Evaluated():
-            return _by_hand(view, state, command, policy[AutomationPolicy], now)
+            return _take_manual(view, state, command, policy[AutomationPolicy], now)
         case RotateSecret(secret):
             until = now + policy[AutomationPolicy].secret_overlap_s * SECOND
             return Decision((SecretRotated(secret, now, until),))
@@ -95,7 +95,8 @@ def decide(
         case ResetCursor():
             return _reset_cursor(view.stream, state, command, now)
         case EnableSensor() | DisableSensor() | DeleteSensor():
-            return mismatch(view.stream, command.if_version, state.version) or _switch(state, command, now)
+            refusal = refuse_version(view.stream, command.if_version, state.version)
+            return refusal or _switch(state, command, now)
 
 
 def _reseal(state: SensorState, secrets: tuple[str, ...], was: str) -> Decision | Refusal:
@@ -114,11 +115,9 @@ def _missing(stream: StreamId) -> Refusal:
 
 def _define(view: View[SensorState], command: DefineSensor | ShelveSensor, now: Instant) -> Decision | Refusal:
     state, definition = view.state, command.definition
-    refusal = mismatch(view.stream, command.if_version, state.version if state else 0)
-    if refusal:
+    refusal = refuse_version(view.stream, command.if_version, state.version if state else 0)
+    if refusal := refusal or refuse_invalid(sensor_problems(view.stream.id, definition)):
         return refusal
-    if problems := sensor_problems(view.stream.id, definition):
-        return Refusal("INVALID", sentence(problems))
     if state and state.definition.sensor_type != definition.sensor_type:
         return Refusal("INVALID", "sensor_type: cannot be changed; delete the sensor and make another")
     declared = (SensorDeclared(command.declared_by),) if changes_owner(state, command.declared_by) else ()
@@ -128,13 +127,17 @@ def _define(view: View[SensorState], command: DefineSensor | ShelveSensor, now: 
     state_version = state.state_version + 1 if state else 1
     next_at = now if definition.enabled and definition.sensor_type == "poll" else None
     made = state.made if state else view.version + 1
-    authority = state.authority if state and _causes(state.definition) == _causes(definition) else command.authority
+    authority = (
+        state.authority
+        if state and _chosen_targets(state.definition) == _chosen_targets(definition)
+        else command.authority
+    )
     defined = SensorDefined(definition, version, now, state_version, made, next_at, command.secret, authority)
     return Decision((defined, *declared))
 
 
-def _causes(definition: SensorDefinition) -> tuple[Any, ...]:
-    """Return what a sensor may cause, and who chooses among it: whoever says that is who it acts for."""
+def _chosen_targets(definition: SensorDefinition) -> tuple[Any, ...]:
+    """Return the targets a sensor may cause, and who chooses among them: it acts for whoever set these."""
     return definition.target, definition.allowed_targets, definition.evaluator
 
 
@@ -167,16 +170,15 @@ def _receive(
     sensor_id, definition = view.stream.id, state.definition
     if definition.evaluator is None:
         payload = {**definition.payload, "message": message}
-        request = RunRequest(
-            message_run_key(sensor_id, message.message_id), payload=msgspec.to_builtins(payload)
-        )  # the key may be longer than a caller's own
-        attempt = Attempt(
+        # The key may be longer than one that an evaluator chooses: nothing checks its length here.
+        request = RunRequest(message_run_key(sensor_id, message.message_id), payload=msgspec.to_builtins(payload))
+        attempt = EvaluationAttempt(
             evaluation_id=message_key(sensor_id, message.message_id),
             cause="message",
             message_id=message.message_id,
             evaluation=Evaluation((request,)),
         )
-        return settled(view, state, attempt, policy, now)
+        return record_evaluation(view, state, attempt, policy, now)
     asked = {"sensor_id": sensor_id, "message": msgspec.to_builtins(message)}
     call = replace(_evaluation_call(view.stream, definition, asked), attempts_max=policy.evaluator_attempts_max)
     received = MessageReceived(message.message_id, now)
@@ -184,7 +186,7 @@ def _receive(
 
 
 def _evaluation_call(stream: StreamId, definition: SensorDefinition, asked: dict[str, Any]) -> Call:
-    """To the evaluator by name, or to the one executor that reaches them over HTTP."""
+    """Return the call to the evaluator of this name, or to the one executor that reaches evaluators over HTTP."""
     told = {"timeout_s": definition.timeout_seconds, "body": asked}
     if isinstance(definition.evaluator, WebhookEvaluator):
         return Call("evaluator", {**told, "url": definition.evaluator.url}, report_to=stream)
@@ -199,14 +201,14 @@ def _wake(view: View[SensorState], state: SensorState, policy: AutomationPolicy,
     out = state.in_flight
     if out is not None:
         error = f"no answer within {state.definition.timeout_seconds} s"
-        late = Attempt(
+        late = EvaluationAttempt(
             evaluation_id=out.evaluation_id,
             cause="poll",
             expected=state.state_version,
             error=error,
             duration_ms=(now - out.started_at) // 1_000,
         )
-        return settled(view, state, late, policy, now)
+        return record_evaluation(view, state, late, policy, now)
     evaluation_id = f"sensor_eval:{view.stream.id}:poll:{epoch_down(now)}"
     asked = {"sensor_id": view.stream.id, "cursor": state.cursor, "state_version": state.state_version}
     timeout = state.definition.timeout_seconds
@@ -217,7 +219,7 @@ def _wake(view: View[SensorState], state: SensorState, policy: AutomationPolicy,
 
 
 def _reconsider(state: SensorState, policy: AutomationPolicy) -> Decision:
-    """A pause after errors that is shorter now; otherwise a sensor polls by its own definition."""
+    """Poll sooner if the backoff after errors is shorter now; nothing else of a sensor depends on the policy."""
     failed_at, next_at, errors = state.last_evaluated_at, state.next_at, state.consecutive_errors
     if not errors or failed_at is None or next_at is None:
         return Decision()
@@ -225,48 +227,48 @@ def _reconsider(state: SensorState, policy: AutomationPolicy) -> Decision:
     return Decision((PollMoved(sooner_at),)) if sooner_at < next_at else Decision()
 
 
-def _came_back(
+def _take_answer(
     view: View[SensorState], state: SensorState, command: Settled, policy: AutomationPolicy, now: Instant
 ) -> Decision:
-    """An evaluator has answered, or failed for good."""
-    asked_at = _asked_at(view.stream, command)
-    if asked_at < state.made:
+    """Record the answer of an evaluator, or that it failed for good."""
+    asking_version = _asking_version(view.stream, command)
+    if asking_version < state.made:
         return Decision()  # asked for by a sensor of this name that was deleted since
     evaluation, error = None, command.error or command.status
     if command.status == "done":
-        evaluation, error = answered(command.result, state.definition)
-    attempt = Attempt(evaluation_id=command.effect, cause="poll", evaluation=evaluation, error=error)
+        evaluation, error = read_answer(command.result, state.definition)
+    attempt = EvaluationAttempt(evaluation_id=command.effect, cause="poll", evaluation=evaluation, error=error)
     if state.definition.sensor_type == "push":
-        return settled(view, state, replace(attempt, cause="message", received=asked_at), policy, now)
+        return record_evaluation(view, state, replace(attempt, cause="message", received=asking_version), policy, now)
     out = state.in_flight
     if out is None or out.effect != command.effect:
-        return settled(view, state, replace(attempt, expected=0, is_open=False), policy, now)
+        return record_evaluation(view, state, replace(attempt, expected=0, is_open=False), policy, now)
     attempt = replace(
         attempt,
         evaluation_id=out.evaluation_id,
         expected=out.expected_state_version,
         duration_ms=(now - out.started_at) // 1_000,
     )
-    return settled(view, state, attempt, policy, now)
+    return record_evaluation(view, state, attempt, policy, now)
 
 
-def _asked_at(stream: StreamId, command: Settled) -> int:
-    """The version of the segment that asked for what has ended."""
+def _asking_version(stream: StreamId, command: Settled) -> int:
+    """Return the version of the segment that asked for the call that has ended; 0 if it cannot be told."""
     try:
         return parse_effect_handle(stream.tenant, command.effect).version
     except BetimesError:
         return 0
 
 
-def _by_hand(
+def _take_manual(
     view: View[SensorState], state: SensorState, command: Evaluated, policy: AutomationPolicy, now: Instant
 ) -> Decision | Refusal:
     if state.definition.sensor_type != "poll":
         return Refusal("NOT_A_POLL_SENSOR", f"the sensor {view.stream.id!r} is told of messages; it does not poll")
     evaluation, error = None, command.error
     if command.evaluation is not None and not error:
-        evaluation, error = answered(command.evaluation, state.definition)
-    attempt = Attempt(
+        evaluation, error = read_answer(command.evaluation, state.definition)
+    attempt = EvaluationAttempt(
         evaluation_id=command.evaluation_id,
         cause="manual",
         expected=command.expected_state_version,
@@ -274,7 +276,7 @@ def _by_hand(
         error=error,
         duration_ms=command.duration_ms,
     )
-    return settled(view, state, attempt, policy, now)
+    return record_evaluation(view, state, attempt, policy, now)
 
 
 def _reset_cursor(stream: StreamId, state: SensorState, command: ResetCursor, now: Instant) -> Decision | Refusal:
@@ -283,23 +285,23 @@ def _reset_cursor(stream: StreamId, state: SensorState, command: ResetCursor, no
     if len(encode(command.cursor)) > CURSOR_CHARS_MAX:
         return Refusal("INVALID", f"the cursor is over {CURSOR_CHARS_MAX:,} characters")
     if command.if_state_version not in (None, state.state_version):
-        told = f"the state of the sensor {stream.id!r} is at version {state.state_version}"
-        return Refusal("VERSION_MISMATCH", f"{told}, not {command.if_state_version}; read it again")
+        problem = f"the state of the sensor {stream.id!r} is at version {state.state_version}"
+        return Refusal("VERSION_MISMATCH", f"{problem}, not {command.if_state_version}; read it again")
     return Decision((CursorReset(command.cursor, state.state_version + 1, now),))
 
 
-# -- the state
+# -- the decider
 
 
 def needs(stream: StreamId, command: SensorCommands | Wake | Settled, policy: Policy) -> tuple[StreamId, ...]:
-    """The runs an evaluation names, so that each is answered at once: requested, duplicate or conflict."""
+    """Return the runs an evaluation names, so that each is answered at once: requested, duplicate or conflict."""
     match command:
         case ReceiveMessage(message):
-            return runs_of(stream.tenant, (message_run_key(stream.id, message.message_id),))
+            return run_streams(stream.tenant, (message_run_key(stream.id, message.message_id),))
         case Settled(status="done", result=result):
-            return runs_of(stream.tenant, run_keys(result)[: RUN_REQUESTS_MAX + 1])
+            return run_streams(stream.tenant, run_keys(result)[: RUN_REQUESTS_MAX + 1])
         case Evaluated(evaluation=Evaluation() as evaluation):
-            return runs_of(stream.tenant, run_keys(evaluation)[: RUN_REQUESTS_MAX + 1])
+            return run_streams(stream.tenant, run_keys(evaluation)[: RUN_REQUESTS_MAX + 1])
         case _:
             return ()
 

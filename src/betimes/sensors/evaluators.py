@@ -7,8 +7,8 @@
         new = await fetch(since=cursor)
         return Evaluation(cursor=new.last, run_requests=tuple(RunRequest(f"order-{o}") for o in new.orders))
 
-An evaluator is called outside any lock, within the sensor's time limit. What it answers is decided on by the sensor:
-here nothing is checked but that it can be recorded.
+An evaluator is called outside any lock, within the sensor's time limit. The sensor decides on its answer; this module
+only checks that the answer can be recorded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
 class EvaluationContext(msgspec.Struct, frozen=True):
-    """For whom an evaluator works."""
+    """The tenant and sensor that an evaluator works for."""
 
     tenant: str
     sensor_id: str
@@ -46,7 +46,7 @@ Decorated = TypeVar("Decorated", bound=Function)
 
 
 class Posts(Protocol):
-    """What is needed of webhooks."""
+    """The part of webhooks that evaluators need."""
 
     async def post(
         self,
@@ -107,21 +107,21 @@ class Evaluators:
     async def _call(self, tenant: str, evaluator: Evaluator, body: Mapping[str, Any], timeout_s: int, id: str) -> Any:
         async with asyncio.timeout(timeout_s):
             if isinstance(evaluator, WebhookEvaluator):
-                return await self._over_http(tenant, evaluator.url, body, timeout_s, id)
+                return await self._call_http(tenant, evaluator.url, body, timeout_s, id)
             function = self._functions[evaluator.name]
             context = EvaluationContext(tenant, body["sensor_id"], body.get("state_version"), id)
             answer = await function(body["message"] if "message" in body else body["cursor"], context)
-        return _checked(check_json, msgspec.to_builtins(answer) if isinstance(answer, Evaluation) else answer)
+        return _check_answer(check_json, msgspec.to_builtins(answer) if isinstance(answer, Evaluation) else answer)
 
-    async def _over_http(self, tenant: str, url: str, body: Mapping[str, Any], timeout_s: int, id: str) -> Any:
+    async def _call_http(self, tenant: str, url: str, body: Mapping[str, Any], timeout_s: int, id: str) -> Any:
         if self._webhooks is None:
             raise GiveUp("this process calls no webhooks")
         sent = encode(body).encode()
         answer = await self._webhooks.post(url, sent, id=id, tenant=tenant, timeout_s=timeout_s)
-        return _checked(read_json, answer) if answer else None
+        return _check_answer(read_json, answer) if answer else None
 
 
-def _checked(check: Callable[[Any], Any], answer: Any) -> Any:
+def _check_answer(check: Callable[[Any], Any], answer: Any) -> Any:
     try:
         return check(answer)
     except Invalid as error:

@@ -1,4 +1,4 @@
-"""How the state of a sensor follows from its events, when it wants to be woken, and by what it is found."""
+"""The fold of sensors: their state from their events, their alarm, and their index."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from betimes.core.deciders import Index
 from betimes.core.instants import Instant
-from betimes.schedules.model import RunRequested
-from betimes.schedules.ownership import take_over
+from betimes.domain.definition_rules import take_over
+from betimes.domain.run_requests import RunRequested
 from betimes.sensors.model import (
     SECRET_AUTHS,
     CursorReset,
@@ -31,37 +31,12 @@ from betimes.sensors.model import (
 
 def fold(state: SensorState | None, event: SensorEvents) -> SensorState | None:
     if isinstance(event, SensorDefined):
-        return _defined(state, event)
+        return _define(state, event)
     if state is None:
         return None
     match event:
-        case SensorEnabled(version, at, state_version, next_at):
-            definition = replace(state.definition, enabled=True)
-            return replace(
-                take_over(state),
-                definition=definition,
-                version=version,
-                updated_at=at,
-                status="active",
-                state_version=state_version,
-                next_at=next_at,
-                in_flight=None,
-                consecutive_errors=0,
-                last_error="",
-            )
-        case SensorDisabled(version, at, state_version, reason):
-            definition = replace(state.definition, enabled=False)
-            return replace(
-                state,
-                definition=definition,
-                version=version,
-                updated_at=at,
-                status="paused",
-                state_version=state_version,
-                next_at=None,
-                in_flight=None,
-                paused_reason=reason,
-            )
+        case SensorEnabled() | SensorDisabled():
+            return _switch(state, event)
         case SensorDeclared(declared_by):
             return replace(state, declared_by=declared_by)
         case SensorDeleted():
@@ -77,14 +52,24 @@ def fold(state: SensorState | None, event: SensorEvents) -> SensorState | None:
         case EvaluationStarted(evaluation_id, expected, effect, at, deadline_at):
             return replace(state, in_flight=InFlight(evaluation_id, effect, expected, at, deadline_at), next_at=None)
         case SensorEvaluated():
-            return _evaluated(state, event)
+            return _record_evaluation(state, event)
         case PollMoved(next_at):
             return replace(state, next_at=next_at)
         case MessageReceived() | RunRequested():
             return state
 
 
-def _defined(state: SensorState | None, event: SensorDefined) -> SensorState:
+def _switch(state: SensorState, event: SensorEnabled | SensorDisabled) -> SensorState:
+    definition = replace(state.definition, enabled=isinstance(event, SensorEnabled))
+    versions = {"version": event.version, "state_version": event.state_version, "updated_at": event.at}
+    if isinstance(event, SensorDisabled):
+        paused = replace(state, status="paused", paused_reason=event.reason, next_at=None)
+        return replace(paused, definition=definition, in_flight=None, **versions)
+    active = replace(take_over(state), status="active", next_at=event.next_at, consecutive_errors=0, last_error="")
+    return replace(active, definition=definition, in_flight=None, **versions)
+
+
+def _define(state: SensorState | None, event: SensorDefined) -> SensorState:
     definition, at = event.definition, event.at
     secrets = (Secret(event.secret),) if event.secret else state.secrets if state else ()
     fresh = SensorState(
@@ -105,10 +90,10 @@ def _defined(state: SensorState | None, event: SensorDefined) -> SensorState:
     return replace(fresh, cursor=state.cursor, last_evaluated_at=state.last_evaluated_at, declared_by=owner)
 
 
-def _evaluated(state: SensorState, event: SensorEvaluated) -> SensorState:
+def _record_evaluation(state: SensorState, event: SensorEvaluated) -> SensorState:
     state = replace(state, last_evaluated_at=event.at, last_error=event.error or state.last_error)
     if event.expected_state_version is None:
-        return state
+        return state  # the evaluation of a message: no cursor and no poll depend on it
     out = state.in_flight
     if out and out.evaluation_id == event.evaluation_id:
         state = replace(state, in_flight=None)

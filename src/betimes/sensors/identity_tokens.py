@@ -1,9 +1,9 @@
 """Identity tokens of senders (OpenID Connect), such as Pub/Sub puts on what it pushes.
 
-A token is a JWT that its issuer signed for one audience. Which issuers are trusted, and where their public keys are, is
-configuration; keys are read from a file, or from an address through the client that outbound calls use, and kept for a
-while. An unknown key has them read again, at most once a minute, so that an issuer can replace its keys and nobody can
-make us ask for them again and again. Verifying needs PyJWT and cryptography.
+A token is a JWT that its issuer signed for one audience. The configuration lists the issuers to trust and where their
+public keys are; keys are read from a file, or from an address through the client that outbound calls use, and cached
+for an hour. A token with an unknown key makes us read them again, at most once a minute: so an issuer can replace its
+keys, and nobody can make us ask for them again and again. Verifying needs PyJWT and cryptography.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Fetch: TypeAlias = Callable[[str], Awaitable[bytes]]
 
 
 class IssuerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Somebody who signs identity tokens."""
+    """An issuer that signs identity tokens."""
 
     keys: str
     """Where the public keys are, as a JSON Web Key Set: an address, or a file."""
@@ -72,14 +72,14 @@ class IssuerKeys:
         try:
             is_address = "://" in self._place
             raw = await (self._fetch(self._place) if is_address else asyncio.to_thread(Path(self._place).read_bytes))
-            self._keys = _parsed(raw)
+            self._keys = _parse_keys(raw)
         except (WebhookFailed, OSError, msgspec.MsgspecError) as error:
             if not self._keys:
                 self._read_s = -inf
                 raise Unavailable(f"the keys of the issuer cannot be read: {error}") from error
 
 
-def _parsed(raw: bytes) -> dict[str, Any]:
+def _parse_keys(raw: bytes) -> dict[str, Any]:
     """Return the public keys of a key set by their ids; those of another kind are left out."""
     jwt = _jwt()
     found = {}

@@ -1,8 +1,9 @@
-"""What senders put into a message: plain JSON, CloudEvents (structured, binary, batches), Pub/Sub pushes.
+"""Messages as senders put them: plain JSON, CloudEvents (structured, binary, batches), Pub/Sub pushes.
 
 Pure: headers and bytes in, a `Message` or `Invalid` out. A CloudEvent is named by its source and id together, a Pub/Sub
-message by its `messageId`; the form it came in makes no difference. Data is JSON where it is meant as that, else text,
-and bytes that are no text are kept in base64. An id that is too long for a key stands as its digest.
+message by its `messageId`; the form it came in makes no difference. Data is JSON where the content type
+allows it, else text, and bytes that are no text are kept in base64. An id that is too long for a key is replaced by
+its digest.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ _TRANSPORT = frozenset(
         "webhook-timestamp",
     }
 )
-"""Headers of the request and not of the message; those that begin with `x-` are not of it either."""
+"""Headers that belong to the request and not to the message, as all those do that begin with `x-`."""
 
 
 class NotJson(Invalid):
@@ -87,7 +88,7 @@ class PlainMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CloudEvent(msgspec.Struct, frozen=True):
-    """The required attributes; whatever else there is stays with them."""
+    """The required attributes of a CloudEvent; all others are kept as they are."""
 
     id: Annotated[str, msgspec.Meta(min_length=1)]
     source: Annotated[str, msgspec.Meta(min_length=1)]
@@ -111,36 +112,36 @@ class PubSubEnvelope(msgspec.Struct, frozen=True):
 
 
 def is_batch(headers: Mapping[str, str]) -> bool:
-    """Whether the body holds several CloudEvents."""
+    """Return whether the body holds several CloudEvents."""
     return _media_type(_lower(headers).get("content-type", "")) == BATCH
 
 
-def parsed(headers: Mapping[str, str], body: bytes, fallback_id: str | None = None) -> Message:
-    """The message in a request; `fallback_id` names one that has no id of its own, such as its `webhook-id`."""
+def parse_message(headers: Mapping[str, str], body: bytes, fallback_id: str | None = None) -> Message:
+    """Return the message in a request; `fallback_id`, such as its `webhook-id`, names one that has no id of its own."""
     low = _lower(headers)
     if "ce-specversion" in low or "ce-id" in low:
-        return _within_bounds(_binary(low, body))
+        return _within_bounds(_parse_binary(low, body))
     if f"{_PUB_SUB}message-id" in low:
-        return _within_bounds(_unwrapped(low, body))
-    document = _json(body)
+        return _within_bounds(_parse_unwrapped(low, body))
+    document = _json_object(body)
     if _media_type(low.get("content-type", "")) == STRUCTURED or "specversion" in document:
-        return _within_bounds(_structured(document))
+        return _within_bounds(_parse_structured(document))
     if _is_envelope(document):
-        return _within_bounds(_wrapped(document))
-    return _within_bounds(_plain(document, fallback_id))
+        return _within_bounds(_parse_envelope(document))
+    return _within_bounds(_parse_plain(document, fallback_id))
 
 
-def parsed_batch(body: bytes) -> list[Message | BetimesError]:
-    """The messages of a batch of CloudEvents in order, and for each that is none what is wrong with it."""
-    events = _decoded_json(body)
+def parse_batch(body: bytes) -> list[Message | BetimesError]:
+    """Return the messages of a batch of CloudEvents in order, with the error in place of each that is no message."""
+    events = _decode_json(body)
     if not isinstance(events, list) or len(events) > BATCH_MAX:
         raise Invalid(f"a batch is a list of at most {BATCH_MAX} CloudEvents", (("", f"at most {BATCH_MAX} events"),))
-    return [_parsed_event(event) for event in events]
+    return [_parse_event(event) for event in events]
 
 
-def _parsed_event(event: Any) -> Message | BetimesError:
+def _parse_event(event: Any) -> Message | BetimesError:
     try:
-        return _within_bounds(_structured(event))
+        return _within_bounds(_parse_structured(event))
     except (Invalid, TooLarge) as error:
         return error
 
@@ -156,14 +157,14 @@ def _media_type(content_type: str) -> str:
 # -- plain
 
 
-def _json(body: bytes) -> dict[str, Any]:
-    document = _decoded_json(body)
+def _json_object(body: bytes) -> dict[str, Any]:
+    document = _decode_json(body)
     if not isinstance(document, dict):
         raise Invalid("the body is not a JSON object", (("", "expected an object"),))
     return document
 
 
-def _plain(document: dict[str, Any], fallback_id: str | None) -> Message:
+def _parse_plain(document: dict[str, Any], fallback_id: str | None) -> Message:
     examined = examine(document, PlainMessage)
     if "message_id" not in document and fallback_id is None:
         examined.found.add("message_id", _NO_ID)
@@ -173,40 +174,40 @@ def _plain(document: dict[str, Any], fallback_id: str | None) -> Message:
         raise refusal("field", [("message_id", _NO_ID)])
     if plain.data_base64 is None:
         return Message(message_id, plain.data, plain.attributes or {})
-    return _message(message_id, _from_base64(plain.data_base64, "data_base64"), plain.attributes or {})
+    return _message(message_id, _decode_base64(plain.data_base64, "data_base64"), plain.attributes or {})
 
 
 # -- CloudEvents
 
 
-def _structured(document: Any) -> Message:
+def _parse_structured(document: Any) -> Message:
     event = checked(document, CloudEvent)
     attributes = {name: value for name, value in document.items() if name not in ("data", "data_base64")}
     if event.data_base64 is None:
-        return Message(_name(event), document.get("data"), attributes)
+        return Message(_event_name(event), document.get("data"), attributes)
     return _message(
-        _name(event),
-        _from_base64(event.data_base64, "data_base64"),
+        _event_name(event),
+        _decode_base64(event.data_base64, "data_base64"),
         attributes,
         content_type=event.datacontenttype or "",
     )
 
 
-def _binary(headers: Mapping[str, str], body: bytes) -> Message:
+def _parse_binary(headers: Mapping[str, str], body: bytes) -> Message:
     content_type = headers.get("content-type", "").strip()
     attributes = {name.removeprefix(_CE): value for name, value in _ce_values(headers).items()}
     if content_type:
         attributes["datacontenttype"] = content_type
     event = checked(attributes, CloudEvent)
     if body and content_type and _is_json(content_type):
-        message = Message(_name(event), _decoded_json(body), attributes)
+        message = Message(_event_name(event), _decode_json(body), attributes)
     else:
-        message = _message(_name(event), body or None, attributes, content_type=content_type)
-    return msgspec.structs.replace(message, **_published(headers))
+        message = _message(_event_name(event), body or None, attributes, content_type=content_type)
+    return msgspec.structs.replace(message, **_pubsub_metadata(headers))
 
 
 def _ce_values(headers: Mapping[str, str]) -> dict[str, str]:
-    """The values of the `ce-` headers, decoded; all of them that are no text are named."""
+    """Return the values of the `ce-` headers, decoded; raise `Invalid` with every one that is no text."""
     values, wrong = {}, []
     for name, value in headers.items():
         if name.startswith(_CE):
@@ -220,7 +221,7 @@ def _ce_values(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _header_text(value: str) -> str:
-    """A header's value without the quotes of older senders, percent-decoded once, as the HTTP binding asks."""
+    """Return a header's value without the quotes of older senders, percent-decoded once, as the HTTP binding asks."""
     if len(value) > 1 and value[0] == value[-1] == '"':
         value = _ESCAPED.sub(r"\1", value[1:-1])
     try:
@@ -230,8 +231,8 @@ def _header_text(value: str) -> str:
     return unquote_to_bytes(raw).decode()
 
 
-def _name(event: CloudEvent) -> str:
-    """Two sources may use the same id, so both are the name, each delimited."""
+def _event_name(event: CloudEvent) -> str:
+    """Return the id of an event's message: source and id together, since two sources may use the same id."""
     return encode([event.source, event.id])
 
 
@@ -242,11 +243,11 @@ def _is_envelope(document: dict[str, Any]) -> bool:
     return isinstance(document.get("message"), dict) and "message_id" not in document
 
 
-def _wrapped(document: dict[str, Any]) -> Message:
-    """Google sends some names twice, in both spellings; the camel-case ones are taken."""
+def _parse_envelope(document: dict[str, Any]) -> Message:
+    """Return the message in a Pub/Sub envelope; of names that are sent in both spellings, the camel-case one counts."""
     envelope = checked(document, PubSubEnvelope)
     pushed = envelope.message
-    raw = None if pushed.data is None else _from_base64(pushed.data, "message.data")
+    raw = None if pushed.data is None else _decode_base64(pushed.data, "message.data")
     return msgspec.structs.replace(
         _message(pushed.message_id, raw, dict(pushed.attributes)),
         publish_time=pushed.publish_time,
@@ -255,24 +256,24 @@ def _wrapped(document: dict[str, Any]) -> Message:
     )
 
 
-def _unwrapped(headers: Mapping[str, str], body: bytes) -> Message:
-    """Data is the body, metadata is in headers, and each attribute is a header of its own name."""
+def _parse_unwrapped(headers: Mapping[str, str], body: bytes) -> Message:
+    """Return a Pub/Sub message sent without its envelope: the body is its data, the headers are its attributes."""
     message_id = headers[f"{_PUB_SUB}message-id"]
     if (envelope := _envelope_in(body)) is not None and envelope["message"].get("messageId") == message_id:
-        return _wrapped(envelope)
+        return _parse_envelope(envelope)  # some senders set the metadata headers and keep the envelope
     attributes = {name: value for name, value in headers.items() if name not in _TRANSPORT and name[:2] != "x-"}
-    return msgspec.structs.replace(_message(message_id, body or None, attributes), **_published(headers))
+    return msgspec.structs.replace(_message(message_id, body or None, attributes), **_pubsub_metadata(headers))
 
 
 def _envelope_in(body: bytes) -> dict[str, Any] | None:
     try:
-        document = _decoded_json(body)
+        document = _decode_json(body)
     except NotJson:
         return None
     return document if isinstance(document, dict) and _is_envelope(document) else None
 
 
-def _published(headers: Mapping[str, str]) -> dict[str, str | None]:
+def _pubsub_metadata(headers: Mapping[str, str]) -> dict[str, str | None]:
     return {
         "publish_time": headers.get(f"{_PUB_SUB}publish-time"),
         "ordering_key": headers.get(f"{_PUB_SUB}ordering-key") or None,
@@ -284,12 +285,12 @@ def _published(headers: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _message(message_id: str, raw: bytes | None, attributes: dict[str, Any], *, content_type: str = "") -> Message:
-    """A message whose data came as bytes: JSON if it may be and is, else text, else the bytes in base64."""
+    """Return a message whose data came as bytes: JSON if it may be and is, else text, else the bytes in base64."""
     if raw is None:
         return Message(message_id, None, attributes)
     try:
         if _is_json(content_type):
-            return Message(message_id, _decoded_json(raw), attributes)
+            return Message(message_id, _decode_json(raw), attributes)
     except NotJson:
         pass
     try:
@@ -303,14 +304,14 @@ def _is_json(content_type: str) -> bool:
     return not kind or kind.endswith(("/json", "+json"))
 
 
-def _decoded_json(body: bytes) -> Any:
+def _decode_json(body: bytes) -> Any:
     try:
         return read_json(body)
     except Invalid as error:
         raise NotJson(f"the body cannot be taken: {error}", error.problems) from None
 
 
-def _from_base64(text: str, path: str) -> bytes:
+def _decode_base64(text: str, path: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except (NotBase64, ValueError):

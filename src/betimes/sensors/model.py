@@ -15,8 +15,9 @@ from msgspec import UNSET, UnsetType
 from betimes.core.instants import Instant
 from betimes.core.names import HandlerName, Id, Url
 from betimes.core.streams import StreamId
+from betimes.domain.definition_rules import PausedReason
+from betimes.domain.run_requests import RunRequested, Selection
 from betimes.domain.targets import Target
-from betimes.schedules.model import PausedReason, RunRequested, Selection
 
 RUN_REQUESTS_MAX = 1_000
 ALLOWED_TARGETS_MAX = 16
@@ -63,7 +64,7 @@ Evaluator: TypeAlias = HandlerEvaluator | WebhookEvaluator
 
 
 class OidcProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose identity tokens (OpenID Connect) are accepted."""
+    """The identity tokens (OpenID Connect) to accept."""
 
     audience: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
     """What the token must be for."""
@@ -102,7 +103,7 @@ class RunRequest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
 
 
 class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What an evaluator answers. A cursor that is left out stays as it is."""
+    """The answer of an evaluator. A cursor that is left out stays as it is."""
 
     run_requests: tuple[RunRequest, ...] = ()
     cursor: Any = msgspec.UNSET
@@ -261,7 +262,7 @@ class EvaluationStarted(msgspec.Struct, frozen=True, tag=True):
 
 
 class RunDefaults(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the sensor's definition says of runs that do not say it themselves."""
+    """The fields of the sensor's definition, for runs that leave them out."""
 
     target: Target
     payload: dict[str, Any] = {}

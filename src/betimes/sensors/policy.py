@@ -1,4 +1,4 @@
-"""What schedules and sensors go by, beyond what their own definitions say."""
+"""The policy section `automation`: settings of all sensors, beyond their own definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a pushed message proves that it comes from its sensor's sender, where it brings no API key."""
+"""The proof that a pushed message comes from its sensor's sender, where it brings no API key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from betimes.sensors.secrets import is_signed, token_digest
 
 
 class Proof(NamedTuple):
-    """What a request brings."""
+    """The parts of a request that can prove its sender."""
 
     headers: Mapping[str, str]
     body: bytes

@@ -14,12 +14,12 @@ from betimes.sensors.model import Auth
 
 
 def fresh_secret(auth: Auth) -> str:
-    """A new secret: a key to sign with, or a token to put into an address."""
+    """Return a new secret: a key to sign with, or a token to put into an address."""
     return token_urlsafe(32) if auth == "token" else "whsec_" + b64encode(token_bytes(24)).decode()
 
 
-def kept_secret(auth: Auth, secret: str, stream: StreamId, box: SecretBox) -> str:
-    """Return what is stored: the digest of a token; the key of signatures, sealed, since only it verifies them."""
+def stored_secret(auth: Auth, secret: str, stream: StreamId, box: SecretBox) -> str:
+    """Return the form to store: the digest of a token; a signing key sealed, since verifying needs the key itself."""
     return token_digest(secret) if auth == "token" else box.seal(secret, stream)
 
 

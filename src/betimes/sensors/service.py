@@ -1,8 +1,8 @@
 """Sensors as people work with them: definitions, messages, evaluations by hand, secrets.
 
-An evaluation by hand calls the evaluator in this process (`evaluate=`, see `betimes.sensors.evaluators`) and then says
-what came of it against the state it began with. A message that is not authenticated by an API key is checked here
-against the sensor's own secret; an unknown sensor is answered like a bad signature.
+An evaluation by hand calls the evaluator in this process (`evaluate=`, see `betimes.sensors.evaluators`) and records
+its answer against the state it began with. A message that is not authenticated by an API key is checked here
+against the sensor's own secret; an unknown sensor is read_answer like a bad signature.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from betimes.domain.service import Caller
 from betimes.domain.target_names import unserved_names
 from betimes.engine.engine import Engine
 from betimes.engine.store import EffectQuery, LedgerQuery, StreamQuery
-from betimes.schedules.checks import SENSOR_RULES, sensor_problems
-from betimes.sensors.evaluation_views import dry_view, rows_of, view_in
-from betimes.sensors.evaluations import answered
-from betimes.sensors.messages import parsed, parsed_batch
+from betimes.sensors.checks import SENSOR_RULES, sensor_problems
+from betimes.sensors.evaluation_views import dry_run_view, evaluation_in, evaluation_rows
+from betimes.sensors.evaluations import read_answer
+from betimes.sensors.messages import parse_batch, parse_message
 from betimes.sensors.model import (
     EVALUATIONS,
     SECRET_AUTHS,
@@ -65,7 +65,7 @@ from betimes.sensors.model import (
     message_key,
 )
 from betimes.sensors.proof import Proof, is_proven
-from betimes.sensors.secrets import fresh_secret, kept_secret
+from betimes.sensors.secrets import fresh_secret, stored_secret
 from betimes.sensors.views import (
     SENSOR_READ_ONLY,
     EvaluationView,
@@ -76,8 +76,8 @@ from betimes.sensors.views import (
     SensorType,
     SensorView,
     SensorWritten,
-    sensor_fields,
     sensor_view,
+    sensor_written,
 )
 
 Evaluate: TypeAlias = Callable[[str, Evaluator, Mapping[str, Any], int], Awaitable[Any]]
@@ -87,7 +87,7 @@ UNPROVEN = "the message is not authenticated: no such sensor, or its proof is wr
 
 
 def sensor_request(body: Mapping[str, Any]) -> SensorRequest:
-    """The definition in a body that came over a wire."""
+    """Return the definition in a body that came over a wire."""
     return request_of(body, SensorRequest, SENSOR_READ_ONLY)
 
 
@@ -125,7 +125,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[SensorView]:
-        """The last created first."""
+        """List sensors, the last created first."""
         filters = ["sensors", self.caller.tenant, status, sensor_type]
         among = () if status is None or sensor_type is not None else (status,)
         query = StreamQuery(tenant=self.caller.tenant, kind="sensor", owner=sensor_type, among=among)
@@ -141,13 +141,13 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         await self.change(self.stream("sensor", sensor_id), DeleteSensor(if_match))
 
     async def enable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorWritten:
-        return await self._changed(self.stream("sensor", sensor_id), EnableSensor(if_match), key)
+        return await self._change_definition(self.stream("sensor", sensor_id), EnableSensor(if_match), key)
 
     async def disable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorWritten:
-        return await self._changed(self.stream("sensor", sensor_id), DisableSensor(if_match), key)
+        return await self._change_definition(self.stream("sensor", sensor_id), DisableSensor(if_match), key)
 
     async def drop_declared(self, sensor_id: str) -> None:
-        """Pause what the application that made it declares no longer."""
+        """Pause a sensor that its application no longer declares."""
         await self.change(self.stream("sensor", sensor_id), DisableSensor(reason="NOT_DECLARED"))
 
     async def reset_cursor(
@@ -155,16 +155,16 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     ) -> SensorWritten:
         """Put the cursor of a poll sensor elsewhere, if its state is still at that version."""
         command = ResetCursor(cursor, state_version)
-        return await self._changed(self.stream("sensor", sensor_id), command, key)
+        return await self._change_definition(self.stream("sensor", sensor_id), command, key)
 
     async def rotate_secret(self, sensor_id: str, *, key: str | None = None) -> SecretView:
-        """A new secret, shown once: a replay has none. The old one lives on for a while."""
+        """Make a new secret, shown once: a replay has none. The old one stays valid for a while."""
         stream = self.stream("sensor", sensor_id)
         state: SensorState = await self.found(stream)
         if state.definition.auth not in SECRET_AUTHS:
             raise Refused("NO_SECRET", f"the sensor {sensor_id!r} has auth: {state.definition.auth}; it has no secret")
         secret = fresh_secret(state.definition.auth)
-        command = RotateSecret(kept_secret(state.definition.auth, secret, stream, self.deployment.box))
+        command = RotateSecret(stored_secret(state.definition.auth, secret, stream, self.deployment.box))
         recorded = await self.change(stream, command, key=key, request=fingerprint((stream, "secret")))
         if recorded.replayed:
             return SecretView(None, None, recorded.segment_id)
@@ -188,30 +188,29 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         if definition.auth in SECRET_AUTHS and (before is None or before.definition.auth != definition.auth):
             secret = fresh_secret(definition.auth)
         kind = DefineSensor if definition.enabled else ShelveSensor
-        kept = kept_secret(definition.auth, secret, stream, self.deployment.box) if secret else ""
-        # the secret is another every time, so what a repeat must agree in is said without it
+        kept = stored_secret(definition.auth, secret, stream, self.deployment.box) if secret else ""
+        # A secret is made anew each time, so a repeat of the key must agree in everything but the secret.
         agreed = request or self.caller.request or fingerprint((stream, definition))
         command = kind(definition, if_version, kept, self.caller.application, self.caller.scopes)
         recorded = await self.change(stream, command, key=key, request=agreed)
-        view = await self._shown(recorded)
+        view = await self._written_view(recorded)
         if secret is None or recorded.replayed:
             return view
         return replace(view, secret=secret, push_url=self._push_url(id, definition, secret))
 
-    async def _changed(self, stream: StreamId, command: Command, key: str | None) -> SensorWritten:
-        return await self._shown(await self.change(stream, command, key=key))
+    async def _change_definition(self, stream: StreamId, command: Command, key: str | None) -> SensorWritten:
+        return await self._written_view(await self.change(stream, command, key=key))
 
-    async def _shown(self, recorded: Recorded) -> SensorWritten:
+    async def _written_view(self, recorded: Recorded) -> SensorWritten:
         state: SensorState | None = await self.state_after(recorded)
         if state is None:
             raise NotFound(f"there is no sensor {recorded.stream.id!r}")
-        fields = sensor_fields(recorded.stream.id, state)
         calls = calls_of_definition(state.definition)
         warnings = [*unserved_names(state.definition, self.engine.executors), *call_warnings(self.deployment, calls)]
-        return SensorWritten(**fields, warnings=warnings, segment_id=recorded.segment_id)
+        return sensor_written(recorded.stream.id, state, warnings, recorded.segment_id)
 
     def _push_url(self, sensor_id: str, definition: SensorDefinition, secret: str) -> str:
-        """Where to push to, below the address of the service."""
+        """Return the path to push to, below the address of the service."""
         query = {"tenant": self.caller.tenant} | ({"token": secret} if definition.auth == "token" else {})
         return f"/v1/sensors/{sensor_id}/messages?{urlencode(query)}"
 
@@ -221,10 +220,10 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, key: str | None = None
     ) -> EvaluationView:
         """Take a message of somebody whose API key was checked; an idempotency key is the id of one that has none."""
-        message = parsed(headers, body, key)
+        message = parse_message(headers, body, key)
         if key not in (None, message.message_id):
-            told = "differs from the message's own id"
-            raise Invalid(f"the header Idempotency-Key {told}", (("header.idempotency-key", told),))
+            problem = "differs from the message's own id"
+            raise Invalid(f"the header Idempotency-Key {problem}", (("header.idempotency-key", problem),))
         return await self.message(sensor_id, message)
 
     async def receive_batch(
@@ -232,11 +231,11 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     ) -> builtins.list[EvaluationView | BetimesError]:
         """Take a batch of CloudEvents in its order; each has its evaluation, or the error it would have had alone."""
         if key is not None:
-            told = "each event of a batch has its own id"
-            raise Invalid(told, (("header.idempotency-key", told),))
-        return await asyncio.gather(*(self._received(sensor_id, one) for one in parsed_batch(body)))
+            problem = "each event of a batch has its own id"
+            raise Invalid(problem, (("header.idempotency-key", problem),))
+        return await asyncio.gather(*(self._receive_one(sensor_id, one) for one in parse_batch(body)))
 
-    async def _received(self, sensor_id: str, message: Message | BetimesError) -> EvaluationView | BetimesError:
+    async def _receive_one(self, sensor_id: str, message: Message | BetimesError) -> EvaluationView | BetimesError:
         if isinstance(message, BetimesError):
             return message
         try:
@@ -251,7 +250,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         auth = await self.demand_proof(sensor_id, headers, body, token=token)
         low = {name.lower(): value for name, value in headers.items()}
         fallback = low.get("webhook-id") if auth == "signature" else None
-        return await self.message(sensor_id, parsed(headers, body, fallback))
+        return await self.message(sensor_id, parse_message(headers, body, fallback))
 
     async def demand_proof(
         self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, token: str | None = None
@@ -265,9 +264,9 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         return state.definition.auth
 
     async def message(self, sensor_id: str, message: Message | Mapping[str, Any]) -> EvaluationView:
-        """Take a message once; a repeat of its id is answered with the first outcome."""
+        """Take a message once; a repeat of its id is read_answer with the first outcome."""
         if isinstance(message, Mapping):
-            message = parsed({}, msgspec.json.encode(message))
+            message = parse_message({}, msgspec.json.encode(message))
         stream = self.stream("sensor", sensor_id)
         key = message_key(sensor_id, message.message_id)
         try:
@@ -278,7 +277,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             if refused.reason == "NOT_FOUND":
                 raise NotFound(str(refused)) from None
             raise
-        return await self._recorded(stream, recorded)
+        return await self._recorded_view(stream, recorded)
 
     # -- evaluations
 
@@ -293,18 +292,18 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         named(tuple(await handler_problems(self.engine, self.deployment, stream.tenant, calls)))
         evaluation_id, request = f"sensor_eval:{sensor_id}:manual:{key or uuid4().hex}", f"{sensor_id}|manual"
         if key and not dry_run and (again := await self.answered(evaluation_id, EVALUATIONS, request)):
-            return await self._recorded(stream, again)
+            return await self._recorded_view(stream, again)
         started_at = await self.engine.store.now()
-        evaluation, error = await self._asked(sensor_id, state)
+        evaluation, error = await self._call_evaluator(sensor_id, state)
         ended_at = await self.engine.store.now()
         duration_ms = (ended_at - started_at) // 1_000
         if dry_run:
-            return dry_view(self.caller.tenant, sensor_id, state, evaluation, error, (ended_at, duration_ms))
+            return dry_run_view(self.caller.tenant, sensor_id, state, evaluation, error, (ended_at, duration_ms))
         command = Evaluated(evaluation_id, state.state_version, evaluation, error, duration_ms)
         recorded = await self.submit(stream, command, key=evaluation_id, collection=EVALUATIONS, request=request)
-        return await self._recorded(stream, recorded)
+        return await self._recorded_view(stream, recorded)
 
-    async def _asked(self, sensor_id: str, state: SensorState) -> tuple[Evaluation | None, str]:
+    async def _call_evaluator(self, sensor_id: str, state: SensorState) -> tuple[Evaluation | None, str]:
         evaluator = state.definition.evaluator
         if self._evaluate is None or evaluator is None:
             raise Refused("EVALUATOR_NOT_HERE", f"this process has no evaluators; {sensor_id!r} is polled by another")
@@ -315,7 +314,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             raise
         except Exception as error:  # noqa: BLE001 — whatever an evaluator raises is recorded
             return None, repr(error)[:2_000]
-        return answered(result, state.definition)
+        return read_answer(result, state.definition)
 
     @check_filters
     async def evaluations(
@@ -327,78 +326,79 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[EvaluationView]:
-        """Newest first, or of one message. It is there once: pending until it is evaluated, then with its outcome."""
+        """List evaluations, newest first. A message is there once: pending, and then with its outcome."""
         stream = self.stream("sensor", sensor_id)
         if not await self.engine.store.load([stream]):
             raise NotFound(f"there is no sensor {sensor_id!r}")
         if message_id is not None:
-            return Page([view for view in await self._of_message(stream, message_id) if status in (None, view.status)])
+            return Page(
+                [view for view in await self._views_of_message(stream, message_id) if status in (None, view.status)]
+            )
         filters = ["evaluations", self.caller.tenant, sensor_id, status]
         found, place = await self.rows_back(
             stream,
             place_of(cursor, filters, NumberPlace),
             checked_limit(limit),
-            rows_of,
+            evaluation_rows,
             lambda view: status in (None, view.status),
         )
         views, found.items = found.items, []
         for view in views:
             with found.reading(view.segment_id or view.evaluation_id):
-                if shown := await self._completed(stream, view):
-                    found.items.append(shown)
+                found.items += await self._complete_views(stream, view)
         return found.page(cursor_of(filters, place) if place else None)
 
-    async def _of_message(self, stream: StreamId, message_id: str) -> builtins.list[EvaluationView]:
-        """What became of a message, newest first: more than one if it was sent again after its key was forgotten."""
+    async def _views_of_message(self, stream: StreamId, message_id: str) -> builtins.list[EvaluationView]:
+        """Return the evaluations of a message, newest first: several if it was sent again after its key expired."""
         query = LedgerQuery(tenant=stream.tenant, key=message_key(stream.id, message_id), backwards=True)
         found: builtins.list[EvaluationView] = []
         for accepted in await self.engine.store.ledger(query):
-            if accepted.stream == stream and (view := view_in(accepted, self.events_in(accepted))):
-                outcome = await self._outcome(stream, accepted) if view.status == "pending" else None
+            if accepted.stream == stream and (view := evaluation_in(accepted, self.events_in(accepted))):
+                outcome = await self._outcome_view(stream, accepted) if view.status == "pending" else None
                 found.append(await self._with_runs(outcome or view))
         return found
 
-    async def _recorded(self, stream: StreamId, recorded: Recorded) -> EvaluationView:
+    async def _recorded_view(self, stream: StreamId, recorded: Recorded) -> EvaluationView:
         segment = await self.segment(stream, recorded.reply.segment)
-        view = view_in(segment, self.events_in(segment)) if segment else None
+        view = evaluation_in(segment, self.events_in(segment)) if segment else None
         if segment is None or view is None:
             raise NotFound(f"the evaluation {recorded.segment_id} was pruned")
         if view.status == "pending" and recorded.replayed:
-            view = await self._outcome(stream, segment) or view
+            view = await self._outcome_view(stream, segment) or view
         return replace(await self._with_runs(view), is_replay=recorded.replayed)
 
-    async def _outcome(self, stream: StreamId, received: Segment) -> EvaluationView | None:
-        """What became of a message that was evaluated later, if that was not long after."""
+    async def _outcome_view(self, stream: StreamId, received: Segment) -> EvaluationView | None:
+        """Return the outcome of a message that was evaluated later, looking through a bounded number of segments."""
         after = received.version
         for _ in range(OUTCOME_PAGES):
             _, segments = await self.engine.store.history(stream, after, 200)
             for segment in segments:
-                view = view_in(segment, self.events_in(segment))
+                view = evaluation_in(segment, self.events_in(segment))
                 if view and view.evaluation_id == EffectId(*stream, received.version, 0).handle:
-                    return await self._named(stream, view)
+                    return await self._with_message_id(stream, view)
             if len(segments) < 200:
                 return None
             after = segments[-1].version
         return None
 
-    async def _completed(self, stream: StreamId, view: EvaluationView) -> EvaluationView | None:
-        """The view with its runs and its message; nothing for a message whose outcome is listed for itself."""
+    async def _complete_views(self, stream: StreamId, view: EvaluationView) -> builtins.list[EvaluationView]:
+        """Return the view with its runs and message id; none for a message whose outcome is a row of its own."""
         if view.status == "pending" and not await self._is_pending(stream, view):
-            return None
-        return await self._with_runs(await self._named(stream, view))
+            return []
+        return [await self._with_runs(await self._with_message_id(stream, view))]
 
     async def _is_pending(self, stream: StreamId, view: EvaluationView) -> bool:
         version = int(view.evaluation_id.rsplit(":", 2)[1])
         effects = await self.engine.store.effects(EffectQuery(source=stream, version=version, limit=1))
         return bool(effects) and effects[0].status in ("pending", "leased")
 
-    async def _named(self, stream: StreamId, view: EvaluationView) -> EvaluationView:
-        """The view with the id of its message, which is in the segment that accepted it."""
+    async def _with_message_id(self, stream: StreamId, view: EvaluationView) -> EvaluationView:
+        """Return the view with the id of its message, which is in the segment that accepted it."""
         if view.cause != "message" or view.message_id is not None:
             return view
         version = int(view.evaluation_id.rsplit(":", 2)[1])
         received = await self.segment(stream, version)
-        accepted = view_in(received, self.events_in(received)) if received else None
+        accepted = evaluation_in(received, self.events_in(received)) if received else None
         return replace(view, message_id=accepted.message_id) if accepted else view
 
     async def _with_runs(self, view: EvaluationView) -> EvaluationView:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
-from betimes.core.datetimes import moment
 from betimes.core.names import Id
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
+from betimes.domain.run_briefs import RunBrief
+from betimes.domain.run_requests import RequestOutcome, Selection
 from betimes.domain.targets import Target
 from betimes.domain.warnings import Remark
-from betimes.runs.run_briefs import RunBrief
-from betimes.schedules.model import Outcome, Selection
 from betimes.sensors.model import (
     ALLOWED_TARGETS_MAX,
     RUN_REQUESTS_MAX,
@@ -26,31 +25,8 @@ from betimes.sensors.model import (
     SensorState,
 )
 
-SENSOR_READ_ONLY = frozenset(
-    {
-        "paused_reason",
-        "declared_by",
-        "status",
-        "state_version",
-        "cursor",
-        "next_evaluation_at",
-        "last_evaluated_at",
-        "consecutive_errors",
-        "last_error",
-        "version",
-        "created_at",
-        "updated_at",
-        "warnings",
-        "segment_id",
-        "secret",
-        "push_url",
-    }
-)
-
-
+Shown = TypeVar("Shown", bound=JsonView)
 SensorStatus: TypeAlias = Literal["active", "paused", "error"]
-
-
 SensorType: TypeAlias = Literal["push", "poll"]
 
 
@@ -74,9 +50,7 @@ class SensorRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Whose identity tokens are accepted, with `auth: oidc`."""
 
     def definition(self) -> SensorDefinition:
-        fields = {name: getattr(self, name) for name in SensorDefinition.__struct_fields__}
-        unset = {"allowed_targets": self.allowed_targets or UNSET, "oidc": self.oidc or UNSET}
-        return SensorDefinition(**{**fields, **unset})
+        return derive(SensorDefinition, self)
 
 
 class SensorView(JsonView, frozen=True, kw_only=True):
@@ -118,29 +92,19 @@ class SensorWritten(SensorView, frozen=True, kw_only=True):
     segment_id: str
 
 
-def sensor_fields(sensor_id: str, state: SensorState) -> dict[str, Any]:
-    fields = {name: getattr(state.definition, name) for name in SensorDefinition.__struct_fields__}
-    return fields | {
-        "allowed_targets": fields["allowed_targets"] or (),
-        "oidc": fields["oidc"] or None,
-        "sensor_id": sensor_id,
-        "status": state.status,
-        "paused_reason": state.paused_reason or None,
-        "declared_by": state.declared_by or None,
-        "state_version": state.state_version,
-        "cursor": state.cursor,
-        "next_evaluation_at": moment(state.next_at),
-        "last_evaluated_at": moment(state.last_evaluated_at),
-        "consecutive_errors": state.consecutive_errors,
-        "last_error": state.last_error or None,
-        "version": state.version,
-        "created_at": moment(state.created_at),
-        "updated_at": moment(state.updated_at),
-    }
+SENSOR_READ_ONLY = frozenset(SensorWritten.__struct_fields__) - set(SensorRequest.__struct_fields__)
 
 
 def sensor_view(sensor_id: str, state: SensorState) -> SensorView:
-    return SensorView(**sensor_fields(sensor_id, state))
+    return _sensor(SensorView, sensor_id, state)
+
+
+def sensor_written(sensor_id: str, state: SensorState, warnings: list[Remark], segment_id: str) -> SensorWritten:
+    return _sensor(SensorWritten, sensor_id, state, warnings=warnings, segment_id=segment_id)
+
+
+def _sensor(kind: type[Shown], sensor_id: str, state: SensorState, **given: Any) -> Shown:
+    return derive(kind, state.definition, state, sensor_id=sensor_id, next_evaluation_at=state.next_at, **given)
 
 
 class SecretView(JsonView, frozen=True):
@@ -161,7 +125,7 @@ class RunRequestView(msgspec.Struct, frozen=True):
     asset_selection: tuple[str, ...]
     partition_selection: tuple[str, ...] | None
     payload: dict[str, Any]
-    outcome: Outcome
+    outcome: RequestOutcome
     run: RunBrief | None = None
 
 

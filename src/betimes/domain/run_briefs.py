@@ -1,4 +1,4 @@
-"""What a tick or an evaluation shows of the run it asked for."""
+"""Briefs of runs: the part of a run that a tick or an evaluation shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RunVerdict(JsonView, frozen=True):
 
 
 class RunBrief(JsonView, frozen=True):
-    """What became of a run, what the gate said of it, if it met the gate, and why it failed or was not delivered."""
+    """The status of a run, the verdict of the gate if it met the gate, and why it failed or was not delivered."""
 
     status: str
     verdict: RunVerdict | None

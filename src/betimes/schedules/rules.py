@@ -1,0 +1,74 @@
+"""The rules by which a wake judges the occurrences it has found, in order, with their sentences."""
+
+from __future__ import annotations
+
+import msgspec
+
+from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
+from betimes.schedules.catchup import CatchupPlan
+from betimes.schedules.model import ScheduleDefinition
+
+
+class TickCase(msgspec.Struct, frozen=True, gc=False):
+    """The occurrences a wake has found, with what the rules need to judge them."""
+
+    plan: CatchupPlan
+    definition: ScheduleDefinition
+    unfinished: int
+
+
+def _window(case: TickCase) -> Finding:
+    missed = _count(case.plan, "MISSED_OUTSIDE_WINDOW")
+    return Finding(
+        (missed, case.definition.catchup_window_minutes),
+        None if case.plan.fire or not missed else Hit("NEVER", "MISSED_OUTSIDE_WINDOW"),
+    )
+
+
+def _limit(case: TickCase) -> Finding:
+    return Finding((len(case.plan.fire), _count(case.plan, "OVER_CATCHUP_LIMIT"), case.definition.max_catchup_ticks))
+
+
+def _overlap(case: TickCase) -> Finding:
+    skips = case.definition.overlap == "skip" and case.unfinished > 0
+    return Finding((case.definition.overlap, case.unfinished), Hit("NEVER", "OVERLAP") if skips else None)
+
+
+def _nothing(case: TickCase) -> Finding:
+    return Finding((len(case.plan.fire),), None if case.plan.fire else Hit("NEVER", "NOTHING_DUE"))
+
+
+def _count(plan: CatchupPlan, reason: str) -> str | int:
+    counts = [skipped.count for skipped in plan.skipped if skipped.reason == reason]
+    return counts[0] if counts and counts[0] is not None else "many" if counts else 0
+
+
+RULES: RuleTable[TickCase] = RuleTable(
+    "ticks",
+    (
+        Rule(
+            "window",
+            _window,
+            ("missed", "minutes"),
+            "{missed} are older than the window of {minutes} minutes",
+            "{missed} are older than the window of {minutes} minutes",
+        ),
+        Rule(
+            "limit",
+            _limit,
+            ("kept", "over", "limit"),
+            "{kept} are kept and {over} are over the limit of {limit}",
+            "{kept} are kept and {over} are over the limit of {limit}",
+        ),
+        Rule("nothing", _nothing, ("due",), "{due} are due", "{due} are due"),
+        Rule(
+            "overlap",
+            _overlap,
+            ("overlap", "unfinished"),
+            "overlaps: {overlap}; {unfinished} runs are unfinished",
+            "overlaps: {overlap}; {unfinished} runs are unfinished",
+        ),
+    ),
+    otherwise=Hit("NOW", "DUE"),
+    places=("window", "limit", "nothing", "overlap"),
+)
