@@ -150,13 +150,18 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
     async def demand_scopes(self, stream: StreamId, definition: Any) -> None:
         """Refuse targets that the caller could not bring about; those that stay as they are were saved before.
 
-        Another evaluator would choose otherwise among the same targets, so it needs their scopes too.
+        Another evaluator would choose otherwise among the same targets, and another payload would reach their runs, so
+        both need the scopes of the targets too.
         """
-        missing = self._missing_scopes(targets_of(definition))
-        if not missing:
+        if not self._missing_scopes(targets_of(definition)):
             return
         before = await self.state(stream)
         if before is None or _causes(before.definition) != _causes(definition):
+            self._demand_scopes_of(definition)
+
+    def _demand_scopes_of(self, definition: Any) -> None:
+        """Raise `MissingScope` unless the caller could bring about everything that a definition may cause."""
+        if missing := self._missing_scopes(targets_of(definition)):
             raise MissingScope(f"The key lacks the scope {missing[0]}, which this target needs.")
 
     def _missing_scopes(self, targets: tuple[Target, ...]) -> list[str]:
@@ -346,5 +351,5 @@ def targets_of(definition: Any) -> tuple[Target, ...]:
 
 
 def _causes(definition: Any) -> tuple[Any, ...]:
-    """Return what a definition may cause, and who chooses among it."""
-    return (*targets_of(definition), getattr(definition, "evaluator", None))
+    """Return what a definition may cause, who chooses among it, and what it hands on."""
+    return (*targets_of(definition), getattr(definition, "evaluator", None), definition.payload)

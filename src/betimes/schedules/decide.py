@@ -7,6 +7,8 @@ from the tick, and a run that is there already is not asked for again.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec.structs import replace
 
@@ -185,9 +187,14 @@ def _define(view: View[ScheduleState], command: DefineSchedule | ShelveSchedule,
     owed = _owed(view, state, isinstance(command, ShelveSchedule), now) if state else Decision()
     version = (state.version if state else view.version) + 1
     upcoming = Timetable(view.stream, definition, version).upcoming(now) if definition.enabled else None
-    authority = state.authority if state and state.definition.target == definition.target else command.authority
+    authority = state.authority if state and _causes(state.definition) == _causes(definition) else command.authority
     defined = ScheduleDefined(definition, version, now, TZDATA_VERSION, upcoming, authority)
     return replace(owed, events=(*owed.events, defined, *declared))
+
+
+def _causes(definition: ScheduleDefinition) -> tuple[Any, ...]:
+    """Return what a schedule causes and what it hands on: whoever says that is who it acts for."""
+    return definition.target, definition.payload
 
 
 def _owed(view: View[ScheduleState], state: ScheduleState, stops: bool, now: Instant) -> Decision:

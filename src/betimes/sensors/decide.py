@@ -134,8 +134,8 @@ def _define(view: View[SensorState], command: DefineSensor | ShelveSensor, now: 
 
 
 def _causes(definition: SensorDefinition) -> tuple[Any, ...]:
-    """Return what a sensor may cause, and who chooses among it: whoever says that is who it acts for."""
-    return definition.target, definition.allowed_targets, definition.evaluator
+    """Return what a sensor may cause, who chooses among it, and what it hands on: whoever says that it acts for."""
+    return definition.target, definition.allowed_targets, definition.evaluator, definition.payload
 
 
 def _switch(state: SensorState, command: EnableSensor | DisableSensor | DeleteSensor, now: Instant) -> Decision:
