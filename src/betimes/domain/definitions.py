@@ -21,7 +21,7 @@ from betimes.domain.newest import cursor_after
 from betimes.domain.outside_calls import calls_of_definition, handler_problems, url_problems
 from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow
 from betimes.domain.requests import examined, in_slices
-from betimes.domain.service import Service
+from betimes.domain.service import Service, demanded_stream
 from betimes.domain.target_names import unknown_names
 from betimes.domain.target_scopes import scope_to_save
 from betimes.domain.targets import CommandTarget, Target
@@ -233,7 +233,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
 
     async def segment(self, stream: StreamId, version: int) -> Segment | None:
         """One segment of a stream, if it was not pruned."""
-        _, segments = await self.engine.store.history(stream, version - 1, 1)
+        _, segments = await self.engine.store.history(demanded_stream(stream), version - 1, 1)
         return segments[0] if segments and segments[0].version == version else None
 
     async def rows_back(
@@ -248,6 +248,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
 
         A place is a segment and one of its rows, counted from 1: the next page starts before it.
         """
+        demanded_stream(stream)
         resumed, row_before = (place.number, place.row) if place else (0, 0)
         before = resumed + 1 if place else 0
         found: Listing[Row] = Listing()
