@@ -68,3 +68,18 @@ def test_a_function_without_a_name_needs_an_id() -> None:
 def test_a_decorator_names_the_settings_it_does_not_take(decorator: str, settings: dict[str, Any], told: str) -> None:
     with pytest.raises(Invalid, match=f"@bt.{decorator} does not take {told}"):
         getattr(Betimes("memory://"), decorator)(**settings)
+
+
+@pytest.mark.parametrize("decorator", ["handler", "run", "schedule", "sensor", "on_message", "source"])
+def test_a_decorator_without_parentheses_is_refused(decorator: str) -> None:
+    """It would replace the function by a decorator and register nothing."""
+    bt = Betimes("memory://")
+    with pytest.raises(Invalid, match=rf"write @bt\.{decorator}\("):
+
+        @getattr(bt, decorator)  # type: ignore[untyped-decorator, unused-ignore]
+        def morning(body: Any) -> None: ...
+
+
+def test_a_sensor_without_a_target_is_refused() -> None:
+    with pytest.raises(Invalid, match="needs a target"):
+        Betimes("memory://").sensor("30s")

@@ -185,6 +185,35 @@ async def test_who_changes_only_the_hour_keeps_the_authority_of_whoever_chose_th
             await helper.patch("s", {"target": {**target, "account_id": "acct-8"}})
 
 
+async def test_who_changes_what_a_schedule_hands_to_its_run_needs_the_scope_of_the_target() -> None:
+    """Or whoever may only change schedules would say, with the authority of others, what their runs are given."""
+    async with opened() as engine:
+        owner = Schedules(engine, Caller("acme", "ann", scopes=("automation:write", "runs:write")))
+        helper = Schedules(engine, Caller("acme", "bob", scopes=("automation:write", "automation:read")))
+        target = {"kind": "trigger", "trigger_type": "SIGNAL_ARRIVED", "account_id": "acct-7"}
+        await owner.create({"schedule_id": "s", "cron": "0 8 * * *", "target": target, "payload": {"amount": 1}})
+        with pytest.raises(MissingScope, match="runs:write"):
+            await helper.patch("s", {"payload": {"amount": 1_000}})
+        with pytest.raises(MissingScope, match="runs:write"):
+            await helper.trigger("s", {"amount": 1_000})
+        assert (await helper.trigger("s", {"amount": 1})).run_key
+        sensors = Sensors(engine, owner.caller), Sensors(engine, helper.caller)
+        await sensors[0].create({"sensor_id": "s", "sensor_type": "push", "target": target})
+        with pytest.raises(MissingScope, match="runs:write"):
+            await sensors[1].patch("s", {"payload": {"amount": 1_000}})
+
+
+async def test_a_changed_payload_acts_for_whoever_changed_it() -> None:
+    """Also where the door was not asked."""
+    async with opened() as engine:
+        stream = StreamId("acme", "schedule", "s")
+        for payload, scopes in (({}, ("runs:write",)), ({"amount": 1_000}, ("sweep",))):
+            definition = ScheduleDefinition(cron="0 8 * * *", target=TRIGGER, payload=payload)
+            await engine.submit(Submission(stream=stream, command=DefineSchedule(definition, authority=scopes)))
+        row = (await engine.store.load([stream]))[stream]
+        assert engine.kinds.of(stream).state(stream, row.schema, row.state).authority == ("sweep",)
+
+
 # -- evaluators
 
 

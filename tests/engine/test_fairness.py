@@ -18,7 +18,7 @@ from betimes.engine.engine import Engine
 from betimes.engine.fair_queue import LATELY_BATCHES, FairQueue
 from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.settings import EngineSettings
-from betimes.engine.tenant_turns import LOOKED_AT_MAX, TenantRotation, call_shares
+from betimes.engine.tenant_turns import LOOKED_AT_MAX, PassTurns, TenantRotation, call_shares
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
 from betimes.testing.conformance.pairs import commit
@@ -215,6 +215,44 @@ async def test_every_tenant_of_very_many_has_its_turn() -> None:
         seen += await rotation.next(["thing"], 100)
     assert seen == names
     assert rotation.is_at_start
+
+
+async def plans(tenants: int, passes: int) -> list[dict[str, int] | None]:
+    """Return whom passes over alarms take, when so many tenants have one that is due."""
+    store = MemoryStore(VirtualClock())
+    now = await store.now()
+    due = (moved(StreamId(f"t{number:03}", "thing", "a"), 1, now, alarm_at=now) for number in range(tenants))
+    await commit(store, together(*due))
+    turns = PassTurns(store)
+    return [(await turns.plan("alarm", ["thing"], 256))[1] for _ in range(passes)]
+
+
+async def test_where_every_pass_reaches_every_tenant_none_waits_for_the_oldest_of_all() -> None:
+    assert await plans(2, 10) == [{"t000": 32, "t001": 32}] * 10
+    assert (await plans(100, 10)).count(None) == 2
+
+
+async def test_passes_over_a_backlog_follow_each_other_without_a_question() -> None:
+    clock = VirtualClock()
+    store = MemoryStore(clock)
+    asked: list[int] = []
+    woken: list[str] = []
+    next_due = store.next_due
+
+    async def count_questions(*args: Any, **kwargs: Any) -> Any:
+        asked.append(len(woken))
+        return await next_due(*args, **kwargs)
+
+    settings = EngineSettings(batch_max=16)
+    async with Engine(store, SAMPLE, name="one", sections=SECTIONS, settings=settings) as engine:
+        for visitor in ("ann", "bob"):
+            await asyncio.gather(*(engine.submit(knocking("loud", visitor, f"g{number}")) for number in range(80)))
+        clock.advance(120)
+        engine._lane.observe = lambda segments: woken.extend(segment.stream.id for segment in segments)
+        store.next_due = count_questions  # type: ignore[method-assign]
+        engine.start_workers()
+        await wait_for(lambda: len(woken) == 80)
+    assert [count for count in asked if 0 < count < 80] == []
 
 
 @pytest.mark.parametrize(

@@ -291,7 +291,9 @@ async def test_saving_a_target_needs_the_scope_of_what_it_acts_on(target: dict[s
                 assert scope in denied.json["detail"]
             able = s.with_key(await made(s, "automation:write", scope))
             assert (await able("PUT", one, {**body, "target": target})).status == 200
-            assert (await plain("PATCH", one, {"payload": {"a": 1}})).status == 200
+            assert (await plain("PATCH", one, {"asset_selection": ["a"]})).status == 200
+            denied = await plain("PATCH", one, {"payload": {"a": 1}})
+            assert (denied.status, denied.json["code"]) == (403, "MISSING_SCOPE")
 
 
 async def test_part_of_a_target_is_patched_by_whoever_may_save_the_whole() -> None:

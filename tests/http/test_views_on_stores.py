@@ -141,6 +141,19 @@ async def test_readers_of_a_process_share_what_is_read(backend: Backend, tmp_pat
         assert tail.reads == before + 1
 
 
+async def test_readers_that_come_at_once_do_not_wait_for_one_another(tmp_path: Path) -> None:
+    """Or whoever opens as many streams as they may keeps everybody else's from reading on meanwhile."""
+    async with world(next(one for one in BACKENDS if one.id == "sqlite"), tmp_path) as (engine, _):
+        tail = VerdictTail(engine, fresh_s=0)
+        feed = await VerdictFeed.from_now(tail, "acme", EVERYTHING, FeedFilters())
+        await _allowed(engine, "a")
+        before = tail.reads
+        opened = (VerdictFeed.from_now(tail, "other", EVERYTHING, FeedFilters()) for _ in range(20))
+        _, found = await asyncio.gather(asyncio.gather(*opened), verdicts_in(feed))
+        assert [event.id for _, event in found] == ["a"]
+        assert tail.reads <= before + 4
+
+
 async def test_a_reader_that_is_alone_and_slow_gets_sums_and_a_tail_left_alone_begins_anew(tmp_path: Path) -> None:
     async with world(BACKENDS[0], tmp_path) as (engine, _):
         tail, idle = VerdictTail(engine, fresh_s=0), VerdictTail(engine, fresh_s=0)

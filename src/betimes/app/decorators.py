@@ -62,11 +62,13 @@ class Declarations:
     def handler(self, name: str) -> Register:
         """The Python handler of this name, for targets, actions and runs."""
         self._demand_closed("handler")
+        _demand_called("handler", name, "@bt.handler('name')")
         return self.handlers.handler(name)
 
     def run(self, trigger_type: str, **entry: Any) -> Register:
         """The handler of a trigger type's runs; `entry` overrides its registry entry."""
         self._demand_closed("run")
+        _demand_called("run", trigger_type, "@bt.run('TRIGGER_TYPE')")
 
         def register(function: Function) -> Function:
             name = f"run.{trigger_type}"
@@ -83,6 +85,7 @@ class Declarations:
         are those of a definition.
         """
         self._demand_closed("schedule")
+        _demand_called("schedule", cron, "@bt.schedule('0 8 * * *')")
         _check_settings("schedule", settings, set(ScheduleRequest.__struct_fields__) - {"target", "cron"})
         if tz is not None and "timezone" in settings:
             raise Invalid("tz and timezone are the same thing; give @bt.schedule one of them")
@@ -100,9 +103,12 @@ class Declarations:
 
         return register
 
-    def sensor(self, every: str = "30s", *, target: Any, **settings: Any) -> Register:
+    def sensor(self, every: str = "30s", *, target: Any = None, **settings: Any) -> Register:
         """Poll with the function; it is given the cursor and returns an `Evaluation`."""
         self._demand_closed("sensor")
+        _demand_called("sensor", every, "@bt.sensor('30s', target=…)")
+        if target is None:
+            raise Invalid("@bt.sensor needs a target: what a change leads to")
         _check_settings("sensor", settings, _SENSOR_SETTINGS - {"interval_seconds", "evaluator"})
 
         def register(function: Function) -> Function:
@@ -125,6 +131,7 @@ class Declarations:
     def on_message(self, sensor_id: str, **settings: Any) -> Register:
         """Call the function with every message pushed to this sensor."""
         self._demand_closed("sensor")
+        _demand_called("on_message", sensor_id, "@bt.on_message('sensor_id')")
         _check_settings("on_message", settings, _SENSOR_SETTINGS - {"sensor_id"})
 
         def register(function: Function) -> Function:
@@ -138,6 +145,7 @@ class Declarations:
     def source(self, name: str) -> Register:
         """What conditions of intents are evaluated against: `price`, `portfolio`, `last_interaction`."""
         self._demand_closed("source")
+        _demand_called("source", name, "@bt.source('name')")
         check_source_name(name)
 
         def register(function: Function) -> Function:
@@ -161,6 +169,14 @@ def _name_of(function: Callable[..., Any], field: str) -> str:
     if not name.isidentifier():
         raise Invalid(f"{name or function!r} is no name to go by; say {field}=…, or decorate a function with a name")
     return name
+
+
+def _demand_called(decorator: str, first: Any, example: str) -> None:
+    """Raise `Invalid` for a decorator without parentheses: it would replace the function and register nothing."""
+    if callable(first):
+        raise Invalid(
+            f"@bt.{decorator} was given a function where its first argument belongs; write {example} above it"
+        )
 
 
 def _check_settings(decorator: str, settings: Mapping[str, Any], known: AbstractSet[str]) -> None:

@@ -23,7 +23,7 @@ from betimes.domain.outside_calls import calls_of_definition, handler_problems, 
 from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow, cursor_after
 from betimes.domain.requests import examined, in_slices
 from betimes.domain.run_briefs import RunBrief, run_brief
-from betimes.domain.service import Service
+from betimes.domain.service import Service, demanded_stream
 from betimes.domain.target_names import unknown_names
 from betimes.domain.target_scopes import scope_to_save
 from betimes.domain.targets import CommandTarget, Target
@@ -150,13 +150,18 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
     async def demand_scopes(self, stream: StreamId, definition: Any) -> None:
         """Refuse targets that the caller could not bring about; those that stay as they are were saved before.
 
-        Another evaluator would choose otherwise among the same targets, so it needs their scopes too.
+        Another evaluator would choose otherwise among the same targets, and another payload would reach their runs, so
+        both need the scopes of the targets too.
         """
-        missing = self._missing_scopes(targets_of(definition))
-        if not missing:
+        if not self._missing_scopes(targets_of(definition)):
             return
         before = await self.state(stream)
         if before is None or _causes(before.definition) != _causes(definition):
+            self._demand_scopes_of(definition)
+
+    def _demand_scopes_of(self, definition: Any) -> None:
+        """Raise `MissingScope` unless the caller could bring about everything that a definition may cause."""
+        if missing := self._missing_scopes(targets_of(definition)):
             raise MissingScope(f"The key lacks the scope {missing[0]}, which this target needs.")
 
     def _missing_scopes(self, targets: tuple[Target, ...]) -> list[str]:
@@ -228,7 +233,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
 
     async def segment(self, stream: StreamId, version: int) -> Segment | None:
         """One segment of a stream, if it was not pruned."""
-        _, segments = await self.engine.store.history(stream, version - 1, 1)
+        _, segments = await self.engine.store.history(demanded_stream(stream), version - 1, 1)
         return segments[0] if segments and segments[0].version == version else None
 
     async def rows_back(
@@ -243,6 +248,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
 
         A place is a segment and one of its rows, counted from 1: the next page starts before it.
         """
+        demanded_stream(stream)
         resumed, row_before = (place.number, place.row) if place else (0, 0)
         before = resumed + 1 if place else 0
         found: Listing[Row] = Listing()
@@ -334,5 +340,5 @@ def targets_of(definition: Any) -> tuple[Target, ...]:
 
 
 def _causes(definition: Any) -> tuple[Any, ...]:
-    """Return what a definition may cause, and who chooses among it."""
-    return (*targets_of(definition), getattr(definition, "evaluator", None))
+    """Return what a definition may cause, who chooses among it, and what it hands on."""
+    return (*targets_of(definition), getattr(definition, "evaluator", None), definition.payload)

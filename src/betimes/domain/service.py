@@ -9,7 +9,7 @@ import msgspec
 
 from betimes.core.checks import Examined, Rule
 from betimes.core.deciders import Command
-from betimes.core.errors import KeyConflict
+from betimes.core.errors import Invalid, KeyConflict
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import KeyId, StreamId, checked_stream
@@ -58,7 +58,7 @@ class Service:
     ) -> Recorded:
         self.last = await self.engine.submit(
             Submission(
-                stream=stream,
+                stream=demanded_stream(stream),
                 command=command,
                 key=key,
                 collection=collection,
@@ -86,13 +86,22 @@ class Service:
 
     async def state(self, stream: StreamId) -> Any:
         """The stream's state as of its last commit, or `None`."""
-        row = (await self.engine.store.load([stream])).get(stream)
+        row = (await self.engine.store.load([demanded_stream(stream)])).get(stream)
         return row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
 
     async def state_after(self, recorded: Recorded) -> Any:
         """The stream's state as a command left it, also when that was long ago and is answered from the record."""
+        if not isinstance(recorded, Recorded):
+            raise Invalid(f"{recorded!r} is not the record of a command; `last` of a service is one")
         row = (await self.engine.store.load([recorded.stream])).get(recorded.stream)
         if row is not None and (not recorded.replayed or row.version == recorded.version):
             return self.engine.kinds.of(recorded.stream).state(recorded.stream, row.schema, row.state)
         past = await replay(self.engine.store, self.engine.kinds, recorded.stream, version=recorded.version)
         return past.state
+
+
+def demanded_stream(stream: StreamId) -> StreamId:
+    """Return the stream; raise `Invalid` for anything else, such as the id of a user."""
+    if not isinstance(stream, StreamId):
+        raise Invalid(f"{stream!r} is not a StreamId; name a stream with stream(kind, id), or use get and list")
+    return stream

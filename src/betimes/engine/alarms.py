@@ -19,6 +19,7 @@ from betimes.engine.jobs import WAKE, Job
 from betimes.engine.reports import Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store
+from betimes.engine.tenant_turns import PART_MIN
 from betimes.engine.transactions import DueRequest
 
 
@@ -47,13 +48,19 @@ class Alarms:
     async def run(self) -> None:
         """Ring until cancelled."""
         self._queue.alarm_set = self._alarm_set
+        rung_count = 0
         while True:
             try:
-                if not await self._is_due():
+                # After a full pass more is due, most likely: whoever waits behind it need not wait for the question.
+                is_sure = rung_count < PART_MIN
+                if is_sure and not await self._is_due():
                     await self._rest()
-                elif not await self.ring(self._settings.batch_max):
+                    continue
+                rung_count = (await self.ring(self._settings.batch_max)).total()
+                if is_sure and not rung_count:
                     await asyncio.sleep(self._settings.retry_store_min_s)  # what is due is held by another process
             except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
+                rung_count = 0
                 self._report(Report("alarms_failed", "store", error))
                 await asyncio.sleep(self._settings.poll_s)
 

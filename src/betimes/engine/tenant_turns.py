@@ -6,8 +6,9 @@ them at a time, and says which have something due. What it costs depends on how 
 how much is due. Each process has rotations of its own; what others hold is skipped by the store.
 
 **Passes over due streams** take turns too while there is a backlog: some take the oldest of each tenant, then the next
-of each, and one in between takes the oldest of all, so that nothing waits for ever. Where several tenants have alarms,
-passes over alarms are shorter, because whoever comes due meanwhile waits for the pass.
+of each, and one in between takes the oldest of all, so that nothing waits for ever. Alarms go without that one where
+every pass reaches every tenant: it would only make them wait for the loudest. Where several tenants have alarms, passes
+over alarms are shorter, because whoever comes due meanwhile waits for the pass.
 
 **Calls** are given slots one by one, to the tenant that has the fewest, as long as it has fewer than `SHARE_OF_FREE`
 times what stays free. So one tenant alone fills three quarters of the slots, many fill nearly all, and whoever comes
@@ -63,25 +64,33 @@ class PassTurns:
 
     def __init__(self, store: Store) -> None:
         self._rotations = {index: TenantRotation(store, index) for index in ("alarm", "due")}
-        self._looks_next: dict[DueIndex, bool] = {"alarm": False, "due": True}
-        """Whether the next pass looks for other tenants. Sweeps are long and few, so they begin with it."""
+        self._looks_next: dict[DueIndex, bool] = {"alarm": True, "due": True}
+        """Whether the next pass looks for other tenants. A process may start with a backlog, so it begins with it."""
         self._in_turn_count: dict[DueIndex, int] = {"alarm": 0, "due": 0}
         """Passes in shares since the last over the oldest of all."""
+        self._reached_all: dict[DueIndex, bool] = {"alarm": False, "due": False}
+        """Whether the last pass in shares had something for every tenant that waits."""
 
     async def plan(self, index: DueIndex, kinds: Sequence[str], limit: int) -> tuple[int, dict[str, int] | None]:
         """Return how many streams to take, and how many of which tenants; `None` for the oldest of all."""
         rotation = self._rotations[index]
-        if not self._looks_next[index] or self._in_turn_count[index] >= IN_TURN_MAX[index]:
+        if not self._looks_next[index] or self._is_turn_of_oldest(index):
             self._in_turn_count[index] = 0
             return self._length(index, limit), None
-        is_whole = rotation.is_at_start
+        begins_round = rotation.is_at_start
         tenants = await rotation.next(kinds, self._length(index, limit))
         length = self._length(index, limit)
-        if not tenants or (len(tenants) == 1 and is_whole and rotation.is_at_start):
+        is_whole = self._reached_all[index] = begins_round and rotation.is_at_start
+        if not tenants or (len(tenants) == 1 and is_whole):
             self._in_turn_count[index] = 0
             return length, None  # nobody else waits
         self._in_turn_count[index] += 1
         return length, dict.fromkeys(tenants, max(2 * length // len(tenants), 1))
+
+    def _is_turn_of_oldest(self, index: DueIndex) -> bool:
+        if index == "alarm" and self._reached_all[index]:
+            return False
+        return self._in_turn_count[index] >= IN_TURN_MAX[index]
 
     def _length(self, index: DueIndex, limit: int) -> int:
         if index == "alarm" and self._rotations[index].has_several:

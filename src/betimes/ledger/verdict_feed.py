@@ -1,7 +1,8 @@
 """What is decided, as it is committed: the ledger's outcomes after a position, in commit order, for many readers.
 
 **One tail.** All readers of a process share a `VerdictTail`: the last segments of the ledger, read and decoded once.
-It has no task of its own. A reader that has seen all of it reads on for everybody.
+It has no task of its own. A reader that has seen all of it reads on for everybody: those who ask while it waits for
+its turn are answered by what it reads, so that many who come at once keep nobody waiting.
 
 **A reader keeps a position and nothing else**: a segment's place in the ledger and the number of an outcome in it. So a
 reader that comes back with its last position misses nothing and sees nothing twice, and a slow one costs no memory. One
@@ -153,27 +154,38 @@ class VerdictTail:
         self._segments: list[DecodedSegment] = []
         self._lock = asyncio.Lock()
         self._read_s = 0.0
+        """When the last read began."""
+        self._complete_s = 0.0
+        """When the last read began that reached the end of the ledger."""
 
     async def now(self) -> Position:
         """Return the end of the ledger; what is committed from now on comes after it.
 
         A tail that is far behind, because nobody read it for long, begins anew there.
         """
+        asked_s = asyncio.get_running_loop().time()
         async with self._lock:
-            newest = await self._page(LedgerQuery(backwards=True, limit=1))
-            seq = newest[0].seq if newest else 0
-            if self.end.seq < 0 or seq > self.end.seq + TAIL_MAX:
-                self.start = self.end = Position(seq, ALL)
-                self._segments, self.is_at_end = [], True
-            else:
-                await self._read_on()
+            if not self._is_read_since(asked_s):
+                await self._move_to_end()
         return self.end
+
+    async def _move_to_end(self) -> None:
+        begun_s = asyncio.get_running_loop().time()
+        newest = await self._page(LedgerQuery(backwards=True, limit=1))
+        seq = newest[0].seq if newest else 0
+        if self.end.seq < 0 or seq > self.end.seq + TAIL_MAX:
+            self.start = self.end = Position(seq, ALL)
+            self._segments, self.is_at_end = [], True
+            self._read_s = self._complete_s = begun_s
+        else:
+            await self._read_on()
 
     async def after(self, position: Position) -> list[DecodedSegment]:
         """Return segments after a position, reading on if there are none yet; none if it is before `start`."""
         if position >= self.end and self._may_have_more():
+            asked_s = asyncio.get_running_loop().time()
             async with self._lock:
-                if position >= self.end:  # nobody else has read on meanwhile
+                if position >= self.end and not self._is_read_since(asked_s):
                     await self._read_on()
         if position < self.start:
             return []  # the tail began anew meanwhile
@@ -183,14 +195,19 @@ class VerdictTail:
     def _may_have_more(self) -> bool:
         return not self.is_at_end or asyncio.get_running_loop().time() - self._read_s >= self._fresh_s
 
+    def _is_read_since(self, asked_s: float) -> bool:
+        """Return whether somebody else began to read after that and reached the end: nothing from before is missing."""
+        return self._complete_s > asked_s
+
     async def _read_on(self) -> None:
         """Read up to the end of the ledger, or as much as the tail is sure to hold."""
-        self._read_s = asyncio.get_running_loop().time()
+        self._read_s = begun_s = asyncio.get_running_loop().time()
         for _ in range(TAIL_MAX // PAGE_MAX):
             page = await self._page(LedgerQuery(after=self.end.seq, limit=PAGE_MAX))
             self._add(page)
             self.is_at_end = len(page) < PAGE_MAX
             if self.is_at_end:
+                self._complete_s = begun_s
                 return
 
     async def _page(self, query: LedgerQuery) -> list[Segment]:

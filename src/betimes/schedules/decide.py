@@ -7,6 +7,8 @@ exists is not asked for again.
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from betimes.core.deciders import Decider, Decision, Event, Refusal, Settled, View, Wake
@@ -107,9 +109,14 @@ def _define(view: View[ScheduleState], command: DefineSchedule | ShelveSchedule,
     owed = _settle_owed(view, state, isinstance(command, ShelveSchedule), now) if state else Decision()
     version = (state.version if state else view.version) + 1
     upcoming = Timetable(view.stream, definition, version).upcoming(now) if definition.enabled else None
-    authority = state.authority if state and state.definition.target == definition.target else command.authority
+    authority = state.authority if state and _causes(state.definition) == _causes(definition) else command.authority
     defined = ScheduleDefined(definition, version, now, TZDATA_VERSION, upcoming, authority)
     return replace(owed, events=(*owed.events, defined, *declared))
+
+
+def _causes(definition: ScheduleDefinition) -> tuple[Any, ...]:
+    """Return the target of a schedule and what it hands on: it acts for whoever set these."""
+    return definition.target, definition.payload
 
 
 def _settle_owed(view: View[ScheduleState], state: ScheduleState, stops: bool, now: Instant) -> Decision:

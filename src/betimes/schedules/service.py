@@ -174,8 +174,12 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         return Preview([PreviewTick(moment(at), moment(at).astimezone(zoned).isoformat()) for at in ticks])
 
     async def trigger(self, schedule_id: str, payload: dict[str, Any] | None = None, *, key: str | None = None) -> Tick:
-        """Tick now, in any status."""
+        """Tick now, in any status; a payload of one's own needs the scope of the target it reaches."""
         stream = self.stream("schedule", schedule_id)
+        if payload is not None and self.caller.scopes is not None:
+            state: ScheduleState | None = await self.state(stream)
+            if state and payload != state.definition.payload:
+                self._demand_scopes_of(state.definition)
         recorded = await self.change(stream, TriggerSchedule(payload), key=key)
         segment = await self.segment(stream, recorded.reply.segment)
         ticks = [] if segment is None else _manual_ticks(segment, self.events_in(segment))

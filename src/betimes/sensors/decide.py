@@ -138,7 +138,7 @@ def _define(view: View[SensorState], command: DefineSensor | ShelveSensor, now: 
 
 def _chosen_targets(definition: SensorDefinition) -> tuple[Any, ...]:
     """Return the targets a sensor may cause, and who chooses among them: it acts for whoever set these."""
-    return definition.target, definition.allowed_targets, definition.evaluator
+    return definition.target, definition.allowed_targets, definition.evaluator, definition.payload
 
 
 def _switch(state: SensorState, command: EnableSensor | DisableSensor | DeleteSensor, now: Instant) -> Decision:
