@@ -93,7 +93,7 @@ async def walk_of_one_notification(url: str) -> Walk:
             assert reply.json.get("outcome") == "NOW", reply.raw
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return walk
 
 
