@@ -31,11 +31,7 @@ async def rehearsed(
 ) -> PartResult:
     """Read the ledger once and rehearse one part of it, or all; parts of one backtest are given one reach."""
     reach = reach or await reach_of(store, plan.tenant, plan.since_at, plan.until_at)
-    lockstep = (
-        Lockstep(kinds, book, settings, plan, is_mine=lookout.is_mine, first_look=lookout.first_look)
-        if lookout
-        else Lockstep(kinds, book, settings, plan)
-    )
+    lockstep = Lockstep(kinds, book, settings, plan, lookout=lookout)
     async for page in pages(store, plan.tenant, plan.until_at):
         for segment in page:
             if segment.seq <= reach.last_seq:

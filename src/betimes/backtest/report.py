@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from betimes.backtest.control import DIFFERENCES_MAX, Control
-from betimes.backtest.lockstep import ENRICHMENT, PartResult
+from betimes.backtest.domain_rules import NOUNS, PARTS
+from betimes.backtest.lockstep import PartResult
 from betimes.backtest.plan import Plan
 from betimes.backtest.tally import NIGHT, SEPARATOR, Answer, Sample, Tally, place_of
 from betimes.core.instants import DAY, Instant, InstantText, render
@@ -155,12 +156,12 @@ def reported(plan: Plan, parts: Sequence[PartResult], kinds: Kinds) -> BacktestR
     before = merged([part.before for part in parts], plan.samples_max)
     starts_at, ends_at = parts[0].starts_at, parts[0].ends_at  # the same of all
     days = round(max((ends_at or 0) - (starts_at or 0), 1) / DAY, 6)
-    scored = any(part.scored for part in parts)
+    idle = NOUNS.keys() - {provider for part in parts for provider in part.providers}
     candidates = []
     for place, candidate in enumerate(plan.candidates):
         after = merged([part.after[place] for part in parts], plan.samples_max)
-        if not scored:  # nobody would have been asked
-            after.fallbacks.pop(ENRICHMENT, None)
+        for provider in idle:  # nobody would have been asked
+            after.fallbacks.pop(provider, None)
         candidates.append(
             CandidateReport(
                 candidate.name,
@@ -272,7 +273,7 @@ def _affected(after: Tally) -> list[Affected]:
     """People, accounts and the like; a run is somebody's, whose own answers are counted."""
     most = sorted(after.subjects.items(), key=lambda item: (-item[1], item[0]))
     lines = (Affected(*_three(name), count) for name, count in most)
-    return [*islice((line for line in lines if line.kind != "run"), AFFECTED_MAX)]
+    return [*islice((line for line in lines if line.kind not in PARTS), AFFECTED_MAX)]
 
 
 def _nights(before: Tally, after: Tally) -> list[Nights]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from betimes.backtest.lockstep import ENRICHMENT
+from betimes.backtest.domain_rules import NOUNS
 from betimes.backtest.report import BacktestReport, CandidateReport, ControlReport, Flip
 from betimes.domain.verdict_views import TraceStep
 
@@ -72,8 +72,8 @@ def notes(candidate: CandidateReport) -> list[str]:
     """What to know before relying on the numbers."""
     told = []
     for executor, count in candidate.fallbacks.items():
-        if executor == ENRICHMENT:
-            told.append(f"{_many(count, 'score')} no provider was asked for then; the policy's fallback was taken")
+        if noun := NOUNS.get(executor):
+            told.append(f"{_many(count, noun)} no provider was asked for then; the policy's fallback was taken")
         else:
             told.append(f"{_many(count, 'call')} of {executor} not made then; each was taken to end well")
     if candidate.gone:

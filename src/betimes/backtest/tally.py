@@ -15,7 +15,7 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.core.zones import is_zone, offset_at
-from betimes.domain.declaration import BacktestView
+from betimes.domain.declaration import BacktestRules
 from betimes.engine.rehearsal import Step
 
 NOTHING = "nothing"
@@ -126,16 +126,16 @@ class Watch:
         domain = DOMAIN_OF.get(kind)
         if domain is None:
             return
-        view = domain.backtest
+        rules = domain.backtest
         for event in step.events:
-            if event.__class__ in view.contacts:
-                self._count_contact(step.stream, event.at, view)  # type: ignore[attr-defined]
-            elif event.__class__ in view.costs:
+            if event.__class__ in rules.contacts:
+                self._count_contact(step.stream, event.at, rules)  # type: ignore[attr-defined]
+            elif event.__class__ in rules.costs:
                 self._tally.runs += 1
 
-    def _count_contact(self, stream: StreamId, at: Instant, view: BacktestView) -> None:
+    def _count_contact(self, stream: StreamId, at: Instant, rules: BacktestRules) -> None:
         state = self._state(stream)
-        hour = local_hour(at, view.timezone(state) if state else "UTC")
+        hour = local_hour(at, rules.timezone(state) if state else "UTC")
         person = f"{stream.tenant}{SEPARATOR}{stream.id}"
         self._tally.hours[hour] += 1
         bump(self._tally.people, person)
