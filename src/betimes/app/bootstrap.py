@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -19,7 +18,7 @@ from betimes.app.places import demand_there
 from betimes.app.scorers import import_provider
 from betimes.app.server import shown
 from betimes.app.settings import Settings
-from betimes.cli.bootstrap import Application, ServeOptions, Target, Told, TownOptions
+from betimes.cli.bootstrap import Application, ServeOptions, Target
 from betimes.core.errors import Invalid
 from betimes.engine.virtual_clock import VirtualClock
 
@@ -33,7 +32,7 @@ class Wired:
     def opened(
         self, target: Target, *, starts: bool = False, exists: bool = False
     ) -> AbstractAsyncContextManager[Application]:
-        _log_warnings()
+        log_warnings()
         configuration = _configured(target)
         if exists:
             demand_there(configuration.db)
@@ -72,18 +71,6 @@ class Wired:
         from betimes.ledger.lake.export import export
 
         return await export(application.engine.store, application.engine.kinds, path, progress=progress)
-
-    def demo(self) -> AsyncGenerator[Told, None]:
-        from betimes.app.demo import story
-
-        _log_warnings()
-        return story()
-
-    def town(self, options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[Told]:
-        from betimes.app.town import life
-
-        _log_warnings()
-        return life(options, stopping)
 
 
 def _configured(target: Target, over: Mapping[str, Any] | None = None) -> Configuration:
@@ -179,7 +166,7 @@ def _host_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/…"
 
 
-def _log_warnings() -> None:
+def log_warnings() -> None:
     """Of a command that ends, only what went wrong is told beside its answer."""
     from betimes.app.server import log_to_stderr
 

@@ -40,7 +40,7 @@ COMMANDS = {
     "prune": ("ledger.commands:prune", "Replace old history by checkpoints."),
     "export": ("ledger.commands:export", "Bring a lake of Parquet files up to date with the ledger."),
     "config": ("cli.configuration:config", "Check the configuration and show what it comes to."),
-    "demo": ("cli.demo:demo", "Show in a minute what betimes does, in virtual time."),
+    "demo": ("demo.command:demo", "Show in a minute what betimes does, in virtual time."),
 }
 
 

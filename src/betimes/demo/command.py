@@ -13,9 +13,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from betimes.cli.bootstrap import Told, TownOptions, wired
 from betimes.cli.output import announce_json, say, terminal, text
 from betimes.core.errors import Invalid
+from betimes.demo.lines import StoryLine, TownOptions
 
 COLOURS = {
     "ALLOW": "green",
@@ -37,7 +37,7 @@ Nothing of it is left. Now with your own data, durable:
 """
 
 
-STOPPED = Told(scene="Ctrl-C", what="Stopped before its end.")
+STOPPED = StoryLine(scene="Ctrl-C", what="Stopped before its end.")
 INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -77,57 +77,62 @@ def demo(
     return code
 
 
-async def _tell(options: TownOptions, tell: Callable[[Told], None]) -> int:
+async def _tell(options: TownOptions, tell: Callable[[StoryLine], None]) -> int:
     """Tell the story, then the town; return the exit code."""
+    from betimes.app.bootstrap import log_warnings
+    from betimes.demo.story import tell_story
+    from betimes.demo.town import live
+
+    log_warnings()
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with aclosing(wired().demo()) as story:
-        async for told in story:
-            tell(told)
+    async with aclosing(tell_story()) as story:
+        async for line in story:
+            tell(line)
             if stopping.is_set():
                 tell(STOPPED)
                 return INTERRUPTED
     if options.seconds:
-        async for told in wired().town(options, stopping):
-            tell(told)
+        async for line in live(options, stopping):
+            tell(line)
     return 0
 
 
 class _Page:
-    """The same for people, with a headline for each scene."""
+    """Prints lines for people, with a headline for each scene."""
 
     def __init__(self) -> None:
         self._console = terminal()
         self._scene = ""
 
-    def print(self, told: Told) -> None:
-        if told.scene != self._scene:
-            self._scene = told.scene
+    def print(self, line: StoryLine) -> None:
+        if line.scene != self._scene:
+            self._scene = line.scene
             self._console.print("")
-            self._console.print(text(told.scene, style="bold"))
-        self._console.print(_line(told))
-        if told.why:
-            self._console.print(text(f"      {told.why}", style="dim"))
+            self._console.print(text(line.scene, style="bold"))
+        self._console.print(_render_line(line))
+        if line.why:
+            self._console.print(text(f"      {line.why}", style="dim"))
 
 
 def _command() -> str:
-    """How the command line is started here: from a clone it is not on the path."""
+    """Return the command that starts the command line here: in a clone it is not on the path."""
     if shutil.which("betimes"):
         return "betimes"
     started = Path(sys.argv[0])
     return "python -m betimes" if started.name == "__main__.py" else str(started)
 
 
-def _line(told: Told) -> object:
+def _render_line(line: StoryLine) -> object:
     from rich.text import Text
 
-    reasons = f" · {', '.join(told.reasons)}" if told.reasons else ""
+    reasons = f" · {', '.join(line.reasons)}" if line.reasons else ""
     return Text.assemble(
         "  ",
-        text(f"{told.at}  " if told.at else "", "dim"),
-        text(told.what),
-        ": " if told.answer else "",
-        text(told.answer, COLOURS.get(told.answer, "cyan")),
+        text(f"{line.at}  " if line.at else "", "dim"),
+        text(line.what),
+        ": " if line.answer else "",
+        text(line.answer, COLOURS.get(line.answer, "cyan")),
         text(reasons),
     )
