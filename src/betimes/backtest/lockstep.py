@@ -21,8 +21,8 @@ from betimes.backtest.calls import RecordedCalls, with_effect
 from betimes.backtest.control import Control, ControlCheck
 from betimes.backtest.domain_rules import INPUTS, STARTS, SWEEPS
 from betimes.backtest.plan import Plan
-from betimes.backtest.tally import NOTHING, Answer, Sample, Tally, bump
-from betimes.backtest.traffic import Chain, cause_of, pruned, role_of
+from betimes.backtest.tally import NOTHING, Sample, WorldAnswer, WorldTally, bump
+from betimes.backtest.traffic import Chain, cause_of, pruned_refusal, role_of
 from betimes.backtest.worlds import ACTOR, World
 from betimes.catalogue import DOMAIN_OF, area_of
 from betimes.core.deciders import Command, Settled
@@ -40,15 +40,15 @@ from betimes.engine.settings import EngineSettings
 if TYPE_CHECKING:
     from betimes.backtest.partition import Lookout
 
-_NONE = Answer(NOTHING)
+_NONE = WorldAnswer(NOTHING)
 
 
 class PartResult(msgspec.Struct):
     """The outcome of one part of the traffic."""
 
     control: Control
-    before: Tally
-    after: list[Tally]
+    before: WorldTally
+    after: list[WorldTally]
     segments: int = 0
     commands: int = 0
     starts_at: Instant | None = None
@@ -154,7 +154,7 @@ class Lockstep:
         elif role == "wake":
             self._wake(segment.stream)
         if segment.stream.kind != "tenant":
-            self._check.recorded(segment)
+            self._check.note_recorded(segment)
 
     def _come_to(self, at: Instant) -> None:
         """Move every world to this instant."""
@@ -284,10 +284,10 @@ class Lockstep:
 
     # -- comparing
 
-    def note_step(self, world: World, step: Step, answer: Answer | None) -> None:
+    def note_step(self, world: World, step: Step, answer: WorldAnswer | None) -> None:
         """Take in what a world has decided: the control for the ledger, the others for the control."""
         if world is self.control:
-            self._check.rehearsed(step)
+            self._check.note_rehearsed(step)
             for other in self.others:
                 other.rehearsal.release(step.stream)
         if step.job.cause and step.key and answer:
@@ -295,7 +295,7 @@ class Lockstep:
             for place in places:
                 self._match(place, step, answer, is_before=world is self.control)
 
-    def _match(self, place: int, step: Step, answer: Answer, *, is_before: bool) -> None:
+    def _match(self, place: int, step: Step, answer: WorldAnswer, *, is_before: bool) -> None:
         """Compare what one stream answered another, when both worlds have come to it."""
         assert step.key is not None
         asked = self._asked[place]
@@ -312,8 +312,8 @@ class Lockstep:
         world: World,
         stream: StreamId,
         key: KeyId | None,
-        before: Answer | None,
-        after: Answer | None,
+        before: WorldAnswer | None,
+        after: WorldAnswer | None,
         at: Instant,
         seq: int,
     ) -> None:
@@ -325,7 +325,7 @@ class Lockstep:
     def finish(self, ends_at: Instant | None) -> PartResult:
         """Let the window end, if there is any, and settle what only one of the worlds came to."""
         if self._chain.possible_from is not None:
-            raise pruned(self._chain.possible_from)
+            raise pruned_refusal(self._chain.possible_from)
         if ends_at is not None:
             if not self._begun and self._plan.since_at is not None:
                 self._begin(self._plan.since_at)
@@ -345,7 +345,7 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     """The answer of one world to a stream that asked another, until the other world answers too."""
 
     stream: StreamId
-    answer: Answer
+    answer: WorldAnswer
     is_before: bool
     at: Instant
 

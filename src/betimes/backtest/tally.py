@@ -1,4 +1,4 @@
-"""What is counted of two worlds that saw the same traffic, and how their answers to one question are compared."""
+"""Counts of worlds that saw the same traffic, and samples of questions that they answered differently."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ NIGHT = range(6)
 """The hours in which most people sleep."""
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a world said to a command."""
+class WorldAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The answer of a world to a command."""
 
     outcome: str
     reasons: tuple[str, ...] = ()
@@ -44,17 +44,17 @@ class Sample(msgspec.Struct, frozen=True):
     seq: int
     stream: StreamId
     key: str
-    before: Answer
-    after: Answer
+    before: WorldAnswer
+    after: WorldAnswer
 
     @property
     def place(self) -> tuple[Instant, StreamId, str, int]:
-        """Where it comes among others, whichever was found first."""
+        """Return the place among others, whichever was found first."""
         return (self.at, self.stream, self.key, self.seq)
 
 
-class Tally(msgspec.Struct):
-    """What one world did with one part of the traffic. Names are joined by tabs, so that it travels."""
+class WorldTally(msgspec.Struct):
+    """The counts of one world for one part of the traffic. Names are joined by tabs, so that it travels."""
 
     answers: dict[str, int] = {}
     """Domain, outcome, reason."""
@@ -98,28 +98,28 @@ def bump(counts: dict[str, int], name: str, by: int = 1) -> None:
     counts[name] = counts.get(name, 0) + by
 
 
-def answer_of(step: Step) -> Answer | None:
-    """What a step decided, in the spelling of its domain."""
+def answer_of(step: Step) -> WorldAnswer | None:
+    """Return what a step decided, in the spelling of its domain."""
     verdict = step.recorded.verdict
     if verdict is not None:
-        return Answer(spell_answer(step.stream.kind, verdict.answer), verdict.reasons, verdict)
+        return WorldAnswer(spell_answer(step.stream.kind, verdict.answer), verdict.reasons, verdict)
     domain = DOMAIN_OF.get(step.stream.kind)
     if domain is None or domain.outcome_of is None:
         return None
     for event in reversed(step.events):  # the last one is what it came to
         if decided := domain.outcome_of(event):
-            return Answer(decided.outcome, decided.reasons)
+            return WorldAnswer(decided.outcome, decided.reasons)
     return None
 
 
 class Watch:
     """Counts the steps of one world."""
 
-    def __init__(self, tally: Tally, state: Callable[[StreamId], Any]) -> None:
+    def __init__(self, tally: WorldTally, state: Callable[[StreamId], Any]) -> None:
         self._tally = tally
         self._state = state
 
-    def saw(self, step: Step, answer: Answer | None) -> None:
+    def count_step(self, step: Step, answer: WorldAnswer | None) -> None:
         kind = step.stream.kind
         if answer:
             bump(self._tally.answers, SEPARATOR.join((area_of(kind) or kind, answer.outcome, answer.reason)))
@@ -144,7 +144,7 @@ class Watch:
 
 
 def local_hour(at: Instant, timezone: str) -> int:
-    """The hour of the day at the person's place, looked up once for every quarter of an hour."""
+    """Return the hour of the day at the person's place, looked up once for every quarter of an hour."""
     return _hour(at // (900 * SECOND), timezone)
 
 

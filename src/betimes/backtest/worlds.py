@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from betimes.backtest.calls import OtherCalls, RecordedCalls
 from betimes.backtest.domain_rules import SWEEPS
 from betimes.backtest.plan import Candidate
-from betimes.backtest.tally import REFUSED, Answer, Tally, Watch, answer_of, bump
+from betimes.backtest.tally import REFUSED, Watch, WorldAnswer, WorldTally, answer_of, bump
 from betimes.core.deciders import Command, Reconsider, Wake
 from betimes.core.errors import BetimesError, Refused
 from betimes.core.instants import Instant
@@ -42,7 +42,7 @@ class Among(Protocol):
     def first_look(self, stream: StreamId) -> None: ...
     def is_rung_by_record(self, stream: StreamId, at: Instant) -> bool: ...
     def reports(self, stream: StreamId) -> bool: ...
-    def note_step(self, world: World, step: Step, answer: Answer | None) -> None: ...
+    def note_step(self, world: World, step: Step, answer: WorldAnswer | None) -> None: ...
 
 
 class World:
@@ -51,7 +51,7 @@ class World:
     def __init__(self, among: Among, candidate: Candidate | None) -> None:
         """Without a candidate it is the control."""
         self.candidate = candidate
-        self.tally = Tally()
+        self.tally = WorldTally()
         self.reply: Any = None
         """Of the last command that was submitted."""
         self._among = among
@@ -96,7 +96,7 @@ class World:
         """Return whether the command changes the policy that the candidate replaces."""
         return stream == self._replaced and isinstance(command, SetPolicy)
 
-    def submit(self, job: Job) -> Answer | None:
+    def submit(self, job: Job) -> WorldAnswer | None:
         """Decide a command and return the answer."""
         self._current, self._own, self.reply = job, None, None
         try:
@@ -104,7 +104,7 @@ class World:
         except BetimesError as error:
             reason = error.reason if isinstance(error, Refused) else error.code
             bump(self.tally.refused, reason)
-            return Answer(REFUSED, (reason,))
+            return WorldAnswer(REFUSED, (reason,))
         self.reply = recorded.reply
         return answer_of(self._step_of(job, recorded))
 
@@ -119,7 +119,7 @@ class World:
             return
         answer = answer_of(step)
         if self._among.reports(step.stream):
-            self._watch.saw(step, answer)
+            self._watch.count_step(step, answer)
         self._among.note_step(self, step, answer)
 
 

@@ -64,7 +64,7 @@ class Application(Protocol):
 class Wiring(Protocol):
     """How an application comes to be."""
 
-    def opened(
+    def open_application(
         self, target: Target, *, starts: bool = False, exists: bool = False
     ) -> AbstractAsyncContextManager[Application]:
         """Open it without workers; `starts` puts the configured policy in force, as starting a process does.

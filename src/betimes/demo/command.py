@@ -37,35 +37,26 @@ Nothing of it is left. Now with your own data, durable:
 """
 
 
+Port = Annotated[
+    int, Parameter(help="Where its API listens, on this machine only; any free port if this one is taken, or 0.")
+]
+Json = Annotated[bool, Parameter(help="Tell it in JSON, one line for each thing that happens.", negative=())]
 STOPPED = StoryLine(scene="Ctrl-C", what="Stopped before its end.")
 INTERRUPTED = 128 + signal.SIGINT
 
 
 def demo(
     *,
-    people: int = 300,
-    days: int = 3,
-    seconds: float = 45,
-    port: int = 8080,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    people: Annotated[int, Parameter(help="How many live in the town.")] = 300,
+    days: Annotated[int, Parameter(help="How many of its days are told.")] = 3,
+    seconds: Annotated[float, Parameter(help="The real time they take; 0 leaves the town out.")] = 45,
+    port: Port = 8080,
+    json: Json = False,
 ) -> int:
     """Show what betimes does: a story of its domains in a few seconds, then a town at work, with the API over it.
 
     Both are in virtual time. The town is on SQLite in a temporary folder and ends by itself, or on Ctrl-C; nothing is
     left behind. Ctrl-C in the town tells what its days came to and exits with 0; in the story it exits with 130.
-
-    Parameters
-    ----------
-    people
-        How many live in the town.
-    days
-        How many of its days are told.
-    seconds
-        The real time they take; 0 leaves the town out.
-    port
-        Where its API listens, on this machine only; any free port if this one is taken, or 0.
-    json
-        Tell it in JSON, one line for each thing that happens.
     """
     if people < 1 or days < 1 or seconds < 0:
         raise Invalid("a town needs at least one person and one day, and no less than 0 seconds")
