@@ -35,7 +35,7 @@ style: $(READY)
 
 types: $(READY)
 	$(BIN)/mypy $(SOURCES)
-	$(BIN)/mypy src/betimes/app/blocking.py # its stub hides it from the line above
+	$(BIN)/mypy src/betimes/app/blocking_betimes.py # its stub hides it from the line above
 
 fast-tests: $(READY) ## everything that takes no patience
 	$(BIN)/pytest -n 2 -m "not ($(SLOW))" $(ARGS)

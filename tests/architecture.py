@@ -72,6 +72,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "console": READERS | {"console"},
     "testing": ENGINE | {"stores", "testing"},
     "app": EVERYTHING,
+    "demo": EVERYTHING | {"demo"},
     "__main__": EVERYTHING,
     PACKAGE: EVERYTHING,
 }

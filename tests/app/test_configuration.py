@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.app.configuration import DEFAULT_DB, Configuration, configured, read
+from betimes.app.configuration import DEFAULT_DB, Configuration, parse_configuration, read
 from betimes.core.errors import Invalid, NotFound
 from betimes.outbound.channels import LogChannel, WebhookChannel
 
@@ -158,7 +158,7 @@ def test_a_file_that_is_named_must_be_there(folder: Path) -> None:
 
 def test_a_section_of_the_policy_at_the_top_is_told_where_it_belongs() -> None:
     with pytest.raises(Invalid) as refused:
-        configured({"runs": {"action_cap": 20}, "colour": 1})
+        parse_configuration({"runs": {"action_cap": 20}, "colour": 1})
     told = dict(refused.value.problems)
     assert "[policy.runs]" in told["runs"]
     assert "[policy" not in told["colour"]
@@ -167,16 +167,16 @@ def test_a_section_of_the_policy_at_the_top_is_told_where_it_belongs() -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "example.com", "::"])
 def test_dev_is_refused_elsewhere_than_on_loopback(host: str) -> None:
     with pytest.raises(Invalid, match="loopback only"):
-        configured({"server": {"dev": True, "host": host}})
+        parse_configuration({"server": {"dev": True, "host": host}})
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.5", "localhost", "::1"])
 def test_dev_serves_loopback_and_may_call_its_webhooks(host: str) -> None:
-    found = configured({"server": {"dev": True, "host": host}, "webhooks": {"allow_networks": ["10.0.0.0/8"]}})
+    found = parse_configuration({"server": {"dev": True, "host": host}, "webhooks": {"allow_networks": ["10.0.0.0/8"]}})
     webhooks = found.settings.webhooks
     assert webhooks.allow_http
     assert set(webhooks.allow_networks) == {"10.0.0.0/8", "127.0.0.0/8", "::1/128"}
 
 
 def test_without_dev_webhooks_stay_as_they_are_configured() -> None:
-    assert configured({}).settings.webhooks == configured({}).webhooks
+    assert parse_configuration({}).settings.webhooks == parse_configuration({}).webhooks

@@ -17,7 +17,7 @@ from standardwebhooks.webhooks import Webhook
 from betimes.app.at_rest import at_rest_warnings
 from betimes.app.betimes import Betimes
 from betimes.app.bootstrap import without_secrets
-from betimes.app.configuration import configured
+from betimes.app.configuration import parse_configuration
 from betimes.app.deployment import EncryptionSettings
 from betimes.app.settings import Settings
 from betimes.core.errors import Invalid, Refused, Unavailable
@@ -143,14 +143,14 @@ async def test_the_ledger_and_the_configuration_show_neither_secrets_nor_keys(tm
             raw = (await s.client("GET", path)).raw
             assert b"sealed:" not in raw
             assert b"whsec_" not in raw
-    shown: dict[str, Any] = without_secrets(configured({"encryption": {"keys": [OLD, NEW]}}))
+    shown: dict[str, Any] = without_secrets(parse_configuration({"encryption": {"keys": [OLD, NEW]}}))
     assert shown["encryption"]["keys"] == ["…", "…"]
 
 
 def test_a_key_that_is_none_is_refused_by_its_place_without_being_shown() -> None:
     for wrong in ("short", b64encode(b"x" * 31).decode(), "*" * 44):
         with pytest.raises(Invalid) as refused:
-            configured({"encryption": {"keys": [OLD, wrong]}})
+            parse_configuration({"encryption": {"keys": [OLD, wrong]}})
         assert "keys[1]" in str(refused.value)
         assert wrong not in str(refused.value)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from betimes.engine.codecs import Kinds
 from betimes.engine.tenants.decide import tenant_decider
 from betimes.ledger.lake.export import export
-from betimes.ledger.lake.places import Batch, LocalPlace
+from betimes.ledger.lake.places import LakeBatch, LocalPlace
 from betimes.stores.sqlite import SqliteStore
 from tests.automation.worlds import BOOK, DECIDERS
 
@@ -30,7 +30,7 @@ class DeadlyPlace(LocalPlace):
         self._point = point
         self._batches_seen = 0
 
-    def publish(self, folder: Path, batch: Batch) -> bool:
+    def publish(self, folder: Path, batch: LakeBatch) -> bool:
         self._batches_seen += 1
         if self._batches_seen < 2:
             return super().publish(folder, batch)

@@ -10,11 +10,11 @@ import pytest
 
 from betimes.backtest.control import Control
 from betimes.backtest.lockstep import PartResult
-from betimes.backtest.part_runner import rehearsed
-from betimes.backtest.partition import Entangled, Links, Lookout, entangled_tenants, parted, surveyed
+from betimes.backtest.part_runner import rehearse_part
+from betimes.backtest.partition import Entangled, Links, Lookout, entangled_tenants, split_links, survey_links
 from betimes.backtest.plan import Candidate, Plan
-from betimes.backtest.report import BacktestReport, reported
-from betimes.backtest.tally import Tally
+from betimes.backtest.report import BacktestReport, build_report
+from betimes.backtest.tally import WorldTally
 from betimes.core.errors import Refused
 from betimes.core.policies import merge
 from betimes.core.streams import StreamId
@@ -41,7 +41,7 @@ def test_streams_that_met_stay_together() -> None:
         links.add(stream("inbox", one))
     links.join(stream("inbox", "a"), stream("inbox", "c"))
     links.join(stream("inbox", "c"), stream("inbox", "d"))
-    parts = parted(links, 2)
+    parts = split_links(links, 2)
     places = {one: parts.part_of(stream("inbox", one)) for one in ("a", "b", "c", "d")}
     assert places["a"] == places["c"] == places["d"] != places["b"]
     assert parts.part_of(stream("inbox", "never seen")) is None
@@ -52,7 +52,7 @@ def test_a_tenant_can_be_kept_whole() -> None:
     for one in range(10):
         links.add(stream("inbox", f"u{one}"))
         links.add(stream("inbox", f"u{one}", "other"))
-    parts = parted(links, 3, whole=["acme"])
+    parts = split_links(links, 3, whole=["acme"])
     assert len({parts.part_of(stream("inbox", f"u{one}")) for one in range(10)}) == 1
     assert len({parts.part_of(stream("inbox", f"u{one}", "other")) for one in range(10)}) > 1
 
@@ -61,7 +61,7 @@ def test_a_part_that_comes_upon_anothers_stream_says_so() -> None:
     links = Links()
     links.add(stream("inbox", "a"))
     links.add(stream("inbox", "b"))
-    parts = parted(links, 2)
+    parts = split_links(links, 2)
     mine, other = (0, "b") if parts.part_of(stream("inbox", "a")) == 0 else (0, "a")
     lookout = Lookout(parts, mine)
     with pytest.raises(Entangled):
@@ -77,12 +77,12 @@ def test_parts_that_both_made_one_stream_are_found_afterwards() -> None:
 
 
 def _result(looked_at: list[tuple[StreamId, bool]]) -> PartResult:
-    return PartResult(Control(), Tally(), [], looked_at=looked_at)
+    return PartResult(Control(), WorldTally(), [], looked_at=looked_at)
 
 
 async def test_people_are_independent_of_each_other_and_accounts_with_a_shared_budget_are_not() -> None:
     async with recorded(runs, notifications, steps=120) as live:
-        links = await surveyed(live.bt.engine.store, live.bt.engine.kinds, Plan(candidates=(TIGHT,)))
+        links = await survey_links(live.bt.engine.store, live.bt.engine.kinds, Plan(candidates=(TIGHT,)))
     accounts = {links.root(one) for one in links.streams if one.kind == "account"}
     assert len(accounts) == 1
     assert len({links.root(one) for one in links.streams}) > 1
@@ -98,13 +98,13 @@ async def test_parts_together_say_what_the_whole_says(count: int) -> None:
 
 async def _in_parts(live: Live, plan: Plan, count: int) -> BacktestReport:
     engine = live.bt.engine
-    parts = parted(await surveyed(engine.store, engine.kinds, plan), count)
+    parts = split_links(await survey_links(engine.store, engine.kinds, plan), count)
     results = [
-        await rehearsed(engine.store, engine.kinds, engine.book, engine.settings, plan, lookout=Lookout(parts, part))
-        for part in range(count)
+        await rehearse_part(engine.store, engine.kinds, engine.book, engine.settings, plan, lookout=lookout)
+        for lookout in (Lookout(parts, part) for part in range(count))
     ]
     assert entangled_tenants(results) == set()
-    return reported(plan, results, engine.kinds)
+    return build_report(plan, results, engine.kinds)
 
 
 async def test_a_part_whose_traffic_ends_early_goes_on_to_the_end_of_the_window() -> None:

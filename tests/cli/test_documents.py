@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from betimes.app.configuration import Configuration, configured, file_body
+from betimes.app.configuration import Configuration, file_body, parse_configuration
 from betimes.cli.main import COMMANDS, application
 from betimes.testing import fixtures
 from tests.cli.running import environment, serving
@@ -121,7 +121,7 @@ def test_the_configuration_on_its_page_is_valid_and_names_every_section(tmp_path
     for number, example in enumerate(blocks((ROOT / "docs" / "configuration.md").read_text(), "toml")):
         (tmp_path / f"{number}.toml").write_text(example)
         body = file_body(tmp_path / f"{number}.toml")
-        configured(body)
+        parse_configuration(body)
         named |= set(body)
     assert named == set(Configuration.__struct_fields__)
 

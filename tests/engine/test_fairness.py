@@ -248,7 +248,7 @@ async def test_passes_over_a_backlog_follow_each_other_without_a_question() -> N
         for visitor in ("ann", "bob"):
             await asyncio.gather(*(engine.submit(knocking("loud", visitor, f"g{number}")) for number in range(80)))
         clock.advance(120)
-        engine._lane.observe = lambda segments: woken.extend(segment.stream.id for segment in segments)
+        engine._queue.observe = lambda segments: woken.extend(segment.stream.id for segment in segments)
         store.next_due = count_questions  # type: ignore[method-assign]
         engine.start_workers()
         await wait_for(lambda: len(woken) == 80)

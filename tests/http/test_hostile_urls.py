@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from betimes.app import Betimes
-from betimes.app.configuration import configured
+from betimes.app.configuration import parse_configuration
 from betimes.app.routes import ROUTES
 from betimes.app.settings import Settings
 from betimes.core.errors import Invalid
@@ -275,6 +275,6 @@ async def test_the_deployments_policy_and_configuration_are_refused_with_the_set
     }
     for path, body in bodies.items():
         with pytest.raises(Invalid) as refused:
-            configured(body)
+            parse_configuration(body)
         assert [found for found, _ in refused.value.problems] == [path]
-    configured({"channels": {"email": {"kind": "webhook", "url": "https://crm.example/{address}"}}})
+    parse_configuration({"channels": {"email": {"kind": "webhook", "url": "https://crm.example/{address}"}}})

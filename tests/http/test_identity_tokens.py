@@ -18,7 +18,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from betimes.app.configuration import configured
+from betimes.app.configuration import parse_configuration
 from betimes.app.settings import Settings
 from betimes.outbound.settings import WebhookSettings
 from betimes.sensors import identity_tokens
@@ -208,7 +208,7 @@ async def test_an_api_key_still_works_and_a_definition_says_what_is_wrong_with_i
 
 
 async def test_issuers_are_configured_besides_google() -> None:
-    said = configured({"oidc": {ISSUER: {"keys": "/etc/betimes/keys.json"}}}).settings
+    said = parse_configuration({"oidc": {ISSUER: {"keys": "/etc/betimes/keys.json"}}}).settings
     async with site(settings=said) as s:
         for issuer, status in ((GOOGLE, 201), (ISSUER, 201), ("https://evil.example", 422)):
             oidc = {"audience": AUDIENCE, "issuer": issuer}

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from betimes.app import Betimes
 from betimes.app.bootstrap import without_secrets
-from betimes.app.configuration import configured, read
+from betimes.app.configuration import parse_configuration, read
 from betimes.core.errors import Invalid
 from betimes.engine.virtual_clock import VirtualClock
 from tests.cli.running import serving
@@ -53,7 +53,8 @@ async def test_a_source_of_the_configuration_is_asked_with_its_secret_and_for_it
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
         url = f"http://127.0.0.1:{runner.addresses[0][1]}/{{tenant}}/{{subject}}"
-        settings = configured(SOURCES | {"sources": {"price": SOURCES["sources"]["price"] | {"url": url}}}).settings
+        price = SOURCES["sources"]["price"] | {"url": url}
+        settings = parse_configuration(SOURCES | {"sources": {"price": price}}).settings
         async with Betimes("memory://", clock=VirtualClock(), settings=settings) as bt:
             await bt.intents.create(body(intent_id="nvda"))
             await bt.tick()
@@ -86,7 +87,7 @@ def test_a_configuration_names_every_source_and_secret_that_there_is_not() -> No
         "intents": {"worker": "sometimes"},
     }
     with pytest.raises(Invalid) as refused:
-        configured(wrong)
+        parse_configuration(wrong)
     paths = {path for path, _ in refused.value.problems}
     assert paths == {"sources.prise", "sources.price.headers.X-Key", "sources.portfolio.url", "intents.worker"}
 

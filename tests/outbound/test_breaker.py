@@ -52,7 +52,7 @@ def play(breaker: Breaker, what: str) -> None:
         assert passage is None
         return
     assert passage is not None, what
-    {"fail": breaker.failed, "pass": breaker.succeeded, "withdraw": breaker.withdrawn}[what](passage)
+    {"fail": breaker.record_failure, "pass": breaker.record_success, "withdraw": breaker.withdraw}[what](passage)
 
 
 def opened(clock: Seconds) -> tuple[Breaker, list[Passage]]:
@@ -71,22 +71,22 @@ def test_only_one_trial_passes_at_a_time() -> None:
     trial = breaker.enter()
     assert trial is not None
     assert [breaker.enter(), breaker.enter()] == [None, None]
-    breaker.succeeded(trial)
+    breaker.record_success(trial)
     assert breaker.enter() is not None
 
 
 def test_what_began_before_it_opened_neither_closes_nor_opens_it() -> None:
     clock = Seconds()
     breaker, early = opened(clock)
-    breaker.succeeded(early[0])
+    breaker.record_success(early[0])
     assert breaker.enter() is None
     clock.now_s += 9.9
-    breaker.failed(early[1])
+    breaker.record_failure(early[1])
     clock.now_s += 0.1
     trial = breaker.enter()
     assert trial is not None
-    breaker.succeeded(early[0])
-    breaker.failed(early[1])
+    breaker.record_success(early[0])
+    breaker.record_failure(early[1])
     assert breaker.enter() is None
-    breaker.succeeded(trial)
+    breaker.record_success(trial)
     assert breaker.condition == "closed"

@@ -19,7 +19,7 @@ from betimes.app.server import messages_to_stderr
 from betimes.core.errors import MissingExtra
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.outbound.channels import AppriseChannel, Channel, Channels, ChannelSettings, LogChannel, WebhookChannel
-from betimes.outbound.failures import BadAddress, BadStatus, ChannelFailed, UnknownChannel
+from betimes.outbound.failures import BadAddress, BadStatus, ChannelSendFailed, UnknownChannel
 from tests.outbound.receivers import SECRETS, Receiver, receiver, speaking, webhooks
 
 PASSWORD = "hunter2"
@@ -101,7 +101,7 @@ async def test_every_url_of_a_channel_is_sent_to_and_one_failure_fails_it() -> N
     async with receiver() as good, receiver(refuse) as bad:
         urls = (*apprise_to(bad).urls, *apprise_to(good).urls)
         async with channels({"push": AppriseChannel(urls, PATIENT_S)}) as sending:
-            with pytest.raises(ChannelFailed, match="'push' failed: Apprise could not deliver") as failure:
+            with pytest.raises(ChannelSendFailed, match="'push' failed: Apprise could not deliver") as failure:
                 await send(sending, "push")
     assert (len(good.requests), len(bad.requests)) == (1, 1)
     assert not failure.value.permanent
@@ -119,7 +119,7 @@ async def test_credentials_appear_in_no_error_log_or_repr(caplog: pytest.LogCapt
         async with webhooks() as client, channels(configured, webhooks=client) as sending:
             told = [repr(configured), repr(sending), repr(ChannelSettings(channels=configured))]
             for channel in configured:
-                with pytest.raises((ChannelFailed, BadStatus)) as failure:
+                with pytest.raises((ChannelSendFailed, BadStatus)) as failure:
                     await send(sending, channel)
                 told += [str(failure.value), repr(failure.value)]
     assert PASSWORD not in " ".join(told)
@@ -138,7 +138,7 @@ async def test_a_channel_that_takes_too_long_fails() -> None:
     async with speaking(b"") as silent:
         slow = AppriseChannel((f"json://127.0.0.1:{silent.port}/?cto=1&rto=1",), timeout_s=0.2)
         async with channels({"push": slow}) as sending:
-            with pytest.raises(ChannelFailed, match=r"'push' took longer than 0\.2 s") as failure:
+            with pytest.raises(ChannelSendFailed, match=r"'push' took longer than 0\.2 s") as failure:
                 await send(sending, "push")
     assert not failure.value.permanent
 
@@ -163,7 +163,7 @@ async def test_a_webhook_channel_is_a_signed_webhook_with_the_whole_message() ->
 
 async def test_a_webhook_channel_without_webhooks_says_so() -> None:
     async with channels({"push": WebhookChannel("https://crm.example/")}) as sending:
-        with pytest.raises(ChannelFailed, match="given no `webhooks`"):
+        with pytest.raises(ChannelSendFailed, match="given no `webhooks`"):
             await send(sending, "push")
 
 

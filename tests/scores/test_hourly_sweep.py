@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from betimes.app import Betimes
-from betimes.app.configuration import configured
+from betimes.app.configuration import parse_configuration
 from betimes.app.passes import advance_some, one_pass
 from betimes.app.settings import Settings
 from betimes.core.errors import Invalid
@@ -204,10 +204,10 @@ async def test_with_the_sweep_turned_off_scores_wait_to_be_swept() -> None:
 
 
 def test_it_is_timed_in_the_configuration() -> None:
-    assert configured({"sweep": {"every_s": 900}}).settings.sweep == SweepSettings(every_s=900)
-    assert not configured({"sweep": {"enabled": False}}).settings.sweep.enabled
+    assert parse_configuration({"sweep": {"every_s": 900}}).settings.sweep == SweepSettings(every_s=900)
+    assert not parse_configuration({"sweep": {"enabled": False}}).settings.sweep.enabled
     with pytest.raises(Invalid, match=r"sweep\.every_s"):
-        configured({"sweep": {"every_s": 1}})
+        parse_configuration({"sweep": {"every_s": 1}})
 
 
 async def test_a_pass_whose_time_is_nearly_up_sweeps_all_the_same(backend: Backend, tmp_path: Path) -> None:

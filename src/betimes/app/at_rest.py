@@ -1,4 +1,4 @@
-"""What whoever gets hold of the database could read: told when a process starts."""
+"""Warnings about data at rest: what a thief of the database could read, logged when a process starts."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ import time
 
 import msgspec
 
-from betimes.app.backtests import Said, Task
+from betimes.app.backtests import PartMessage, Task
 from betimes.app.places import store_at
-from betimes.backtest.part_runner import rehearsed
+from betimes.backtest.part_runner import rehearse_part
 from betimes.backtest.partition import Entangled, Lookout
 from betimes.catalogue import DECIDERS, SECTIONS
 from betimes.core.errors import BetimesError, Refused
@@ -31,10 +31,10 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     gc.set_threshold(COLLECT_EVERY)
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
-    _say(asyncio.run(_rehearsed(task)))
+    _say(asyncio.run(_rehearse_task(task)))
 
 
-async def _rehearsed(task: Task) -> Said:
+async def _rehearse_task(task: Task) -> PartMessage:
     book = PolicyBook(SECTIONS)
     kinds = Kinds([*DECIDERS, tenant_decider(book, DECIDERS)])
     store = store_at(task.url)
@@ -42,16 +42,16 @@ async def _rehearsed(task: Task) -> Said:
     try:
         lookout = Lookout(task.parts, task.part)
         told = _Telling()
-        result = await rehearsed(
+        result = await rehearse_part(
             store, kinds, book, task.settings, task.plan, reach=task.reach, lookout=lookout, progress=told
         )
-        return Said(result=result)
+        return PartMessage(result=result)
     except Entangled as entangled:
-        return Said(entangled=entangled.tenant)
+        return PartMessage(entangled=entangled.tenant)
     except Refused as refused:
-        return Said(refused=(refused.reason, str(refused)))
+        return PartMessage(refused=(refused.reason, str(refused)))
     except BetimesError as error:
-        return Said(refused=(error.code, str(error)))
+        return PartMessage(refused=(error.code, str(error)))
     finally:
         await store.close()
 
@@ -65,10 +65,10 @@ class _Telling:
     def __call__(self, share: float) -> None:
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + TELL_EVERY_S
-            _say(Said(progress=share))
+            _say(PartMessage(progress=share))
 
 
-def _say(said: Said) -> None:
+def _say(said: PartMessage) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(said) + b"\n")
     sys.stdout.buffer.flush()
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from betimes.backtest.lockstep import PartResult
-from betimes.backtest.part_runner import Progress, rehearsed
-from betimes.backtest.partition import Parts, entangled_tenants, parted, surveyed
+from betimes.backtest.part_runner import Progress, rehearse_part
+from betimes.backtest.partition import Parts, entangled_tenants, split_links, survey_links
 from betimes.backtest.plan import Plan
 from betimes.backtest.plan_builder import in_force
-from betimes.backtest.report import BacktestReport, reported
+from betimes.backtest.report import BacktestReport, build_report
 from betimes.backtest.traffic import Reach, last_seq, reach_of
 from betimes.catalogue import AREAS
 from betimes.core.errors import BetimesError, Fault, Invalid, Refused
@@ -40,7 +40,7 @@ WHOLE_AGAIN_MAX = 100
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What a process is told."""
+    """The task of a process."""
 
     url: str
     plan: Plan
@@ -50,8 +50,8 @@ class Task(msgspec.Struct, frozen=True):
     settings: EngineSettings
 
 
-class Said(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a process says, a line at a time."""
+class PartMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line that a process writes."""
 
     progress: float = 0.0
     result: PartResult | None = None
@@ -60,18 +60,18 @@ class Said(msgspec.Struct, frozen=True, omit_defaults=True):
     """Reason and message."""
 
 
-_said = msgspec.json.Decoder(Said)
+_said = msgspec.json.Decoder(PartMessage)
 
 
-async def backtested(bt: Betimes, plan: Plan, jobs: int | None, progress: Progress | None) -> BacktestReport:
+async def run_backtest(bt: Betimes, plan: Plan, jobs: int | None, progress: Progress | None) -> BacktestReport:
     """Rehearse the recorded traffic under every candidate of the plan."""
     engine, tell = bt.engine, progress or (lambda share: None)
     plan.check(engine.book, AREAS, await in_force(engine, None))
     count = await _processes(bt, jobs)
     if count == 1:
-        result = await rehearsed(engine.store, engine.kinds, engine.book, engine.settings, plan, progress=tell)
-        return reported(plan, [_as_sent(result)], engine.kinds)
-    return reported(plan, await _in_parts(bt, plan, count, tell), engine.kinds)
+        result = await rehearse_part(engine.store, engine.kinds, engine.book, engine.settings, plan, progress=tell)
+        return build_report(plan, [_as_sent(result)], engine.kinds)
+    return build_report(plan, await _run_in_parts(bt, plan, count, tell), engine.kinds)
 
 
 async def _processes(bt: Betimes, jobs: int | None) -> int:
@@ -85,19 +85,19 @@ async def _processes(bt: Betimes, jobs: int | None) -> int:
 
 
 def _as_sent(result: PartResult) -> PartResult:
-    """As it would come from another process, so that the number of processes makes no difference."""
+    """Return it as it would come from another process, so that the number of processes makes no difference."""
     return msgspec.json.decode(msgspec.json.encode(result), type=PartResult)
 
 
-async def _in_parts(bt: Betimes, plan: Plan, count: int, progress: Progress) -> Sequence[PartResult]:
+async def _run_in_parts(bt: Betimes, plan: Plan, count: int, progress: Progress) -> Sequence[PartResult]:
     engine = bt.engine
     reach = await reach_of(engine.store, plan.tenant, plan.since_at, plan.until_at)
-    links = await surveyed(engine.store, engine.kinds, plan)
+    links = await survey_links(engine.store, engine.kinds, plan)
     whole: set[str] = set()
     for _ in range(WHOLE_AGAIN_MAX):
-        parts = parted(links, count, whole)
+        parts = split_links(links, count, whole)
         tasks = [Task(bt.url, plan, reach, parts, part, engine.settings) for part in range(count)]
-        results, entangled = await _rehearsed_together(tasks, progress)
+        results, entangled = await _run_tasks(tasks, progress)
         entangled |= entangled_tenants(results)
         if not entangled:
             return results
@@ -105,36 +105,36 @@ async def _in_parts(bt: Betimes, plan: Plan, count: int, progress: Progress) -> 
     raise Fault("the streams of the tenants could not be told apart; run it with jobs=1")
 
 
-async def _rehearsed_together(tasks: Sequence[Task], progress: Progress) -> tuple[list[PartResult], set[str]]:
+async def _run_tasks(tasks: Sequence[Task], progress: Progress) -> tuple[list[PartResult], set[str]]:
     shares = [0.0] * len(tasks)
 
-    def gone_on(part: int, share: float) -> None:
+    def note_share(part: int, share: float) -> None:
         shares[part] = share
         progress(sum(shares) / len(shares))
 
     try:
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(_rehearsed_apart(task, gone_on)) for task in tasks]
+            running = [group.create_task(_run_task(task, note_share)) for task in tasks]
     except* BetimesError as failed:
         raise failed.exceptions[0] from None
     said = [one.result() for one in running]
     return [one.result for one in said if one.result], {one.entangled for one in said if one.entangled}
 
 
-async def _rehearsed_apart(task: Task, progress: Callable[[int, float], None]) -> Said:
-    """Start a process for one part and wait for what it says at the end."""
+async def _run_task(task: Task, progress: Callable[[int, float], None]) -> PartMessage:
+    """Start a process for one part and wait for its last message."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "betimes.app.backtest_part", stdin=PIPE, stdout=PIPE, limit=LINE_MAX
     )
     try:
-        return await _heard(process, task, progress)
+        return await _read_messages(process, task, progress)
     finally:
         if process.returncode is None:
             process.kill()
         await process.wait()
 
 
-async def _heard(process: Process, task: Task, progress: Callable[[int, float], None]) -> Said:
+async def _read_messages(process: Process, task: Task, progress: Callable[[int, float], None]) -> PartMessage:
     assert process.stdin
     assert process.stdout
     process.stdin.write(msgspec.json.encode(task))

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from betimes.admin.secret_rotation import ResealReport, reseal_secrets
 from betimes.admin.service import PolicyRequest
-from betimes.app.backtests import backtested
+from betimes.app.backtests import run_backtest
 from betimes.app.declared_definitions import put_declared
 from betimes.app.decorators import Declarations
 from betimes.app.deployment import deployment_of
@@ -91,25 +91,17 @@ class Betimes:
         settings: Settings | None = None,
         report: Reporter = log_report,
     ) -> None:
-        self.url = url
+        self.url, self.clock = url, clock
         self.settings = settings or Settings()
-        self.clock = clock
         self.name = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
-        self._tenant = tenant
-        self._app = app
-        self._policy = policy
-        self._workers = workers
+        self._tenant, self._app, self._policy, self._workers = tenant, app, policy, workers
         self.tally = CommitCounters()
         self._report = self.tally.count_reports(report)
-        self._store = store_at(url, clock)
-        self._handlers = Handlers()
+        self._store, self._handlers = store_at(url, clock), Handlers()
         self._secrets = WebhookSecrets(lambda: self.engine)
         self._webhooks = self._make_webhooks(self.settings.webhooks)
         self._evaluators = Evaluators(self._webhooks)
-        self.declared = declared = Declarations(self._handlers, self._evaluators, lambda: self.is_open)
-        self.handler, self.run, self.schedule = declared.handler, declared.run, declared.schedule
-        self.sensor, self.on_message = declared.sensor, declared.on_message
-        self.source, self.enrichment = declared.source, declared.enrichment
+        self._offer_decorators(Declarations(self._handlers, self._evaluators, lambda: self.is_open))
         self._starter = RunStarter(self.name)
         self._engine: Engine | None = None
         self._own: Tenancy | None = None
@@ -117,6 +109,12 @@ class Betimes:
         self._deployment = Deployment()
         self._http_sources: dict[str, HttpSource] = {}
         self._closing = AsyncExitStack()
+
+    def _offer_decorators(self, declared: Declarations) -> None:
+        self.declared = declared
+        self.handler, self.run, self.schedule = declared.handler, declared.run, declared.schedule
+        self.sensor, self.on_message = declared.sensor, declared.on_message
+        self.source, self.enrichment = declared.source, declared.enrichment
 
     # -- life
 
@@ -153,32 +151,16 @@ class Betimes:
             raise
 
     async def _open(self) -> None:
-        webhooks = await self._opened_webhooks()
+        webhooks = await self._open_webhooks()
         channels = Channels(self.settings.channels, webhooks=webhooks, now=self.clock)
         self._closing.callback(channels.close)
         self._http_sources = {name: said.source() for name, said in self.settings.sources.items()}
         for source in self._http_sources.values():
             self._closing.push_async_callback(source.close)
         self._closing.callback(self._handlers.close)
-        engine = Engine(
-            self._store,
-            DECIDERS,
-            name=self.name,
-            sections=SECTIONS,
-            policy=self._policy,
-            executors=self._executors(channels, webhooks),
-            settings=self.settings.engine,
-            report=self._report,
-            observe=self.tally.count_commit,
-        )
+        engine = self._make_engine(self._executors(channels, webhooks))
         self._engine = self._starter.engine = engine
-        self._deployment = deployment_of(
-            self.settings.webhooks,
-            handlers=self.settings.handlers,
-            encryption=self.settings.encryption,
-            tokens=IdentityTokens(self.settings.oidc, self._webhooks.get),
-            tenant=self._tenant,
-        )
+        self._deployment = self._make_deployment()
         self._secrets.box = self._deployment.box
         if self._policy is not None:
             demand_callable(self._deployment, engine.book.effective(self._policy))
@@ -191,11 +173,33 @@ class Betimes:
         if self._workers and not self.is_virtual:
             self.start_workers()
 
+    def _make_engine(self, executors: Mapping[str, Executor]) -> Engine:
+        return Engine(
+            self._store,
+            DECIDERS,
+            name=self.name,
+            sections=SECTIONS,
+            policy=self._policy,
+            executors=executors,
+            settings=self.settings.engine,
+            report=self._report,
+            observe=self.tally.count_commit,
+        )
+
+    def _make_deployment(self) -> Deployment:
+        return deployment_of(
+            self.settings.webhooks,
+            handlers=self.settings.handlers,
+            encryption=self.settings.encryption,
+            tokens=IdentityTokens(self.settings.oidc, self._webhooks.get),
+            tenant=self._tenant,
+        )
+
     def _make_webhooks(self, settings: WebhookSettings) -> Webhooks:
         return Webhooks(self._secrets, now=self.clock or system_clock, settings=settings)
 
-    async def _opened_webhooks(self) -> Webhooks | None:
-        """Webhooks, if what they need is installed."""
+    async def _open_webhooks(self) -> Webhooks | None:
+        """Open webhooks, if what they need is installed."""
         try:
             return await self._closing.enter_async_context(self._webhooks)
         except MissingExtra:
@@ -248,10 +252,10 @@ class Betimes:
             self._run(self.hourly_sweep().run())
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        self._closing.push_async_callback(_cancelled, asyncio.create_task(work))
+        self._closing.push_async_callback(_cancel, asyncio.create_task(work))
 
     def intent_worker(self, tenant: str | None = None) -> IntentWorker | None:
-        """The built-in worker, unless the configuration leaves intents to workers outside."""
+        """Return the built-in worker, unless the configuration leaves intents to workers outside."""
         if self.settings.intents.worker == "off":
             return None
         return IntentWorker(
@@ -292,13 +296,13 @@ class Betimes:
 
     @property
     def mine(self) -> Tenancy:
-        """The services of this application's own tenant."""
+        """Return the services of this application's own tenant."""
         if self._own is None:
             raise Invalid(NOT_OPEN)
         return self._own
 
     def for_caller(self, caller: Caller) -> Tenancy:
-        """The same services for another tenant, or on another's behalf."""
+        """Return the same services for another tenant, or on another's behalf."""
         return Tenancy(self.engine, caller, evaluate=self._evaluators, scorer=self._scorer, deployment=self._deployment)
 
     @property
@@ -335,7 +339,7 @@ class Betimes:
         tenant: str | None = None,
         kinds: tuple[str, ...] | None = None,
     ) -> TickResult:
-        """One bounded pass over alarms, effects, due intents and the hour's sweep; says what is still due."""
+        """Do one bounded pass over alarms, effects, due intents and the hour's sweep; say what is still due."""
         return await one_pass(
             self.engine, self.intent_worker(tenant), self.hourly_sweep(tenant), limit, max_s, tenant, kinds
         )
@@ -343,12 +347,12 @@ class Betimes:
     async def backtest(
         self, plan: Plan, *, jobs: int | None = None, progress: Callable[[float], None] | None = None
     ) -> BacktestReport:
-        """What other policies would have done with the recorded traffic; changes nothing. See `betimes.backtest`."""
-        return await backtested(self, plan, jobs, progress)
+        """Report what other policies would have done with the recorded traffic; change nothing."""
+        return await run_backtest(self, plan, jobs, progress)
 
     @property
     def is_virtual(self) -> bool:
-        """Whether time stands still until somebody moves it."""
+        """Return whether time stands still until somebody moves it."""
         return isinstance(self.clock, VirtualClock)
 
     async def advance(self, *, to: Instant | str | None = None, by_s: float | None = None) -> TickResult:
@@ -374,6 +378,6 @@ class Betimes:
         return self.clock
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -1,11 +1,10 @@
-"""How the command line reaches the application: configuration, opening, serving, exporting, the demo."""
+"""The bridge from the command line to the application: configuration, opening, serving, exporting."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -17,9 +16,9 @@ from betimes.app.configuration import Configuration, environment_body, file_body
 from betimes.app.imports import import_object
 from betimes.app.places import demand_there
 from betimes.app.scorers import import_provider
-from betimes.app.server import shown
+from betimes.app.server import hide_password
 from betimes.app.settings import Settings
-from betimes.cli.bootstrap import Application, ServeOptions, Target, Told, TownOptions
+from betimes.cli.bootstrap import Application, ServeOptions, Target
 from betimes.core.errors import Invalid
 from betimes.engine.virtual_clock import VirtualClock
 
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
 class Wired:
     """`betimes.cli.bootstrap.Wiring`, on `Betimes`."""
 
-    def opened(
+    def open_application(
         self, target: Target, *, starts: bool = False, exists: bool = False
     ) -> AbstractAsyncContextManager[Application]:
-        _log_warnings()
-        configuration = _configured(target)
+        log_warnings()
+        configuration = _load_configuration(target)
         if exists:
             demand_there(configuration.db)
         return _application(target, configuration, policy=configuration.policy if starts else None, workers=False)
@@ -43,7 +42,7 @@ class Wired:
         from betimes.app.server import Serving, demand_server, log_to_stderr, run
 
         def reread() -> Configuration:
-            return _configured(target, _said(options))
+            return _load_configuration(target, _server_overrides(options))
 
         if options.role != "worker":
             demand_server()
@@ -60,10 +59,10 @@ class Wired:
         run(Serving(bt, configuration, options.role, reread), announce)
 
     def policy(self, target: Target) -> dict[str, Any] | None:
-        return _configured(target).policy
+        return _load_configuration(target).policy
 
     def configuration(self, target: Target) -> dict[str, Any]:
-        configuration = _configured(target)
+        configuration = _load_configuration(target)
         if place := configuration.enrichment.python:
             import_provider(place)
         return without_secrets(configuration)
@@ -73,37 +72,25 @@ class Wired:
 
         return await export(application.engine.store, application.engine.kinds, path, progress=progress)
 
-    def demo(self) -> AsyncGenerator[Told, None]:
-        from betimes.app.demo import story
 
-        _log_warnings()
-        return story()
-
-    def town(self, options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[Told]:
-        from betimes.app.town import life
-
-        _log_warnings()
-        return life(options, stopping)
-
-
-def _configured(target: Target, over: Mapping[str, Any] | None = None) -> Configuration:
+def _load_configuration(target: Target, over: Mapping[str, Any] | None = None) -> Configuration:
     named = {} if target.db is None else {"db": target.db}
     return read(target.config, over={**named, **(over or {})})
 
 
-def _said(options: ServeOptions) -> dict[str, Any]:
-    """What the command line says about the server."""
+def _server_overrides(options: ServeOptions) -> dict[str, Any]:
+    """Return the settings of the server that the command line names."""
     said = {"host": options.host, "port": options.port, "dev": options.dev}
     return {"server": {name: value for name, value in said.items() if value is not None}}
 
 
 def _names_db(target: Target) -> bool:
-    """Whether anybody says which database is meant."""
+    """Return whether anybody says which database is meant."""
     return target.db is not None or target.app is not None or _says_db(target)
 
 
 def _says_db(target: Target) -> bool:
-    """Whether the file or the environment does."""
+    """Return whether the file or the environment does."""
     place = place_of(target.config, os.environ)
     return "db" in environment_body(os.environ)[0] or (place is not None and "db" in file_body(place))
 
@@ -120,18 +107,19 @@ def _application(
         return Betimes(configuration.db, policy=policy, clock=clock, workers=workers, settings=configuration.settings)
     if target.db is not None or clock is not None:
         raise Invalid("--app brings its own database and clock; leave --db and --virtual-clock out")
-    bt = _loaded(target.app)
+    bt = _load_application(target.app)
     if _says_db(target) and configuration.db != bt.url:
-        told = f"{target.app} keeps its data in {shown(bt.url)}, and the configuration says {shown(configuration.db)}"
+        own, other = hide_password(bt.url), hide_password(configuration.db)
+        told = f"{target.app} keeps its data in {own}, and the configuration says {other}"
         raise Invalid(f"{told}; leave db out of one of them", (("db", "the application has its own"),))
-    settings = _combined(bt, configuration, target.app)
+    settings = _combine_settings(bt, configuration, target.app)
     # Whoever names the application is no visitor: one that declares nothing any more has dropped what it declared.
     bt.configure(policy=policy, workers=workers, settings=settings, app=DEFAULT_APP)
     return bt
 
 
-def _combined(bt: Betimes, configuration: Configuration, app: str) -> Settings:
-    """What the application is set up with, and what the configuration says beyond it; both of one thing is refused."""
+def _combine_settings(bt: Betimes, configuration: Configuration, app: str) -> Settings:
+    """Return the application's settings with those of the configuration; raise `Invalid` if both set one."""
     usual, own = Settings(), bt.settings
     told = configuration.with_keys.settings
     parts: dict[str, Any] = {}
@@ -148,8 +136,8 @@ def _combined(bt: Betimes, configuration: Configuration, app: str) -> Settings:
     return combined
 
 
-def _loaded(place: str) -> Betimes:
-    """The `Betimes` that `module:name` names, found from the working folder too."""
+def _load_application(place: str) -> Betimes:
+    """Return the `Betimes` that `module:name` names, found from the working folder too."""
     found = import_object(place, "an application", "shop:bt")
     if not isinstance(found, Betimes):
         raise Invalid(f"{place} is not a Betimes but {type(found).__name__}")
@@ -157,9 +145,9 @@ def _loaded(place: str) -> Betimes:
 
 
 def without_secrets(configuration: Configuration) -> dict[str, Any]:
-    """The configuration as data; credentials are in URLs, so of those only the kind is shown."""
+    """Return the configuration as data; credentials are in URLs, so of those only the kind is shown."""
     body = cast(dict[str, Any], msgspec.to_builtins(configuration))
-    body["db"] = shown(configuration.db)
+    body["db"] = hide_password(configuration.db)
     body["encryption"]["keys"] = ["…"] * len(configuration.encryption.keys)
     body["secrets"] = dict.fromkeys(configuration.secrets, "…")
     channels = [body["channels"] or {}, body["sources"], *(tenant["channels"] for tenant in body["tenants"].values())]
@@ -179,8 +167,8 @@ def _host_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/…"
 
 
-def _log_warnings() -> None:
-    """Of a command that ends, only what went wrong is told beside its answer."""
+def log_warnings() -> None:
+    """Log only warnings and errors beside the answer of a command that ends."""
     from betimes.app.server import log_to_stderr
 
     log_to_stderr(logging.WARNING)

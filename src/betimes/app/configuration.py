@@ -73,7 +73,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one tenant has instead of the deployment's."""
+    """Settings of one tenant in place of the deployment's."""
 
     channels: dict[str, OwnChannel] = {}
     """`kind = "none"` takes a channel away."""
@@ -116,7 +116,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def settings(self) -> Settings:
-        """What `Betimes` is set up with."""
+        """Return the settings for `Betimes`."""
         webhooks = loopback_allowed(self.webhooks) if self.server.dev else self.webhooks
         return Settings(
             channels=self._channels,
@@ -176,7 +176,7 @@ def read(
     found = place_of(file, variables)
     body, wrong = environment_body(variables)
     merged = merge(merge(file_body(found) if found else {}, body), over or {})
-    return configured(merged, wrong)
+    return parse_configuration(merged, wrong)
 
 
 def place_of(file: Path | None, variables: Mapping[str, str]) -> Path | None:
@@ -188,7 +188,7 @@ def place_of(file: Path | None, variables: Mapping[str, str]) -> Path | None:
 
 
 def file_body(path: Path) -> dict[str, Any]:
-    """What a file says, as mappings and plain values."""
+    """Return the content of a file, as mappings and plain values."""
     try:
         text = path.read_bytes().decode()
     except FileNotFoundError:
@@ -240,15 +240,15 @@ def environment_body(variables: Mapping[str, str]) -> tuple[dict[str, Any], list
 
 
 def value_of(text: str) -> Any:
-    """JSON where it is JSON (numbers, true, lists, mappings), otherwise the text itself."""
+    """Return the value of JSON (numbers, true, lists, mappings), otherwise the text itself."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
 
 
-def configured(body: Mapping[str, Any], wrong: list[Problem] | None = None) -> Configuration:
-    """The body as a configuration, or `Invalid` with everything that is wrong with it."""
+def parse_configuration(body: Mapping[str, Any], wrong: list[Problem] | None = None) -> Configuration:
+    """Return the body as a configuration; raise `Invalid` with everything that is wrong with it."""
     found = [*(wrong or ()), *_setting_problems(body), *_policy_problems(body.get("policy")), *_source_problems(body)]
     if found:
         raise Invalid(f"the configuration is refused: {list_problems(found)}", tuple(found))
@@ -268,7 +268,7 @@ def _setting_problems(body: Mapping[str, Any]) -> list[Problem]:
 
 
 def _source_problems(body: Mapping[str, Any]) -> list[Problem]:
-    """Sources that no trigger asks for, and secrets that are not there."""
+    """Return sources that no trigger asks for, and secrets that are not there."""
     sources, secrets = body.get("sources"), body.get("secrets") or {}
     if not isinstance(sources, Mapping) or not isinstance(secrets, Mapping):
         return []

@@ -1,4 +1,4 @@
-"""What an application declares is put in force when it opens, and what it declares no longer is paused.
+"""Declared definitions: put in force when an application opens, and paused when it no longer declares them.
 
 A schedule or sensor made by code belongs to the application of that name, in its tenant. A process that declares
 nothing at all is taken for a visitor and changes nothing, unless it was given its application's name or serves it with
@@ -34,7 +34,7 @@ async def put_declared(own: Tenancy, declared: Declarations, undeclared: str, re
 
 
 async def _drop(service: Schedules | Sensors, declared: set[str | None], undeclared: str, report: Reporter) -> None:
-    for id in await _owned(service, also_paused=undeclared == "delete"):
+    for id in await _declared_ids(service, also_paused=undeclared == "delete"):
         if id in declared:
             continue
         try:
@@ -50,7 +50,7 @@ async def _drop(service: Schedules | Sensors, declared: set[str | None], undecla
         report(Report(f"{service.kind}_{done}", id, NotDeclared(message)))
 
 
-async def _owned(service: Schedules | Sensors, *, also_paused: bool) -> list[str]:
+async def _declared_ids(service: Schedules | Sensors, *, also_paused: bool) -> list[str]:
     """Return the ids of what the caller's application declared."""
     found: list[str] = []
     cursor: str | None = None

@@ -1,4 +1,4 @@
-"""What an application declares in Python before it starts: handlers, runs, schedules, sensors, sources, a scorer.
+"""Declarations of an application in Python, before it starts: handlers, runs, schedules, sensors, sources, a scorer.
 
 Declarations are kept here and put in force when `Betimes` opens, for its own tenant: a run's handler into the registry,
 schedules and sensors as definitions under the function's name.
@@ -49,7 +49,7 @@ class Declarations:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was declared: the process only uses what others serve."""
+        """Return whether nothing was declared: the process only uses what others serve."""
         known = (self.handlers.functions, self.registry, self.schedules, self.sensors, self.sources)
         return not any(known) and self.scorer is None
 
@@ -143,7 +143,7 @@ class Declarations:
         return register
 
     def source(self, name: str) -> Register:
-        """What conditions of intents are evaluated against: `price`, `portfolio`, `last_interaction`."""
+        """Declare a source that conditions of intents ask: `price`, `portfolio`, `last_interaction`."""
         self._demand_closed("source")
         _demand_called("source", name, "@bt.source('name')")
         check_source_name(name)

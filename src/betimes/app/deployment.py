@@ -1,4 +1,4 @@
-"""What the settings of this process say of what tenants save: URLs, names of handlers, and secrets."""
+"""Checks by the settings of this process of what tenants save: URLs, names of handlers, and secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_CLIENT = UrlFinding(
 
 
 class HandlerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which Python handlers and evaluators the definitions of tenants may name."""
+    """The Python handlers and evaluators that definitions of tenants may name."""
 
     tenants: dict[str, tuple[str, ...]] = {}
     """Names by tenant, `*` for all of them; under the tenant `*` for every tenant.
@@ -36,7 +36,7 @@ class HandlerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class EncryptionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How signing secrets are kept in the database."""
+    """The encryption of signing secrets in the database."""
 
     keys: tuple[str, ...] = ()
     """32 random bytes each, in base64 (`betimes secrets key` makes one): the first encrypts, all decrypt.

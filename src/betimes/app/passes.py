@@ -36,17 +36,11 @@ async def one_pass(
     tenant: str | None,
     kinds: tuple[str, ...] | None = None,
 ) -> TickResult:
-    """Due intents, the hour's sweep, then alarms and effects, of these kinds if given; says what is still due.
-
-    `intents` and `sweep` work for the same tenant, or for all. Without `intents` they are left to others.
-    """
+    """Work off intents and the sweep of the tenant, or all, then alarms and effects; say what is still due."""
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + max_s
-    fired: Counter[str] = Counter()
-    due_at: Instant | None = None
-    complete = True
-    if kinds is not None and "intent" not in kinds:
-        intents = None
+    fired, due_at, complete = Counter[str](), None, True
+    intents = intents if kinds is None or "intent" in kinds else None
     if intents is not None:
         fired["intent"] = (await intents.once(min(limit, INTENTS_MAX), max(MIN_S, max_s / 2))).total()
     if kinds is None or KIND in kinds:

@@ -1,4 +1,4 @@
-"""Whoever scores notifications: declared in Python, or named in the configuration; one of them at most."""
+"""The scorer of notifications: declared in Python, or named in the configuration; one of them at most."""
 
 from __future__ import annotations
 

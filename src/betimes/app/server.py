@@ -38,7 +38,7 @@ _log = logging.getLogger("betimes.serving")
 
 
 class Serving(msgspec.Struct, frozen=True):
-    """What to serve and how."""
+    """The application to serve, and its configuration."""
 
     bt: Betimes
     configuration: Configuration
@@ -50,13 +50,13 @@ class Serving(msgspec.Struct, frozen=True):
 def run(serving: Serving, announce: Announce) -> None:
     """Serve until a signal says to stop; `announce` is told once everything is ready."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(served(serving, announce))
+        runner.run(serve_until(serving, announce))
 
 
-async def served(serving: Serving, announce: Announce, stopping: asyncio.Event | None = None) -> None:
-    """The same inside a loop; `stopping` ends it like a signal."""
+async def serve_until(serving: Serving, announce: Announce, stopping: asyncio.Event | None = None) -> None:
+    """Serve inside a loop; `stopping` ends it like a signal."""
     stopping = stopping or asyncio.Event()
-    with signals(stopping, lambda: reloaded(serving)):
+    with signals(stopping, lambda: reload_policy(serving)):
         listener = listening(serving.configuration) if serving.role != "worker" else None
         try:
             async with serving.bt:
@@ -64,7 +64,7 @@ async def served(serving: Serving, announce: Announce, stopping: asyncio.Event |
                     for told in at_rest_warnings(serving.bt.url, serving.bt.settings.encryption):
                         _log.warning("%s", told)
                 if listener is None:
-                    announce({"event": "working", "role": serving.role, "db": shown(serving.bt.url)})
+                    announce({"event": "working", "role": serving.role, "db": hide_password(serving.bt.url)})
                     await stopping.wait()
                 else:
                     await answer_requests(serving, listener, stopping, announce)
@@ -77,43 +77,16 @@ async def answer_requests(
     serving: Serving, listener: socket.socket, stopping: asyncio.Event, announce: Announce
 ) -> None:
     """Serve HTTP on an open application until it is to stop, then until the requests under way are answered."""
-    import uvicorn
-
     from betimes.app.routes import ROUTES
-    from betimes.http.connections import limited_protocol
     from betimes.http.server import serve
 
-    dev, limits = serving.configuration.server.dev, serving.configuration.server.limits
+    dev = serving.configuration.server.dev
     application: Any = serve(serving.bt, ROUTES, dev=dev)
-    config = uvicorn.Config(
-        LoopbackOnly(application) if dev else application,
-        http=limited_protocol(limits),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=max(1, round(serving.configuration.engine.drain_s)),
-    )
-    server = uvicorn.Server(config)
-    server.capture_signals = _no_signals  # type: ignore[method-assign]
+    server = _uvicorn_server(serving.configuration, LoopbackOnly(application) if dev else application)
     serving_task = asyncio.create_task(server.serve(sockets=[listener]))
     stop_task = asyncio.create_task(stopping.wait())
     try:
-        host, port = listener.getsockname()[:2]
-        announce(
-            {
-                "event": "listening",
-                "role": serving.role,
-                "url": f"http://{_in_url(host)}:{port}",
-                "host": host,
-                "port": port,
-                "db": shown(serving.bt.url),
-                "dev": dev,
-                "virtual": serving.bt.is_virtual,
-            }
-        )
+        announce(_listening_event(serving, listener))
         await asyncio.wait({serving_task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         application.state.process.streams.close()
@@ -122,14 +95,49 @@ async def answer_requests(
         await serving_task
 
 
+def _uvicorn_server(configuration: Configuration, application: Any) -> Any:
+    import uvicorn
+
+    from betimes.http.connections import limited_protocol
+
+    config = uvicorn.Config(
+        application,
+        http=limited_protocol(configuration.server.limits),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=max(1, round(configuration.engine.drain_s)),
+    )
+    server = uvicorn.Server(config)
+    server.capture_signals = _no_signals  # type: ignore[method-assign]
+    return server
+
+
+def _listening_event(serving: Serving, listener: socket.socket) -> dict[str, Any]:
+    host, port = listener.getsockname()[:2]
+    return {
+        "event": "listening",
+        "role": serving.role,
+        "url": f"http://{_in_url(host)}:{port}",
+        "host": host,
+        "port": port,
+        "db": hide_password(serving.bt.url),
+        "dev": serving.configuration.server.dev,
+        "virtual": serving.bt.is_virtual,
+    }
+
+
 @contextmanager
 def _no_signals() -> Iterator[None]:
-    """Signals are handled here, so that the engine is closed after the last request, not killed by the first signal."""
+    """Leave signals to this module, so that the engine is closed after the last request."""
     yield
 
 
 def listening(configuration: Configuration) -> socket.socket:
-    """The socket of the API, before anything else starts, so that a port that is taken is told at once."""
+    """Return the socket of the API, before anything else starts, so that a port that is taken is told at once."""
     host, port = configuration.server.host, configuration.server.port
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -148,7 +156,7 @@ def listening(configuration: Configuration) -> socket.socket:
 
 @contextmanager
 def signals(stopping: asyncio.Event, reload: Callable[[], Awaitable[None]]) -> Iterator[None]:
-    """SIGTERM and SIGINT stop, SIGHUP reloads."""
+    """Let SIGTERM and SIGINT stop, and SIGHUP reload."""
     loop = asyncio.get_running_loop()
     reloading: set[asyncio.Task[None]] = set()
 
@@ -167,7 +175,7 @@ def signals(stopping: asyncio.Event, reload: Callable[[], Awaitable[None]]) -> I
             loop.remove_signal_handler(number)
 
 
-async def reloaded(serving: Serving) -> None:
+async def reload_policy(serving: Serving) -> None:
     """Put the policy of the file in force; whatever is wrong with it is reported, and the old one stays."""
     if serving.reread is None:
         return
@@ -225,8 +233,8 @@ def _host(address: bytes) -> str:
 # -- the process
 
 
-def shown(url: str) -> str:
-    """A database URL without its password."""
+def hide_password(url: str) -> str:
+    """Return a database URL without its password."""
     parts = urlsplit(url)
     if not parts.password:
         return url
@@ -234,7 +242,7 @@ def shown(url: str) -> str:
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:
-    """Standard output is for answers."""
+    """Log to standard error: standard output is for answers."""
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))
     before_logging(lambda: messages_to_stderr(level))
@@ -263,7 +271,7 @@ def _stamp(_logger: Any, _level: str, line: MutableMapping[str, Any]) -> Mutable
 
 
 def _show_plainly(_logger: Any, _level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """What people write to each other must not reach a terminal as anything but text."""
+    """Make messages of people plain text: they must not reach a terminal as anything else."""
     return {name: visible(value) if isinstance(value, str) else value for name, value in line.items()}
 
 
@@ -272,7 +280,7 @@ def _in_url(host: str) -> str:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed."""
+    """Return the loop of uvloop where it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -281,7 +289,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def demand_server() -> None:
-    """Serving needs the extra `server`."""
+    """Raise `MissingExtra` without the extra `server`."""
     try:
         import httptools  # noqa: F401
         import starlette  # noqa: F401

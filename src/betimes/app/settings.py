@@ -1,4 +1,4 @@
-"""How a process is set up: everything that is configuration and not policy."""
+"""Settings of a process: everything that is configuration and not policy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Undeclared: TypeAlias = Literal["pause", "delete", "keep"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a process is set up; what rules go by is the policy, which is in the database."""
+    """The settings of a process; what rules go by is the policy, which is in the database."""
 
     channels: ChannelSettings = DEVELOPMENT_CHANNELS
     """Where messages go; without any, into the log."""

@@ -13,7 +13,7 @@ from betimes.engine.tenants.model import DEPLOYMENT, RotateWebhookSecret, Tenant
 
 
 class WebhookSecrets:
-    """What `Webhooks` asks for a tenant's secrets; `box` reads and encrypts what is stored."""
+    """Gives `Webhooks` a tenant's secrets; `box` reads and encrypts what is stored."""
 
     def __init__(self, engine: Callable[[], Engine]) -> None:
         self._engine = engine

@@ -1,4 +1,4 @@
-"""How calls end in a world where they may not have been made.
+"""The ends of calls in a world where they may not have been made.
 
 The recorded end of a call belongs to the recorded world. Another world that makes the same call (to the same executor,
 for the same stream, at the same instant; of a run, whenever) is told the same. One that makes a call which was never
@@ -10,30 +10,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from betimes.backtest.domain_rules import assumed_result, start_of
 from betimes.core.deciders import Call, Settled
 from betimes.core.instants import DAY, Instant
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.jobs import Job
-from betimes.runs.model import StartRun
 
 Identity: TypeAlias = tuple[str, StreamId, Instant | None]
 KEPT = 7 * DAY
 """A call whose end is not recorded within this time is not waited for any more."""
 WORKER = "backtest"
-_NO_CHANGE: dict[str, Any] = {"run_requests": []}
-"""What an evaluator that was not asked is taken to have said."""
 
 
 def identity_of(call: Call, report_to: StreamId, at: Instant) -> Identity:
-    return (call.executor, report_to, None if _is_run(call, report_to) else at)
-
-
-def _is_run(call: Call, report_to: StreamId) -> bool:
-    return call.at_most_once and report_to.kind == "run"
+    """Return what a call of another world must agree with to be the same call."""
+    return (call.executor, report_to, None if start_of(call, report_to) else at)
 
 
 class RecordedCalls:
@@ -44,14 +39,15 @@ class RecordedCalls:
         self._open: dict[Identity, int] = {}
         self._oldest: deque[tuple[Instant, tuple[str, str]]] = deque()
 
-    def made(self, id: EffectId, call: Call, at: Instant) -> Iterable[Job]:
+    def note_call(self, id: EffectId, call: Call, at: Instant) -> Iterable[Job]:
+        """Remember that the recorded world made a call."""
         if call.report_to is not None:
             handle, identity = (id.tenant, id.handle), identity_of(call, call.report_to, at)
             self._by_handle[handle] = identity
             self._open[identity] = self._open.get(identity, 0) + 1
             self._oldest.append((at, handle))
             while self._oldest[0][0] < at - KEPT:
-                self.ended(*self._oldest.popleft()[1])
+                self.end_call(*self._oldest.popleft()[1])
         return ()
 
     def is_open(self, identity: Identity) -> bool:
@@ -60,7 +56,8 @@ class RecordedCalls:
     def identity(self, tenant: str, handle: str) -> Identity | None:
         return self._by_handle.get((tenant, handle))
 
-    def ended(self, tenant: str, handle: str) -> None:
+    def end_call(self, tenant: str, handle: str) -> None:
+        """Forget a call that has ended."""
         identity = self._by_handle.pop((tenant, handle), None)
         if identity is None:
             return
@@ -78,8 +75,8 @@ class OtherCalls:
         self._waiting: dict[Identity, deque[EffectId]] = {}
         self._oldest: deque[tuple[Instant, Identity]] = deque()
 
-    def made(self, id: EffectId, call: Call, at: Instant) -> Iterable[Job]:
-        """Wait for the recorded end, or take it as done."""
+    def note_call(self, id: EffectId, call: Call, at: Instant) -> Iterable[Job]:
+        """Wait for the recorded end, or return the commands that take the call as done."""
         if call.report_to is None:
             return ()
         identity = identity_of(call, call.report_to, at)
@@ -93,13 +90,12 @@ class OtherCalls:
         return self._as_done(id, call, call.report_to)
 
     def _as_done(self, id: EffectId, call: Call, report_to: StreamId) -> list[Job]:
-        result = _NO_CHANGE if call.executor.startswith("evaluator") else None
-        done = Job(report_to, Settled(id.handle, call.executor, "done", 1, result), cause=id.handle)
-        if not _is_run(call, report_to):
-            return [done]
-        return [Job(report_to, StartRun(id.handle, WORKER), actor=WORKER), done]
+        settled = Settled(id.handle, call.executor, "done", 1, assumed_result(call.executor))
+        done = Job(report_to, settled, cause=id.handle)
+        start = start_of(call, report_to)
+        return [Job(report_to, start(id.handle, WORKER), actor=WORKER), done] if start else [done]
 
-    def waiting(self, identity: Identity) -> EffectId | None:
+    def waiting_call(self, identity: Identity) -> EffectId | None:
         ids = self._waiting.get(identity)
         return ids[0] if ids else None
 
@@ -113,6 +109,6 @@ class OtherCalls:
         return id
 
 
-def told_of(settled: Settled, id: EffectId) -> Settled:
-    """The same end, of the call by another name."""
+def with_effect(settled: Settled, id: EffectId) -> Settled:
+    """Return the same end for the call by another name."""
     return replace(settled, effect=id.handle)

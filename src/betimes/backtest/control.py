@@ -29,7 +29,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Control(msgspec.Struct):
-    """How well the recorded policy reproduces the ledger."""
+    """Counts of what the recorded policy reproduces of the ledger."""
 
     verdicts: int = 0
     same: int = 0
@@ -49,8 +49,8 @@ class ControlCheck:
         self._rehearsed: dict[tuple[StreamId, int], tuple[str | None, str]] = {}
         self._recorded: dict[tuple[StreamId, int], tuple[str | None, str]] = {}
 
-    def recorded(self, segment: Segment) -> None:
-        """A segment of the ledger."""
+    def note_recorded(self, segment: Segment) -> None:
+        """Compare a segment of the ledger, or keep it until it is rehearsed."""
         name, said = (segment.stream, segment.version), (segment.verdict, segment.events)
         rehearsed = self._rehearsed.pop(name, None)
         if rehearsed is None:
@@ -58,13 +58,13 @@ class ControlCheck:
         else:
             self._hold(name, said, rehearsed)
 
-    def rehearsed(self, step: RehearsedStep) -> None:
-        """A step of the control, and what it wrote beside its own stream."""
-        self._said((step.stream, step.recorded.version), (_text(step.recorded.verdict), encode(step.events)))
+    def note_rehearsed(self, step: RehearsedStep) -> None:
+        """Compare a step of the control, and what it wrote to other streams, or keep it until it is read."""
+        self._note_segment((step.stream, step.recorded.version), (_text(step.recorded.verdict), encode(step.events)))
         for stream, version, events in step.also:
-            self._said((stream, version), (None, encode(events)))
+            self._note_segment((stream, version), (None, encode(events)))
 
-    def _said(self, name: tuple[StreamId, int], said: tuple[str | None, str]) -> None:
+    def _note_segment(self, name: tuple[StreamId, int], said: tuple[str | None, str]) -> None:
         recorded = self._recorded.pop(name, None)
         if recorded is None:
             self._rehearsed[name] = said
@@ -72,11 +72,11 @@ class ControlCheck:
             self._hold(name, recorded, said)
 
     def has(self, segment: Segment) -> bool:
-        """Whether the control has come to this segment already."""
+        """Return whether the control has come to this segment already."""
         return (segment.stream, segment.version) in self._rehearsed
 
     def finish(self) -> None:
-        """What was recorded and never rehearsed is a difference; what is rehearsed and not yet recorded is not."""
+        """Count segments that were never rehearsed as differences; steps that are not recorded yet are none."""
         for name, said in self._recorded.items():
             self._hold(name, said, (None, ""))
         self._recorded.clear()
@@ -86,7 +86,7 @@ class ControlCheck:
     ) -> None:
         control = self.control
         control.segments += 1
-        control.identical += recorded == rehearsed or (self._named(recorded[0]), recorded[1]) == rehearsed
+        control.identical += recorded == rehearsed or (self._with_rule_names(recorded[0]), recorded[1]) == rehearsed
         verdict = recorded[0]
         if verdict is None and rehearsed[0] is None:
             return
@@ -99,7 +99,7 @@ class ControlCheck:
                 Difference(segment_handle(stream, version), stream.tenant, verdict or "", rehearsed[0] or "")
             )
 
-    def _named(self, text: str | None) -> str | None:
+    def _with_rule_names(self, text: str | None) -> str | None:
         """Return a recorded verdict as it is written now: old traces number their rules."""
         if text is None:
             return None
@@ -109,7 +109,7 @@ class ControlCheck:
 
 
 def _text(verdict: Verdict | None) -> str | None:
-    """A verdict as it is written."""
+    """Return a verdict as it is written to the ledger."""
     if verdict is None:
         return None
     text = encode(verdict)

@@ -1,7 +1,7 @@
 """The decider of `backtests`: one at a time, carried out at most once, and never lost without a word.
 
 A backtest is a call. Its end is recorded in the commit that ends the call, with the report or with what was wrong; of a
-process that died the lease tells. What was dropped meanwhile is passed over.
+process that died the lease tells. The end of a backtest that was dropped is ignored.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from betimes.backtest.model import (
     KIND,
     LEASE_S,
     AskBacktest,
-    Asked,
     BacktestAsked,
     BacktestDropped,
     BacktestFailed,
     BacktestFinished,
+    BacktestOutcome,
     BacktestProgressed,
     BacktestsState,
     Commands,
     DropBacktest,
     Events,
-    Outcome,
     ReportProgress,
+    RequestedBacktest,
 )
 from betimes.core.deciders import Call, Decider, Decision, Refusal, Settled, View, Wake
 from betimes.core.instants import Instant
@@ -51,7 +51,7 @@ def decide(view: View[BacktestsState], command: AnyCommand, policy: Policy, now:
                 return _unknown(backtest_id)
             return Decision((BacktestDropped(backtest_id, now),))
         case Settled():
-            return _settled(view, state, command, now)
+            return _settle(view, state, command, now)
         case Wake():
             return Decision()
 
@@ -85,7 +85,7 @@ def _progress(state: BacktestsState, backtest_id: str, percent: int, now: Instan
     return Decision((BacktestProgressed(backtest_id, min(percent, 100), now),))
 
 
-def _settled(view: View[BacktestsState], state: BacktestsState, settled: Settled, now: Instant) -> Decision:
+def _settle(view: View[BacktestsState], state: BacktestsState, settled: Settled, now: Instant) -> Decision:
     version = parse_effect_handle(view.stream.tenant, settled.effect).version
     found = next((asked.backtest_id for asked in state.asked if asked.version == version and asked.is_under_way), None)
     if found is None:
@@ -101,27 +101,27 @@ def _settled(view: View[BacktestsState], state: BacktestsState, settled: Settled
     return Decision((BacktestFailed(found, outcome.code, outcome.message[:MESSAGE_CHARS_MAX], now),))
 
 
-def _outcome(settled: Settled) -> Outcome:
+def _outcome(settled: Settled) -> BacktestOutcome:
     try:
-        return msgspec.convert(settled.result, Outcome)
+        return msgspec.convert(settled.result, BacktestOutcome)
     except msgspec.ValidationError:
-        return Outcome(code="INTERNAL", message="whoever carried it out gave no answer that can be read")
+        return BacktestOutcome(code="INTERNAL", message="whoever carried it out gave no answer that can be read")
 
 
 def fold(state: BacktestsState | None, event: Events) -> BacktestsState:
     known = state.asked if state else ()
     if isinstance(event, BacktestAsked):
-        asked = Asked(
+        asked = RequestedBacktest(
             event.backtest_id, event.version, event.candidates, event.at, event.since_at, event.until_at, event.domain
         )
         return BacktestsState((*known, asked)[-KEPT_MAX:])
-    changed = (_changed(asked, event) if asked.backtest_id == event.backtest_id else asked for asked in known)
+    changed = (_apply_event(asked, event) if asked.backtest_id == event.backtest_id else asked for asked in known)
     return BacktestsState(tuple(asked for asked in changed if asked))
 
 
-def _changed(
-    asked: Asked, event: BacktestProgressed | BacktestFinished | BacktestFailed | BacktestDropped
-) -> Asked | None:
+def _apply_event(
+    asked: RequestedBacktest, event: BacktestProgressed | BacktestFinished | BacktestFailed | BacktestDropped
+) -> RequestedBacktest | None:
     match event:
         case BacktestProgressed(_, percent, at):
             began_at = at if asked.started_at is None else asked.started_at

@@ -1,8 +1,8 @@
 """The executor of backtests: makes one that was asked for, tells how far it is, and stops when nobody waits for it.
 
-A process makes one at a time and takes no other meanwhile; they are queued for as long. What comes of it is the
-answer of the call, a refusal too, so that it is recorded in the commit that ends the call. A process that is told to
-stop gives back what it has not finished, and another begins it again.
+A process makes one at a time and takes no other meanwhile; they are queued for as long. The report is the result of the
+call, and so is a refusal: either is recorded in the commit that ends the call. A process that is told to stop gives
+back what it has not finished, and another begins it again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.backtest.jobs import BacktestRequest, plan_of, segment_of
-from betimes.backtest.model import AskBacktest, Outcome, ReportProgress
+from betimes.backtest.model import AskBacktest, BacktestOutcome, ReportProgress
 from betimes.backtest.plan import Plan
 from betimes.backtest.report import BacktestReport, CandidateReport
 from betimes.core.canonical import encode
@@ -37,7 +37,7 @@ _commands = msgspec.json.Decoder(AskBacktest)
 
 
 class Rehearse(Protocol):
-    """How an application runs a plan."""
+    """Runs a plan on an application."""
 
     def __call__(
         self, plan: Plan, *, jobs: int | None = None, progress: Callable[[float], None] | None = None
@@ -45,12 +45,12 @@ class Rehearse(Protocol):
 
 
 def backtester(engine: Callable[[], Engine], rehearse: Rehearse, *, tell_s: float = TELL_S) -> Executor:
-    """The executor of backtests: one at a time in a process, so that those of many tenants leave other calls room."""
+    """Return the executor of backtests: one at a time in a process, so that many tenants leave other calls room."""
 
     async def carry_out(call: EffectCall) -> Any:
-        job = Job(engine(), call, tell_s)
+        job = BacktestJob(engine(), call, tell_s)
         try:
-            return msgspec.to_builtins(await job.done(rehearse))
+            return msgspec.to_builtins(await job.carry_out(rehearse))
         except asyncio.CancelledError:
             # It changes nothing, so it may be begun again, which is up to whoever takes it next.
             raise NotStarted("the process that made it stopped; it begins again", (0.0,)) from None
@@ -58,7 +58,7 @@ def backtester(engine: Callable[[], Engine], rehearse: Rehearse, *, tell_s: floa
     return BoundedExecutor(carry_out, 1)
 
 
-class Job:
+class BacktestJob:
     """One backtest being made."""
 
     def __init__(self, engine: Engine, call: EffectCall, tell_s: float) -> None:
@@ -70,16 +70,16 @@ class Job:
         self._share = 0.0
         self._told = -1
 
-    async def done(self, rehearse: Rehearse) -> Outcome:
-        """Make it, and say what came of it; a refusal is an outcome like others."""
+    async def carry_out(self, rehearse: Rehearse) -> BacktestOutcome:
+        """Run the backtest and return its outcome; a refusal is an outcome like others."""
         try:
             if not await self._tell(0):
-                return Outcome(code="DROPPED", message="nobody waits for it any more")
+                return BacktestOutcome(code="DROPPED", message="nobody waits for it any more")
             plan = await self._plan()
-            report = await self._watched(rehearse(plan, jobs=PROCESSES, progress=self._heard))
-            return Outcome(fitting(report, self._engine.settings.effect_chars_max - ENVELOPE_CHARS))
+            report = await self._watch(rehearse(plan, jobs=PROCESSES, progress=self._note_progress))
+            return BacktestOutcome(fitting(report, self._engine.settings.effect_chars_max - ENVELOPE_CHARS))
         except BetimesError as error:
-            return Outcome(code=error.reason if isinstance(error, Refused) else error.code, message=str(error))
+            return BacktestOutcome(code=error.reason if isinstance(error, Refused) else error.code, message=str(error))
 
     async def _plan(self) -> Plan:
         segment = await segment_of(self._engine.store, self._stream, self._version)
@@ -88,11 +88,11 @@ class Job:
             raise NotFound("what was asked went with the history that was pruned; ask again")
         return await plan_of(self._engine, self._stream.tenant, msgspec.convert(command.plan, BacktestRequest))
 
-    def _heard(self, share: float) -> None:
+    def _note_progress(self, share: float) -> None:
         self._share = share
 
-    async def _watched(self, work: Awaitable[BacktestReport]) -> BacktestReport:
-        """The report; progress is recorded on the way, and work for a backtest that was dropped is stopped."""
+    async def _watch(self, work: Awaitable[BacktestReport]) -> BacktestReport:
+        """Wait for the report and record progress; stop the work if the backtest was dropped."""
         making = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({making}, timeout=self._tell_s))[0]:
@@ -105,7 +105,7 @@ class Job:
                 await making
 
     async def _tell(self, percent: int) -> bool:
-        """Whether somebody still waits for it."""
+        """Record progress; return whether somebody still waits for the backtest."""
         if percent <= self._told:
             row = (await self._engine.store.load([self._stream])).get(self._stream)
             state = row and self._engine.kinds.of(self._stream).state(self._stream, row.schema, row.state)
@@ -122,7 +122,7 @@ class Job:
 
 
 def fitting(report: BacktestReport, chars_max: int) -> dict[str, Any]:
-    """The report as data, with as many changed answers of each candidate as fit."""
+    """Return the report as data, with as many changed answers of each candidate as fit; raise `TooLarge` otherwise."""
     each = max((len(candidate.samples) for candidate in report.candidates), default=0)
     while len(encode(report)) > chars_max:
         if not each:
@@ -134,7 +134,7 @@ def fitting(report: BacktestReport, chars_max: int) -> dict[str, Any]:
 
 
 def _fewer(candidate: CandidateReport, most: int) -> CandidateReport:
-    """Evenly spread, so that those left tell of the whole window."""
+    """Keep at most so many samples, evenly spread over the window."""
     samples = candidate.samples
     if len(samples) <= most:
         return candidate

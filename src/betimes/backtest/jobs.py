@@ -13,9 +13,17 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from betimes.backtest.model import AskBacktest, Asked, BacktestsState, DropBacktest, Outcome, Status, backtests_stream
+from betimes.backtest.model import (
+    AskBacktest,
+    BacktestOutcome,
+    BacktestsState,
+    DropBacktest,
+    RequestedBacktest,
+    Status,
+    backtests_stream,
+)
 from betimes.backtest.plan import CANDIDATES_MAX, Plan
-from betimes.backtest.plan_builder import asked, in_force
+from betimes.backtest.plan_builder import build_plan, in_force
 from betimes.backtest.report import BacktestReport
 from betimes.catalogue import Area
 from betimes.core.datetimes import Moment, instant, moment
@@ -73,7 +81,7 @@ class BacktestError(msgspec.Struct, frozen=True):
 
 
 class BacktestView(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a backtest is."""
+    """The progress of a backtest."""
 
     backtest_id: str
     status: Status
@@ -102,23 +110,23 @@ class Backtests(Service):
 
     async def ask(self, request: BacktestRequest, *, key: str | None = None) -> BacktestView:
         """Have a backtest made; whatever is wrong with it is refused here, before anything runs."""
-        if key is not None and (again := await self._answered(key)):
+        if key is not None and (again := await self._answer_again(key)):
             return again
-        plan = await self._planned(request)
+        plan = await self._make_plan(request)
         command = AskBacktest(
             f"bkt_{token_hex(12)}",
             tuple(one.name for one in plan.candidates),
-            await self._kept(request),
+            await self._keep_request(request),
             instant(request.since),
             instant(request.until),
             request.domain,
         )
         recorded = await self.submit(self._stream, command, key=key, collection=COLLECTION)
-        return _view(await self._found(recorded.reply))
+        return _view(await self._find(recorded.reply))
 
     @check_filters
     async def backtests(self, *, limit: int = 50, cursor: str | None = None) -> Page[BacktestView]:
-        """The last ones, newest first."""
+        """List the last backtests, newest first."""
         checked_limit(limit)
         named = [COLLECTION, self.caller.tenant]
         before = place_of(cursor, named, NumberPlace)
@@ -130,15 +138,15 @@ class Backtests(Service):
         return found.page(cursor_of(named, NumberPlace(older[limit - 1].version)) if len(older) > limit else None)
 
     async def get(self, backtest_id: str) -> BacktestDetail:
-        """One, with its report when it is done."""
-        found = await self._found(backtest_id)
+        """Return one backtest, with its report when it is done."""
+        found = await self._find(backtest_id)
         report = await self._report(found)
         view = _view(found)
         return BacktestDetail(**{name: getattr(view, name) for name in view.__struct_fields__}, result=report)
 
     async def report(self, backtest_id: str) -> BacktestReport:
-        """The report of one that is done."""
-        found = await self._found(backtest_id)
+        """Return the report of a backtest that is done."""
+        found = await self._find(backtest_id)
         if found.status != "done":
             raise Refused("BACKTEST_NOT_DONE", f"the backtest {backtest_id!r} is {found.status}; it has no report")
         report = await self._report(found)
@@ -157,42 +165,42 @@ class Backtests(Service):
     async def _state(self) -> BacktestsState:
         return await self.state(self._stream) or BacktestsState()
 
-    async def _found(self, backtest_id: str) -> Asked:
+    async def _find(self, backtest_id: str) -> RequestedBacktest:
         found = (await self._state()).get(backtest_id)
         if found is None:
             raise NotFound(f"there is no backtest {backtest_id[:80]!r}; only the last ones are kept")
         return found
 
-    async def _answered(self, key: str) -> BacktestView | None:
-        """What a key was used for, before the policies are looked at: they may not work any more."""
+    async def _answer_again(self, key: str) -> BacktestView | None:
+        """Return the backtest a key was used for, before looking at policies: they may not work any more."""
         recorded = await self.answered(key, COLLECTION, self.caller.request) if self.caller.request else None
-        return _view(await self._found(recorded.reply)) if recorded else None
+        return _view(await self._find(recorded.reply)) if recorded else None
 
-    async def _planned(self, request: BacktestRequest) -> Plan:
+    async def _make_plan(self, request: BacktestRequest) -> Plan:
         try:
             return await plan_of(self.engine, self.caller.tenant, request)
         except PolicyInvalid as error:
-            found = dict.fromkeys((_placed(request, path), text) for path, text in error.problems)
+            found = dict.fromkeys((_body_path(request, path), text) for path, text in error.problems)
             raise Invalid(str(error), tuple(found)) from None
 
-    async def _kept(self, request: BacktestRequest) -> dict[str, Any]:
-        """What is asked as it stands now: a sweep of the overrides in force is one of these, also if they change."""
+    async def _keep_request(self, request: BacktestRequest) -> dict[str, Any]:
+        """Return the request with the overrides in force written out, so that a sweep keeps them if they change."""
         if request.policy is None and request.policies is None:
             request = replace(request, policy=await in_force(self.engine, self.caller.tenant))
         kept: dict[str, Any] = msgspec.to_builtins(request)
         return kept
 
-    async def _report(self, found: Asked) -> BacktestReport | None:
+    async def _report(self, found: RequestedBacktest) -> BacktestReport | None:
         segment = await segment_of(self.engine.store, self._stream, found.report_version)
         return _report_in(segment) if segment else None
 
 
 async def plan_of(engine: Engine, tenant: str, request: BacktestRequest) -> Plan:
-    """The plan of a request; refuses what cannot be run."""
+    """Return the plan of a request; raise `Invalid` if it cannot run."""
     if request.policy is not None and request.policies is not None:
         raise Invalid("say either one policy or several by name", (("policies", "not beside policy"),))
     policies = request.policies or ({} if request.policy is None else {"policy": request.policy})
-    return await asked(
+    return await build_plan(
         engine,
         policies,
         sweep=request.sweep,
@@ -204,15 +212,15 @@ async def plan_of(engine: Engine, tenant: str, request: BacktestRequest) -> Plan
     )
 
 
-def _placed(request: BacktestRequest, path: str) -> str:
-    """Where in the body a setting is."""
+def _body_path(request: BacktestRequest, path: str) -> str:
+    """Return the path of a setting within the body."""
     if request.policies is None:
         return f"policy.{path.rpartition(': ')[2]}"
     name, _, within = path.rpartition(": ")
     return ".".join(filter(None, ("policies", name or next(iter(request.policies)), within)))
 
 
-def _view(one: Asked) -> BacktestView:
+def _view(one: RequestedBacktest) -> BacktestView:
     return BacktestView(
         backtest_id=one.backtest_id,
         status=one.status,
@@ -232,7 +240,7 @@ _settled = msgspec.json.Decoder(Settled)
 
 
 async def segment_of(store: Store, stream: StreamId, version: int | None) -> Segment | None:
-    """A segment by its version, unless it was pruned."""
+    """Return a segment by its version, unless it was pruned."""
     if version is None:
         return None
     _, segments = await store.history(stream, version - 1, 1)
@@ -242,5 +250,5 @@ async def segment_of(store: Store, stream: StreamId, version: int | None) -> Seg
 
 def _report_in(segment: Segment) -> BacktestReport | None:
     assert segment.command is not None
-    outcome = msgspec.convert(_settled.decode(segment.command).result, Outcome)
+    outcome = msgspec.convert(_settled.decode(segment.command).result, BacktestOutcome)
     return msgspec.convert(outcome.report, BacktestReport) if outcome.report else None

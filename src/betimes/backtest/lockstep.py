@@ -5,26 +5,26 @@ outside is given to all of them at its own instant, after each has rung its own 
 commands between streams are not repeated: every world has its own. Of a recorded wake one thing is taken: how late it
 was. The same alarm of the same stream rings as late in the other worlds; any other rings on time.
 
-The world under the recorded policy is the control. What it decides is held against the ledger, segment by segment; what
-the others decide is held against it, question by question: the same outside command, or the same key where one stream
-asked another.
+The world under the recorded policy is the control. Its decisions are compared with the ledger, segment by segment;
+those of the others are compared with it, question by question: the same outside command, or the same key where one
+stream asked another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from betimes.backtest.calls import RecordedCalls, told_of
+from betimes.backtest.calls import RecordedCalls, with_effect
 from betimes.backtest.control import Control, ControlCheck
+from betimes.backtest.domain_rules import INPUTS, STARTS, SWEEPS
 from betimes.backtest.plan import Plan
-from betimes.backtest.tally import NOTHING, Answer, Sample, Tally, bump
-from betimes.backtest.traffic import Chain, cause_of, pruned, role_of
-from betimes.backtest.worlds import ACTOR, SCORE, World
-from betimes.catalogue import area_of
+from betimes.backtest.tally import NOTHING, Sample, WorldAnswer, WorldTally, bump
+from betimes.backtest.traffic import Chain, cause_of, pruned_refusal, role_of
+from betimes.backtest.worlds import ACTOR, World
+from betimes.catalogue import DOMAIN_OF, area_of
 from betimes.core.deciders import Command, Settled
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import PolicyBook
@@ -36,27 +36,25 @@ from betimes.engine.memo import MemoTable
 from betimes.engine.rehearsal import RehearsedStep
 from betimes.engine.replay import Replayed
 from betimes.engine.settings import EngineSettings
-from betimes.notifications.model import NotificationReply, Notify
-from betimes.runs.model import StartRun
-from betimes.scores.model import SweepScore
-from betimes.scores.policy import ScoresPolicy
 
-ENRICHMENT = "enrichment"
-_NONE = Answer(NOTHING)
+if TYPE_CHECKING:
+    from betimes.backtest.partition import Lookout
+
+_NONE = WorldAnswer(NOTHING)
 
 
 class PartResult(msgspec.Struct):
-    """What came of one part of the traffic."""
+    """The outcome of one part of the traffic."""
 
     control: Control
-    before: Tally
-    after: list[Tally]
+    before: WorldTally
+    after: list[WorldTally]
     segments: int = 0
     commands: int = 0
     starts_at: Instant | None = None
     ends_at: Instant | None = None
-    scored: bool = False
-    """Whether an enrichment provider was at work."""
+    providers: set[str] = set()
+    """Providers whose values the recorded commands carry."""
     looked_at: list[tuple[StreamId, bool]] = []
     """Streams the ledger does not know of that were looked at, and whether they were written."""
 
@@ -71,22 +69,15 @@ class Lockstep:
         settings: EngineSettings,
         plan: Plan,
         *,
-        is_mine: Callable[[StreamId], bool] = lambda stream: True,
-        first_look: Callable[[StreamId], None] = lambda stream: None,
+        lookout: Lookout | None = None,
         recollection: MemoTable | None = None,
     ) -> None:
-        """`is_mine`: the streams of this part; `first_look` is told of every stream a world looks at.
-
-        Worlds learn from the control through `recollection`; what it does not know they decide themselves.
-        """
-        self.kinds = kinds
-        self.book = book
-        self.settings = settings
-        self._first_look = first_look
+        """Rehearse the streams of the lookout's part, or all; worlds reuse decisions of the control."""
+        self.kinds, self.book, self.settings = kinds, book, settings
+        self._lookout = lookout
         self.recorded_calls = RecordedCalls()
         self.recollection = recollection or MemoTable()
         self._plan = plan
-        self._is_mine = is_mine
         self._chain = Chain(plan.since_at)
         self._base: dict[StreamId, Replayed] = {}
         self._keys: dict[KeyId, Recorded] = {}
@@ -99,7 +90,7 @@ class Lockstep:
         self._check = ControlCheck(kinds)
         self._asked: list[dict[KeyId, Question]] = [{} for _ in plan.candidates]
         self._places = {id(world): place for place, world in enumerate(self.others)}
-        self._swept: tuple[str, Instant | None] | None = None
+        self._swept: tuple[str, str, Instant | None] | None = None
         self._result = PartResult(self._check.control, self.control.tally, [world.tally for world in self.others])
 
     @property
@@ -107,20 +98,21 @@ class Lockstep:
         return self._chain.possible_from
 
     def first_look(self, stream: StreamId) -> None:
-        self._first_look(stream)
+        if self._lookout:
+            self._lookout.first_look(stream)
 
     def reports(self, stream: StreamId) -> bool:
         return self._plan.domain is None or area_of(stream.kind) == self._plan.domain
 
     def has_written(self, stream: StreamId) -> bool:
-        """Whether any world has written to a stream."""
+        """Return whether any world has written to a stream."""
         return any(world.rehearsal.version(stream) > 0 for world in self._worlds)
 
     # -- reading
 
     def read(self, segment: Segment) -> None:
         """Take in the next segment of the ledger."""
-        if segment.stream.kind != "tenant" and not self._is_mine(segment.stream):
+        if self._lookout and segment.stream.kind != "tenant" and not self._lookout.is_mine(segment.stream):
             self._overhear(segment)
             return
         self._chain.check(segment)
@@ -158,14 +150,14 @@ class Lockstep:
         if role == "outside" or (role == "caused" and self._began_before(segment)):
             self._outside(segment)
         elif role == "settled":
-            self._settled(segment)
+            self._settle_call(segment)
         elif role == "wake":
             self._wake(segment.stream)
         if segment.stream.kind != "tenant":
-            self._check.recorded(segment)
+            self._check.note_recorded(segment)
 
     def _come_to(self, at: Instant) -> None:
-        """Let it be this instant in every world."""
+        """Move every world to this instant."""
         if at != self._at:
             self._settle_down()
         self._at = at
@@ -173,19 +165,19 @@ class Lockstep:
             world.rehearsal.advance_to(at)
 
     def _settle_down(self) -> None:
-        """Time goes on: nothing that was sent waits any longer."""
+        """Deliver everything that was sent, before time goes on."""
         for world in self._worlds:
             world.rehearsal.settle_down()
         self.recollection.clear()
 
     def _settle_until(self, segment: Segment) -> None:
-        """What came in one batch was decided before anything it sent, and that before anything sent by it."""
+        """Deliver effects until the control has this segment: a batch is decided before anything it sends is."""
         while not self._check.has(segment) and self.control.rehearsal.settle_once():
             for world in self.others:
                 world.rehearsal.settle_once()
 
     def _began_before(self, segment: Segment) -> bool:
-        """Whether what caused it lies before the window, so that no world will cause it."""
+        """Return whether its cause lies before the window, so that no world will produce it."""
         cause = cause_of(segment)
         return cause is not None and cause.version <= self._base_versions.get(cause.source, 0)
 
@@ -196,7 +188,7 @@ class Lockstep:
     # -- alarms
 
     def is_rung_by_record(self, stream: StreamId, at: Instant) -> bool:
-        """Whether the recorded world has the same alarm, so that it is known how late it rang."""
+        """Return whether the recorded world has the same alarm, so that it is known how late it rang."""
         return self.control.rehearsal.alarm_at(stream) == at
 
     def _wake(self, stream: StreamId) -> None:
@@ -209,52 +201,61 @@ class Lockstep:
 
     def _outside(self, segment: Segment) -> None:
         command = self._command(segment)
-        if isinstance(command, SweepScore):
-            self._sweep_more(segment.stream.tenant, command)
+        if command.__class__ is SWEEPS.get(segment.stream.kind):
+            self._sweep_more(segment.stream, command)
         self._result.commands += segment.stream.kind != "tenant"
         before = self.control.submit(_job(segment, command))
-        was_scored = _was_scored(self.control.reply)
-        if isinstance(command, Notify) and command.ai_score is not None:
-            self._result.scored = True
+        input = INPUTS.get(command.__class__)
+        if input and input.is_given(command):
+            self._result.providers.add(input.provider)
+        lacks_input = input if input and not input.is_used(self.control.reply) else None
         for world in self.others:
-            adapted = self._adapted(world, segment.stream, command)
+            adapted = self._adapt_command(world, segment.stream, command)
             if adapted is None:
                 continue
             after = world.submit(_job(segment, adapted))
-            if isinstance(command, Notify) and not was_scored and _was_scored(world.reply):
-                bump(world.tally.fallbacks, ENRICHMENT)
+            if lacks_input and lacks_input.is_used(world.reply):
+                bump(world.tally.fallbacks, lacks_input.provider)
             if segment.stream.kind != "tenant":
                 self._compare(world, segment.stream, segment.key, before, after, segment.at, segment.seq)
 
-    def _adapted(self, world: World, stream: StreamId, command: Command) -> Command | None:
-        """The command as another world hears it; `None` if it has no use for it."""
+    def _adapt_command(self, world: World, stream: StreamId, command: Command) -> Command | None:
+        """Return the command as another world hears it, or `None` if it has no use for it."""
         if world.is_deaf_to(stream, command):
             return None
-        if isinstance(command, StartRun):
-            identity = self.recorded_calls.identity(stream.tenant, command.effect)
+        if command.__class__ is STARTS.get(stream.kind):
+            effect: str = command.effect  # type: ignore[attr-defined]
+            identity = self.recorded_calls.identity(stream.tenant, effect)
             if identity is not None:
-                id = world.calls.waiting(identity)
+                id = world.calls.waiting_call(identity)
                 return replace(command, effect=id.handle) if id else None
         return command
 
-    def _sweep_more(self, tenant: str, command: SweepScore) -> None:
-        """A sweep takes whatever is due: under another policy that may be more than was recorded."""
-        if self._swept == (tenant, command.at) or command.at is None:
+    def _sweep_more(self, swept: StreamId, command: Command) -> None:
+        """Sweep what is due under other policies only: that may be more than was recorded."""
+        tenant, kind = swept.tenant, swept.kind
+        at: Instant | None = command.at  # type: ignore[attr-defined]
+        if self._swept == (tenant, kind, at) or at is None:
             return
-        self._swept = (tenant, command.at)
-        recorded = self.control.rehearsal.policy(tenant)
+        self._swept = (tenant, kind, at)
         for world in self.others:
-            policy = world.rehearsal.policy(tenant)
-            if policy and recorded and policy[ScoresPolicy] != recorded[ScoresPolicy]:
-                known = {*self.control.rehearsal.due(SCORE, command.at, tenant)}
-                for stream in world.rehearsal.due(SCORE, command.at, tenant):
-                    if stream not in known:  # the record says what became of those
-                        after = world.submit(Job(stream, command, actor=ACTOR))
-                        self._compare(world, stream, None, None, after, command.at, 0)
+            if self._has_same_policy(world, tenant, kind):
+                continue
+            known = {*self.control.rehearsal.due(kind, at, tenant)}
+            for stream in world.rehearsal.due(kind, at, tenant):
+                if stream not in known:  # the record says what became of those
+                    after = world.submit(Job(stream, command, actor=ACTOR))
+                    self._compare(world, stream, None, None, after, at, 0)
+
+    def _has_same_policy(self, world: World, tenant: str, kind: str) -> bool:
+        """Return whether a world decides this kind of stream under the recorded policy."""
+        section = DOMAIN_OF[kind].policy
+        recorded, policy = self.control.rehearsal.policy(tenant), world.rehearsal.policy(tenant)
+        return not (section and policy and recorded) or policy[section] == recorded[section]
 
     def _overhear(self, segment: Segment) -> None:
-        """A sweep that found something due in another part may find something here, under another policy."""
-        if segment.stream.kind != SCORE or self._chain.possible_from is not None:
+        """Repeat a sweep of another part here, where another policy may have made something due."""
+        if segment.stream.kind not in SWEEPS or self._chain.possible_from is not None:
             return
         since_at = self._plan.since_at
         if not self._begun and since_at is not None and segment.at >= since_at:
@@ -262,31 +263,31 @@ class Lockstep:
         if not self._begun:
             return
         command = self._command(segment) if role_of(segment) == "outside" else None
-        if isinstance(command, SweepScore):
+        if command and command.__class__ is SWEEPS[segment.stream.kind]:
             self._come_to(segment.at)
-            self._sweep_more(segment.stream.tenant, command)
+            self._sweep_more(segment.stream, command)
 
-    def _settled(self, segment: Segment) -> None:
+    def _settle_call(self, segment: Segment) -> None:
         command = self._command(segment)
         assert isinstance(command, Settled)
         tenant, stream = segment.stream.tenant, segment.stream
         identity = self.recorded_calls.identity(tenant, command.effect)
         self.control.submit(_job(segment, command))
-        self.recorded_calls.ended(tenant, command.effect)
+        self.recorded_calls.end_call(tenant, command.effect)
         for world in self.others:
             if identity is None:
                 world.submit(_job(segment, command))
             elif id := world.calls.take(identity):
-                world.submit(Job(stream, told_of(command, id), cause=id.handle))
+                world.submit(Job(stream, with_effect(command, id), cause=id.handle))
             elif stream.kind != "tenant":
                 world.tally.gone += 1
 
     # -- comparing
 
-    def stepped(self, world: World, step: RehearsedStep, answer: Answer | None) -> None:
-        """A world has decided something."""
+    def note_step(self, world: World, step: RehearsedStep, answer: WorldAnswer | None) -> None:
+        """Take in what a world has decided: the control for the ledger, the others for the control."""
         if world is self.control:
-            self._check.rehearsed(step)
+            self._check.note_rehearsed(step)
             for other in self.others:
                 other.rehearsal.release(step.stream)
         if step.job.cause and step.key and answer:
@@ -294,7 +295,7 @@ class Lockstep:
             for place in places:
                 self._match(place, step, answer, is_before=world is self.control)
 
-    def _match(self, place: int, step: RehearsedStep, answer: Answer, *, is_before: bool) -> None:
+    def _match(self, place: int, step: RehearsedStep, answer: WorldAnswer, *, is_before: bool) -> None:
         """Compare what one stream answered another, when both worlds have come to it."""
         assert step.key is not None
         asked = self._asked[place]
@@ -311,8 +312,8 @@ class Lockstep:
         world: World,
         stream: StreamId,
         key: KeyId | None,
-        before: Answer | None,
-        after: Answer | None,
+        before: WorldAnswer | None,
+        after: WorldAnswer | None,
         at: Instant,
         seq: int,
     ) -> None:
@@ -324,7 +325,7 @@ class Lockstep:
     def finish(self, ends_at: Instant | None) -> PartResult:
         """Let the window end, if there is any, and settle what only one of the worlds came to."""
         if self._chain.possible_from is not None:
-            raise pruned(self._chain.possible_from)
+            raise pruned_refusal(self._chain.possible_from)
         if ends_at is not None:
             if not self._begun and self._plan.since_at is not None:
                 self._begin(self._plan.since_at)
@@ -341,10 +342,10 @@ class Lockstep:
 
 
 class Question(msgspec.Struct, frozen=True, gc=False):
-    """What one world answered to a stream that asked another, until the other world does."""
+    """The answer of one world to a stream that asked another, until the other world answers too."""
 
     stream: StreamId
-    answer: Answer
+    answer: WorldAnswer
     is_before: bool
     at: Instant
 
@@ -358,7 +359,3 @@ def _job(segment: Segment, command: Command) -> Job:
         correlation=segment.correlation,
         cause=segment.cause,
     )
-
-
-def _was_scored(reply: Any) -> bool:
-    return isinstance(reply, NotificationReply) and reply.score is not None

@@ -15,7 +15,7 @@ from betimes.core.streams import StreamId
 
 KIND = "backtests"
 EXECUTOR = "backtest"
-"""Who carries one out."""
+"""The executor of a backtest."""
 KEPT_MAX = 20
 LEASE_S = 60
 """A process that has not been heard of for so long has ended; so has its backtest."""
@@ -51,8 +51,8 @@ class DropBacktest(msgspec.Struct, frozen=True, tag=True):
     backtest_id: str
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What whoever carried it out answers: a report, or why there is none."""
+class BacktestOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The result of the call: a report, or why there is none."""
 
     report: dict[str, Any] | None = None
     code: str = ""
@@ -95,7 +95,7 @@ class BacktestDropped(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class RequestedBacktest(msgspec.Struct, frozen=True, omit_defaults=True):
     """One backtest."""
 
     backtest_id: str
@@ -119,10 +119,10 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BacktestsState(msgspec.Struct, frozen=True, omit_defaults=True):
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[RequestedBacktest, ...] = ()
     """The oldest first."""
 
-    def get(self, backtest_id: str) -> Asked | None:
+    def get(self, backtest_id: str) -> RequestedBacktest | None:
         return next((asked for asked in self.asked if asked.backtest_id == backtest_id), None)
 
 

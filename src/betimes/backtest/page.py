@@ -1,7 +1,7 @@
 """A report as one page of HTML: nothing is fetched, nothing is run, and the same report gives the same bytes.
 
 Charts stand beside tables with the same numbers. Each changed answer opens with the keyboard too, and shows both traces
-side by side with the rule at which they part. Whatever comes from the recording is escaped.
+side by side with the rule at which they part. Everything from the recording is escaped.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from betimes.backtest.report import BacktestReport, CandidateReport, Change, Con
 from betimes.backtest.summary import (
     HOURS,
     Pair,
+    candidate_name,
     change,
     control_sentence,
+    describe_step,
     flips_sentence,
-    named,
     notes,
     pairs,
     reasons,
-    seen,
     window_sentence,
 )
 from betimes.domain.verdict_views import TraceStep
@@ -34,9 +34,9 @@ POLICY_HEADER = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none';
 
 
 def page(report: BacktestReport) -> str:
-    """The whole page."""
+    """Return the whole page."""
     several = len(report.candidates) > 1
-    title = "Backtest: " + ", ".join(named(candidate) for candidate in report.candidates)
+    title = "Backtest: " + ", ".join(candidate_name(candidate) for candidate in report.candidates)
     return "".join(
         (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
@@ -46,7 +46,7 @@ def page(report: BacktestReport) -> str:
             '<header class="top"><h1>What another policy would have changed</h1>',
             f'<p class="soft">{escape(window_sentence(report))}</p></header><main>',
             _control(report.control),
-            _compared(report.candidates) if several else "",
+            _comparison(report.candidates) if several else "",
             *(_candidate(place, candidate) for place, candidate in enumerate(report.candidates)),
             "</main><footer><p>Made by betimes from the ledger; the same ledger and policies give the same page.</p>",
             "</footer></body></html>\n",
@@ -78,23 +78,28 @@ def _code(text: str) -> str:
 # -- candidates beside each other
 
 
-def _compared(candidates: Sequence[CandidateReport]) -> str:
+def _comparison(candidates: Sequence[CandidateReport]) -> str:
     most = max(candidate.flip_count for candidate in candidates)
     rows = []
     for place, candidate in enumerate(candidates):
         cost = candidate.cost
-        title = f"{named(candidate)}: {candidate.flip_count:,} changed answers"
+        title = f"{candidate_name(candidate)}: {candidate.flip_count:,} changed answers"
         rows.append(
-            f'<tr><th scope="row"><a href="#candidate-{place}">{escape(named(candidate))}</a></th>'
+            f'<tr><th scope="row"><a href="#candidate-{place}">{escape(candidate_name(candidate))}</a></th>'
             f"<td class='number'>{candidate.flip_count:,}</td><td class='bar'>{bar(candidate.flip_count, most, title)}"
-            f"</td>{_changed(cost.runs_allowed)}{_changed(cost.told)}{_changed(cost.told_at_night)}</tr>"
+            f"</td>{_change_cell(cost.runs_allowed)}{_change_cell(cost.told)}{_change_cell(cost.told_at_night)}</tr>"
         )
     heads = ("policy", "answers changed", "", "runs allowed", "told", "told at night")
-    return f'<section class="compare"><h2>Side by side</h2>{_framed("", heads, rows, numbers={1, 3, 4, 5})}</section>'
+    table = _frame_table("", heads, rows, numbers={1, 3, 4, 5})
+    return f'<section class="compare"><h2>Side by side</h2>{table}</section>'
 
 
-def _changed(counted: Change) -> str:
+def _change_cell(counted: Change) -> str:
     return f'<td class="number">{counted.after:,} {_difference(counted.before, counted.after)}</td>'
+
+
+def _change_cells(before: int, after: int) -> tuple[str, str, str]:
+    return f"{before:,}", f"{after:,}", _difference(before, after)
 
 
 def _difference(before: float, after: float) -> str:
@@ -111,12 +116,13 @@ def _candidate(place: int, candidate: CandidateReport) -> str:
     return "".join(
         (
             f'<section class="candidate" id="candidate-{place}" aria-labelledby="name-{place}">',
-            f'<h2 id="name-{place}">{escape(named(candidate))}{whose}</h2><p>{escape(flips_sentence(candidate))}</p>',
+            f'<h2 id="name-{place}">{escape(candidate_name(candidate))}{whose}</h2>',
+            f"<p>{escape(flips_sentence(candidate))}</p>",
             _tiles(candidate),
             _flips(candidate),
             _hours(candidate),
             _outcomes(candidate.outcomes),
-            _affected(candidate),
+            _affected_table(candidate),
             _notes(candidate),
             _samples(candidate),
             _policy(candidate),
@@ -157,41 +163,35 @@ def _flips(candidate: CandidateReport) -> str:
         f'<td class="bar">{bar(line.count, most, f"{line.before} to {line.after}: {line.count:,}")}</td></tr>'
         for line in candidate.flips
     )
-    return "<h3>Answers that change</h3>" + _framed("", ("before → after", "domain", "count", ""), rows, numbers={2})
+    heads = ("before → after", "domain", "count", "")
+    return "<h3>Answers that change</h3>" + _frame_table("", heads, rows, numbers={2})
 
 
 def _hours(candidate: CandidateReport) -> str:
     if not any((*candidate.hours_before, *candidate.hours_after)):
         return ""
     rows = (
-        (f"{hour}:00", f"{before:,}", f"{after:,}", _difference(before, after))
+        (f"{hour}:00", *_change_cells(before, after))
         for hour, before, after in zip(HOURS, candidate.hours_before, candidate.hours_after, strict=True)
     )
     table = _table("", ("hour", "before", "after", "change"), rows, numbers={1, 2, 3})
-    woken = ""
-    if candidate.nights:
-        people = (
-            (
-                escape(line.user),
-                escape(line.tenant),
-                f"{line.before:,}",
-                f"{line.after:,}",
-                _difference(line.before, line.after),
-            )
-            for line in candidate.nights
-        )
-        woken = "<h3>Whose nights change</h3>" + _table(
-            "Told between midnight and six, by their own clock.",
-            ("person", "tenant", "before", "after", "change"),
-            people,
-            numbers={2, 3, 4},
-        )
     return (
         "<h3>When people are told something, by the hour of their own day</h3>"
         f'<div class="strip scroll" tabindex="0" role="group" aria-label="Hours of the day">'
         f"{strip(candidate.hours_before, candidate.hours_after)}</div>"
-        f"<details><summary>The same as a table</summary>{_inner(table)}</details>{woken}"
+        f"<details><summary>The same as a table</summary>{_inner(table)}</details>{_nights(candidate)}"
     )
+
+
+def _nights(candidate: CandidateReport) -> str:
+    if not candidate.nights:
+        return ""
+    people = (
+        (escape(line.user), escape(line.tenant), *_change_cells(line.before, line.after)) for line in candidate.nights
+    )
+    heads = ("person", "tenant", "before", "after", "change")
+    table = _table("Told between midnight and six, by their own clock.", heads, people, numbers={2, 3, 4})
+    return f"<h3>Whose nights change</h3>{table}"
 
 
 def _outcomes(lines: Sequence[OutcomeLine]) -> str:
@@ -217,10 +217,10 @@ def _outcome_table(lines: Sequence[OutcomeLine]) -> str:
         f'<td class="bar">{two_bars(line.before, line.after, most, f"{line.outcome} {line.reason}".strip())}</td></tr>'
         for line in lines
     )
-    return _framed("", ("outcome", "domain", "before", "after", "change", ""), rows, numbers={2, 3, 4})
+    return _frame_table("", ("outcome", "domain", "before", "after", "change", ""), rows, numbers={2, 3, 4})
 
 
-def _affected(candidate: CandidateReport) -> str:
+def _affected_table(candidate: CandidateReport) -> str:
     if not candidate.affected:
         return ""
     most = candidate.affected[0].flips
@@ -231,7 +231,7 @@ def _affected(candidate: CandidateReport) -> str:
         for line in candidate.affected
     )
     heads = ("who", "kind", "tenant", "answers changed", "")
-    return "<h3>Most affected</h3>" + _framed("", heads, rows, numbers={3})
+    return "<h3>Most affected</h3>" + _frame_table("", heads, rows, numbers={3})
 
 
 def _notes(candidate: CandidateReport) -> str:
@@ -274,16 +274,16 @@ def _traces(flip: Flip) -> str:
 
 def _rule(pair: Pair) -> str:
     css, here = (' class="parts"', ' <span class="soft">here they part</span>') if pair.parts else ("", "")
-    sides = _seen(pair.before, "before") + _seen(pair.after, "after")
+    sides = _trace_cell(pair.before, "before") + _trace_cell(pair.after, "after")
     return f'<tr{css}><th scope="row">{escape(pair.rule)}{here}</th>{sides}</tr>'
 
 
-def _seen(step: TraceStep | None, side: str) -> str:
+def _trace_cell(step: TraceStep | None, side: str) -> str:
     if step is None:
-        return f'<td class="unseen" data-side="{side}">{escape(seen(step))}</td>'
+        return f'<td class="unseen" data-side="{side}">{escape(describe_step(step))}</td>'
     held = f' <span class="held">→ {escape(step.reason or "held")}</span>' if step.matched else ""
     shadow = " (shadow)" if step.mode == "shadow" else ""
-    return f'<td data-side="{side}">{escape(seen(step))}{held}{shadow}</td>'
+    return f'<td data-side="{side}">{escape(describe_step(step))}{held}{shadow}</td>'
 
 
 def _end(side: Side, name: str) -> str:
@@ -307,7 +307,7 @@ def _inner(content: str) -> str:
 
 
 def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> str:
-    """A table of cells that are HTML already; the first of each row names it."""
+    """Return a table of cells that are HTML already; the first of each row names it."""
     right = frozenset(numbers)
 
     def row(cells: Sequence[str]) -> str:
@@ -315,10 +315,10 @@ def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], nu
         told = (f"<td{_css(place, right)}>{cell}</td>" for place, cell in enumerate(rest, start=1))
         return f'<tr><th scope="row">{first}</th>{"".join(told)}</tr>'
 
-    return _framed(caption, heads, map(row, rows), right)
+    return _frame_table(caption, heads, map(row, rows), right)
 
 
-def _framed(caption: str, heads: Sequence[str], rows: Iterable[str], numbers: Iterable[int] = ()) -> str:
+def _frame_table(caption: str, heads: Sequence[str], rows: Iterable[str], numbers: Iterable[int] = ()) -> str:
     right = frozenset(numbers)
     named = "".join(
         f'<th scope="col"{_css(place, right)}>{escape(head)}</th>' if head else "<td></td>"

@@ -18,7 +18,7 @@ Progress = Callable[[float], None]
 """Told what share of the ledger has been gone through."""
 
 
-async def rehearsed(
+async def rehearse_part(
     store: Store,
     kinds: Kinds,
     book: PolicyBook,
@@ -29,13 +29,9 @@ async def rehearsed(
     lookout: Lookout | None = None,
     progress: Progress = lambda share: None,
 ) -> PartResult:
-    """Read the ledger once and rehearse one part of it, or all; parts of one backtest are given one reach."""
+    """Read the ledger once and rehearse one part of it, or all; parts of one backtest share one reach."""
     reach = reach or await reach_of(store, plan.tenant, plan.since_at, plan.until_at)
-    lockstep = (
-        Lockstep(kinds, book, settings, plan, is_mine=lookout.is_mine, first_look=lookout.first_look)
-        if lookout
-        else Lockstep(kinds, book, settings, plan)
-    )
+    lockstep = Lockstep(kinds, book, settings, plan, lookout=lookout)
     async for page in pages(store, plan.tenant, plan.until_at):
         for segment in page:
             if segment.seq <= reach.last_seq:

@@ -1,4 +1,4 @@
-"""Which streams can be rehearsed apart from each other.
+"""Parts of the ledger: groups of streams that can be rehearsed apart from each other.
 
 Streams that were ever written in one turn, that sent each other commands, or of which one looks at the other, belong
 together; everything else is independent and can be rehearsed in a process of its own. That is what the ledger tells of
@@ -15,7 +15,7 @@ import msgspec
 
 from betimes.backtest.lockstep import PartResult
 from betimes.backtest.plan import Plan
-from betimes.backtest.traffic import Chain, cause_of, pages, pruned
+from betimes.backtest.traffic import Chain, cause_of, pages, pruned_refusal
 from betimes.core.streams import StreamId
 from betimes.engine.codecs import Kinds
 from betimes.engine.store import Store
@@ -33,7 +33,7 @@ class Entangled(Exception):
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """Which part each stream belongs to; of tenants that are rehearsed whole, only the tenant's part is kept."""
+    """The part of each stream; of tenants that are rehearsed whole, only the tenant's part is kept."""
 
     count: int
     of_tenant: dict[str, int]
@@ -84,8 +84,8 @@ class Links:
         return self._size
 
 
-async def surveyed(store: Store, kinds: Kinds, plan: Plan) -> Links:
-    """Read the ledger once for who has to do with whom."""
+async def survey_links(store: Store, kinds: Kinds, plan: Plan) -> Links:
+    """Read the ledger once and join the streams that were written together or caused each other."""
     links, chain = Links(), Chain(plan.since_at)
     turn, first = "", None
     async for page in pages(store, plan.tenant, plan.until_at):
@@ -102,21 +102,21 @@ async def surveyed(store: Store, kinds: Kinds, plan: Plan) -> Links:
             if segment.cause and (cause := cause_of(segment)) and cause.kind != SHARED:
                 links.join(cause.source, stream)
     if chain.possible_from is not None:
-        raise pruned(chain.possible_from)
+        raise pruned_refusal(chain.possible_from)
     _join_lookers(links, kinds)
     return links
 
 
 def _join_lookers(links: Links, kinds: Kinds) -> None:
-    """Who looks at a stream that has a history belongs to it."""
+    """Join every stream with the streams its decider reads, if those have a history."""
     for stream in links.streams:
         for looked_at in kinds.of(stream).decider.reads(stream):
             if looked_at in links:
                 links.join(looked_at, stream)
 
 
-def parted(links: Links, count: int, whole: Iterable[str] = ()) -> Parts:
-    """The largest groups first, each to the part with the least to do."""
+def split_links(links: Links, count: int, whole: Iterable[str] = ()) -> Parts:
+    """Share the groups among parts, the largest first, each to the part with the least to do."""
     load = [0] * count
     together = set(whole)
     sizes: dict[StreamId | str, int] = {}
@@ -160,7 +160,7 @@ class Lookout:
 
 
 def entangled_tenants(results: Sequence[PartResult]) -> set[str]:
-    """Tenants of whom two parts looked at one stream that the ledger does not know and one of them wrote."""
+    """Return tenants of whom two parts looked at one new stream and one of them wrote it."""
     seen: set[StreamId] = set()
     shared: set[StreamId] = set()
     written: set[StreamId] = set()

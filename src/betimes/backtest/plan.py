@@ -1,4 +1,4 @@
-"""What a backtest is asked: over which window, of whom, and which policies are tried.
+"""The plan of a backtest: the window, the tenant, and the policies to try.
 
 A candidate takes the place of the deployment's policy, or of one tenant's overrides, for the whole window. Everything
 else that was in force then, tenants' own overrides included, stays as it was recorded.
@@ -83,7 +83,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         raise PolicyInvalid(f"{len(refused)} of the {len(self.candidates)} policies are refused: {listed}", found)
 
 
-def planned(
+def make_plan(
     policies: Mapping[str, Body],
     *,
     sweep: Sweep = (),
@@ -95,13 +95,13 @@ def planned(
     domain: str | None = None,
     samples_max: int = 100,
 ) -> Plan:
-    """A plan from policies by name; `sweep` tries values on each of them, or on the `current` one if none is given."""
+    """Return a plan from policies by name; `sweep` tries values on each, or on the `current` one if none is given."""
     tried = dict(policies) or {"": current or {}}
     if sweep:
         tried = {
             " ".join(filter(None, (name, chosen))): policy
             for name, base in tried.items()
-            for chosen, policy in swept(base, sweep).items()
+            for chosen, policy in sweep_policies(base, sweep).items()
         }
     candidates = tuple(Candidate(name, dict(policy), overrides_of) for name, policy in tried.items())
     return Plan(
@@ -114,12 +114,15 @@ def planned(
     )
 
 
+planned = make_plan  # the name under which `betimes` exports it
+
+
 def _instant(at: str | Instant | None) -> Instant | None:
     return parse(at) if isinstance(at, str) else at
 
 
 def _refusal(book: PolicyBook, candidate: Candidate, deployment: Body) -> PolicyInvalid | None:
-    """Why a candidate cannot work, if it cannot."""
+    """Return why a candidate cannot work, if it cannot."""
     try:
         book.effective(*([candidate.policy] if candidate.tenant is None else [deployment, candidate.policy]))
     except PolicyInvalid as error:
@@ -127,8 +130,8 @@ def _refusal(book: PolicyBook, candidate: Candidate, deployment: Body) -> Policy
     return None
 
 
-def swept(base: Body, settings: Sweep) -> dict[str, dict[str, Any]]:
-    """One policy for every combination of the values, `notifications.fatigue.hour.cap=6,8,10` or as a mapping."""
+def sweep_policies(base: Body, settings: Sweep) -> dict[str, dict[str, Any]]:
+    """Return a policy for every combination of the values, `notifications.fatigue.hour.cap=6,8,10` or as a mapping."""
     axes = [*settings.items()] if isinstance(settings, Mapping) else [_axis(setting) for setting in settings]
     paths = [path for path, _ in axes]
     if twice := sorted({path for path in paths if paths.count(path) > 1}):
@@ -143,9 +146,9 @@ def swept(base: Body, settings: Sweep) -> dict[str, dict[str, Any]]:
     for values in product(*(values for _, values in axes)):
         policy: dict[str, Any] = dict(base)
         for (path, _), value in zip(axes, values, strict=True):
-            policy = merge(policy, _nested(path.split("."), value))
+            policy = merge(policy, _nest(path.split("."), value))
         chosen = zip(paths, values, strict=True)
-        policies[" ".join(f"{path}={_shown(value)}" for path, value in chosen)] = policy
+        policies[" ".join(f"{path}={_value_text(value)}" for path, value in chosen)] = policy
     return policies
 
 
@@ -159,17 +162,17 @@ def _axis(setting: str) -> tuple[str, list[Any]]:
 
 
 def _value(text: str) -> Any:
-    """A number, true, false or null as JSON reads it; anything else is a text."""
+    """Return a number, true, false or null as JSON reads it, and anything else as a text."""
     try:
         return msgspec.json.decode(text.strip())
     except msgspec.DecodeError:
         return text.strip()
 
 
-def _nested(path: list[str], value: Any) -> Mapping[str, Any]:
+def _nest(path: list[str], value: Any) -> Mapping[str, Any]:
     head, *rest = path
-    return {head: _nested(rest, value) if rest else value}
+    return {head: _nest(rest, value) if rest else value}
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

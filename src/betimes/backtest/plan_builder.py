@@ -1,11 +1,11 @@
-"""From what somebody asks to a plan that can run: what is swept when no policy is named, and all refusals first."""
+"""Building a checked plan from a request: the policy to sweep when none is named, and all refusals first."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from betimes.backtest.plan import Plan, Sweep, planned
+from betimes.backtest.plan import Plan, Sweep, make_plan
 from betimes.catalogue import AREAS
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
@@ -14,7 +14,7 @@ from betimes.engine.engine import Engine
 from betimes.engine.tenants.model import DEPLOYMENT, TenantState, tenant_stream
 
 
-async def asked(
+async def build_plan(
     engine: Engine,
     policies: Mapping[str, Body],
     *,
@@ -26,12 +26,12 @@ async def asked(
     domain: str | None = None,
     samples_max: int = 100,
 ) -> Plan:
-    """A checked plan. Policies are the deployment's or, with `overrides_of`, a tenant's overrides on top of that."""
+    """Return a checked plan. Policies are the deployment's or, with `overrides_of`, a tenant's overrides of that."""
     if not policies and not sweep:
         raise Invalid("a backtest needs a policy to try, or a setting to sweep", (("policy", "or sweep"),))
     deployment = await in_force(engine, None)
     current = deployment if overrides_of is None else await in_force(engine, overrides_of)
-    plan = planned(
+    plan = make_plan(
         policies,
         sweep=sweep,
         current=current,
@@ -47,7 +47,7 @@ async def asked(
 
 
 async def in_force(engine: Engine, tenant: str | None) -> dict[str, Any]:
-    """The deployment's policy as it was put in force, or a tenant's overrides."""
+    """Return the deployment's policy as it was put in force, or a tenant's overrides."""
     stream = DEPLOYMENT if tenant is None else tenant_stream(tenant)
     row = (await engine.store.load([stream])).get(stream)
     state: TenantState | None = row and engine.kinds.of(stream).state(stream, row.schema, row.state)

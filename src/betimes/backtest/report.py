@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from betimes.backtest.control import DIFFERENCES_MAX, Control
-from betimes.backtest.lockstep import ENRICHMENT, PartResult
-from betimes.backtest.plan import Plan
-from betimes.backtest.tally import NIGHT, SEPARATOR, Answer, Sample, Tally, place_of
+from betimes.backtest.domain_rules import NOUNS, PARTS
+from betimes.backtest.lockstep import PartResult
+from betimes.backtest.plan import Candidate, Plan
+from betimes.backtest.tally import NIGHT, SEPARATOR, Sample, WorldAnswer, WorldTally, place_of
 from betimes.core.instants import DAY, Instant, InstantText, render
 from betimes.domain.verdict_views import TraceStep, trace_of
 from betimes.engine.codecs import Kinds
@@ -23,7 +24,7 @@ AFFECTED_MAX = 20
 
 
 class OutcomeLine(msgspec.Struct, frozen=True):
-    """How often an answer was given for a reason."""
+    """The number of answers given for a reason."""
 
     domain: str
     outcome: str
@@ -33,7 +34,7 @@ class OutcomeLine(msgspec.Struct, frozen=True):
 
 
 class FlipLine(msgspec.Struct, frozen=True):
-    """How often one answer became another."""
+    """The number of times one answer became another."""
 
     domain: str
     before: str
@@ -51,7 +52,7 @@ class Affected(msgspec.Struct, frozen=True):
 
 
 class Nights(msgspec.Struct, frozen=True):
-    """How often a person was told something between midnight and six, by their own clock."""
+    """The number of times a person was told something between midnight and six, by their own clock."""
 
     tenant: str
     user: str
@@ -70,7 +71,7 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What it costs: runs that were allowed, and how often people were told something."""
+    """The cost: runs that were allowed, and how often people were told something."""
 
     runs_allowed: Change
     told: Change
@@ -104,7 +105,7 @@ class Flip(msgspec.Struct, frozen=True):
 
 
 class CandidateReport(msgspec.Struct, frozen=True):
-    """What one policy would have changed."""
+    """The changes that one policy would have made."""
 
     name: str
     tenant: str | None
@@ -125,7 +126,7 @@ class CandidateReport(msgspec.Struct, frozen=True):
 
 
 class ControlReport(msgspec.Struct, frozen=True):
-    """How well the recorded policy was reproduced."""
+    """The reproduction of the recorded policy."""
 
     reproduced: bool
     """Whether every verdict was."""
@@ -150,39 +151,21 @@ class BacktestReport(msgspec.Struct, frozen=True):
     candidates: list[CandidateReport]
 
 
-def reported(plan: Plan, parts: Sequence[PartResult], kinds: Kinds) -> BacktestReport:
-    """One report of all parts; in which order they come does not matter."""
-    before = merged([part.before for part in parts], plan.samples_max)
+def build_report(plan: Plan, parts: Sequence[PartResult], kinds: Kinds) -> BacktestReport:
+    """Return one report of all parts, whose order does not matter."""
+    before = merge_tallies([part.before for part in parts], plan.samples_max)
     starts_at, ends_at = parts[0].starts_at, parts[0].ends_at  # the same of all
     days = round(max((ends_at or 0) - (starts_at or 0), 1) / DAY, 6)
-    scored = any(part.scored for part in parts)
+    idle = NOUNS.keys() - {provider for part in parts for provider in part.providers}
     candidates = []
     for place, candidate in enumerate(plan.candidates):
-        after = merged([part.after[place] for part in parts], plan.samples_max)
-        if not scored:  # nobody would have been asked
-            after.fallbacks.pop(ENRICHMENT, None)
-        candidates.append(
-            CandidateReport(
-                candidate.name,
-                candidate.tenant,
-                candidate.policy,
-                _outcomes(before, after),
-                _flips(after),
-                sum(after.flips.values()),
-                _affected(after),
-                before.hours,
-                after.hours,
-                _nights(before, after),
-                _cost(before, after, days),
-                _sorted(after.fallbacks),
-                _sorted(after.refused),
-                after.gone,
-                [_flip(sample, kinds) for sample in _in_order(after.samples.values())],
-            )
-        )
+        after = merge_tallies([part.after[place] for part in parts], plan.samples_max)
+        for provider in idle:  # nobody would have been asked
+            after.fallbacks.pop(provider, None)
+        candidates.append(_candidate(candidate, before, after, days, kinds))
     return BacktestReport(
-        _shown(_or(plan.since_at, starts_at)),
-        _shown(_or(plan.until_at, ends_at)),
+        _instant_text(_or(plan.since_at, starts_at)),
+        _instant_text(_or(plan.until_at, ends_at)),
         plan.tenant,
         plan.domain,
         sum(part.segments for part in parts),
@@ -192,19 +175,41 @@ def reported(plan: Plan, parts: Sequence[PartResult], kinds: Kinds) -> BacktestR
     )
 
 
-def merged(tallies: Sequence[Tally], samples_max: int) -> Tally:
-    """One tally of all parts."""
-    whole = Tally(
-        _summed(tally.answers for tally in tallies),
+def _candidate(
+    candidate: Candidate, before: WorldTally, after: WorldTally, days: float, kinds: Kinds
+) -> CandidateReport:
+    return CandidateReport(
+        candidate.name,
+        candidate.tenant,
+        candidate.policy,
+        _outcomes(before, after),
+        _flips(after),
+        sum(after.flips.values()),
+        _most_affected(after),
+        before.hours,
+        after.hours,
+        _nights(before, after),
+        _cost(before, after, days),
+        _sort_counts(after.fallbacks),
+        _sort_counts(after.refused),
+        after.gone,
+        [_flip(sample, kinds) for sample in _in_order(after.samples.values())],
+    )
+
+
+def merge_tallies(tallies: Sequence[WorldTally], samples_max: int) -> WorldTally:
+    """Return one tally of all parts."""
+    whole = WorldTally(
+        _sum_counts(tally.answers for tally in tallies),
         [sum(hour) for hour in zip(*(tally.hours for tally in tallies), strict=True)] or [0] * 24,
-        _summed(tally.people for tally in tallies),
-        _summed(tally.nights for tally in tallies),
+        _sum_counts(tally.people for tally in tallies),
+        _sum_counts(tally.nights for tally in tallies),
         sum(tally.runs for tally in tallies),
-        _summed(tally.flips for tally in tallies),
-        _summed(tally.subjects for tally in tallies),
+        _sum_counts(tally.flips for tally in tallies),
+        _sum_counts(tally.subjects for tally in tallies),
         {},
-        _summed(tally.fallbacks for tally in tallies),
-        _summed(tally.refused for tally in tallies),
+        _sum_counts(tally.fallbacks for tally in tallies),
+        _sum_counts(tally.refused for tally in tallies),
         sum(tally.gone for tally in tallies),
     )
     for tally in tallies:
@@ -216,14 +221,14 @@ def merged(tallies: Sequence[Tally], samples_max: int) -> Tally:
     return whole
 
 
-def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+def _sum_counts(counts: Iterable[dict[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for one in counts:
         total.update(one)
     return dict(total)
 
 
-def _sorted(counts: dict[str, int]) -> dict[str, int]:
+def _sort_counts(counts: dict[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
@@ -235,11 +240,11 @@ def _or(first: Instant | None, second: Instant | None) -> Instant | None:
     return second if first is None else first
 
 
-def _shown(at: Instant | None) -> str | None:
+def _instant_text(at: Instant | None) -> str | None:
     return None if at is None else render(at)
 
 
-def _control(parts: Sequence[Control], before: Tally) -> ControlReport:
+def _control(parts: Sequence[Control], before: WorldTally) -> ControlReport:
     verdicts, same = sum(part.verdicts for part in parts), sum(part.same for part in parts)
     differences = sorted((d for part in parts for d in part.differences), key=lambda d: (d.tenant, d.segment))
     return ControlReport(
@@ -249,7 +254,7 @@ def _control(parts: Sequence[Control], before: Tally) -> ControlReport:
         sum(part.segments for part in parts),
         sum(part.identical for part in parts),
         [msgspec.to_builtins(difference) for difference in differences[:DIFFERENCES_MAX]],
-        _sorted(before.refused),
+        _sort_counts(before.refused),
     )
 
 
@@ -258,24 +263,24 @@ def _three(name: str) -> tuple[str, str, str]:
     return first, second, third
 
 
-def _outcomes(before: Tally, after: Tally) -> list[OutcomeLine]:
+def _outcomes(before: WorldTally, after: WorldTally) -> list[OutcomeLine]:
     names = sorted(before.answers.keys() | after.answers.keys())
     return [OutcomeLine(*_three(name), before.answers.get(name, 0), after.answers.get(name, 0)) for name in names]
 
 
-def _flips(after: Tally) -> list[FlipLine]:
+def _flips(after: WorldTally) -> list[FlipLine]:
     lines = [FlipLine(*_three(name), count) for name, count in after.flips.items()]
     return sorted(lines, key=lambda line: (-line.count, line.domain, line.before, line.after))
 
 
-def _affected(after: Tally) -> list[Affected]:
-    """People, accounts and the like; a run is somebody's, whose own answers are counted."""
+def _most_affected(after: WorldTally) -> list[Affected]:
+    """Return the people, accounts and the like with most changes; a run counts for its account."""
     most = sorted(after.subjects.items(), key=lambda item: (-item[1], item[0]))
     lines = (Affected(*_three(name), count) for name, count in most)
-    return [*islice((line for line in lines if line.kind != "run"), AFFECTED_MAX)]
+    return [*islice((line for line in lines if line.kind not in PARTS), AFFECTED_MAX)]
 
 
-def _nights(before: Tally, after: Tally) -> list[Nights]:
+def _nights(before: WorldTally, after: WorldTally) -> list[Nights]:
     lines = []
     for name in before.nights.keys() | after.nights.keys():
         tenant, user = name.split(SEPARATOR)
@@ -284,7 +289,7 @@ def _nights(before: Tally, after: Tally) -> list[Nights]:
     return sorted(changed, key=lambda line: (line.before - line.after, line.tenant, line.user))[:AFFECTED_MAX]
 
 
-def _cost(before: Tally, after: Tally, days: float) -> Cost:
+def _cost(before: WorldTally, after: WorldTally, days: float) -> Cost:
     people = len(before.people.keys() | after.people.keys())
     told = Change(sum(before.people.values()), sum(after.people.values()))
     share = max(people, 1) * max(days, 1.0)
@@ -302,6 +307,6 @@ def _flip(sample: Sample, kinds: Kinds) -> Flip:
     return Flip(render(sample.at), *sample.stream, sample.key, _side(sample.before, kinds), _side(sample.after, kinds))
 
 
-def _side(answer: Answer, kinds: Kinds) -> Side:
+def _side(answer: WorldAnswer, kinds: Kinds) -> Side:
     until = answer.verdict.until if answer.verdict else None
-    return Side(answer.outcome, answer.reasons, _shown(until), trace_of(kinds, answer.verdict))
+    return Side(answer.outcome, answer.reasons, _instant_text(until), trace_of(kinds, answer.verdict))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
-from betimes.backtest.lockstep import ENRICHMENT
+from betimes.backtest.domain_rules import NOUNS
 from betimes.backtest.report import BacktestReport, CandidateReport, ControlReport, Flip
 from betimes.domain.verdict_views import TraceStep
 
 HOURS = tuple(f"{hour:02}" for hour in range(24))
+
+
+Aligned: TypeAlias = tuple[str, TraceStep | None, TraceStep | None]
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -26,7 +29,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 def control_sentence(control: ControlReport) -> str:
-    """How well the recorded policy was reproduced: what everything after it rests on."""
+    """Return how well the recorded policy was reproduced, on which everything else rests."""
     if not control.segments:
         return "Nothing is recorded in this window, so nothing can be said of any policy."
     to_the_byte = f"{control.identical:,} of {control.segments:,} segments to the byte"
@@ -41,7 +44,7 @@ def control_sentence(control: ControlReport) -> str:
 
 
 def window_sentence(report: BacktestReport) -> str:
-    """What was rehearsed."""
+    """Return the window and the number of segments that were rehearsed."""
     of = f" of the tenant {report.tenant}" if report.tenant else ""
     only = f"; only {report.domain} is reported" if report.domain else ""
     since, until = report.since or "the beginning", report.until or "the end"
@@ -58,22 +61,22 @@ def _many(count: int, of: str) -> str:
     return f"{count:,} {of}{'' if count == 1 else 's'}"
 
 
-def named(candidate: CandidateReport) -> str:
+def candidate_name(candidate: CandidateReport) -> str:
     return candidate.name or "the policy"
 
 
 def change(before: float, after: float) -> str:
-    """The difference with its sign; nothing where there is none."""
+    """Return the difference with its sign, or = where there is none."""
     difference = round(after - before, 4)
     return f"{difference:+,}".replace("-", "−") if difference else "="
 
 
 def notes(candidate: CandidateReport) -> list[str]:
-    """What to know before relying on the numbers."""
+    """Return what to know before relying on the numbers."""
     told = []
     for executor, count in candidate.fallbacks.items():
-        if executor == ENRICHMENT:
-            told.append(f"{_many(count, 'score')} no provider was asked for then; the policy's fallback was taken")
+        if noun := NOUNS.get(executor):
+            told.append(f"{_many(count, noun)} no provider was asked for then; the policy's fallback was taken")
         else:
             told.append(f"{_many(count, 'call')} of {executor} not made then; each was taken to end well")
     if candidate.gone:
@@ -86,26 +89,26 @@ def notes(candidate: CandidateReport) -> list[str]:
 
 
 def pairs(flip: Flip) -> list[Pair]:
-    """Both traces rule by rule, in order, and where they part: at the first rule that held in one world only."""
-    rows = _aligned(flip.before.trace, flip.after.trace)
-    places = [place for place, (_, before, after) in enumerate(rows) if _held(before) != _held(after)]
+    """Pair both traces rule by rule, and mark where they part: the first rule that held in one world only."""
+    rows = _align_traces(flip.before.trace, flip.after.trace)
+    places = [place for place, (_, before, after) in enumerate(rows) if _match_of(before) != _match_of(after)]
     places = places or [place for place, (_, before, after) in enumerate(rows) if before != after]
     return [Pair(*row, parts=place == places[0]) if places else Pair(*row) for place, row in enumerate(rows)]
 
 
-def _aligned(before: list[TraceStep], after: list[TraceStep]) -> list[tuple[str, TraceStep | None, TraceStep | None]]:
-    """Rules of one table come in one order, so the longer trace goes on where the shorter ended."""
+def _align_traces(before: list[TraceStep], after: list[TraceStep]) -> list[Aligned]:
+    """Align two traces: rules of one table come in one order, so the longer one goes on where the shorter ended."""
     if all(one.rule == other.rule for one, other in zip(before, after, strict=False)):
         return [((one or other).rule, one, other) for one, other in zip_longest(before, after)]
     return [*((step.rule, step, None) for step in before), *((step.rule, None, step) for step in after)]
 
 
-def _held(step: TraceStep | None) -> tuple[bool, str | None]:
+def _match_of(step: TraceStep | None) -> tuple[bool, str | None]:
     return (step.matched and step.mode == "enforce", step.reason) if step else (False, None)
 
 
-def seen(step: TraceStep | None) -> str:
-    """What a rule saw, in a line."""
+def describe_step(step: TraceStep | None) -> str:
+    """Return the values a rule saw, in a line."""
     if step is None:
         return "not looked at"
     values = ", ".join(f"{name} {plain(value)}" for name, value in step.values.items() if value is not None)

@@ -13,14 +13,14 @@ from betimes.backtest.report import BacktestReport, CandidateReport, Change, Con
 from betimes.backtest.summary import (
     HOURS,
     Pair,
+    candidate_name,
     change,
     control_sentence,
+    describe_step,
     flips_sentence,
-    named,
     notes,
     pairs,
     reasons,
-    seen,
     window_sentence,
 )
 from betimes.cli.output import put, text
@@ -38,7 +38,7 @@ def show_report(report: BacktestReport, *, samples_max: int) -> None:
     put(text(window_sentence(report), "dim"))
     if len(report.candidates) > 1:
         put("")
-        put(_compared(report.candidates))
+        put(_comparison(report.candidates))
     for candidate in report.candidates:
         _candidate(candidate, samples_max)
 
@@ -53,10 +53,10 @@ def _control(control: ControlReport) -> None:
         put(text("  There are more; --json has them."))
 
 
-def _compared(candidates: Sequence[CandidateReport]) -> Table:
+def _comparison(candidates: Sequence[CandidateReport]) -> Table:
     rows = (
         (
-            named(one),
+            candidate_name(one),
             f"{one.flip_count:,}",
             *(
                 f"{counted.after:,} ({change(counted.before, counted.after)})"
@@ -71,7 +71,7 @@ def _compared(candidates: Sequence[CandidateReport]) -> Table:
 def _candidate(candidate: CandidateReport, samples_max: int) -> None:
     whose = f" (overrides of {candidate.tenant})" if candidate.tenant else ""
     put("")
-    put(text(f"{named(candidate)}{whose}", "bold"))
+    put(text(f"{candidate_name(candidate)}{whose}", "bold"))
     put(text(flips_sentence(candidate)))
     for table in _tables(candidate):
         put("")
@@ -95,21 +95,22 @@ def _tables(candidate: CandidateReport) -> Iterator[Table]:
         yield _table(("answers that change", "", "domain"), flips)
     changed = [line for line in candidate.outcomes if line.before != line.after]
     if changed:
-        outcomes = ((line.domain, line.outcome, line.reason, *_counted(line.before, line.after)) for line in changed)
+        outcomes = ((one.domain, one.outcome, one.reason, *_change_cells(one.before, one.after)) for one in changed)
         yield _table(("domain", "outcome", "reason", "before", "after", "change"), outcomes, left=3)
     if candidate.cost.runs_allowed != _NONE or candidate.cost.told != _NONE:
         yield _cost(candidate)
     if any((*candidate.hours_before, *candidate.hours_after)):
         yield _hours(candidate)
     if candidate.nights:
-        nights = ((line.user, line.tenant, *_counted(line.before, line.after)) for line in candidate.nights[:AFFECTED])
+        worst = candidate.nights[:AFFECTED]
+        nights = ((line.user, line.tenant, *_change_cells(line.before, line.after)) for line in worst)
         yield _table(("told at night", "tenant", "before", "after", "change"), nights, left=2)
     if candidate.affected:
         most = ((line.id, line.kind, line.tenant, f"{line.flips:,}") for line in candidate.affected[:AFFECTED])
         yield _table(("most affected", "kind", "tenant", "answers changed"), most, left=3)
 
 
-def _counted(before: float, after: float) -> tuple[str, str, str]:
+def _change_cells(before: float, after: float) -> tuple[str, str, str]:
     return f"{before:,}", f"{after:,}", change(before, after)
 
 
@@ -123,12 +124,12 @@ def _cost(candidate: CandidateReport) -> Table:
     )
     return _table(
         ("cost", "before", "after", "change"),
-        ((name, *_counted(before, after)) for name, before, after in rows if before or after),
+        ((name, *_change_cells(before, after)) for name, before, after in rows if before or after),
     )
 
 
 def _hours(candidate: CandidateReport) -> Table:
-    """The hours of people's own days: how much they are told in each, and what changes."""
+    """Return the hours of people's own days: how much they are told in each, and what changes."""
     before, after = candidate.hours_before, candidate.hours_after
     most = max(*before, *after)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
@@ -139,7 +140,7 @@ def _hours(candidate: CandidateReport) -> Table:
     table.add_row("after", *(_block(count, most) for count in after))
     if before != after:
         pairs = zip(before, after, strict=True)
-        table.add_row("change", *("" if one == other else _signed(one, other) for one, other in pairs))
+        table.add_row("change", *("" if one == other else _signed_change(one, other) for one, other in pairs))
     return table
 
 
@@ -147,12 +148,12 @@ def _block(count: int, most: int) -> str:
     return BLOCKS[-(-count * (len(BLOCKS) - 1) // most)] * 2
 
 
-def _signed(before: int, after: int) -> Text:
+def _signed_change(before: int, after: int) -> Text:
     return text(change(before, after), "yellow" if after > before else "green")
 
 
 def _few(samples: Iterable[Flip], each: int) -> Iterator[Flip]:
-    """The first of each kind."""
+    """Yield the first of each kind."""
     shown: Counter[tuple[str, str, str]] = Counter()
     for flip in samples:
         kind = (flip.kind, flip.before.outcome, flip.after.outcome)
@@ -172,13 +173,13 @@ def _side_by_side(flip: Flip) -> Table:
 
 
 def _rule(pair: Pair) -> tuple[str, Text, Text, Text]:
-    return "→" if pair.parts else "", text(pair.rule), _seen(pair.before), _seen(pair.after)
+    return "→" if pair.parts else "", text(pair.rule), _trace_text(pair.before), _trace_text(pair.after)
 
 
-def _seen(step: TraceStep | None) -> Text:
+def _trace_text(step: TraceStep | None) -> Text:
     held = f" → {step.reason or 'held'}" if step and step.matched else ""
     shadow = " (shadow)" if step and step.mode == "shadow" else ""
-    return text(f"{seen(step)}{held}{shadow}", "" if step else "dim")
+    return text(f"{describe_step(step)}{held}{shadow}", "" if step else "dim")
 
 
 def _end(side: Side) -> Text:
@@ -186,7 +187,7 @@ def _end(side: Side) -> Text:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
-    """Columns after the first `left` are numbers."""
+    """Return a table in which columns after the first `left` are numbers."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, head in enumerate(heads):
         table.add_column(head, justify="left" if place < left or head == "domain" else "right", overflow="fold")

@@ -1,4 +1,4 @@
-"""What is counted of two worlds that saw the same traffic, and how their answers to one question are compared."""
+"""Counts of worlds that saw the same traffic, and samples of questions that they answered differently."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.core.zones import is_zone, offset_at
-from betimes.domain.declaration import BacktestView
+from betimes.domain.declaration import BacktestRules
 from betimes.engine.rehearsal import RehearsedStep
 
 NOTHING = "nothing"
@@ -25,8 +25,8 @@ NIGHT = range(6)
 """The hours in which most people sleep."""
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a world said to a command."""
+class WorldAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The answer of a world to a command."""
 
     outcome: str
     reasons: tuple[str, ...] = ()
@@ -44,17 +44,17 @@ class Sample(msgspec.Struct, frozen=True):
     seq: int
     stream: StreamId
     key: str
-    before: Answer
-    after: Answer
+    before: WorldAnswer
+    after: WorldAnswer
 
     @property
     def place(self) -> tuple[Instant, StreamId, str, int]:
-        """Where it comes among others, whichever was found first."""
+        """Return the place among others, whichever was found first."""
         return (self.at, self.stream, self.key, self.seq)
 
 
-class Tally(msgspec.Struct):
-    """What one world did with one part of the traffic. Names are joined by tabs, so that it travels."""
+class WorldTally(msgspec.Struct):
+    """The counts of one world for one part of the traffic. Names are joined by tabs, so that it travels."""
 
     answers: dict[str, int] = {}
     """Domain, outcome, reason."""
@@ -98,44 +98,44 @@ def bump(counts: dict[str, int], name: str, by: int = 1) -> None:
     counts[name] = counts.get(name, 0) + by
 
 
-def answer_of(step: RehearsedStep) -> Answer | None:
-    """What a step decided, in the spelling of its domain."""
+def answer_of(step: RehearsedStep) -> WorldAnswer | None:
+    """Return what a step decided, in the spelling of its domain."""
     verdict = step.recorded.verdict
     if verdict is not None:
-        return Answer(spell_answer(step.stream.kind, verdict.answer), verdict.reasons, verdict)
+        return WorldAnswer(spell_answer(step.stream.kind, verdict.answer), verdict.reasons, verdict)
     domain = DOMAIN_OF.get(step.stream.kind)
     if domain is None or domain.outcome_of is None:
         return None
     for event in reversed(step.events):  # the last one is what it came to
         if decided := domain.outcome_of(event):
-            return Answer(decided.outcome, decided.reasons)
+            return WorldAnswer(decided.outcome, decided.reasons)
     return None
 
 
 class Watch:
     """Counts the steps of one world."""
 
-    def __init__(self, tally: Tally, state: Callable[[StreamId], Any]) -> None:
+    def __init__(self, tally: WorldTally, state: Callable[[StreamId], Any]) -> None:
         self._tally = tally
         self._state = state
 
-    def saw(self, step: RehearsedStep, answer: Answer | None) -> None:
+    def count_step(self, step: RehearsedStep, answer: WorldAnswer | None) -> None:
         kind = step.stream.kind
         if answer:
             bump(self._tally.answers, SEPARATOR.join((area_of(kind) or kind, answer.outcome, answer.reason)))
         domain = DOMAIN_OF.get(kind)
         if domain is None:
             return
-        view = domain.backtest
+        rules = domain.backtest
         for event in step.events:
-            if event.__class__ in view.contacts:
-                self._count_contact(step.stream, event.at, view)  # type: ignore[attr-defined]
-            elif event.__class__ in view.costs:
+            if event.__class__ in rules.contacts:
+                self._count_contact(step.stream, event.at, rules)  # type: ignore[attr-defined]
+            elif event.__class__ in rules.costs:
                 self._tally.runs += 1
 
-    def _count_contact(self, stream: StreamId, at: Instant, view: BacktestView) -> None:
+    def _count_contact(self, stream: StreamId, at: Instant, rules: BacktestRules) -> None:
         state = self._state(stream)
-        hour = local_hour(at, view.timezone(state) if state else "UTC")
+        hour = local_hour(at, rules.timezone(state) if state else "UTC")
         person = f"{stream.tenant}{SEPARATOR}{stream.id}"
         self._tally.hours[hour] += 1
         bump(self._tally.people, person)
@@ -144,7 +144,7 @@ class Watch:
 
 
 def local_hour(at: Instant, timezone: str) -> int:
-    """The hour of the day at the person's place, looked up once for every quarter of an hour."""
+    """Return the hour of the day at the person's place, looked up once for every quarter of an hour."""
     return _hour(at // (900 * SECOND), timezone)
 
 

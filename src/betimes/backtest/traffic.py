@@ -28,7 +28,7 @@ _RECONSIDER = '{"type":"Reconsider"'
 
 
 async def pages(store: Store, tenant: str | None, until_at: Instant | None = None) -> AsyncIterator[list[Segment]]:
-    """All segments, or a tenant's and the deployment's, in commit order; what was asked about them is left out."""
+    """Yield all segments, or a tenant's and the deployment's, in commit order, without those of backtests."""
     if tenant is None:
         async for page in _pages(store, None, until_at):
             yield [segment for segment in page if segment.stream.kind != BACKTESTS]
@@ -50,13 +50,13 @@ async def _pages(store: Store, tenant: str | None, until_at: Instant | None) -> 
 
 
 async def last_seq(store: Store) -> int:
-    """Where the ledger ends now."""
+    """Return the last position of the ledger."""
     page = await store.ledger(LedgerQuery(backwards=True, limit=1))
     return page[0].seq if page else 0
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """How far a backtest goes; every part of it as far, however little of the ledger is its own."""
+    """The end and the window of a backtest, the same for every part of it."""
 
     last_seq: int
     """What is written while it runs is not read."""
@@ -68,7 +68,7 @@ class Reach(msgspec.Struct, frozen=True):
 async def reach_of(
     store: Store, tenant: str | None, since_at: Instant | None = None, until_at: Instant | None = None
 ) -> Reach:
-    """The window cut to the traffic: nothing is known of what alarms did before it began and after it ended."""
+    """Return the window cut to the traffic: nothing is known of alarms before it began and after it ended."""
     end = await last_seq(store)
     first, last = await _outermost(store, tenant, end), await _outermost(store, tenant, end, backwards=True)
     if first is None or last is None:
@@ -79,7 +79,7 @@ async def reach_of(
 
 
 async def _outermost(store: Store, tenant: str | None, end: int, *, backwards: bool = False) -> Segment | None:
-    """The first segment of the traffic, or the last."""
+    """Return the first segment of the traffic, or the last."""
     after = end + 1 if backwards else 0
     while page := await store.ledger(LedgerQuery(after=after, backwards=backwards, tenant=tenant)):
         for segment in page:
@@ -90,7 +90,7 @@ async def _outermost(store: Store, tenant: str | None, end: int, *, backwards: b
 
 
 def role_of(segment: Segment) -> Role:
-    """What brought a segment about."""
+    """Return what brought a segment about."""
     command = segment.command
     if command is None:
         return "beside"
@@ -104,7 +104,7 @@ def role_of(segment: Segment) -> Role:
 
 
 def cause_of(segment: Segment) -> EffectId | None:
-    """The effect a segment's command came by."""
+    """Return the effect that sent a segment's command."""
     if not segment.cause:
         return None
     try:
@@ -149,7 +149,7 @@ def unsound(segment: Segment, why: str) -> Refused:
     )
 
 
-def pruned(possible_from: Instant) -> Refused:
+def pruned_refusal(possible_from: Instant) -> Refused:
     return Refused(
         "HISTORY_PRUNED",
         f"history inside the window was pruned; a backtest is possible from {render(possible_from)} on: say "

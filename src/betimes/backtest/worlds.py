@@ -8,8 +8,9 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from betimes.backtest.calls import OtherCalls, RecordedCalls
+from betimes.backtest.domain_rules import SWEEPS
 from betimes.backtest.plan import Candidate
-from betimes.backtest.tally import REFUSED, Answer, Tally, Watch, answer_of, bump
+from betimes.backtest.tally import REFUSED, Watch, WorldAnswer, WorldTally, answer_of, bump
 from betimes.core.deciders import Command, Reconsider, Wake
 from betimes.core.errors import BetimesError, Refused
 from betimes.core.instants import Instant
@@ -25,14 +26,12 @@ from betimes.engine.replay import Replayed
 from betimes.engine.settings import EngineSettings
 from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
 
-SCORE = "score"
-SWEPT = frozenset({SCORE})
 ACTOR = "backtest"
 _NO_TENANT = TenantState()
 
 
 class Among(Protocol):
-    """What worlds share; `Lockstep` is it."""
+    """The things that worlds share; `Lockstep` provides them."""
 
     kinds: Kinds
     book: PolicyBook
@@ -43,7 +42,7 @@ class Among(Protocol):
     def first_look(self, stream: StreamId) -> None: ...
     def is_rung_by_record(self, stream: StreamId, at: Instant) -> bool: ...
     def reports(self, stream: StreamId) -> bool: ...
-    def stepped(self, world: World, step: RehearsedStep, answer: Answer | None) -> None: ...
+    def note_step(self, world: World, step: RehearsedStep, answer: WorldAnswer | None) -> None: ...
 
 
 class World:
@@ -52,7 +51,7 @@ class World:
     def __init__(self, among: Among, candidate: Candidate | None) -> None:
         """Without a candidate it is the control."""
         self.candidate = candidate
-        self.tally = Tally()
+        self.tally = WorldTally()
         self.reply: Any = None
         """Of the last command that was submitted."""
         self._among = among
@@ -62,9 +61,9 @@ class World:
             among.kinds,
             PoliciesInForce(among.book),
             among.settings,
-            told=self._told,
-            swept=SWEPT,
-            call=self.calls.made if candidate else recorded.made,
+            told=self._note_step,
+            swept=frozenset(SWEEPS),
+            call=self.calls.note_call if candidate else recorded.note_call,
             first=among.first_look,
             is_late=among.is_rung_by_record if candidate else _always,
             teaches=None if candidate else among.recollection,
@@ -76,7 +75,7 @@ class World:
         self._replaced = _policy_stream(candidate) if candidate else None
 
     def begin(self, base: Mapping[StreamId, Replayed], keys: Mapping[KeyId, Recorded], at: Instant) -> None:
-        """Put every stream as it was, and the candidate in force, which lets streams reconsider their instants."""
+        """Put every stream back as it was, and the candidate in force; streams then reconsider their instants."""
         self.rehearsal.begin_at(at)
         for stream, replayed in base.items():
             self.rehearsal.put(stream, replayed.version, replayed.state, replayed.at)
@@ -94,34 +93,34 @@ class World:
                 self.submit(Job(stream, Reconsider(), actor=ACTOR))
 
     def is_deaf_to(self, stream: StreamId, command: Command) -> bool:
-        """Changes of the policy that the candidate takes the place of are passed over."""
+        """Return whether the command changes the policy that the candidate replaces."""
         return stream == self._replaced and isinstance(command, SetPolicy)
 
-    def submit(self, job: Job) -> Answer | None:
-        """The world's answer to a command."""
+    def submit(self, job: Job) -> WorldAnswer | None:
+        """Decide a command and return the answer."""
         self._current, self._own, self.reply = job, None, None
         try:
             recorded = self.rehearsal.decide(job)
         except BetimesError as error:
             reason = error.reason if isinstance(error, Refused) else error.code
             bump(self.tally.refused, reason)
-            return Answer(REFUSED, (reason,))
+            return WorldAnswer(REFUSED, (reason,))
         self.reply = recorded.reply
         return answer_of(self._step_of(job, recorded))
 
     def _step_of(self, job: Job, recorded: Recorded) -> RehearsedStep:
-        """The command's own step, or one that wrote nothing."""
+        """Return the command's own step, or one that wrote nothing."""
         return self._own or RehearsedStep(recorded.stream, job.command, (), recorded, job.key, job)
 
-    def _told(self, step: RehearsedStep) -> None:
+    def _note_step(self, step: RehearsedStep) -> None:
         if step.job is self._current and step.command.__class__ is not Wake:
             self._own = step
         if step.stream.kind == "tenant":
             return
         answer = answer_of(step)
         if self._among.reports(step.stream):
-            self._watch.saw(step, answer)
-        self._among.stepped(self, step, answer)
+            self._watch.count_step(step, answer)
+        self._among.note_step(self, step, answer)
 
 
 def _always(stream: StreamId, at: Instant) -> bool:

@@ -6,8 +6,7 @@ how an application is opened, served and exported.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,32 +61,10 @@ class Application(Protocol):
     ) -> BacktestReport: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Told:
-    """A line of the demo: what was asked at which instant, what was answered, and why."""
-
-    scene: str
-    at: str = ""
-    what: str
-    answer: str = ""
-    reasons: tuple[str, ...] = ()
-    why: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TownOptions:
-    """How large the demo's town is, and how long it lives."""
-
-    people: int = 300
-    days: int = 3
-    seconds: float = 45.0
-    port: int = 8080
-
-
 class Wiring(Protocol):
     """How an application comes to be."""
 
-    def opened(
+    def open_application(
         self, target: Target, *, starts: bool = False, exists: bool = False
     ) -> AbstractAsyncContextManager[Application]:
         """Open it without workers; `starts` puts the configured policy in force, as starting a process does.
@@ -106,12 +83,6 @@ class Wiring(Protocol):
 
     async def export(self, application: Application, path: str, progress: Callable[[Any], None]) -> Any:
         """Bring a lake up to date."""
-
-    def demo(self) -> AsyncGenerator[Told, None]:
-        """A story about everything, in virtual time."""
-
-    def town(self, options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[Told]:
-        """A small world at work, with the API over it, until it is to stop."""
 
 
 _wired: list[Wiring] = []

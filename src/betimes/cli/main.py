@@ -56,7 +56,7 @@ COMMANDS = {
     "prune": ("betimes.ledger.commands:prune", "Replace old history by checkpoints."),
     "export": ("betimes.ledger.commands:export", "Bring a lake of Parquet files up to date with the ledger."),
     "config": ("betimes.cli.configuration:config", "Check the configuration and show what it comes to."),
-    "demo": ("betimes.cli.demo:demo", "Show in a minute what betimes does, in virtual time."),
+    "demo": ("betimes.demo.command:demo", "Show in a minute what betimes does, in virtual time."),
 }
 
 

@@ -61,11 +61,11 @@ class Paging:
 def on(target: Target, work: Callable[[Application], Awaitable[T]], *, starts: bool = False, exists: bool = False) -> T:
     """Do something on the application, opened for it; what only makes sense on a database that `exists` says so."""
 
-    async def opened() -> T:
-        async with wired().opened(target, starts=starts, exists=exists) as application:
+    async def work_on_open() -> T:
+        async with wired().open_application(target, starts=starts, exists=exists) as application:
             return await work(application)
 
-    return asyncio.run(opened())
+    return asyncio.run(work_on_open())
 
 
 def for_tenant(at: Tenant, work: Callable[[Tenancy], Awaitable[T]]) -> T:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from betimes.core.deciders import Decider, Event
+from betimes.core.deciders import Command, Decider, Event
 from betimes.core.lake_tables import Table
 from betimes.core.outcomes import Outcome
 from betimes.core.segments import Segment
@@ -26,8 +26,22 @@ def list_reasons(segment: Segment, verdict: Verdict) -> str:
     return f"{', '.join(verdict.reasons)}."
 
 
-class BacktestView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backtest counts of a domain, besides its answers."""
+class RecordedInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that a provider was asked for before a command was submitted, and that the recorded command carries."""
+
+    provider: str
+    """The name that reports count missing values under."""
+    noun: str
+    """One such value, in the notes of a report."""
+    command: type[Command]
+    is_given: Callable[[Any], bool]
+    """Return whether a command carries a value."""
+    is_used: Callable[[Any], bool]
+    """Return whether a reply shows that the decision used a value, or its fallback."""
+
+
+class BacktestRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules for rehearsing a domain in a backtest, and the events that it counts besides answers."""
 
     contacts: tuple[type[Event], ...] = ()
     """Events that tell the person of the stream something, each with `at`."""
@@ -35,6 +49,16 @@ class BacktestView(msgspec.Struct, frozen=True, kw_only=True):
     """Return the zone of that person, from the state of the stream."""
     costs: tuple[type[Event], ...] = ()
     """Events that start something expensive."""
+    sweeps: Mapping[str, type[Command]] = {}
+    """By kind of stream: the command, with `at`, that a worker gives to all streams that are due."""
+    starts: Mapping[str, type[Command]] = {}
+    """By kind of stream: the command, with `effect` and `worker`, that announces an at-most-once call of the stream.
+    Such a call is the same in two worlds whenever each makes it."""
+    results: Mapping[str, Any] = {}
+    """By the beginning of an executor's name: the result of a call that was never made in the recorded traffic."""
+    input: RecordedInput | None = None
+    parts: frozenset[str] = frozenset()
+    """Kinds of streams that belong to another one, under which changed answers are listed."""
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +84,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """By kind of stream: whether an event says that a claim ran out."""
     tables: tuple[Table, ...] = ()
     """Its tables of the lake."""
-    backtest: BacktestView = BacktestView()
+    backtest: BacktestRules = BacktestRules()
     commands: Mapping[str, str] = {}
     """Its group of commands by name, with its line of `betimes --help`."""
     passes: Mapping[str, str] = {}

@@ -1,1 +1,1 @@
-"""How history is read: segments, explanations, live verdicts, counts, Parquet."""
+"""Reading history: segments, explanations, live verdicts, counts, Parquet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from betimes.cli.bootstrap import Application, wired
@@ -10,7 +11,7 @@ from betimes.cli.output import progress, say, show, show_json
 from betimes.core.errors import STATUS, Invalid
 from betimes.core.streams import parse_segment_handle
 from betimes.domain.service import Caller
-from betimes.engine.audit import parse_head
+from betimes.engine.audit import Head, parse_head
 from betimes.engine.explanation import Explanation
 from betimes.engine.explanation import explain as explained
 from betimes.engine.pruning import PruneReport, Retention
@@ -72,35 +73,33 @@ def verify(
     if expected and not tenant is kind is None:
         raise Invalid("a head is that of all streams; leave out --tenant and --kind", (("head", "not with a filter"),))
     with progress("verifying", json=at.json) as bar:
-
-        def tell(report: VerifyReport) -> None:
-            bar(report.streams, f"{report.streams:,} streams, {report.segments:,} segments")
-
-        async def work(application: Application) -> VerifyReport:
-            engine = application.engine
-            if kind is not None and kind not in engine.kinds.names:
-                known = f"one of {', '.join(engine.kinds.names)}"
-                raise Invalid(f"there is no kind {kind!r}", (("kind", known),))
-            return await verified(
-                engine.store,
-                engine.kinds,
-                tenant=tenant,
-                kind=kind,
-                progress=tell,
-                expected=expected,
-                key_retention_s=engine.settings.key_retention_s,
-            )
-
-        report = on(at.target, work, exists=True)
-    view = {
-        "sound": report.is_sound,
-        "streams": report.streams,
-        "segments": report.segments,
-        "head": str(report.head) if report.head else None,
-        "notes": report.notes,
-    }
-    _tell(view, report.findings, at)
+        report = on(at.target, lambda application: _verify(application, tenant, kind, expected, bar), exists=True)
+    head_text = str(report.head) if report.head else None
+    view = {"sound": report.is_sound, "streams": report.streams, "segments": report.segments, "head": head_text}
+    _tell({**view, "notes": report.notes}, report.findings, at)
     return 0 if report.is_sound else STATUS["MALFORMED_ROW"][1]
+
+
+async def _verify(
+    application: Application, tenant: str | None, kind: str | None, expected: Head | None, bar: Callable[..., None]
+) -> VerifyReport:
+    engine = application.engine
+    if kind is not None and kind not in engine.kinds.names:
+        known = f"one of {', '.join(engine.kinds.names)}"
+        raise Invalid(f"there is no kind {kind!r}", (("kind", known),))
+
+    def tell(report: VerifyReport) -> None:
+        bar(report.streams, f"{report.streams:,} streams, {report.segments:,} segments")
+
+    return await verified(
+        engine.store,
+        engine.kinds,
+        tenant=tenant,
+        kind=kind,
+        progress=tell,
+        expected=expected,
+        key_retention_s=engine.settings.key_retention_s,
+    )
 
 
 def prune(

@@ -29,16 +29,8 @@ def doctor(
     repair
         Mend what can be mended and set aside what cannot.
     """
-
-    async def work(application: Application) -> tuple[list[Ailment], VerifyReport, list[str]]:
-        engine = application.engine
-        found = mend(engine.store, engine.kinds) if repair else examine(engine.store, engine.kinds)
-        ailments = [ailment async for ailment in found]
-        report = await verify(engine.store, engine.kinds, key_retention_s=engine.settings.key_retention_s)
-        return ailments, report, (await engine.clock_report())[1]
-
     with progress("examining", json=at.json):
-        ailments, report, clock = on(at.target, work, exists=True)
+        ailments, report, clock = on(at.target, lambda application: _examine(application, repair=repair), exists=True)
     mended = [one for one in ailments if repair and one.remedy]
     named = {one.stream for one in ailments}
     others = [str(found) for found in report.findings if found.stream is None or found.stream not in named]
@@ -50,11 +42,23 @@ def doctor(
         show({**view, "rows": rows, "others": others, "clock": clock}, json=True)
     else:
         show(view, json=False)
-        for one in ailments:
-            done = one.remedy or "nothing can be done here: restore it from a backup, or upgrade this process"
-            say(f"{one.stream}: {one.what}. {'Done' if one in mended else 'Repair'}: {done}.")
-        for told in clock:
-            say(f"The clock: {told}.")
-        for other in others:
-            say(f"{other}. Not mended by a repair: restore it from a backup.")
+        _say_findings(ailments, mended, clock, others)
     return STATUS["MALFORMED_ROW"][1] if left else 0
+
+
+async def _examine(application: Application, *, repair: bool) -> tuple[list[Ailment], VerifyReport, list[str]]:
+    engine = application.engine
+    found = mend(engine.store, engine.kinds) if repair else examine(engine.store, engine.kinds)
+    ailments = [ailment async for ailment in found]
+    report = await verify(engine.store, engine.kinds, key_retention_s=engine.settings.key_retention_s)
+    return ailments, report, (await engine.clock_report())[1]
+
+
+def _say_findings(ailments: list[Ailment], mended: list[Ailment], clock: list[str], others: list[str]) -> None:
+    for one in ailments:
+        done = one.remedy or "nothing can be done here: restore it from a backup, or upgrade this process"
+        say(f"{one.stream}: {one.what}. {'Done' if one in mended else 'Repair'}: {done}.")
+    for told in clock:
+        say(f"The clock: {told}.")
+    for other in others:
+        say(f"{other}. Not mended by a repair: restore it from a backup.")

@@ -18,6 +18,7 @@ from betimes.domain.service import Caller
 from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow, EffectStatus
 from betimes.ledger.effects import Effects, EffectView
 
+COLUMNS = ("tenant", "effect_id", "executor", "status", "attempts", "next_attempt_at", "last_error")
 EVERY_DOMAIN = readable_areas(("admin",), "write")
 
 app = App(name="effects", help="Effects: what is owed to the outside, and dead letters.", help_format="plaintext")
@@ -53,8 +54,7 @@ def list_(
         rows = await application.engine.store.effects(query)
         return [_fields(row, await _effects(application, row.id.tenant).view(row)) for row in rows]
 
-    columns = ("tenant", "effect_id", "executor", "status", "attempts", "next_attempt_at", "last_error")
-    show(Page(on(at.target, work, exists=True)), json=at.json, columns=columns, empty="No effects.")
+    show(Page(on(at.target, work, exists=True)), json=at.json, columns=COLUMNS, empty="No effects.")
 
 
 def _effects(application: Application, tenant: str) -> Effects:
@@ -62,7 +62,7 @@ def _effects(application: Application, tenant: str) -> Effects:
 
 
 def _fields(row: EffectRow, view: EffectView) -> dict[str, Any]:
-    """What the API shows of an effect, and what only an operator sees."""
+    """Return the fields that the API shows of an effect, and those that only an operator sees."""
     return {**msgspec.structs.asdict(view), "tenant": row.id.tenant, "executor": row.executor}
 
 

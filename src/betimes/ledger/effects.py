@@ -30,12 +30,11 @@ from betimes.domain.service import Caller, Service
 from betimes.engine.codecs import decoded
 from betimes.engine.engine import Engine
 from betimes.engine.store import PAGE_MAX, SEND, EffectQuery, EffectRow
-from betimes.ledger.redaction import shown
+from betimes.ledger.redaction import redact
 from betimes.notifications.message_texts import texts_of
 from betimes.notifications.model import inbox_stream
 from betimes.notifications.pending_delivery import load_delivery
 
-"""Pages of effects that one list looks through; what is left is behind its cursor."""
 NUMBER_MAX = 2**31 - 1
 """Versions and places are below it on every store."""
 DELIVER = "deliver:"
@@ -70,7 +69,7 @@ class EffectView(JsonView, frozen=True, kw_only=True):
     """Of a delivery."""
 
 
-class Attempt(JsonView, frozen=True):
+class EffectAttempt(JsonView, frozen=True):
     at: datetime
     ok: bool
     error: str | None
@@ -79,7 +78,7 @@ class Attempt(JsonView, frozen=True):
 
 class EffectDetail(EffectView, frozen=True, kw_only=True):
     payload: Any
-    history: list[Attempt]
+    history: list[EffectAttempt]
     """Its last attempts, the oldest first; `at` is when each ended."""
 
 
@@ -152,7 +151,7 @@ class Effects(Service):
     async def effect(self, effect_id: str) -> EffectDetail:
         row = await self._row(effect_id)
         view = await self.view(row)
-        payload = shown(decoded(_payloads, row.payload, "the payload of", row.id), row.id.kind)
+        payload = redact(decoded(_payloads, row.payload, "the payload of", row.id), row.id.kind)
         if row.executor in WEBHOOKS:
             payload["url"] = bare_url(payload["url"])
         fields = {name: getattr(view, name) for name in view.__struct_fields__}
@@ -232,7 +231,7 @@ class Effects(Service):
 
 
 def domain_of(kind: str) -> str:
-    """The domain of a kind of stream; what belongs to none of the five is the tenant's own."""
+    """Return the domain of a kind of stream, or `tenant` for streams that belong to none."""
     return area_of(kind) or "tenant"
 
 
@@ -251,7 +250,7 @@ def kind_of(row: EffectRow) -> EffectKind:
 
 
 def target_of(row: EffectRow) -> str:
-    """What it is for, in a word: a stream, a channel, a handler, or an address without anything secret in it."""
+    """Return the target in a word: a stream, a channel, a handler, or an address without anything secret in it."""
     if row.executor == SEND:
         return f"{row.to.kind}:{row.to.id}" if row.to else SEND
     if row.executor in WEBHOOKS:
@@ -269,7 +268,7 @@ def _payload(row: EffectRow) -> dict[str, Any]:
 
 
 def bare_url(url: str) -> str:
-    """The address without user, password, query and fragment."""
+    """Return the address without user, password, query and fragment."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -277,8 +276,8 @@ def bare_url(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def history_of(row: EffectRow) -> list[Attempt]:
-    return [Attempt(moment(made.at), made.ok, made.error or None, made.duration_ms) for made in row.history]
+def history_of(row: EffectRow) -> list[EffectAttempt]:
+    return [EffectAttempt(moment(made.at), made.ok, made.error or None, made.duration_ms) for made in row.history]
 
 
 def _effect_at(place: InstantPlace, tenant: str) -> EffectId:

@@ -34,7 +34,7 @@ from betimes.ledger.verdict_feed import (
 TAG = "Time and history"
 
 
-class StreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class VerdictStreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     domain: Literal["runs", "notifications", "intents", "automation", "scores"] | None = None
     outcome: str | None = None
     reason: str | None = None
@@ -81,19 +81,19 @@ async def verdicts(request: RequestContext) -> EventStream:
             f"{STREAMS_PER_TENANT_MAX} streams are open, which is the bound; close one first.",
             headers={"Retry-After": "5"},
         )
-    return EventStream(told(feed, engine, streams, lambda: _may_go_on(request)), streams, tenant)
+    return EventStream(stream_events(feed, engine, streams, lambda: _may_go_on(request)), streams, tenant)
 
 
 async def _may_go_on(request: RequestContext) -> bool:
-    """Whether the reader's key is still alive; without keys everybody's is."""
+    """Return whether the reader's key is still alive; without keys everybody's is."""
     token = request.headers.get("authorization", "").partition(" ")[2].strip()
     return not request.key_id or await request.process.identities.of(request.engine, token) is not None
 
 
-async def told(
+async def stream_events(
     feed: VerdictFeed, engine: Engine, streams: Streams, may_go_on: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[bytes]:
-    """What goes over the wire, until the reader goes, loses its key, or the process stops."""
+    """Yield bytes for the wire until the reader goes, loses its key, or the process stops."""
     loop = asyncio.get_running_loop()
     yield b": from here on\n\n"
     said_s = asked_s = loop.time()
@@ -104,7 +104,7 @@ async def told(
             asked_s = loop.time()
         events = await feed.read()
         if events:
-            yield b"".join(_spelt(_name(event), position, _data(event)) for position, event in events)
+            yield b"".join(_encode_event(_name(event), position, _data(event)) for position, event in events)
             said_s = loop.time()
         elif loop.time() - said_s >= streams.comment_s:
             yield b": still here\n\n"
@@ -121,8 +121,8 @@ def _data(event: VerdictEvent | Pulse) -> bytes:
     return msgspec.json.encode(event)
 
 
-def _spelt(name: str, id: str, data: bytes) -> bytes:
-    """One event; JSON has no line breaks, so its data is one line."""
+def _encode_event(name: str, id: str, data: bytes) -> bytes:
+    """Return the bytes of one event; JSON has no line breaks, so its data is one line."""
     return f"id: {id}\nevent: {name}\ndata: ".encode() + data + b"\n\n"
 
 
@@ -139,7 +139,7 @@ ROUTES = (
         "ends within that time when its key is revoked or expires. A reader "
         f"over {BEHIND_MAX:,} events behind gets `event: pulse` in their place: their number by outcome and reason, "
         "and between which instants they were; its id is where it goes on.",
-        query=StreamQuery,
+        query=VerdictStreamQuery,
         reply=str,
         events={"verdict": VerdictEvent, "pulse": Pulse},
         media_type="text/event-stream",

@@ -1,4 +1,4 @@
-"""What a segment decided, in the spelling of its domain: verdicts, fires, ticks, evaluations, decays."""
+"""Outcomes of segments, in the spelling of their domains: verdicts, fires, ticks, evaluations, decays."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Commands and events of the ledger as people may see them: instants as text, amounts in points, and no secrets.
 
-What a decider keeps is made for deciding: microseconds, micro-points, secrets that sign. Everything of the ledger that
-leaves the process goes through `shown`, the one place that knows which fields hold secrets.
+Deciders keep values for deciding: microseconds, micro-points, secrets that sign. Everything of the ledger that
+leaves the process goes through `redact`, the one place that knows which fields hold secrets.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _INSTANTS = frozenset({"at", "scheduled_for", "first", "last"})
 _AMOUNTS = {kind: fields for domain in DOMAINS for kind, fields in domain.render_amounts.items()}
 
 
-def shown(value: Any, kind: str) -> Any:
-    """The value as JSON for people; `kind` is that of the stream it was written to."""
+def redact(value: Any, kind: str) -> Any:
+    """Return the value as JSON for people; `kind` is that of the stream it was written to."""
     if isinstance(value, msgspec.Struct):
         return _struct(value, kind)
     if isinstance(value, StreamId):
@@ -29,11 +29,11 @@ def shown(value: Any, kind: str) -> Any:
     if isinstance(value, EffectId):
         return value.handle
     if isinstance(value, msgspec.Raw):
-        return shown(msgspec.json.decode(value), kind)
+        return redact(msgspec.json.decode(value), kind)
     if isinstance(value, dict):
-        return {name: HIDDEN if name in SECRET_FIELDS else shown(part, kind) for name, part in value.items()}
+        return {name: HIDDEN if name in SECRET_FIELDS else redact(part, kind) for name, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [shown(part, kind) for part in value]
+        return [redact(part, kind) for part in value]
     return value
 
 
@@ -55,4 +55,4 @@ def _field(name: str, value: Any, kind: str) -> Any:
             return render(value)
         if amount := _AMOUNTS.get(kind, {}).get(name):
             return amount(value)
-    return shown(value, kind)
+    return redact(value, kind)

@@ -43,7 +43,7 @@ class EffectCounts(msgspec.Struct, frozen=True):
 
 
 class PassView(msgspec.Struct, frozen=True):
-    """What a pass did, and what it left."""
+    """The work of a pass, and the work it left."""
 
     now: datetime
     fired: dict[str, int]
@@ -60,7 +60,7 @@ class ClockView(msgspec.Struct, frozen=True):
     next_due_at: datetime | None
 
 
-class LedgerQuery(Listed, frozen=True, forbid_unknown_fields=True):
+class SegmentListQuery(Listed, frozen=True, forbid_unknown_fields=True):
     kind: str | None = None
     id: str | None = None
     event_type: str | None = None
@@ -88,13 +88,13 @@ async def tick(request: RequestContext) -> PassView:
     done = await request.application.tick(
         limit=body.limit,
         max_s=body.max_s,
-        kinds=_known(request, body.kinds),
+        kinds=_demand_kinds(request, body.kinds),
         tenant=None if is_everybody else request.caller.tenant,
     )
     return _pass(done)
 
 
-def _known(request: RequestContext, kinds: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def _demand_kinds(request: RequestContext, kinds: tuple[str, ...] | None) -> tuple[str, ...] | None:
     unknown = [
         (f"kinds[{place}]", f"no such kind: {kind[:40]}")
         for place, kind in enumerate(kinds or ())
@@ -154,7 +154,7 @@ def _ledger(request: RequestContext) -> Ledger:
 
 
 async def ledger(request: RequestContext) -> SegmentPage:
-    query: LedgerQuery = request.query
+    query: SegmentListQuery = request.query
     filters = LedgerFilters(
         kind=query.kind,
         id=query.id,
@@ -228,7 +228,7 @@ ROUTES = (
         description="In commit order. `resume_cursor` leads on to what is committed later, in ascending order under "
         "the same filters. Segments of domains the key may not read are left out; `admin` also sees the kind "
         "`tenant`. Secrets are never shown.",
-        query=LedgerQuery,
+        query=SegmentListQuery,
         reply=SegmentPage,
     ),
     Route(

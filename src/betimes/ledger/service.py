@@ -34,7 +34,7 @@ from betimes.engine.explanation import Explanation, explain, summarised
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.ledger.outcomes import OutcomeView, verdict_outcome
-from betimes.ledger.redaction import shown
+from betimes.ledger.redaction import redact
 from betimes.notifications.model import Digested, NotificationReply, Postponed, Released, Suppressed
 from betimes.runs.model import RunAllowed, RunDeferred, RunSkipped, TriggerJoined, WouldRun
 
@@ -210,13 +210,13 @@ class Ledger(Service):
         if repair := repair_of(segment):
             return {"type": "Repair", "why": repair.why, "lost": list(repair.lost)}
         command = self.engine.kinds.of(segment.stream).command(segment.command, segment)
-        told: dict[str, Any] = shown(command, segment.stream.kind)
+        told: dict[str, Any] = redact(command, segment.stream.kind)
         return told
 
     def _events(self, segment: Segment) -> list[dict[str, Any]]:
         if checkpoint_of(segment):
             return []
-        told = [shown(event, segment.stream.kind) for event in self.engine.kinds.of(segment.stream).events(segment)]
+        told = [redact(event, segment.stream.kind) for event in self.engine.kinds.of(segment.stream).events(segment)]
         return [{"type": event.pop("type"), "v": segment.schema, **event} for event in told]
 
     # -- why
@@ -267,7 +267,7 @@ class Ledger(Service):
         return found
 
     def _subjects(self, segment: Segment) -> set[str | int]:
-        """What a segment judges: triggers by their keys, notifications by the segment that brought them."""
+        """Return the subjects of a segment: triggers by their keys, notifications by the segment that brought them."""
         if segment.stream.kind not in ("account", "inbox") or checkpoint_of(segment):
             return set()
         kind = self.engine.kinds.of(segment.stream)

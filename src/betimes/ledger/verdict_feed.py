@@ -1,4 +1,4 @@
-"""What is decided, as it is committed: the ledger's outcomes after a position, in commit order, for many readers.
+"""Verdicts as they are committed: the ledger's outcomes after a position, in commit order, for many readers.
 
 **One tail.** All readers of a process share a `VerdictTail`: the last segments of the ledger, read and decoded once.
 It has no task of its own. A reader that has seen all of it reads on for everybody: those who ask while it waits for
@@ -79,7 +79,7 @@ class FeedFilters(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
 
 
-class Position(msgspec.Struct, frozen=True, order=True):
+class FeedPosition(msgspec.Struct, frozen=True, order=True):
     seq: int
     number: int
     """Of the last outcome seen in that segment, counted from 1."""
@@ -88,15 +88,15 @@ class Position(msgspec.Struct, frozen=True, order=True):
         return f"{self.seq}.{self.number}"
 
 
-Placed: TypeAlias = tuple[Position, VerdictEvent]
+Placed: TypeAlias = tuple[FeedPosition, VerdictEvent]
 
 
-def position_of(text: str) -> Position:
+def position_of(text: str) -> FeedPosition:
     found = _POSITION.fullmatch(text)
     if found is None:
         message = "not the id of one of our events; leave it out to begin now"
         raise Invalid(message, (("header.last-event-id", message),))
-    return Position(int(found[1]), int(found[2]))
+    return FeedPosition(int(found[1]), int(found[2]))
 
 
 class DecodedSegment:
@@ -118,7 +118,7 @@ class DecodedSegment:
         segment, stream = self.segment, self.segment.stream
         for number, outcome in enumerate(self._outcomes(), start=1):
             yield (
-                Position(segment.seq, number),
+                FeedPosition(segment.seq, number),
                 VerdictEvent(
                     segment.handle,
                     self.domain,
@@ -144,7 +144,7 @@ class VerdictTail:
 
     def __init__(self, engine: Engine, *, fresh_s: float | None = None) -> None:
         self.engine = engine
-        self.start = self.end = Position(-1, ALL)
+        self.start = self.end = FeedPosition(-1, ALL)
         """Everything after the one and up to the other is here."""
         self.is_at_end = True
         """Whether the last read found no more than it took."""
@@ -158,7 +158,7 @@ class VerdictTail:
         self._complete_s = 0.0
         """When the last read began that reached the end of the ledger."""
 
-    async def now(self) -> Position:
+    async def now(self) -> FeedPosition:
         """Return the end of the ledger; what is committed from now on comes after it.
 
         A tail that is far behind, because nobody read it for long, begins anew there.
@@ -174,13 +174,13 @@ class VerdictTail:
         newest = await self._page(LedgerQuery(backwards=True, limit=1))
         seq = newest[0].seq if newest else 0
         if self.end.seq < 0 or seq > self.end.seq + TAIL_MAX:
-            self.start = self.end = Position(seq, ALL)
+            self.start = self.end = FeedPosition(seq, ALL)
             self._segments, self.is_at_end = [], True
             self._read_s = self._complete_s = begun_s
         else:
             await self._read_on()
 
-    async def after(self, position: Position) -> list[DecodedSegment]:
+    async def after(self, position: FeedPosition) -> list[DecodedSegment]:
         """Return segments after a position, reading on if there are none yet; none if it is before `start`."""
         if position >= self.end and self._may_have_more():
             asked_s = asyncio.get_running_loop().time()
@@ -218,9 +218,9 @@ class VerdictTail:
         if not page:
             return
         self._segments += [DecodedSegment(self.engine, segment) for segment in page]
-        self.end = Position(page[-1].seq, ALL)
+        self.end = FeedPosition(page[-1].seq, ALL)
         if len(self._segments) > 2 * TAIL_MAX:
-            self.start = Position(self._segments[-TAIL_MAX - 1].segment.seq, ALL)
+            self.start = FeedPosition(self._segments[-TAIL_MAX - 1].segment.seq, ALL)
             self._segments = self._segments[-TAIL_MAX:]
 
 
@@ -228,7 +228,7 @@ class VerdictFeed:
     """One reader's way through the outcomes of the domains it may see."""
 
     def __init__(
-        self, tail: VerdictTail, tenant: str, domains: frozenset[str], filters: FeedFilters, position: Position
+        self, tail: VerdictTail, tenant: str, domains: frozenset[str], filters: FeedFilters, position: FeedPosition
     ) -> None:
         self._tail = tail
         self._tenant = tenant
@@ -273,12 +273,12 @@ class VerdictFeed:
 
     def _take(self, segments: list[DecodedSegment]) -> list[Placed]:
         """Return the events of segments that this reader has not seen and wants; they are seen then."""
-        found = [placed for one in segments for placed in self._wanted(one)]
+        found = [placed for one in segments for placed in self._select_events(one)]
         if segments:
-            self._seen = max(self._seen, Position(segments[-1].segment.seq, ALL))
+            self._seen = max(self._seen, FeedPosition(segments[-1].segment.seq, ALL))
         return found
 
-    def _wanted(self, one: DecodedSegment) -> Iterator[Placed]:
+    def _select_events(self, one: DecodedSegment) -> Iterator[Placed]:
         stream, filters = one.segment.stream, self._filters
         if stream.tenant != self._tenant or one.domain not in self._domains:
             return

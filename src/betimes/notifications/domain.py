@@ -6,10 +6,10 @@ from decimal import Decimal
 
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
-from betimes.domain.declaration import BacktestView, Domain
+from betimes.domain.declaration import BacktestRules, Domain, RecordedInput
 from betimes.notifications.composite_score import decimal_text
 from betimes.notifications.decide import DECIDERS
-from betimes.notifications.model import DigestReleased, InboxState, Released
+from betimes.notifications.model import DigestReleased, InboxState, NotificationReply, Notify, Released
 from betimes.notifications.policy import NotificationsPolicy
 from betimes.notifications.sentences import sentence
 from betimes.notifications.tables import TABLES
@@ -30,6 +30,16 @@ def timezone_of(inbox: InboxState) -> str:
     return inbox.preferences.timezone
 
 
+def has_ai_score(command: Notify) -> bool:
+    """Return whether a provider was asked for a score, and answered."""
+    return command.ai_score is not None
+
+
+def was_scored(reply: object) -> bool:
+    """Return whether the decision took a score into account."""
+    return isinstance(reply, NotificationReply) and reply.score is not None
+
+
 DOMAIN = Domain(
     package="betimes.notifications",
     area="notifications",
@@ -38,6 +48,12 @@ DOMAIN = Domain(
     describe_verdict=describe_verdict,
     render_amounts={"inbox": {"ai": score_as_decimal, "ai_score": score_as_decimal}},
     tables=TABLES,
-    backtest=BacktestView(contacts=(Released, DigestReleased), timezone=timezone_of),
+    backtest=BacktestRules(
+        contacts=(Released, DigestReleased),
+        timezone=timezone_of,
+        input=RecordedInput(
+            provider="enrichment", noun="score", command=Notify, is_given=has_ai_score, is_used=was_scored
+        ),
+    ),
     commands={"notification": "Notifications: what became of one; cancel or release one that waits."},
 )

@@ -200,12 +200,12 @@ class Enrichment:
         try:
             outcome = await self._ask(self._provider, notification)
         except asyncio.CancelledError:
-            self._breaker.withdrawn(passage)
+            self._breaker.withdraw(passage)
             raise
         if isinstance(outcome, Decimal) or outcome == "no_opinion":
-            self._breaker.succeeded(passage)
+            self._breaker.record_success(passage)
         else:
-            self._breaker.failed(passage)
+            self._breaker.record_failure(passage)
         return outcome
 
     async def _take_place(self) -> bool:

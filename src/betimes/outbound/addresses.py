@@ -1,4 +1,4 @@
-"""Which network addresses may be called: public ones, and those the settings allow by host or network.
+"""Network addresses that may be called: public ones, and those the settings allow by host or network.
 
 The table lists what the IANA registries set apart, and the one public address that a cloud answers its own machines on.
 An IPv6 address that carries an IPv4 one is judged by the one it carries. Of IPv6, only what is given out for public use
@@ -53,28 +53,28 @@ _ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
 
 
 class AddressRules:
-    """What is allowed beyond the public network."""
+    """The addresses that are allowed beyond the public network."""
 
     def __init__(self, networks: Iterable[str] = (), hosts: Iterable[str] = ()) -> None:
         self._networks = tuple(ipaddress.ip_network(network) for network in networks)
         self._hosts = frozenset(_bare(host) for host in hosts)
 
     def refusal(self, host: str, address: str) -> str | None:
-        """Why a host may not be called at this address, or None if it may."""
+        """Return why a host may not be called at this address, or `None` if it may."""
         if _bare(host) in self._hosts:
             return None
         try:
             found = ipaddress.ip_address(address)
         except ValueError:
             return "not an address"
-        judged = (found, *carried(found))
+        judged = (found, *embedded_ipv4(found))
         if any(one in network for one in judged for network in self._networks if one.version == network.version):
             return None
         return next((reason for one in judged if (reason := _set_apart(one))), None)
 
 
-def carried(address: Address) -> tuple[Address, ...]:
-    """The IPv4 address inside an IPv6 one, where its form has one."""
+def embedded_ipv4(address: Address) -> tuple[Address, ...]:
+    """Return the IPv4 address inside an IPv6 one, where its form has one."""
     if isinstance(address, ipaddress.IPv4Address):
         return ()
     low = int(address) & 0xFFFF_FFFF
@@ -91,7 +91,7 @@ def _set_apart(address: Address) -> str | None:
     for network, name in FORBIDDEN:
         if address.version == network.version and address in network:
             return name
-    if address.version == 6 and address not in _PUBLIC_V6 and not carried(address):
+    if address.version == 6 and address not in _PUBLIC_V6 and not embedded_ipv4(address):
         return "not public"
     return None
 

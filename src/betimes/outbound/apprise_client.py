@@ -15,7 +15,7 @@ from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING
 
 from betimes.core.errors import MissingExtra
-from betimes.outbound.failures import ChannelFailed
+from betimes.outbound.failures import ChannelSendFailed
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -37,21 +37,21 @@ class Apprised:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def send(self, channel: str, urls: Sequence[str], title: str, message: str, timeout_s: float) -> None:
-        """Send to every URL, or raise a `ChannelFailed` that says nothing of them."""
+        """Send to every URL, or raise a `ChannelSendFailed` that says nothing of them."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._threads, _imported)  # loading it is not the channel's slowness
+        await loop.run_in_executor(self._threads, _import_apprise)  # loading it is not the channel's slowness
         try:
             async with asyncio.timeout(timeout_s):
-                failed = await loop.run_in_executor(self._threads, copy_context().run, _sent, urls, title, message)
+                failed = await loop.run_in_executor(self._threads, copy_context().run, _send, urls, title, message)
         except TimeoutError:
-            raise ChannelFailed(f"the channel {channel!r} took longer than {timeout_s:g} s") from None
+            raise ChannelSendFailed(f"the channel {channel!r} took longer than {timeout_s:g} s") from None
         if failed:
-            raise ChannelFailed(f"the channel {channel!r} failed: {failed}")
+            raise ChannelSendFailed(f"the channel {channel!r} failed: {failed}")
 
 
-def _sent(urls: Sequence[str], title: str, message: str) -> str:
-    """What went wrong, or nothing."""
-    apprise = _imported()
+def _send(urls: Sequence[str], title: str, message: str) -> str:
+    """Send in this thread; return what went wrong, or an empty text."""
+    apprise = _import_apprise()
     _sending.set(True)
     try:
         # one after the other in this thread, so that the log filter sees who sends
@@ -63,7 +63,7 @@ def _sent(urls: Sequence[str], title: str, message: str) -> str:
         return f"Apprise raised {type(error).__name__}"
 
 
-def _imported() -> ModuleType:
+def _import_apprise() -> ModuleType:
     try:
         import apprise
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Channels: how a message reaches a person, as the server is configured.
+"""Channels: the ways by which a message reaches a person, as the server is configured.
 
 Where a person is reached (the address) is data; how (service, credentials) is configuration: a channel is a set of
 Apprise URLs, a signed webhook, or the log. A tenant may have channels of its own in place of the deployment's, or
@@ -21,7 +21,7 @@ from betimes.core.canonical import encode
 from betimes.core.instants import Instant, render
 from betimes.notifications.policy import IN_APP
 from betimes.outbound.apprise_client import Apprised
-from betimes.outbound.failures import BadAddress, ChannelFailed, UnknownChannel
+from betimes.outbound.failures import BadAddress, ChannelSendFailed, UnknownChannel
 from betimes.outbound.webhooks import Webhooks
 
 ADDRESS_CHARS_MAX = 512
@@ -36,8 +36,8 @@ def before_logging(prepare: Callable[[], None]) -> None:
     _preparing.append(prepare)
 
 
-def _logged(event: str, **fields: Any) -> None:
-    """The logger is loaded when it is first needed: that takes about as long as loading all the rest."""
+def _log_message(event: str, **fields: Any) -> None:
+    """Log a message; the logger is loaded here because that takes about as long as loading all the rest."""
     import structlog
 
     for prepare in _preparing:
@@ -100,11 +100,11 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def names(self) -> frozenset[str]:
-        """Every channel that anybody has."""
+        """Return every channel that anybody has."""
         return frozenset(self.channels).union(*self.tenants.values())
 
     def has(self, tenant: str, channel: str) -> bool:
-        """Whether a message of this tenant can go that way; in_app needs no configuration."""
+        """Return whether a message of this tenant can go that way; in_app needs no configuration."""
         return channel == IN_APP or self.of(tenant, channel) is not None
 
     def of(self, tenant: str, channel: str) -> Channel | None:
@@ -130,7 +130,7 @@ class Channels:
         self._now = now
         self._settings = settings
         self._webhooks = webhooks
-        self._log = log or _logged
+        self._log = log or _log_message
         self._apprised = Apprised()
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class Channels:
             case None:
                 raise UnknownChannel(f"no channel {channel!r} is configured for the tenant {tenant!r}")
             case AppriseChannel(urls, timeout_s):
-                filled = [_filled(channel, url, address) for url in urls]
+                filled = [_fill_address(channel, url, address) for url in urls]
                 await self._apprised.send(channel, filled, title, message, timeout_s)
             case WebhookChannel(url, timeout_s):
                 body = {"channel": channel, "address": address, "title": title, "message": message}
@@ -163,12 +163,12 @@ class Channels:
 
     async def _post(self, url: str, body: Mapping[str, Any], id: str, tenant: str, timeout_s: float) -> None:
         if self._webhooks is None:
-            raise ChannelFailed("a channel is a webhook, but the channels were given no `webhooks`")
+            raise ChannelSendFailed("a channel is a webhook, but the channels were given no `webhooks`")
         await self._webhooks.post(url, encode(body).encode(), id=id, tenant=tenant, timeout_s=timeout_s)
 
 
-def _filled(channel: str, url: str, address: str | None) -> str:
-    """The URL with the address in its place, where nothing in it can mean anything but an address."""
+def _fill_address(channel: str, url: str, address: str | None) -> str:
+    """Return the URL with the address in its place, quoted so that it can only mean an address."""
     if PLACE not in url:
         return url
     if not address:
@@ -183,5 +183,5 @@ def _filled(channel: str, url: str, address: str | None) -> str:
 
 
 def _authority(rest: str) -> str:
-    """What comes before the path or query."""
+    """Return the part before the path or query."""
     return rest.partition("/")[0].partition("?")[0]

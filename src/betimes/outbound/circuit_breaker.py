@@ -1,4 +1,4 @@
-"""A circuit breaker: whoever fails too often is left alone for a while, then tried once.
+"""A circuit breaker: a receiver that fails too often is left alone for a while, then tried once.
 
 Closed, everybody passes. `failures_max` failures within `window_s` open it for `open_s`. After that one trial passes;
 its success closes the breaker, its failure opens it again, and nobody else passes meanwhile. The outcome of a passage
@@ -41,24 +41,24 @@ class Breaker:
 
     @property
     def lets_pass(self) -> bool:
-        """Whether somebody who enters now is let through."""
+        """Return whether somebody who enters now is let through."""
         if self._condition == "open":
             return self._clock() - self._opened_s >= self._open_s
         return self._condition == "closed"
 
     def enter(self) -> Passage | None:
-        """Permission to try now, or None."""
+        """Return permission to try now, or `None`."""
         if not self.lets_pass:
             return None
         if self._condition == "open":
             self._enter_period("trying")
         return Passage(self._period)
 
-    def succeeded(self, passage: Passage) -> None:
+    def record_success(self, passage: Passage) -> None:
         if passage.period == self._period and self._condition == "trying":
             self._enter_period("closed")
 
-    def failed(self, passage: Passage) -> None:
+    def record_failure(self, passage: Passage) -> None:
         if passage.period != self._period:
             return
         now_s = self._clock()
@@ -68,8 +68,8 @@ class Breaker:
             self._opened_s = now_s
             self._enter_period("open")
 
-    def withdrawn(self, passage: Passage) -> None:
-        """Whoever tried was called off: nothing is known, and the next one may try."""
+    def withdraw(self, passage: Passage) -> None:
+        """Take back a passage whose outcome is not known; the next one may try."""
         if passage.period == self._period and self._condition == "trying":
             self._enter_period("open")
 

@@ -41,7 +41,7 @@ class Outbound:
         self._rules = UrlRules(settings)
         self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="betimes-names")
         self._session = aiohttp.ClientSession(
-            connector=self._connector(_Judged(resolve or looking_up(self._threads), self._rules), tls),
+            connector=self._connector(_CheckedResolver(resolve or looking_up(self._threads), self._rules), tls),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,
@@ -64,7 +64,7 @@ class Outbound:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> bytes:
-        """The body of a 2xx answer, or a `WebhookFailed`."""
+        """Return the body of a 2xx answer; raise `WebhookFailed` otherwise."""
         return await self._request("POST", url, body, headers, timeout_s)
 
     async def get(self, url: str, timeout_s: float) -> bytes:
@@ -78,7 +78,7 @@ class Outbound:
         host = target.host_port_subcomponent or ""
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._requested(method, target, host, body, headers)
+                return await self._exchange(method, target, host, body, headers)
         except WebhookFailed:
             raise
         except TimeoutError:
@@ -88,7 +88,7 @@ class Outbound:
         except (aiohttp.ClientError, OSError) as error:
             raise Unreachable(f"{host} could not be reached: {_cause(error)}") from None
 
-    async def _requested(
+    async def _exchange(
         self, method: str, target: URL, host: str, body: bytes | None, headers: Mapping[str, str]
     ) -> bytes:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._settings.connect_timeout_s)
@@ -113,7 +113,7 @@ class Outbound:
         return bytes(read)
 
 
-class _Judged(AbstractResolver):
+class _CheckedResolver(AbstractResolver):
     """Resolves names to addresses that may be called, and to nothing else."""
 
     def __init__(self, resolve: Resolve, rules: UrlRules) -> None:
@@ -137,7 +137,7 @@ class _Judged(AbstractResolver):
 
 
 def looking_up(threads: ThreadPoolExecutor) -> Resolve:
-    """Asks the operating system, in threads set aside for it: a slow name server must not hold up other work."""
+    """Return a resolver that asks the operating system in threads of its own: a slow name server holds up nobody."""
 
     async def look_up(host: str, port: int) -> list[str]:
         ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
@@ -160,7 +160,7 @@ def _result(host: str, address: str, port: int) -> ResolveResult:
 
 
 def _cause(error: Exception) -> str:
-    """What went wrong, in words of this machine rather than the receiver's."""
+    """Return what went wrong, in words of this machine rather than the receiver's."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         reason = error.certificate_error
         return f"its certificate is not valid ({getattr(reason, 'verify_message', '') or type(reason).__name__})"

@@ -1,4 +1,4 @@
-"""How an outside call can fail: one hierarchy, each error knowing whether trying again could help.
+"""Failures of outside calls: one hierarchy, each error knowing whether trying again could help.
 
 A message names the host, channel or handler and what it answered; never a path, query string, address, credential or
 anything a receiver wrote. `giving_up` turns a failure that cannot pass into the engine's `GiveUp`, in an executor.
@@ -16,7 +16,7 @@ RETRIED_STATUSES = frozenset({408, 409, 425, 429})
 
 
 class EffectFailed(BetimesError):
-    """What was asked for outside did not happen, or nobody can tell that it did."""
+    """An outside call did not happen, or nobody can tell that it did."""
 
     permanent: bool = False
     """Trying the same again cannot succeed."""
@@ -70,17 +70,17 @@ class BadStatus(WebhookFailed):
         self.permanent = 400 <= status < 500 and status not in RETRIED_STATUSES
 
 
-class ChannelFailed(EffectFailed):
+class ChannelSendFailed(EffectFailed):
     """A channel did not take the message."""
 
 
-class UnknownChannel(ChannelFailed):
+class UnknownChannel(ChannelSendFailed):
     """No channel of that name is configured for the tenant."""
 
     permanent = True
 
 
-class BadAddress(ChannelFailed):
+class BadAddress(ChannelSendFailed):
     """The address is missing, or is none that the channel can be given."""
 
     permanent = True

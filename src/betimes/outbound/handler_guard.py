@@ -20,7 +20,7 @@ def guard_handlers(
     Those without a name of their own, such as evaluators over HTTP, are nobody's in particular.
     """
 
-    def guarded(name: str, executor: Executor) -> Executor:
+    def guard(name: str, executor: Executor) -> Executor:
         async def execute(call: EffectCall) -> Any:
             if not await permits_handler(engine(), deployment(), call.id.tenant, name):
                 raise GiveUp(not_permitted(name))
@@ -29,4 +29,4 @@ def guard_handlers(
         return execute
 
     named = {executor: executor.partition(":")[2] for executor in executors}
-    return {name: guarded(named[name], run) if named[name] else run for name, run in executors.items()}
+    return {name: guard(named[name], run) if named[name] else run for name, run in executors.items()}

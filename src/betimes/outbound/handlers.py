@@ -1,9 +1,9 @@
-"""Python handlers by name: what calls to `handler:<name>` run in this process.
+"""Python handlers by name: calls to `handler:<name>` run in this process.
 
 An async handler is awaited. Any other runs in a thread of a bounded pool, so that it may block; it cannot be broken
 off: when its lease is lost or the engine closes, nobody waits for it any more, and it ends by itself. A handler is
-given the call's payload, and a `HandlerContext` if it needs two arguments. What it returns is the call's result, what
-it raises is its error; `betimes.GiveUp` says that trying again is no use.
+given the call's payload, and a `HandlerContext` if it needs two arguments. Its return value is the call's
+result, its exception is the call's error; `betimes.GiveUp` says that trying again is no use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
 class HandlerContext(msgspec.Struct, frozen=True):
-    """Which call a handler works for."""
+    """The call that a handler works for."""
 
     effect_id: str
     """The same on every attempt: a key for whatever the handler does elsewhere."""
@@ -68,12 +68,12 @@ class Handlers:
         return register
 
     def executors(self) -> Mapping[str, Executor]:
-        """What to give the engine: an executor for each handler registered so far."""
+        """Return an executor for each handler registered so far."""
         return {f"{PREFIX}{name}": self._executor(function) for name, function in self._functions.items()}
 
     @property
     def functions(self) -> Mapping[str, Callable[..., Any]]:
-        """What was registered, by name, as the actions of intents call it: with the action alone."""
+        """Return the handlers by name, as actions of intents call them: with the action alone."""
         return {
             name: partial(_given_context, function) if wants_context(function) else function
             for name, function in self._functions.items()
@@ -103,11 +103,11 @@ class Handlers:
     async def _in_thread(self, function: Callable[..., Any], call: EffectCall, context: tuple[Any, ...]) -> Any:
         work = copy_context().run
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, work, _called, function, call.payload, *context)
+        return await loop.run_in_executor(self._threads, work, _call, function, call.payload, *context)
 
 
 def wants_context(function: Callable[..., Any]) -> bool:
-    """Whether a handler must be given a context too; `Invalid` if it takes neither one argument nor two."""
+    """Return whether a handler takes a context too; raise `Invalid` if it takes neither one argument nor two."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some built-in functions do not tell
@@ -125,7 +125,7 @@ def _given_context(function: Callable[..., Any], action: Action) -> Any:
     return function(action, HandlerContext(action.action_id, action.tenant, action.attempt))
 
 
-def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except (StopIteration, asyncio.CancelledError) as error:  # a future cannot carry the one, and means the other

@@ -1,4 +1,4 @@
-"""How outbound webhooks are bounded, and what they may reach beyond the public network over TLS."""
+"""Settings of outbound webhooks: their bounds, and the hosts they may reach beyond the public network over TLS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Connections = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What outbound webhooks may do."""
+    """The bounds and permissions of outbound webhooks."""
 
     allow_http: bool = False
     """Call `http:` URLs too, which anybody on the way can read and change."""

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,254}")
 
 
 class UrlRules:
-    """Which URLs may be called under the settings."""
+    """The URLs that may be called under the settings."""
 
     def __init__(self, settings: WebhookSettings) -> None:
         self._schemes = SCHEMES if settings.allow_http else ("https",)

@@ -1,7 +1,7 @@
 """Signed webhooks: JSON to a receiver's URL, at most once a call, and the executor `webhook`.
 
 Every request is signed by Standard Webhooks with the tenant's own secrets; the id is the effect's, the same on every
-attempt, so that a receiver can drop what it has seen. What may be called is decided in `outbound` and `addresses`.
+attempt, so that a receiver can drop what it has seen. `urls` and `addresses` decide which URLs may be called.
 Nothing is tried again here: that is the engine's.
 """
 
@@ -21,7 +21,7 @@ from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.instants import Instant
 from betimes.outbound.failures import BadRequest, WebhookFailed, giving_up
 from betimes.outbound.settings import Resolve, Secrets, WebhookSettings
-from betimes.outbound.signing import signed
+from betimes.outbound.signatures import signature_headers
 
 if TYPE_CHECKING:
     from betimes.outbound.client import Outbound
@@ -84,13 +84,13 @@ class Webhooks:
         timeout_s: float | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Send once, signed as the tenant; the body of a 2xx answer, or a `WebhookFailed`."""
+        """Send once, signed as the tenant; return the body of a 2xx answer, raise `WebhookFailed` otherwise."""
         if self._outbound is None:
             raise WebhookFailed("webhooks are not open; use `async with Webhooks(...)`")
         if len(body) > self._settings.request_bytes_max:
             raise BadRequest(f"the body has {len(body)} bytes, at most {self._settings.request_bytes_max} are sent")
         sent = {"Content-Type": "application/json", **_own(headers or {})}
-        sent |= signed(await self._secrets_of(tenant), id, self._now(), body)
+        sent |= signature_headers(await self._secrets_of(tenant), id, self._now(), body)
         return await self._outbound.post(url, body, sent, timeout_s or self._settings.timeout_s)
 
     async def get(self, url: str) -> bytes:
@@ -104,7 +104,7 @@ class Webhooks:
         return await found if inspect.isawaitable(found) else found
 
 
-class Asked(msgspec.Struct, frozen=True):
+class WebhookPayload(msgspec.Struct, frozen=True):
     """The payload of a call to `webhook`."""
 
     url: str
@@ -122,7 +122,7 @@ class WebhookExecutor:
     async def __call__(self, call: EffectCall) -> Any:
         with giving_up():
             try:
-                asked = msgspec.convert(call.payload, Asked)
+                asked = msgspec.convert(call.payload, WebhookPayload)
             except msgspec.ValidationError as error:
                 raise BadRequest(f"the payload of a webhook is {{url, body}}: {error}") from None
             body = encode(asked.body).encode()
@@ -130,7 +130,7 @@ class WebhookExecutor:
 
 
 def answer(body: bytes) -> Any:
-    """What a receiver's answer says, as JSON; None when it is empty, not JSON, or nothing that can be recorded."""
+    """Return a receiver's answer as JSON; `None` when it is empty, not JSON, or cannot be recorded."""
     try:
         return read_json(body)
     except Invalid:
@@ -138,7 +138,7 @@ def answer(body: bytes) -> Any:
 
 
 def _own(headers: Mapping[str, str]) -> dict[str, str]:
-    """The caller's headers under the names they are sent by, none that says how or by whom the request is made."""
+    """Return the caller's headers under the names they are sent by; raise `BadRequest` for those betimes sets."""
     own = {}
     for name, value in headers.items():
         plain = name.casefold()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from betimes.core.deciders import Event
 from betimes.core.outcomes import Outcome
-from betimes.domain.declaration import Domain
+from betimes.domain.declaration import BacktestRules, Domain
 from betimes.scores.amounts import points
 from betimes.scores.decide import DECIDERS
-from betimes.scores.model import Decayed, GameOver
+from betimes.scores.model import Decayed, GameOver, SweepScore
 from betimes.scores.policy import ScoresPolicy
 from betimes.scores.tables import TABLES
 
@@ -45,5 +45,6 @@ DOMAIN = Domain(
     describe_event=describe_event,
     render_amounts={"score": dict.fromkeys(AMOUNTS, points)},
     tables=TABLES,
+    backtest=BacktestRules(sweeps={"score": SweepScore}),
     passes={"sweep": "Let every score that is due decay."},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from betimes.core.deciders import Event
 from betimes.core.outcomes import Outcome
-from betimes.domain.declaration import Domain
+from betimes.domain.declaration import BacktestRules, Domain
 from betimes.sensors.decide import SENSOR
 from betimes.sensors.model import SensorEvaluated
 from betimes.sensors.policy import AutomationPolicy
@@ -32,5 +32,6 @@ DOMAIN = Domain(
     outcome_of=outcome_of,
     describe_event=describe_event,
     tables=TABLES,
+    backtest=BacktestRules(results={"evaluator": {"run_requests": []}}),
     commands={"sensor": "Sensors."},
 )

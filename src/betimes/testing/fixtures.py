@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from betimes.app.betimes import Betimes
-from betimes.app.blocking import BlockingBetimes
+from betimes.app.blocking_betimes import BlockingBetimes
 from betimes.engine.virtual_clock import VirtualClock
 
 Make = Callable[..., BlockingBetimes]

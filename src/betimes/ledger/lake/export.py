@@ -18,10 +18,10 @@ from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.engine.codecs import Kinds, checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery, Store
-from betimes.ledger.lake.places import Batch, Place, place_of
+from betimes.ledger.lake.places import LakeBatch, LakePlace, place_of
 from betimes.ledger.lake.states import UNREADABLE, Known, state_rows
 from betimes.ledger.lake.tables import TABLES
-from betimes.ledger.lake.views import duckdb_connection, files_of, literal, part_of_state, quoted
+from betimes.ledger.lake.views import duckdb_connection, files_of, literal, part_of_state, quote_name
 
 BATCH_SEGMENTS_MAX = 50_000
 _events = msgspec.json.Decoder(list[dict[str, Any]])
@@ -29,7 +29,7 @@ _lines = msgspec.json.Encoder()
 
 
 class ExportReport(msgspec.Struct):
-    """What an export did: how far the ledger is in the lake, and how many rows were added to each table."""
+    """The result of an export: how far the ledger is in the lake, and how many rows were added to each table."""
 
     position: int = 0
     batches: int = 0
@@ -42,7 +42,7 @@ class ExportReport(msgspec.Struct):
 async def export(
     store: Store,
     kinds: Kinds,
-    path: str | Place,
+    path: str | LakePlace,
     *,
     batch_max: int = BATCH_SEGMENTS_MAX,
     tables: Sequence[Table] = TABLES,
@@ -57,7 +57,7 @@ async def export(
             segments = await _read(store, report.position, batch_max)
             if not segments:
                 return report
-            batch = await _written(store, kinds, place, report.position + 1, segments, tables)
+            batch = await _write_batch(store, kinds, place, report.position + 1, segments, tables)
             if batch is None:
                 continue  # another export has written it meanwhile
             report.batches += 1
@@ -81,22 +81,22 @@ async def _read(store: Store, after: int, limit: int) -> list[Segment]:
     return segments
 
 
-async def _written(
-    store: Store, kinds: Kinds, place: Place, first: int, segments: list[Segment], tables: Sequence[Table]
-) -> Batch | None:
+async def _write_batch(
+    store: Store, kinds: Kinds, place: LakePlace, first: int, segments: list[Segment], tables: Sequence[Table]
+) -> LakeBatch | None:
     rows = {table.name: await _rows(store, kinds, place, table, segments) for table in tables}
     counts = {name: len(found) for name, found in rows.items() if found}
     marked = sum(row["unreadable"] is not None for row in rows.get("segments", ()))
-    batch = Batch(first, segments[-1].seq, counts, marked)
+    batch = LakeBatch(first, segments[-1].seq, counts, marked)
     with tempfile.TemporaryDirectory(prefix="betimes-lake-") as folder:
         await asyncio.to_thread(_write, Path(folder), rows, tables)
         return batch if await asyncio.to_thread(place.publish, Path(folder) / "batch", batch) else None
 
 
-async def _rows(store: Store, kinds: Kinds, place: Place, table: Table, segments: list[Segment]) -> list[Row]:
+async def _rows(store: Store, kinds: Kinds, place: LakePlace, table: Table, segments: list[Segment]) -> list[Row]:
     if table.rows is None:
         touched = {segment.stream for segment in segments if segment.stream.kind == table.kind}
-        known = await asyncio.to_thread(_known, place, table, touched) if touched else {}
+        known = await asyncio.to_thread(_load_known_states, place, table, touched) if touched else {}
         return await state_rows(store, kinds, table.kind, segments, known)
     rows: list[Row] = []
     for segment in segments:
@@ -126,9 +126,9 @@ def _write(folder: Path, rows: dict[str, list[Row]], tables: Sequence[Table]) ->
 
 
 def _copy(table: Table, source: Path, target: Path) -> str:
-    types = ", ".join(f"{quoted(name)}: '{_json_type(kind)}'" for name, kind in table.columns.items())
-    chosen = [f"{_selected(name, kind)} AS {quoted(name)}" for name, kind in table.columns.items()]
-    chosen += [f"{part_of_state(part)} AS {quoted(name)}" for name, part in table.parts.items()]
+    types = ", ".join(f"{quote_name(name)}: '{_json_type(kind)}'" for name, kind in table.columns.items())
+    chosen = [f"{_select_column(name, kind)} AS {quote_name(name)}" for name, kind in table.columns.items()]
+    chosen += [f"{part_of_state(part)} AS {quote_name(name)}" for name, part in table.parts.items()]
     return (
         f"COPY (SELECT {', '.join(chosen)}, make_timestamp(recorded_at)::DATE AS date "
         f"FROM read_json({literal(source)}, "
@@ -141,8 +141,8 @@ def _json_type(kind: str) -> str:
     return "BIGINT" if kind in (INSTANT, MICRO) else kind
 
 
-def _selected(name: str, kind: str) -> str:
-    column = quoted(name)
+def _select_column(name: str, kind: str) -> str:
+    column = quote_name(name)
     if kind == INSTANT:
         return f"make_timestamp({column})::TIMESTAMPTZ"
     if kind == MICRO:
@@ -150,7 +150,7 @@ def _selected(name: str, kind: str) -> str:
     return column
 
 
-def _known(place: Place, table: Table, touched: set[StreamId]) -> Known:
+def _load_known_states(place: LakePlace, table: Table, touched: set[StreamId]) -> Known:
     """The states of streams as the lake has them."""
     folder = place.local()
     if folder is None or not any(folder.glob(f"batches/*/{table.name}")):

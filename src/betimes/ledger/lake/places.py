@@ -1,4 +1,4 @@
-"""Where a lake is kept: a local folder, or anything fsspec has a name for.
+"""Places for a lake: a local folder, or anything fsspec has a name for.
 
     PATH/checkpoint.json                                       how far the ledger was exported
     PATH/batches/batch-000000000001/batch.json                 what a batch holds; the last of its files to be written
@@ -25,7 +25,7 @@ MANIFEST = "batch.json"
 ASIDE_S = 86_400
 
 
-class Batch(msgspec.Struct, frozen=True):
+class LakeBatch(msgspec.Struct, frozen=True):
     """A stretch of the ledger: its first and last position, and the number of rows of each table."""
 
     first: int
@@ -39,16 +39,16 @@ def batch_name(first: int) -> str:
     return f"batch-{first:012d}"
 
 
-class Place(Protocol):
-    """What an export needs of wherever the lake is."""
+class LakePlace(Protocol):
+    """The interface of a place where a lake is kept."""
 
     def position(self) -> int:
         """The last position of the ledger that is in the lake."""
 
-    def batch(self, first: int) -> Batch | None:
+    def batch(self, first: int) -> LakeBatch | None:
         """The complete batch that starts there, if there is one."""
 
-    def publish(self, folder: Path, batch: Batch) -> bool:
+    def publish(self, folder: Path, batch: LakeBatch) -> bool:
         """Make a batch visible, all at once; `False` if somebody else has done so meanwhile."""
 
     def advance(self, position: int) -> None:
@@ -70,11 +70,11 @@ class LocalPlace:
     def position(self) -> int:
         return _position(self._read(self._path / CHECKPOINT))
 
-    def batch(self, first: int) -> Batch | None:
+    def batch(self, first: int) -> LakeBatch | None:
         body = self._read(self._batches / batch_name(first) / MANIFEST)
-        return msgspec.json.decode(body, type=Batch) if body else None
+        return msgspec.json.decode(body, type=LakeBatch) if body else None
 
-    def publish(self, folder: Path, batch: Batch) -> bool:
+    def publish(self, folder: Path, batch: LakeBatch) -> bool:
         (folder / MANIFEST).write_bytes(msgspec.json.encode(batch))
         aside = self._path / f".batch-{uuid4().hex}"
         shutil.copytree(folder, aside)
@@ -127,11 +127,11 @@ class FsspecPlace:
     def position(self) -> int:
         return _position(self._read(f"{self._root}/{CHECKPOINT}"))
 
-    def batch(self, first: int) -> Batch | None:
+    def batch(self, first: int) -> LakeBatch | None:
         body = self._read(f"{self._root}/batches/{batch_name(first)}/{MANIFEST}")
-        return msgspec.json.decode(body, type=Batch) if body else None
+        return msgspec.json.decode(body, type=LakeBatch) if body else None
 
-    def publish(self, folder: Path, batch: Batch) -> bool:
+    def publish(self, folder: Path, batch: LakeBatch) -> bool:
         """The same stretch has the same files, so one that was broken off is written over."""
         if self.batch(batch.first):
             return False
@@ -155,7 +155,7 @@ class FsspecPlace:
             return None
 
 
-def place_of(path: str) -> Place:
+def place_of(path: str) -> LakePlace:
     return FsspecPlace(path) if "://" in path else LocalPlace(Path(path))
 
 

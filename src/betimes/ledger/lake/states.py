@@ -1,7 +1,7 @@
 """Tables of states: what each stream had become at the end of a batch, folded by its own decider.
 
 The state before a batch is read from the lake itself, so that an export never folds a long history again; a stream the
-lake does not know yet is replayed from the store. What is written holds no secrets.
+lake does not know yet is replayed from the store. Secrets are left out.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ async def _after(store: Store, kinds: Kinds, stream: StreamId, history: list[Seg
     for segment in history:
         checkpoint = checkpoint_of(segment)
         if checkpoint:
-            state = _restored(kinds, stream, segment, checkpoint)
+            state = _restore_state(kinds, stream, segment, checkpoint)
             continue
         if repair := repair_of(segment):
-            state = _restored(kinds, stream, segment, repair)
+            state = _restore_state(kinds, stream, segment, repair)
             continue
         for event in kinds.of(stream).events(segment):
             state = decider.fold(state, event)
@@ -78,5 +78,5 @@ async def _before(store: Store, kinds: Kinds, stream: StreamId, first: Segment, 
     return (await replay(store, kinds, stream, version=first.version - 1)).state
 
 
-def _restored(kinds: Kinds, stream: StreamId, segment: Segment, restart: Checkpoint | Repair) -> Any:
+def _restore_state(kinds: Kinds, stream: StreamId, segment: Segment, restart: Checkpoint | Repair) -> Any:
     return kinds.of(stream).state(stream, segment.schema, raw_state(restart.state))

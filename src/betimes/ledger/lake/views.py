@@ -42,19 +42,18 @@ def open_lake(path: str, tables: Sequence[Table] = TABLES) -> DuckDBPyConnection
 def _view(connection: DuckDBPyConnection, folder: Path, table: Table) -> str:
     types = {**table.columns, **{name: part.type for name, part in table.parts.items()}, "date": "DATE"}
     if not any(folder.glob(f"batches/*/{table.name}")):
-        empty = ", ".join(f"NULL::{_TYPES.get(kind, kind)} AS {quoted(name)}" for name, kind in types.items())
+        empty = ", ".join(f"NULL::{_TYPES.get(kind, kind)} AS {quote_name(name)}" for name, kind in types.items())
         return f"SELECT {empty} WHERE false"
     files = files_of(folder, table.name)
     held = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {files}").fetchall()}
-    chosen = [
-        f"{_shown(table, name, held)}::{_TYPES.get(kind, kind)} AS {quoted(name)}" for name, kind in types.items()
-    ]
+    casts = {name: _TYPES.get(kind, kind) for name, kind in types.items()}
+    chosen = [f"{_column_sql(table, name, held)}::{cast} AS {quote_name(name)}" for name, cast in casts.items()]
     return f"SELECT {', '.join(chosen)} FROM {files}{'' if table.rows else _LATEST}"
 
 
-def _shown(table: Table, name: str, held: set[str]) -> str:
-    """A column as the files have it; what an older batch lacks is made from its state."""
-    column = quoted(name) if name in held else "NULL"
+def _column_sql(table: Table, name: str, held: set[str]) -> str:
+    """Return SQL for a column as the files have it; what an older batch lacks is made from its state."""
+    column = quote_name(name) if name in held else "NULL"
     return f"coalesce({column}, {part_of_state(table.parts[name])})" if name in table.parts else column
 
 
@@ -87,7 +86,7 @@ def duckdb_connection() -> DuckDBPyConnection:
     return connection
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     return f'"{name}"'
 
 

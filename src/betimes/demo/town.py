@@ -21,10 +21,10 @@ from betimes.app.betimes import Betimes
 from betimes.app.configuration import Configuration, ServerSettings
 from betimes.app.server import Serving, answer_requests, demand_server, listening
 from betimes.catalogue import DOMAIN_OF
-from betimes.cli.bootstrap import Told, TownOptions
 from betimes.core.errors import BetimesError, Invalid, MissingExtra
 from betimes.core.instants import render
 from betimes.core.segments import Segment
+from betimes.demo.lines import StoryLine, TownOptions
 from betimes.engine.replay import verify
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
@@ -62,6 +62,13 @@ POLICY: dict[str, Any] = {
         }
     ],
 }
+WISH = {
+    "trigger_type": "price",
+    "condition": {"ticker": "NVDA", "operator": "<", "value": 120},
+    "schedule": {"check_interval_minutes": 180},
+    "action_type": "notify",
+    "action_context": "NVDA is under 120.",
+}
 NEWS = (
     ("MESSAGE", "HIGH", "{} replied", "See you at nine?"),
     ("UPDATE", "MEDIUM", "Numbers of {}", "Usage is up by {} percent"),
@@ -73,7 +80,7 @@ NAMES = ("Ana", "Tom", "Mei", "Ravi", "Lena", "Kofi")
 
 
 class Town:
-    """What goes on in it."""
+    """The people, and everything that happens among them."""
 
     def __init__(self, bt: Betimes, people: int) -> None:
         self._bt = bt
@@ -84,40 +91,17 @@ class Town:
         self.counts: Counter[tuple[str, str]] = Counter()
 
     def declare(self) -> None:
-        """What the assistant itself does, and where prices come from."""
+        """Declare the handler of the assistant and the source of prices."""
         self._bt.handler("think")(_think)
         self._bt.source("price")(lambda ticker: Decimal(self._random.randrange(115, 140)))
 
     async def settle(self, stopping: asyncio.Event) -> None:
-        """People move in: where they live and when they sleep, what they wish for, what they care for."""
+        """Let people move in, and set up the schedules and the sensor of the town."""
         bt = self._bt
         for number in range(self._people):
             if stopping.is_set():
                 return
-            person = f"p{number}"
-            await bt.notifications.set_preferences(
-                person,
-                {
-                    "timezone": ZONES[number % len(ZONES)],
-                    "quiet_hours": [{"start": "22:00", "end": "07:00"}],
-                    "addresses": {"push": f"device-{number}"},
-                },
-            )
-            if number % 5 == 0:
-                since = {"created_at": NEGLECTED_SINCE, "last_interaction_at": NEGLECTED_SINCE}
-                await bt.scores.create({"user_id": person, "score": 50, **since})
-            if number % 10 == 0:
-                await bt.intents.create(
-                    {
-                        "intent_id": f"nvda-{number}",
-                        "user_id": person,
-                        "trigger_type": "price",
-                        "condition": {"ticker": "NVDA", "operator": "<", "value": 120},
-                        "schedule": {"check_interval_minutes": 180},
-                        "action_type": "notify",
-                        "action_context": "NVDA is under 120.",
-                    }
-                )
+            await self._move_in(number)
         for place, zone in enumerate(ZONES):
             target = {"kind": "trigger", "trigger_type": "TIME_RITUAL_DAILY_BRIEF", "account_id": f"p{place}"}
             body = {"schedule_id": f"brief-{place}", "cron": "30 7 * * *", "timezone": zone, "target": target}
@@ -125,8 +109,21 @@ class Town:
         target = {"kind": "trigger", "trigger_type": "SIGNAL_ARRIVED", "account_id": "p1"}
         await bt.sensors.put("mail", sensor_request({"sensor_id": "mail", "sensor_type": "push", "target": target}))
 
+    async def _move_in(self, number: int) -> None:
+        """Say where a person lives and when they sleep, and for some what they wish and care for."""
+        bt, person, zone = self._bt, f"p{number}", ZONES[number % len(ZONES)]
+        quiet = {"quiet_hours": [{"start": "22:00", "end": "07:00"}]}
+        await bt.notifications.set_preferences(
+            person, {"timezone": zone, **quiet, "addresses": {"push": f"device-{number}"}}
+        )
+        if number % 5 == 0:
+            since = {"created_at": NEGLECTED_SINCE, "last_interaction_at": NEGLECTED_SINCE}
+            await bt.scores.create({"user_id": person, "score": 50, **since})
+        if number % 10 == 0:
+            await bt.intents.create({"intent_id": f"nvda-{number}", "user_id": person, **WISH})
+
     async def ten_minutes(self) -> None:
-        """What people and signals do; then time goes on."""
+        """Let people and signals act, then move time on."""
         happening: list[Awaitable[Any]] = [self._news() for _ in range(max(1, self._people // 25))]
         happening += [self._signal() for _ in range(max(1, self._people // 60))]
         happening += [self._visit() for _ in range(max(1, self._people // 100))]
@@ -170,8 +167,8 @@ class Town:
         person = int(self._random.random() * self._people) // 5 * 5
         await self._bt.scores.interact(f"p{person}", {"type": "text"})
 
-    async def decided(self) -> list[tuple[Segment, OutcomeView]]:
-        """What was decided since it was last asked, counted."""
+    async def new_outcomes(self) -> list[tuple[Segment, OutcomeView]]:
+        """Return and count the outcomes since the last call."""
         engine, found = self._bt.engine, []
         while page := await engine.store.ledger(LedgerQuery(after=self._seen, limit=PAGE_MAX)):
             self._seen = page[-1].seq
@@ -185,8 +182,8 @@ async def _think(payload: Any) -> dict[str, Any]:
     return {"thought": True}
 
 
-async def life(options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[Told]:
-    """The town from the first morning on, told as it happens, until its days or its seconds are over, or it is to stop.
+async def live(options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[StoryLine]:
+    """Yield the lines of the town until its days or its seconds are over, or it is to stop.
 
     The API ends first and the database last, so that whatever is under way when it is to stop is finished, and what
     the days came to is told however few there were.
@@ -200,12 +197,12 @@ async def life(options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[T
         async with bt:
             async with _api(bt, options.port) as address:
                 await town.settle(stopping)
-                await town.decided()
+                await town.new_outcomes()
                 town.counts.clear()
                 scene = (
                     f"A town of {options.people} people in {len(ZONES)} zones, {options.days} days on one SQLite file"
                 )
-                yield Told(scene=scene, what=address)
+                yield StoryLine(scene=scene, what=address)
                 async for told in _days(town, clock, options, stopping, scene):
                     yield told
             async for told in _afterwards(bt, town):
@@ -214,7 +211,7 @@ async def life(options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[T
 
 @asynccontextmanager
 async def _api(bt: Betimes, port: int) -> AsyncIterator[str]:
-    """The API over the application, if what that needs is installed; on any port if this one is taken."""
+    """Serve the API if its extra is installed; on any port if this one is taken."""
     try:
         demand_server()
     except MissingExtra as missing:
@@ -227,7 +224,7 @@ async def _api(bt: Betimes, port: int) -> AsyncIterator[str]:
             ready.set_result(said["url"])
 
     ending = asyncio.Event()
-    configuration = _configured(port)
+    configuration = _free_configuration(port)
     with listening(configuration) as listener:
         serving = asyncio.create_task(answer_requests(Serving(bt, configuration), listener, ending, announce))
         try:
@@ -238,7 +235,7 @@ async def _api(bt: Betimes, port: int) -> AsyncIterator[str]:
             await serving
 
 
-def _configured(port: int) -> Configuration:
+def _free_configuration(port: int) -> Configuration:
     wanted = Configuration(server=ServerSettings(port=port, dev=True))
     try:
         listening(wanted).close()
@@ -248,7 +245,7 @@ def _configured(port: int) -> Configuration:
 
 
 async def _first(ready: asyncio.Future[str], serving: asyncio.Task[None]) -> str:
-    """The address, or whatever kept it from being served."""
+    """Return the address, or raise what kept it from being served."""
     serving.add_done_callback(lambda task: None if ready.done() else ready.cancel())
     with suppress(asyncio.CancelledError):
         return await ready
@@ -258,7 +255,7 @@ async def _first(ready: asyncio.Future[str], serving: asyncio.Task[None]) -> str
 
 async def _days(
     town: Town, clock: VirtualClock, options: TownOptions, stopping: asyncio.Event, scene: str
-) -> AsyncIterator[Told]:
+) -> AsyncIterator[StoryLine]:
     loop = asyncio.get_running_loop()
     steps = options.days * STEPS_A_DAY
     started_s = loop.time()
@@ -267,11 +264,11 @@ async def _days(
         if stopping.is_set() or loop.time() > started_s + options.seconds:
             return
         await town.ten_minutes()
-        fresh += await town.decided()
+        fresh += await town.new_outcomes()
         if step % STEPS_A_LINE == 0:
             for segment, outcome in _remarkable(fresh):
-                yield _told(scene, segment, outcome)
-            yield Told(scene=scene, at=render(clock()), what=_summary(fresh))
+                yield _outcome_line(scene, segment, outcome)
+            yield StoryLine(scene=scene, at=render(clock()), what=_summary(fresh))
             fresh = []
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, started_s + options.seconds * step / steps - loop.time())):
@@ -281,24 +278,24 @@ async def _days(
 def _summary(fresh: list[tuple[Segment, OutcomeView]]) -> str:
     counts = Counter((DOMAIN_OF[segment.stream.kind].area, outcome.outcome) for segment, outcome in fresh)
     domains = sorted({domain for domain, _ in counts})
-    return " · ".join(f"{domain} {_listed(counts, domain, ' ')}" for domain in domains)
+    return " · ".join(f"{domain} {_list_counts(counts, domain, ' ')}" for domain in domains)
 
 
-def _listed(counts: Counter[tuple[str, str]], domain: str, between: str) -> str:
+def _list_counts(counts: Counter[tuple[str, str]], domain: str, between: str) -> str:
     return between.join(f"{count:,} {name}" for (of, name), count in sorted(counts.items()) if of == domain)
 
 
 def _remarkable(fresh: list[tuple[Segment, OutcomeView]]) -> list[tuple[Segment, OutcomeView]]:
-    """One of each of the rarest answers."""
+    """Return one of each of the rarest answers."""
     counts = Counter((segment.stream.kind, outcome.outcome, outcome.reasons) for segment, outcome in fresh)
     rare = sorted(fresh, key=lambda one: counts[one[0].stream.kind, one[1].outcome, one[1].reasons])
     first = {(segment.stream.kind, outcome.outcome): (segment, outcome) for segment, outcome in reversed(rare)}
     return sorted(list(first.values())[-3:], key=lambda one: (one[0].at, one[0].seq))
 
 
-def _told(scene: str, segment: Segment, outcome: OutcomeView) -> Told:
+def _outcome_line(scene: str, segment: Segment, outcome: OutcomeView) -> StoryLine:
     what = f"{segment.stream.kind} {segment.stream.id}"
-    return Told(
+    return StoryLine(
         scene=scene,
         at=render(segment.at),
         what=what,
@@ -308,13 +305,13 @@ def _told(scene: str, segment: Segment, outcome: OutcomeView) -> Told:
     )
 
 
-async def _afterwards(bt: Betimes, town: Town) -> AsyncIterator[Told]:
-    """What it came to, and that the ledger alone gives all of it again."""
+async def _afterwards(bt: Betimes, town: Town) -> AsyncIterator[StoryLine]:
+    """Count the answers, and show that replaying the ledger gives the same state."""
     scene = "What the town's days came to"
     for domain in sorted({domain for domain, _ in town.counts}):
-        yield Told(scene=scene, what=domain, answer=_listed(town.counts, domain, ", "))
+        yield StoryLine(scene=scene, what=domain, answer=_list_counts(town.counts, domain, ", "))
     report = await verify(bt.engine.store, bt.engine.kinds)
-    yield Told(
+    yield StoryLine(
         scene=scene,
         what=f"{report.segments:,} segments of {report.streams:,} streams replayed",
         answer="the same, byte for byte" if report.is_sound else "NOT the same",

@@ -13,9 +13,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from betimes.cli.bootstrap import Told, TownOptions, wired
 from betimes.cli.output import announce_json, say, terminal, text
 from betimes.core.errors import Invalid
+from betimes.demo.lines import StoryLine, TownOptions
 
 COLOURS = {
     "ALLOW": "green",
@@ -37,35 +37,26 @@ Nothing of it is left. Now with your own data, durable:
 """
 
 
-STOPPED = Told(scene="Ctrl-C", what="Stopped before its end.")
+Port = Annotated[
+    int, Parameter(help="Where its API listens, on this machine only; any free port if this one is taken, or 0.")
+]
+Json = Annotated[bool, Parameter(help="Tell it in JSON, one line for each thing that happens.", negative=())]
+STOPPED = StoryLine(scene="Ctrl-C", what="Stopped before its end.")
 INTERRUPTED = 128 + signal.SIGINT
 
 
 def demo(
     *,
-    people: int = 300,
-    days: int = 3,
-    seconds: float = 45,
-    port: int = 8080,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    people: Annotated[int, Parameter(help="How many live in the town.")] = 300,
+    days: Annotated[int, Parameter(help="How many of its days are told.")] = 3,
+    seconds: Annotated[float, Parameter(help="The real time they take; 0 leaves the town out.")] = 45,
+    port: Port = 8080,
+    json: Json = False,
 ) -> int:
     """Show what betimes does: a story of its domains in a few seconds, then a town at work, with the API over it.
 
     Both are in virtual time. The town is on SQLite in a temporary folder and ends by itself, or on Ctrl-C; nothing is
     left behind. Ctrl-C in the town tells what its days came to and exits with 0; in the story it exits with 130.
-
-    Parameters
-    ----------
-    people
-        How many live in the town.
-    days
-        How many of its days are told.
-    seconds
-        The real time they take; 0 leaves the town out.
-    port
-        Where its API listens, on this machine only; any free port if this one is taken, or 0.
-    json
-        Tell it in JSON, one line for each thing that happens.
     """
     if people < 1 or days < 1 or seconds < 0:
         raise Invalid("a town needs at least one person and one day, and no less than 0 seconds")
@@ -77,57 +68,62 @@ def demo(
     return code
 
 
-async def _tell(options: TownOptions, tell: Callable[[Told], None]) -> int:
+async def _tell(options: TownOptions, tell: Callable[[StoryLine], None]) -> int:
     """Tell the story, then the town; return the exit code."""
+    from betimes.app.bootstrap import log_warnings
+    from betimes.demo.story import tell_story
+    from betimes.demo.town import live
+
+    log_warnings()
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with aclosing(wired().demo()) as story:
-        async for told in story:
-            tell(told)
+    async with aclosing(tell_story()) as story:
+        async for line in story:
+            tell(line)
             if stopping.is_set():
                 tell(STOPPED)
                 return INTERRUPTED
     if options.seconds:
-        async for told in wired().town(options, stopping):
-            tell(told)
+        async for line in live(options, stopping):
+            tell(line)
     return 0
 
 
 class _Page:
-    """The same for people, with a headline for each scene."""
+    """Prints lines for people, with a headline for each scene."""
 
     def __init__(self) -> None:
         self._console = terminal()
         self._scene = ""
 
-    def print(self, told: Told) -> None:
-        if told.scene != self._scene:
-            self._scene = told.scene
+    def print(self, line: StoryLine) -> None:
+        if line.scene != self._scene:
+            self._scene = line.scene
             self._console.print("")
-            self._console.print(text(told.scene, style="bold"))
-        self._console.print(_line(told))
-        if told.why:
-            self._console.print(text(f"      {told.why}", style="dim"))
+            self._console.print(text(line.scene, style="bold"))
+        self._console.print(_render_line(line))
+        if line.why:
+            self._console.print(text(f"      {line.why}", style="dim"))
 
 
 def _command() -> str:
-    """How the command line is started here: from a clone it is not on the path."""
+    """Return the command that starts the command line here: in a clone it is not on the path."""
     if shutil.which("betimes"):
         return "betimes"
     started = Path(sys.argv[0])
     return "python -m betimes" if started.name == "__main__.py" else str(started)
 
 
-def _line(told: Told) -> object:
+def _render_line(line: StoryLine) -> object:
     from rich.text import Text
 
-    reasons = f" · {', '.join(told.reasons)}" if told.reasons else ""
+    reasons = f" · {', '.join(line.reasons)}" if line.reasons else ""
     return Text.assemble(
         "  ",
-        text(f"{told.at}  " if told.at else "", "dim"),
-        text(told.what),
-        ": " if told.answer else "",
-        text(told.answer, COLOURS.get(told.answer, "cyan")),
+        text(f"{line.at}  " if line.at else "", "dim"),
+        text(line.what),
+        ": " if line.answer else "",
+        text(line.answer, COLOURS.get(line.answer, "cyan")),
         text(reasons),
     )

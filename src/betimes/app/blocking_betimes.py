@@ -64,7 +64,7 @@ class Blocking:
         self._wait_for = wait_for
 
     def __getattr__(self, name: str) -> Any:
-        return _seen(getattr(self._inner, name), self._wait_for)
+        return _wrap_attribute(getattr(self._inner, name), self._wait_for)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(self._inner)})
@@ -73,7 +73,7 @@ class Blocking:
         return f"Blocking({self._inner!r})"
 
 
-def _seen(found: Any, wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> Any:
+def _wrap_attribute(found: Any, wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> Any:
     if isinstance(found, Service | Tenancy | Engine):
         return Blocking(found, wait_for)
     if inspect.ismethod(found):
@@ -82,12 +82,12 @@ def _seen(found: Any, wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> An
 
 
 def _blocking(method: Callable[..., Any], wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> Callable[..., Any]:
-    """The method, waited for if it has to be."""
+    """Return the method so that its coroutine is waited for."""
 
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = method(*args, **kwargs)
-        return wait_for(result) if inspect.iscoroutine(result) else _seen(result, wait_for)
+        return wait_for(result) if inspect.iscoroutine(result) else _wrap_attribute(result, wait_for)
 
     return call
 
@@ -100,7 +100,7 @@ class BlockingBetimes:
         self._loop: _Loop | None = None
 
     def __getattr__(self, name: str) -> Any:
-        return _seen(getattr(self._bt, name), self._wait_for)
+        return _wrap_attribute(getattr(self._bt, name), self._wait_for)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(self._bt)})

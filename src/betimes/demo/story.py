@@ -1,6 +1,6 @@
-"""The demo: three weeks of a small assistant, in virtual time and in memory, told line by line.
+"""The story: three weeks of a small assistant, in virtual time and in memory, line by line.
 
-Every line is what a service answered; nothing here is written by hand but what is asked.
+Every line shows the answer of a service; only the questions are written by hand.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from decimal import Decimal
 from typing import Any
 
 from betimes.app.betimes import Betimes
-from betimes.cli.bootstrap import Told
 from betimes.core.instants import render
 from betimes.core.zones import zone
+from betimes.demo.lines import StoryLine
 from betimes.engine.replay import verify
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.runs.views import TriggerRequest
@@ -22,6 +22,12 @@ from betimes.scores.service import Interaction, NewScore
 
 BERLIN = zone("Europe/Berlin")
 POLICY = {"notifications": {"jitter_s": 0, "event_types": {"UPDATE": {"digest": True}}}}
+PREFERENCES = {
+    "timezone": "Europe/Berlin",
+    "quiet_hours": [{"start": "22:00", "end": "07:00"}],
+    "digest_windows": ["30 8 * * *"],
+    "addresses": {"push": "device-1"},
+}
 NOTES = (
     ("evt-1", "MESSAGE", "HIGH", "Tom replied", "See you at nine?"),
     ("evt-2", "MESSAGE", "HIGH", "Tom replied", "see you  at NINE?"),
@@ -31,8 +37,8 @@ NOTES = (
 )
 
 
-async def story() -> AsyncGenerator[Told, None]:
-    """All scenes, one after the other, on one clock."""
+async def tell_story() -> AsyncGenerator[StoryLine, None]:
+    """Yield the lines of all scenes, one after the other, on one clock."""
     clock = VirtualClock("2026-03-24T09:00:00Z")
     bt = Betimes("memory://", clock=clock, policy=POLICY)
     prices = {"NVDA": Decimal(131)}
@@ -40,25 +46,25 @@ async def story() -> AsyncGenerator[Told, None]:
     bt.run("SIGNAL_ARRIVED")(_think)
     bt.handler("brief")(_think)
     async with bt:
-        for scene in (_burst(bt), _night(bt), _clocks(bt), _wish(bt, prices), _fading(bt), _replayed(bt)):
+        for scene in (_burst(bt), _night(bt), _clocks(bt), _wish(bt, prices), _fading(bt), _replay(bt)):
             async for told in scene:
                 yield told
 
 
 async def _think(call: Any) -> dict[str, Any]:
-    """The expensive part."""
+    """Stand for the expensive part."""
     return {"thought": True}
 
 
-async def _burst(bt: Betimes) -> AsyncIterator[Told]:
-    """Triggers that come faster than a run may."""
+async def _burst(bt: Betimes) -> AsyncIterator[StoryLine]:
+    """Trigger runs faster than they may run."""
     scene = "Runs: signals in a row for one account, whose expensive decision may run every five minutes"
     for name, wait_s in (("sig-1", 20), ("sig-2", 60), ("sig-3", 30), ("sig-3", 0)):
         request = TriggerRequest(
             account_id="acct-7", trigger_type="SIGNAL_ARRIVED", idempotency_key=name, payload={"signal": name}
         )
         verdict = await bt.runs.trigger(request)
-        yield Told(
+        yield StoryLine(
             scene=scene,
             at=_now(bt),
             what=f"{request.trigger_type} {name}",
@@ -69,36 +75,19 @@ async def _burst(bt: Betimes) -> AsyncIterator[Told]:
         await bt.advance(by_s=wait_s)
     await bt.advance(by_s=600)
     for run in (await bt.runs.runs()).items[::-1]:
-        yield Told(scene=scene, at=_now(bt), what=f"the run of {run.idempotency_key}", answer=run.status)
+        yield StoryLine(scene=scene, at=_now(bt), what=f"the run of {run.idempotency_key}", answer=run.status)
 
 
-async def _night(bt: Betimes) -> AsyncIterator[Told]:
-    """Messages for somebody who sleeps."""
+async def _night(bt: Betimes) -> AsyncIterator[StoryLine]:
+    """Send messages to somebody who sleeps."""
     scene = "Notifications: it is ten past two at night in Berlin, and Ana sleeps until seven"
-    await bt.notifications.set_preferences(
-        "ana",
-        {
-            "timezone": "Europe/Berlin",
-            "quiet_hours": [{"start": "22:00", "end": "07:00"}],
-            "digest_windows": ["30 8 * * *"],
-            "addresses": {"push": "device-1"},
-        },
-    )
+    await bt.notifications.set_preferences("ana", PREFERENCES)
     await bt.advance(to="2026-03-25T01:10:00Z")
     for event_id, kind, priority, title, message in NOTES:
-        verdict = await bt.notifications.send(
-            {
-                "event_id": event_id,
-                "user_id": "ana",
-                "event_type": kind,
-                "title": title,
-                "message": message,
-                "source": "demo",
-                "channels": ["push"],
-                **({"priority_hint": priority} if priority else {}),
-            }
-        )
-        yield Told(
+        note = {"event_id": event_id, "user_id": "ana", "event_type": kind, "title": title, "message": message}
+        hint = {"priority_hint": priority} if priority else {}
+        verdict = await bt.notifications.send({**note, **hint, "source": "demo", "channels": ["push"]})
+        yield StoryLine(
             scene=scene,
             at=_now(bt),
             what=f"{title}: “{message}”",
@@ -111,11 +100,11 @@ async def _night(bt: Betimes) -> AsyncIterator[Told]:
         await bt.advance(to=at)
         found = [(title, await bt.notifications.notification(event_id)) for event_id, _, _, title, _ in NOTES]
         states = ", ".join(f"{title} {note.status}" for title, note in found)
-        yield Told(scene=scene, at=_now(bt), what=what, answer=states)
+        yield StoryLine(scene=scene, at=_now(bt), what=what, answer=states)
 
 
-async def _clocks(bt: Betimes) -> AsyncIterator[Told]:
-    """A schedule over the change to summer time."""
+async def _clocks(bt: Betimes) -> AsyncIterator[StoryLine]:
+    """Let a schedule tick over the change to summer time."""
     scene = "Schedules: every night at 02:30 in Berlin, also in the night in which there is no 02:30"
     target = {"kind": "handler", "name": "brief"}
     body = {"schedule_id": "brief", "cron": "30 2 * * *", "timezone": "Europe/Berlin", "target": target}
@@ -124,7 +113,7 @@ async def _clocks(bt: Betimes) -> AsyncIterator[Told]:
     for tick in (await bt.schedules.ticks("brief")).items[::-1][-4:]:
         local = tick.scheduled_for.astimezone(BERLIN)
         run = tick.run.status if tick.run else "–"
-        yield Told(
+        yield StoryLine(
             scene=scene,
             at=_iso(tick.scheduled_for),
             what=f"{local:%A %H:%M} in Berlin",
@@ -134,8 +123,8 @@ async def _clocks(bt: Betimes) -> AsyncIterator[Told]:
     await bt.schedules.disable("brief")
 
 
-async def _wish(bt: Betimes, prices: dict[str, Decimal]) -> AsyncIterator[Told]:
-    """An intent, a condition and a cooldown."""
+async def _wish(bt: Betimes, prices: dict[str, Decimal]) -> AsyncIterator[StoryLine]:
+    """Let an intent fire, and cool down."""
     scene = "Intents: tell Ana when NVDA is under 130, at most once a day"
     await bt.intents.create(
         {
@@ -153,7 +142,7 @@ async def _wish(bt: Betimes, prices: dict[str, Decimal]) -> AsyncIterator[Told]:
         await bt.advance(by_s=wait.total_seconds())
         intent = await bt.intents.get("nvda-130")
         cooling = f" It cools down for {intent.cooldown_remaining_hours} h." if intent.in_cooldown else ""
-        yield Told(
+        yield StoryLine(
             scene=scene,
             at=_now(bt),
             what=f"NVDA at {price}",
@@ -163,8 +152,8 @@ async def _wish(bt: Betimes, prices: dict[str, Decimal]) -> AsyncIterator[Told]:
     await bt.intents.disable("nvda-130")
 
 
-async def _fading(bt: Betimes) -> AsyncIterator[Told]:
-    """A score nobody tends."""
+async def _fading(bt: Betimes) -> AsyncIterator[StoryLine]:
+    """Let a score decay."""
     scene = "Scores: a plant that is not watered"
     await bt.scores.create(NewScore(user_id="fern", score=Decimal(60)))
     await bt.scores.interact("fern", Interaction(type="text"))
@@ -172,7 +161,7 @@ async def _fading(bt: Betimes) -> AsyncIterator[Told]:
         await bt.advance(by_s=days * 86_400)
         score = await bt.scores.get("fern")
         forecast = score.forecast and score.forecast.zero_at
-        yield Told(
+        yield StoryLine(
             scene=scene,
             at=_now(bt),
             what=f"the score is {score.score:.2f}",
@@ -180,14 +169,14 @@ async def _fading(bt: Betimes) -> AsyncIterator[Told]:
             why=f"If nobody does anything, it is over at {_iso(forecast)}." if forecast else "",
         )
     (last, *_) = (await bt.scores.history("fern")).items
-    yield Told(scene=scene, at=_iso(last.timestamp), what="the last entry of its history", answer=last.event_type)
+    yield StoryLine(scene=scene, at=_iso(last.timestamp), what="the last entry of its history", answer=last.event_type)
 
 
-async def _replayed(bt: Betimes) -> AsyncIterator[Told]:
-    """All of it again, from the ledger alone."""
+async def _replay(bt: Betimes) -> AsyncIterator[StoryLine]:
+    """Replay everything from the ledger alone."""
     scene = "And all of it again, from the ledger alone"
     report = await verify(bt.engine.store, bt.engine.kinds)
-    yield Told(
+    yield StoryLine(
         scene=scene,
         at=_now(bt),
         what=f"{report.segments:,} segments of {report.streams:,} streams replayed",

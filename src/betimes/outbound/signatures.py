@@ -16,8 +16,8 @@ from betimes.outbound.failures import BadRequest, NoSecret
 SECRETS_MAX = 2
 
 
-def signed(secrets: Sequence[str], id: str, at: Instant, body: bytes) -> dict[str, str]:
-    """The three headers a receiver verifies."""
+def signature_headers(secrets: Sequence[str], id: str, at: Instant, body: bytes) -> dict[str, str]:
+    """Return the three headers a receiver verifies; raise `NoSecret` or `BadRequest` if that cannot be done."""
     if not 1 <= len(secrets) <= SECRETS_MAX:
         raise NoSecret(f"a webhook is signed with 1 to {SECRETS_MAX} secrets, the tenant has {len(secrets)}")
     if not id or not id.isascii() or not id.isprintable() or " " in id:
