@@ -30,12 +30,12 @@ from betimes.engine.clock_report import ClockReport, WatchesClock, clock_problem
 from betimes.engine.codecs import Kinds
 from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effects import Dispatcher, Executor, is_carrying_out
+from betimes.engine.fast_path import FastPath
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.orphans import OrphanWatch
-from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.policy_change import PolicyChangePass
-from betimes.engine.reports import Observer, Report, Reporter, guarded, log_report, quietly
+from betimes.engine.reports import Observer, Report, Reporter, guard_observer, guard_reporter, log_report
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Backlog, Store
 from betimes.engine.tenants.decide import tenant_decider
@@ -94,7 +94,7 @@ class Engine:
         for reserved in (SEND, RECONSIDER):
             if reserved in (executors or {}):
                 raise Invalid(f"the executor name {reserved!r} is reserved; give it another")
-        report = guarded(report)
+        report = guard_reporter(report)
         self.store = store
         self.book = PolicyBook(sections)
         deciders = tuple(deciders)
@@ -106,7 +106,7 @@ class Engine:
         transactions = Transactions(store, self.kinds, self._policies, settings, name)
         self._queue = CommitQueue(store, transactions, self.kinds, settings, report)
         if observe:
-            self._queue.observe = quietly(observe)
+            self._queue.observe = guard_observer(observe)
         self._alarms = Alarms(store, self._queue, self.kinds.names, settings, report)
         built_in: dict[str, Executor] = {}
         if any(decider.heeds for decider in deciders):
@@ -231,7 +231,7 @@ class Engine:
         def make(stream: StreamId) -> Job:
             return Job(stream, command(stream), actor=actor)
 
-        plainly = Plainly(command, actor) if self.kinds.are_alone(kinds) else None
+        fast_path = FastPath(command, actor) if self.kinds.are_alone(kinds) else None
         due = DueRequest(
             by="due",
             kinds=kinds,
@@ -240,13 +240,16 @@ class Engine:
             until_at=until_at,
             tenant=tenant,
             position=position,
-            plainly=plainly,
+            fast_path=fast_path,
         )
         results = await self._queue.take_due(due)
         for job, result in results:
             if failed and job.stream and isinstance(result, BetimesError):
                 failed(job.stream, result)
-        return [*(plainly.done if plainly else ()), *(result for _, result in results if isinstance(result, Recorded))]
+        return [
+            *(fast_path.done if fast_path else ()),
+            *(result for _, result in results if isinstance(result, Recorded)),
+        ]
 
     def _check_open(self) -> None:
         if not self.is_open and not (self._draining and is_carrying_out.get()):

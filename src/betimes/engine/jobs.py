@@ -14,7 +14,7 @@ from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
-from betimes.engine.codecs import Kinds, decoded
+from betimes.engine.codecs import Kinds, decode_text
 from betimes.engine.store import EffectStatus, Settlement
 
 WAKE = Wake()
@@ -183,7 +183,7 @@ class Job:
         """A command another stream sent, decoded as its target reads it."""
         kind = kinds.of(to)
         try:
-            sent = decoded(_sents, payload, "the command", id)
+            sent = decode_text(_sents, payload, "the command", id)
             command = kind.command(bytes(sent.command).decode(), id)
             if sent.authority is not None:
                 kind.check_authority(command, sent.authority, written_down=sent.written_down)

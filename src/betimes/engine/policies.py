@@ -29,7 +29,7 @@ class PoliciesInForce:
     def is_saved(self, policy: Policy) -> bool:
         return policy.fingerprint in self._saved
 
-    def saved(self, fingerprints: Iterable[str]) -> None:
+    def note_saved(self, fingerprints: Iterable[str]) -> None:
         """These are in the store now."""
         self._saved.update(fingerprints)
 

@@ -115,15 +115,15 @@ def _within_calendar(kind: Kind, stream: StreamId, state: Any) -> Any:
     if state is None:
         return None
     text = encode(state)
-    clamped = encode(_clamped(_anything.decode(text)))
+    clamped = encode(_clamp_instants(_anything.decode(text)))
     return state if clamped == text else kind.state(stream, kind.decider.schema, clamped)
 
 
-def _clamped(value: Any, name: str = "") -> Any:
+def _clamp_instants(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
-        return {key: _clamped(part, key) for key, part in value.items()}
+        return {key: _clamp_instants(part, key) for key, part in value.items()}
     if isinstance(value, list):
-        return [_clamped(part, name) for part in value]
+        return [_clamp_instants(part, name) for part in value]
     return nearest(value) if type(value) is int and name.endswith("_at") else value
 
 
@@ -133,7 +133,7 @@ def _out_of_calendar(row: Row) -> list[str]:
         state = _anything.decode(row.state or "null")
     except msgspec.MsgspecError:
         return []
-    return ["it holds instants that no calendar has"] if _clamped(state) != state else []
+    return ["it holds instants that no calendar has"] if _clamp_instants(state) != state else []
 
 
 def _segment(kind: Kind, replayed: Replayed, remedy: _Remedy, why: str, at: Instant) -> Segment:

@@ -24,28 +24,28 @@ Observer: TypeAlias = Callable[[Sequence[Segment]], None]
 _log = logging.getLogger("betimes")
 
 
-def guarded(report: Reporter) -> Reporter:
+def guard_reporter(report: Reporter) -> Reporter:
     """The reporter, unable to break whatever reports to it."""
 
-    def told(said: Report) -> None:
+    def report_safely(said: Report) -> None:
         try:
             report(said)
         except Exception:  # noqa: BLE001 — it is the user's
             _log.exception("the reporter failed on %s: %s", said.what, said.name)
 
-    return told
+    return report_safely
 
 
-def quietly(observe: Observer) -> Observer:
+def guard_observer(observe: Observer) -> Observer:
     """The observer, unable to break what it looks at."""
 
-    def observed(segments: Sequence[Segment]) -> None:
+    def observe_safely(segments: Sequence[Segment]) -> None:
         try:
             observe(segments)
         except Exception:  # noqa: BLE001 — whoever counts must not be in the way
             _log.exception("an observer of commits failed")
 
-    return observed
+    return observe_safely
 
 
 def log_report(report: Report) -> None:

@@ -26,7 +26,7 @@ NO_KEY = (None, None, None, None, None)
 SEGMENT_COLUMNS = 20
 
 
-def asked(streams: Mapping[StreamId, int], order: Sequence[StreamId]) -> list[Values]:
+def lock_values(streams: Mapping[StreamId, int], order: Sequence[StreamId]) -> list[Values]:
     return [(*stream, streams[stream]) for stream in order]
 
 
@@ -187,7 +187,7 @@ def seen_key(columns: Iterable[Any]) -> SeenKey:
     return SeenKey(request, segment_of(segment))
 
 
-def loaded(records: Iterable[Record]) -> dict[StreamId, Row]:
+def rows_by_stream(records: Iterable[Record]) -> dict[StreamId, Row]:
     return {StreamId(*record[:3]): Row(*record[3:]) for record in records}
 
 

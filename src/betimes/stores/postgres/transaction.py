@@ -34,7 +34,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import Changes, LockRequest, Row, SeenKey, StreamWrite
-from betimes.stores.postgres.rows import Record, Values, asked, change_arrays, seen_key, turn_values
+from betimes.stores.postgres.rows import Record, Values, change_arrays, lock_values, seen_key, turn_values
 from betimes.stores.postgres.session import Session
 from betimes.stores.postgres.statements import Prepared
 
@@ -109,9 +109,9 @@ class PostgresTx:
         self._order = order
         return self._statement(
             "begin_batch",
-            waits=asked(ask.locks, order["wait"]),
-            skips=asked(ask.locks, order["skip"]),
-            reads=asked(ask.reads, order["read"]),
+            waits=lock_values(ask.locks, order["wait"]),
+            skips=lock_values(ask.locks, order["skip"]),
+            reads=lock_values(ask.reads, order["read"]),
             keys=order["seen"],
             sends=order["send"],
         )
@@ -127,7 +127,7 @@ class PostgresTx:
             cached=cached,
             collection=key and key.collection,
             key=key and key.key,
-            reads=asked(reads, order),
+            reads=lock_values(reads, order),
         )
 
     def _take_in(self, answer: list[Record]) -> Instant:

@@ -140,7 +140,7 @@ def _conflict(
 def _append_segments(connection: Connection, segments: Sequence[Segment]) -> None:
     """In the order they are given, runs of alike ones with what they share bound once."""
     others: list[Segment] = []
-    for shared, run in groupby(segments, _shared):
+    for shared, run in groupby(segments, _shared_columns):
         alike = list(run)
         if shared is None or len(alike) < ALIKE_MIN:
             others += alike
@@ -160,7 +160,7 @@ def _move_head(connection: Connection, changes: Changes) -> None:
         connection.change("move_head", {"segments": segments, "digest": digest, "effects": effects})
 
 
-def _shared(segment: Segment) -> tuple[Any, ...] | None:
+def _shared_columns(segment: Segment) -> tuple[Any, ...] | None:
     """What the segments of a pass have in common; `None` for those with a key or a verdict, which are of no pass."""
     if segment.key is not None or segment.verdict is not None:
         return None

@@ -15,7 +15,7 @@ import apsw
 
 from betimes.core.errors import Unavailable, Unknown
 from betimes.stores.sqlite.connection import Connection
-from betimes.stores.sqlite.failures import outlives_the_connection, translated
+from betimes.stores.sqlite.failures import outlives_the_connection, translate_error
 
 _Result = TypeVar("_Result")
 
@@ -96,7 +96,7 @@ class ConnectionThread:
         except apsw.Error as error:
             if outlives_the_connection(error):
                 self._drop()
-            raise translated(error, self._path) from error
+            raise translate_error(error, self._path) from error
 
     def _undone_if_it_fails(self, connection: Connection, job: Callable[[Connection], _Result]) -> _Result:
         try:

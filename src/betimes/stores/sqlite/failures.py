@@ -28,7 +28,7 @@ _TAKEN = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw
 _LASTING = (apsw.ReadOnlyError, apsw.PermissionsError, apsw.CantOpenError, apsw.IOError, *_DAMAGED)
 
 
-def translated(error: apsw.Error, path: str) -> BetimesError:
+def translate_error(error: apsw.Error, path: str) -> BetimesError:
     """The store's error for one of SQLite's that came before any commit.
 
     One that says nothing about the file, such as a value of the wrong type, is somebody's mistake and a `Fault`.
@@ -47,7 +47,7 @@ def translated_commit(error: apsw.Error, path: str) -> BetimesError:
     """The store's error for one that COMMIT itself met."""
     if isinstance(error, apsw.IOError):
         return Unknown(f"{path}: the commit met an I/O error ({error}); ask again under the same key")
-    return translated(error, path)
+    return translate_error(error, path)
 
 
 def outlives_the_connection(error: apsw.Error) -> bool:
