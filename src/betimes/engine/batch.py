@@ -84,7 +84,7 @@ class Batch:
         self._policies_named: dict[str, Policy] = {}
 
     def still_needed(self, jobs: Sequence[Job]) -> set[StreamId]:
-        """Streams that jobs need under the policy in force and that the one last seen did not tell of."""
+        """Return the streams that jobs need under the policy in force and that the one last seen did not name."""
         more: set[StreamId] = set()
         for tenant, guessed in {job.stream.tenant: job.policy for job in jobs if job.stream}.items():
             with suppress(BetimesError):  # whoever asked is told when the job is taken
@@ -100,7 +100,7 @@ class Batch:
                 yield from job.streams
 
     def take(self, job: Job, turn_id: str) -> Recorded | None:
-        """Decide a job. `HELD` if it must wait for another batch; raises what its caller should be told."""
+        """Decide a job. Return `HELD` if it must wait for another batch; raise what its caller should be told."""
         if job.stream is None:
             return self._settle_only(job)
         policy = self.policy_for(job.stream)
@@ -122,7 +122,7 @@ class Batch:
         return recorded
 
     def give_up(self, job: Job, error: BetimesError) -> None:
-        """What a job that failed leaves behind, so that it does not come back for ever.
+        """Write what keeps a job that failed from coming back for ever.
 
         A send that was refused is done with; one that could not be decided is a dead letter, or left for later behind a
         wake that fails. An effect that ended has ended; if its stream could not be told, a send of its own tells it.
@@ -156,7 +156,7 @@ class Batch:
             self.changes.settlements.append(job.ended.settlement(self._tx.now))
 
     def keep(self) -> None:
-        """After the commit: remember the states as they are now."""
+        """Cache the states as they are now, after the commit."""
         for stream, live in self._lives.items():
             self._cache.put(stream, live.cache_entry())
         self._policies.note_saved(self.changes.policies)
@@ -183,7 +183,7 @@ class Batch:
         return [*self._ahead, *self.changes.segments] if self._ahead else self.changes.segments
 
     def created_streams(self) -> tuple[StreamId, ...]:
-        """Streams written without having been locked."""
+        """Return the streams that are written without having been locked."""
         return tuple(stream for stream, live in self._lives.items() if live.created)
 
     def seal(self) -> bool:
@@ -210,7 +210,7 @@ class Batch:
             return self._policies.repairing()
 
     def policy(self, tenant: str) -> Policy | None:
-        """What is in force for a tenant as this batch sees it; `None` if that is not here."""
+        """Return the policy in force for a tenant as this batch sees it; `None` if that is not here."""
         known = self._policies_used.get(tenant)
         if known is None:
             deployment, own = self._here(DEPLOYMENT), self._here(tenant_stream(tenant))

@@ -90,7 +90,7 @@ class Kind:
         return command
 
     def recorded(self, segment: Segment) -> Recorded:
-        """What the segment answered when it was written."""
+        """Return the answer the segment gave when it was written."""
         verdict = decode_text(_verdicts, segment.verdict, "the verdict of", segment) if segment.verdict else None
         reply = decode_text(self._replies, segment.reply, "the reply of", segment) if segment.reply else None
         return Recorded(
@@ -139,7 +139,7 @@ class Kinds:
         return known.decider.scope if known else "admin"
 
     def are_alone(self, names: Iterable[str]) -> bool:
-        """Whether decisions of these kinds see no stream but their own."""
+        """Return whether decisions of these kinds see no stream but their own."""
         deciders = [kind.decider for name in names if (kind := self._kinds.get(name))]
         return all(decider.needs is NO_NEEDS and decider.reads is NO_READS for decider in deciders)
 

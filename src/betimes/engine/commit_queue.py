@@ -288,7 +288,7 @@ class CommitQueue:
             return None
 
     async def _conclude(self, jobs: Sequence[Job], results: Sequence[Result], *, keep_held: bool = True) -> None:
-        """Tell everybody what became of their jobs. What is held is queued again, unless whoever asked leaves it."""
+        """Tell everybody what became of their jobs; queue those that are held again, unless their pass leaves them."""
         held: list[Job] = []
         for job, result in zip(jobs, results, strict=True):
             if isinstance(result, Recorded):

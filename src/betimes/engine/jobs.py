@@ -1,4 +1,4 @@
-"""What waits in the engine's queue: commands from callers, alarms, commands from other streams, ends of effects."""
+"""Jobs, the entries of the commit queue: commands of callers, alarms, commands of other streams, ends of effects."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ Answer: TypeAlias = "asyncio.Future[Recorded]"
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """How an attempt at an effect ended. `retry_after_us` is set when there is to be another."""
+    """The end of an attempt at an effect. `retry_after_us` is set when there is to be another."""
 
     id: EffectId
     fence: int
@@ -198,7 +198,7 @@ class Job:
 
     @property
     def tenant(self) -> str:
-        """Whose turn in the queue it takes."""
+        """The tenant whose turn in the queue it takes."""
         if self.stream:
             return self.stream.tenant
         return self.ended.id.tenant if self.ended else ""

@@ -1,7 +1,7 @@
 """A rehearsal: the engine's working set as a world of its own, where nothing is ever committed.
 
 It is one batch that does not end. The same `Batch` decides every command as it would for a store: alarms first,
-keys, needs, streams that decisions make. What it decides stays in memory: streams as they are now, never their
+keys, needs, streams that decisions make. Its decisions stay in memory: streams as they are now, never their
 history; no text is made, since nobody will read it. Time is what it is told. Alarms ring when they are due, in the
 order the engine rings them; commands to other streams follow their cause; calls are handed to whoever rehearses, who
 says how they end.
@@ -213,7 +213,7 @@ class Rehearsal(Batch):
     # -- commands
 
     def decide(self, job: Job) -> Recorded:
-        """Decide a command now; raises what its caller would be told. What it sends waits until `settle_down`."""
+        """Decide a command now; raise what its caller would be told. Its sends wait until `settle_down`."""
         for _ in range(HELD_MAX):
             recorded = self.take(job, "")
             if recorded is not None:
@@ -257,7 +257,7 @@ class Rehearsal(Batch):
         self.failures[error.code] = self.failures.get(error.code, 0) + 1
 
     def find_answer(self, job: Job, key: KeyId) -> Recorded | None:
-        """What a key led to. Requests are not compared: where they did not agree, nothing was recorded."""
+        """Return what a key led to. Requests are not compared: where they did not agree, nothing was recorded."""
         used = self._used.get(key)
         return replace(used[1], replayed=True) if used else None
 
@@ -286,7 +286,7 @@ class Rehearsal(Batch):
         return recorded
 
     def policy_for(self, stream: StreamId) -> Policy | None:
-        """What is in force; whoever teaches begins a lesson with it, which hears what of it is looked at."""
+        """Return the policy in force; one who teaches watches which of its sections are looked at."""
         policy = super().policy_for(stream)
         if policy is None or self._teaches is None:
             return policy

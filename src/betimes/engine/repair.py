@@ -1,11 +1,11 @@
 """Mending: what `betimes doctor` finds that cannot be read or does not fit its history, and how a stream goes on.
 
-**A repair is a segment.** Nothing in the ledger is changed or removed. What is wrong stays where it is, and one segment
-is appended, a `Repair`: the state to go on from, why, and the versions that cannot be read. Replay takes the state from
-there on; `verify` no longer complains about those versions and says that the stream was mended. A backtest can begin
-after it.
+**A repair is a segment.** Nothing in the ledger is changed or removed. The rows that are wrong stay where they are, and
+one segment is appended, a `Repair`: the state to go on from, why, and the versions that cannot be read. Replay takes
+the state from there on; `verify` no longer complains about those versions and says that the stream was mended. A
+backtest can begin after it.
 
-What a repair goes on from, the best first:
+The state a repair goes on from, the best first:
 
 1. what the history gives, if all of it can be read: the row was damaged;
 2. the state in the row, if that can be read: the history was damaged, or the row has instants no calendar has, which
@@ -47,7 +47,7 @@ class Ailment(msgspec.Struct, frozen=True):
 
 
 class _Remedy(msgspec.Struct, frozen=True):
-    """What a stream goes on from."""
+    """The state a stream goes on from."""
 
     told: str
     state: Any = None

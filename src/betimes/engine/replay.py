@@ -38,7 +38,7 @@ class LedgerFinding(msgspec.Struct, frozen=True):
 
 
 class VerifyReport(msgspec.Struct):
-    """How much was looked at, and what was found."""
+    """The outcome of verifying: how much was looked at, and what was found."""
 
     streams: int = 0
     segments: int = 0

@@ -1,4 +1,4 @@
-"""What the engine tells whoever runs it: things that went wrong and nobody was waiting for, and what it committed."""
+"""Reports to the operator: failures that nobody was waiting for, and what was committed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = logging.getLogger("betimes")
 
 
 def guard_reporter(report: Reporter) -> Reporter:
-    """The reporter, unable to break whatever reports to it."""
+    """Return the reporter, unable to break its callers."""
 
     def report_safely(said: Report) -> None:
         try:
@@ -37,7 +37,7 @@ def guard_reporter(report: Reporter) -> Reporter:
 
 
 def guard_observer(observe: Observer) -> Observer:
-    """The observer, unable to break what it looks at."""
+    """Return the observer, unable to break its callers."""
 
     def observe_safely(segments: Sequence[Segment]) -> None:
         try:
@@ -49,5 +49,5 @@ def guard_observer(observe: Observer) -> Observer:
 
 
 def log_report(report: Report) -> None:
-    """The default: a warning in the log."""
+    """Write a warning to the log: the default."""
     _log.warning("%s: %s: %s", report.what, report.name, report.error)

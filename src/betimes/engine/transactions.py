@@ -43,7 +43,7 @@ SLICE = 1_024
 
 
 class SweepPosition:
-    """How far somebody has come who takes all that is due, batch by batch."""
+    """The position of a sweep that takes all that is due, batch by batch."""
 
     __slots__ = ("reached",)
 
@@ -53,7 +53,7 @@ class SweepPosition:
 
 
 class DueRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which streams that are due to take, and the job to do for each."""
+    """A request for streams that are due, and the job to do for each."""
 
     by: DueIndex
     kinds: Sequence[str]
@@ -115,7 +115,7 @@ class Transactions:
         return None
 
     async def attempt_due(self, due: DueRequest, jobs: list[Job]) -> list[Result]:
-        """The same for streams that are due; `jobs` is filled with the job of each."""
+        """Decide and commit jobs for streams that are due; `jobs` is filled with the job of each."""
         picked: Picked = []
         try:
             results = await self._commit(self._pick(due, picked, jobs), jobs, due, picked)
@@ -151,7 +151,7 @@ class Transactions:
         return LockRequest(locks, self._reads(jobs, locks), keys, sends, waits)
 
     def _streams_needed(self, job: Job) -> tuple[StreamId, ...]:
-        """The streams a job will need, as far as the policy last seen tells; noted on the job with that policy."""
+        """Return the streams a job will need by the policy last seen; note them on the job with that policy."""
         if job.stream is None:
             return ()
         try:
@@ -163,7 +163,7 @@ class Transactions:
         return job.streams
 
     def _reads(self, jobs: Sequence[Job], locks: dict[StreamId, int]) -> dict[StreamId, int]:
-        """What is looked at without a lock: policies, and whatever the jobs' deciders share with others."""
+        """Return what is looked at without a lock: policies, and whatever the jobs' deciders share with others."""
         wanted = [*self._policies_of({job.stream.tenant for job in jobs if job.stream})]
         wanted += sorted({name for job in jobs for name in self._looked_at(job)})
         return {stream: self._cache.version(stream) for stream in wanted if stream not in locks}
@@ -297,7 +297,7 @@ class Transactions:
             return error
 
     def _forget_conflicting(self, batch: Batch | None, jobs: list[Job]) -> None:
-        """What was cached is old. A stream a decision made may exist after all: lock it, and its decider sees it."""
+        """Drop what was cached, which is old; lock what the decision took for new, so that its decider sees it."""
         if batch is None:
             return
         for write in batch.changes.streams:
@@ -306,7 +306,7 @@ class Transactions:
             jobs[0].also_locks = (*jobs[0].also_locks, *batch.created_streams())
 
     async def _has_arrived(self, probe: Segment | None) -> bool:
-        """Whether a batch whose answer was lost is in the store; `Unknown` if that cannot be found out in time."""
+        """Return whether a batch whose answer was lost is in the store; raise `Unknown` if that takes too long."""
         if probe is None:
             return False
         settings = self._settings
@@ -327,7 +327,7 @@ class Transactions:
 
 
 def _are_compared(batch: Batch, jobs: Sequence[Job], results: Sequence[Result]) -> bool:
-    """Whether the commit of jobs that were presumed tells if all is so: that they are new, and what they were told."""
+    """Return whether the commit compares all that was presumed: that the jobs are new, and their answers."""
     used = {write.key for write in batch.changes.keys}
     return bool(batch.changes.streams) and all(
         isinstance(result, Recorded) and (job.key is None or job.key in used)

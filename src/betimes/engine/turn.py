@@ -38,7 +38,7 @@ INSTANT_TYPES = (int, type(None))
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
-    """What all segments of one turn share."""
+    """The values that all segments of one turn share."""
 
     id: str
     now: Instant
@@ -215,8 +215,8 @@ def step(site: TurnSite, turn: Turn, loaded: list[LoadedStream], command: Comman
 def uses_up_key(key: KeyId | None, turn: Turn, own: LoadedStream, decision: Decision) -> bool:
     """Return whether a decision without events is written all the same: a segment without events keeps its answer.
 
-    Who asks again under the key must be told the same, whatever became of the stream meanwhile. A command with a cause
-    is applied exactly once by its effect; nobody asks again. An invalid one may be asked again, put right.
+    A caller who asks again under the key must be told the same, whatever became of the stream meanwhile. A command with
+    a cause is applied exactly once by its effect; nobody asks again. An invalid one may be asked again, put right.
     """
     if decision.also or decision.effects:
         raise Fault(f"a decision for {own.stream} has effects or other streams' events but no event of its own")

@@ -24,7 +24,7 @@ from betimes.engine.turn import INSTANT_TYPES, LoadedStream, StreamUpdate, Turn,
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, gc=False):
-    """What only the first segment of a command carries."""
+    """The columns that only the first segment of a command carries."""
 
     command: str | None = None
     key: KeyId | None = None

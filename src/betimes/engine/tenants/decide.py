@@ -1,4 +1,4 @@
-"""What may be put in force for a tenant, and who may act for it.
+"""The decider of tenants: the policy in force, and the keys that may act for one.
 
 Only a policy that works, and only when it changes something; keys that are there, one rotation at a time.
 
@@ -51,7 +51,7 @@ AnyCommand: TypeAlias = Commands | Wake | Settled
 
 
 class Leg(msgspec.Struct, frozen=True, kw_only=True):
-    """What a leg of the pass answers: how many streams it visited and what is left."""
+    """The answer of one leg of the pass: how many streams it visited and what is left."""
 
     visited: int
     moved: int

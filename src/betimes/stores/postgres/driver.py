@@ -59,7 +59,7 @@ def driver() -> ModuleType:
 
 @cache
 def failures() -> tuple[type[Exception], ...]:
-    """What the driver raises when the server refuses, cannot be reached or goes away."""
+    """Return the errors the driver raises when the server refuses, cannot be reached or goes away."""
     asyncpg = driver()
     return (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
@@ -84,7 +84,7 @@ def refusal_of(error: Exception, server: str, *, committing: bool = False) -> Ex
 
 
 def ended_by_server(error: BaseException | None) -> bool:
-    """Whether an error says that its connection is gone; the server may have ended it for standing idle.
+    """Return whether an error says that its connection is gone; the server may have ended it for standing idle.
 
     Its last words may have come and its end not yet: then the driver says that it cannot begin another operation.
     """

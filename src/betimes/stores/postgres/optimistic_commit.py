@@ -39,7 +39,7 @@ REFUSED_AFTER_S = 2.0
 
 
 class EstimatedClock:
-    """What time it is in the database at least, as far as its answers tell."""
+    """A lower bound of the time in the database, estimated from its answers."""
 
     def __init__(self, elapsed: Callable[[], float] = time.monotonic) -> None:
         self._elapsed = elapsed

@@ -76,7 +76,7 @@ class Session:
         self.ended, self.chained = True, chained
 
     def is_lost(self) -> bool:
-        """Whether the connection is known to be gone; the pool takes one that is away from whoever has it."""
+        """Return whether the connection is known to be gone; the pool takes one that is away from whoever has it."""
         try:
             return bool(self.connection.is_closed())
         except self._failures:

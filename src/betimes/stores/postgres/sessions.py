@@ -12,8 +12,8 @@ one message, and so is all of a transaction that presumes what it would have bee
 pool without another one, since nothing here changes a session's state.
 
 **The ready connection.** A transaction that ends begins the next one in the same message, and its connection is kept
-ready for whoever comes next, one of them and for a second at most; it holds no lock and no snapshot meanwhile. Whoever
-needs it for something else gets it. If it broke while it stood ready, what it was taken for is tried on another one,
+ready for whoever comes next, one of them and for a second at most; it holds no lock and no snapshot meanwhile. Another
+use may take it. If it broke while it stood ready, what it was taken for is tried on another one,
 unless that was a whole transaction.
 
 **Leaving.** However a transaction is left, also by cancellation, it is rolled back and its connection given back, by a
@@ -59,7 +59,7 @@ READY_MAX = 10_000
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
-    """How sessions are made; every one of these is a parameter of the store."""
+    """The settings of sessions; every one of these is a parameter of the store."""
 
     dsn: str
     durability: Durability = "full"
@@ -88,7 +88,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
         return plain | ({"synchronous_commit": "off"} if self.durability == "relaxed" else {})
 
     def begin(self) -> str:
-        """What begins a transaction, in one message."""
+        """The statement that begins a transaction, in one message."""
         local = [f"SET LOCAL {name} = '{value}'" for name, value in self.parameters().items()]
         return "; ".join([BEGIN, *local]) if self.behind_pooler else BEGIN
 
@@ -224,7 +224,7 @@ class Sessions:
             await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, session.connection)))
 
     def _chains(self) -> bool:
-        """Whether a transaction that ends now had better begin the next one."""
+        """Return whether a transaction that ends now had better begin the next one."""
         return self._ready is None and not self._waiting and not self._settings.behind_pooler
 
     def _keep_ready(self, connection: PoolConnectionProxy[Any]) -> None:

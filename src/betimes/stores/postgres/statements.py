@@ -60,7 +60,7 @@ def prepare_statement(schema: str, name: str, values: Mapping[str, Any]) -> Prep
 
 @cache
 def _narrows(name: str) -> bool:
-    """Whether a statement has lines that may be left out."""
+    """Return whether a statement has lines that may be left out."""
     return "--?" in statements()[name]
 
 

@@ -12,10 +12,10 @@ Two locks and a rule prevent that:
 3. A reader notes the sequence's last value, then looks up the announced locks, then reads, in a statement of its own
    and so with a later snapshot, nothing above that value or above the lowest announcement.
 
-Take any number the reader may return. Whoever drew a lower one did so before the reader noted the last value, and had
-announced itself before that. Either the announcement was still there, and the reader stops below that batch; or it was
-gone, and the batch had committed or rolled back before the reader's snapshot was taken. So no number below one that was
-returned can appear later. Transactions that are merely open, here or in other databases, hold up nobody.
+Take any number the reader may return. A batch that drew a lower one did so before the reader noted the last value, and
+had announced itself before that. Either the announcement was still there, and the reader stops below that batch; or it
+was gone, and the batch had committed or rolled back before the reader's snapshot was taken. So no number below one that
+was returned can appear later. Transactions that are merely open, here or in other databases, hold up nobody.
 
 (A horizon of transaction ids on each row does not do: `pg_snapshot_xmax` is one above the last transaction that has
 *ended*, so a transaction with a higher id may be under way and hold lower numbers.)

@@ -175,13 +175,13 @@ class PostgresTx:
             await self._session.commit()
 
     def _writing(self, changes: Changes) -> str | None:
-        """What writes a small batch, to be sent with other statements; not every text can be."""
+        """Return the script of a small batch, to be sent with other statements; `None` if a text cannot be in one."""
         if turn := self._turn(changes):
             return self._script("commit_turn", **turn)
         return self._script("commit_batch", **self._everything(changes))
 
     def _turn(self, changes: Changes) -> dict[str, Any] | None:
-        """What `commit_turn` takes, if that is all there is to do."""
+        """Return what `commit_turn` takes, if that is all there is to do."""
         turn = turn_values(changes)
         if turn is None or not self._at_zero <= {write.stream for write in changes.streams}:
             return None

@@ -164,7 +164,7 @@ class Connection:
 
     @property
     def commits_quickly(self) -> bool:
-        """Whether the next commit will most likely take a fraction of a millisecond."""
+        """Return whether the next commit will most likely take a fraction of a millisecond."""
         return self._quick_commits >= QUICK_COMMITS_MIN and self._log_pages < CHECKPOINT_PAGES
 
     @property
@@ -174,7 +174,7 @@ class Connection:
 
     @property
     def free_pages(self) -> int:
-        """How many pages may still be written: those that are free, and those the file may grow by."""
+        """Return how many pages may still be written: those that are free, and those the file may grow by."""
         most, count, free = (self._raw.pragma(name) for name in ("max_page_count", "page_count", "freelist_count"))
         return int(most - count + free)
 

@@ -1,4 +1,4 @@
-"""What SQLite's errors mean to whoever asked: which of the store's errors, naming the file and the next step.
+"""SQLite's errors translated: which of the store's errors, naming the file and the next step.
 
 Until COMMIT is sent nothing is written, whatever fails. COMMIT itself can fail in two ways. If SQLite reports an I/O
 error, the transaction's pages may be in the log or not, and only the next transaction can tell: the outcome is
@@ -51,5 +51,5 @@ def translated_commit(error: apsw.Error, path: str) -> BetimesError:
 
 
 def outlives_the_connection(error: apsw.Error) -> bool:
-    """Whether the connection may go on failing after the cause is gone, so that only a new one helps."""
+    """Return whether the connection may go on failing after the cause is gone, so that only a new one helps."""
     return isinstance(error, _LASTING)

@@ -38,7 +38,7 @@ def known_migrations() -> list[SqliteMigration]:
 
 
 def migrate(connection: Connection, now: Instant) -> None:
-    """Apply what is missing. Whoever comes second waits, and finds nothing left to do."""
+    """Apply what is missing. A process that comes second waits, and finds nothing left to do."""
     known = known_migrations()
     if not _missing(connection, known):
         return
