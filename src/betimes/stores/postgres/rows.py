@@ -142,7 +142,8 @@ def segment_of(columns: Iterable[Any]) -> Segment:
     seq, tenant, kind, id, *rest = columns
     written, (collection, key), said = rest[:9], rest[9:11], rest[11:]
     key_id = None if key is None else KeyId(tenant, collection, key)
-    return Segment(StreamId(tenant, kind, id), *written, key_id, *said, seq)
+    values: tuple[Any, ...] = (StreamId(tenant, kind, id), *written, key_id, *said, seq)
+    return Segment(*values)
 
 
 def seen_key(columns: Iterable[Any]) -> SeenKey:

@@ -49,7 +49,8 @@ def segment_of(columns: Columns) -> Segment:
     seq, tenant, kind, id, *rest = columns
     written, (collection, key), said = rest[:9], rest[9:11], rest[11:]
     key_id = None if key is None else KeyId(tenant, collection, key)
-    return Segment(StreamId(tenant, kind, id), *written, key_id, *said, seq)
+    values: tuple[Any, ...] = (StreamId(tenant, kind, id), *written, key_id, *said, seq)
+    return Segment(*values)
 
 
 def segment_columns(segment: Segment, seq: int | None = None) -> tuple[Any, ...]:
