@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from betimes.engine.plainly import TURN_S, undisturbed
+from betimes.engine.fast_path import TURN_S, pause_collector
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def _as_it_was() -> Iterator[None]:
 def test_what_was_set_is_set_again_even_after_a_failure(collects: bool, turn_s: float) -> None:
     (gc.enable if collects else gc.disable)()
     sys.setswitchinterval(turn_s)
-    with suppress(RuntimeError), undisturbed():
+    with suppress(RuntimeError), pause_collector():
         assert not gc.isenabled()
         assert sys.getswitchinterval() == pytest.approx(min(turn_s, TURN_S))
         raise RuntimeError
@@ -34,7 +34,7 @@ def test_what_was_set_is_set_again_even_after_a_failure(collects: bool, turn_s: 
 
 def test_passes_that_overlap_leave_nothing_behind() -> None:
     sys.setswitchinterval(0.005)
-    first, second = undisturbed(), undisturbed()
+    first, second = pause_collector(), pause_collector()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)

@@ -56,7 +56,7 @@ class PresumesAtNoTime(Broken):
 
 class PresumesWhatNobodyKnows(Broken):
     def presume(self, ask: LockRequest) -> AbstractAsyncContextManager[MemoryTx] | None:
-        return self._presumed(ask)
+        return self._begin_presumed(ask)
 
 
 class PresumesNothing(Broken):

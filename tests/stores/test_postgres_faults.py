@@ -110,7 +110,7 @@ async def test_a_connection_whose_last_words_came_before_its_end_is_replaced(kep
         await commit(store, moved(A, 1, 0))
         assert store._sessions._ready, "the next transaction has begun"
         if kept == "pooled":
-            await store._sessions._give_back(store._sessions._opened())
+            await store._sessions._give_back(store._sessions._pool_in_use())
         proxy.shows_ends.clear()
         proxy.ended.clear()
         await other.fetchval(END_OTHERS)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from betimes.core.streams import EffectId, StreamId
-from betimes.stores.postgres.statements import prepared
+from betimes.stores.postgres.statements import prepare_statement
 from tests.postgres import opened_stores, raw_connection, server_dsn
 
 pytestmark = pytest.mark.postgres
@@ -84,7 +84,7 @@ async def test_the_ledger_is_searched_without_being_read(
     """With rows and statistics, so that the plan is the one that the planner prefers."""
     async with opened_stores(server_dsn()) as [store], raw_connection() as connection:
         await _fill_ledger(connection, store._schema, 20_000)
-        sql, arguments = prepared(store._schema, name + way, LEDGER | asked)
+        sql, arguments = prepare_statement(store._schema, name + way, LEDGER | asked)
         plan = [row[0] for row in await connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {sql}", *arguments)]
         [scan] = [step for step in plan if "on ledger " in step or "on ledger (" in step]
         assert index in scan, plan
@@ -123,7 +123,7 @@ async def _fill_ledger(connection: Any, schema: str, count: int) -> None:
 )
 async def test_a_query_uses_its_index(name: str, values: dict[str, Any], index: str) -> None:
     async with opened_stores(server_dsn()) as [store], raw_connection() as connection:
-        sql, arguments = prepared(store._schema, name, values)
+        sql, arguments = prepare_statement(store._schema, name, values)
         await connection.execute("SET enable_seqscan = off; SET enable_bitmapscan = off")
         plan = [row[0] for row in await connection.fetch(f"EXPLAIN (COSTS OFF) {sql}", *arguments)]
         assert any(index in step for step in plan), plan

@@ -1,9 +1,9 @@
-"""What a store can be asked about itself as a whole: the head that its commits record, and rows that lead nowhere.
+"""The audit of a store as a whole: the head that its commits record, and rows that lead nowhere.
 
 **The head** is written in the commit of every batch: how many segments were ever written, and a sum over the digests
 that streams end in. A new segment adds its digest and takes away the one before it, so the sum is that of the last
-digest of every stream, whatever the order of commits, and pruning does not change it. What the streams in the store
-come to must be the same. So a database that lacks its last segments, or any stream, is found out although each stream
+digest of every stream, whatever the order of commits, and pruning does not change it. The streams in the store
+must come to the same. So a database that lacks its last segments, or any stream, is found out although each stream
 that is left verifies. Committers do not wait for each other: a store may keep the head in parts and add them up.
 
 It guards against loss and damage, not against somebody who writes both the rows and the head.
@@ -31,7 +31,7 @@ FINDINGS_MAX = 100
 
 
 class Head(NamedTuple):
-    """How many segments were written, the sum of the digests that streams end in, and how many effects there are."""
+    """The head of a store: its segments counted, the sum of its last digests, its effects counted."""
 
     segments: int = 0
     digest: int = 0
@@ -42,7 +42,7 @@ class Head(NamedTuple):
 
 
 class StoreAudit(msgspec.Struct):
-    """What a store recorded, what is there, and which rows lead nowhere."""
+    """The head a store recorded, the one its rows give, and the rows that lead nowhere."""
 
     recorded: Head
     found: Head

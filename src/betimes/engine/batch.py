@@ -4,8 +4,8 @@ A batch does no I/O. It is filled from a transaction's rows and the cache, takes
 seeing what the ones before it decided, and ends as `changes` for one commit. A job that fails leaves nothing behind
 except alarms that were rung ahead of it, which were due anyway.
 
-**Alarm first.** A command that finds its stream's alarm due is preceded by the `Wake` in the same turn, so no outcome
-depends on how late the alarm loop is. Commands that stop the stream are not: what is owed then is theirs to record.
+Each job is one turn (`turn`), of which the batch is the site: the methods a turn calls, and those that find the policy
+and the recorded answer of a job, are what a rehearsal replaces.
 
 **Held.** A job whose streams are not all here, because somebody else holds one or because the policy in force asks
 for more than was locked, is handed back, and so is every later job of its stream, or that looks at one it may write:
@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import encode
-from betimes.core.deciders import Command, Decision, Event, Refusal, View, Wake
+from betimes.core.deciders import Command, Decision, Event, Refusal, View
 from betimes.core.errors import (
     BetimesError,
     Fault,
@@ -39,13 +39,14 @@ from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
 from betimes.engine.cache import Cached, StateCache
 from betimes.engine.codecs import Kinds
-from betimes.engine.jobs import NEWS_PLACE, WAKE, Ended, Job, Sent
+from betimes.engine.jobs import NEWS_PLACE, Ended, Job, Sent
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, StreamWrite, Tx
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
-from betimes.engine.turn import ENTRY_CHARS, LoadedStream, Turn, decide_command, uses_up_key, write
+from betimes.engine.turn import ENTRY_CHARS, LoadedStream, Turn, decide_command, take_turn, turn_instant
+from betimes.engine.turn_rows import write_decision
 
 HELD: Final = None
 _NO_OTHERS: Mapping[StreamId, Any] = {}
@@ -83,7 +84,7 @@ class Batch:
         self._policies_named: dict[str, Policy] = {}
 
     def still_needed(self, jobs: Sequence[Job]) -> set[StreamId]:
-        """Streams that jobs need under the policy in force and that the one last seen did not tell of."""
+        """Return the streams that jobs need under the policy in force and that the one last seen did not name."""
         more: set[StreamId] = set()
         for tenant, guessed in {job.stream.tenant: job.policy for job in jobs if job.stream}.items():
             with suppress(BetimesError):  # whoever asked is told when the job is taken
@@ -99,10 +100,10 @@ class Batch:
                 yield from job.streams
 
     def take(self, job: Job, turn_id: str) -> Recorded | None:
-        """Decide a job. `HELD` if it must wait for another batch; raises what its caller should be told."""
+        """Decide a job. Return `HELD` if it must wait for another batch; raise what its caller should be told."""
         if job.stream is None:
             return self._settle_only(job)
-        policy = self._policy_for(job.stream)
+        policy = self.policy_for(job.stream)
         lives = self._lives_of(job, job.stream, policy) if policy else None
         if job.send and not self._sendable(job.send):
             self._blocked_sources.add(job.send.source)  # gone, or not free: its target need not wait for that
@@ -121,7 +122,7 @@ class Batch:
         return recorded
 
     def give_up(self, job: Job, error: BetimesError) -> None:
-        """What a job that failed leaves behind, so that it does not come back for ever.
+        """Write what keeps a job that failed from coming back for ever.
 
         A send that was refused is done with; one that could not be decided is a dead letter, or left for later behind a
         wake that fails. An effect that ended has ended; if its stream could not be told, a send of its own tells it.
@@ -155,10 +156,10 @@ class Batch:
             self.changes.settlements.append(job.ended.settlement(self._tx.now))
 
     def keep(self) -> None:
-        """After the commit: remember the states as they are now."""
+        """Cache the states as they are now, after the commit."""
         for stream, live in self._lives.items():
-            self._cache.put(stream, live.cached())
-        self._policies.saved(self.changes.policies)
+            self._cache.put(stream, live.cache_entry())
+        self._policies.note_saved(self.changes.policies)
 
     def first_alarm_at(self) -> Instant | None:
         return earliest(self._first_alarm_at, *(write.alarm_at for write in self.changes.streams))
@@ -181,8 +182,8 @@ class Batch:
         """All that the batch writes, in order."""
         return [*self._ahead, *self.changes.segments] if self._ahead else self.changes.segments
 
-    def created(self) -> tuple[StreamId, ...]:
-        """Streams written without having been locked."""
+    def created_streams(self) -> tuple[StreamId, ...]:
+        """Return the streams that are written without having been locked."""
         return tuple(stream for stream, live in self._lives.items() if live.created)
 
     def seal(self) -> bool:
@@ -199,7 +200,7 @@ class Batch:
 
     # -- what a job needs
 
-    def _policy_for(self, stream: StreamId) -> Policy | None:
+    def policy_for(self, stream: StreamId) -> Policy | None:
         """The policy in force. If that does not fit the code any more, a better one can still be put in its place."""
         try:
             return self.policy(stream.tenant)
@@ -209,7 +210,7 @@ class Batch:
             return self._policies.repairing()
 
     def policy(self, tenant: str) -> Policy | None:
-        """What is in force for a tenant as this batch sees it; `None` if that is not here."""
+        """Return the policy in force for a tenant as this batch sees it; `None` if that is not here."""
         known = self._policies_used.get(tenant)
         if known is None:
             deployment, own = self._here(DEPLOYMENT), self._here(tenant_stream(tenant))
@@ -220,14 +221,14 @@ class Batch:
         return known
 
     def _here(self, stream: StreamId) -> LoadedStream | None:
-        return self._lives.get(stream) or self._loaded(stream)
+        return self._lives.get(stream) or self._load(stream)
 
     def _lives_of(self, job: Job, stream: StreamId, policy: Policy) -> list[LoadedStream] | None:
         """The job's streams, its own first, if all are here and none is waited for by an earlier job."""
         streams = job.streams if job.policy is policy else streams_of(self._kinds, job, stream, policy)
         lives = []
         for name in streams:
-            live = self._lives.get(name) or self._loaded(name)
+            live = self._lives.get(name) or self._load(name)
             if live is None or name in self._blocked:
                 return None
             lives.append(live)
@@ -247,7 +248,7 @@ class Batch:
             self._blocked_sources.add(job.send.source)
         return HELD
 
-    def _loaded(self, stream: StreamId) -> LoadedStream | None:
+    def _load(self, stream: StreamId) -> LoadedStream | None:
         """The stream as it was locked or read, put into the working set; `None` if somebody else holds it."""
         kind = self._kinds.of(stream)
         row = self._tx.rows.get(stream)
@@ -265,7 +266,7 @@ class Batch:
 
     def _answer(self, job: Job, turn_id: str, policy: Policy, lives: list[LoadedStream]) -> Recorded | None:
         """The recorded answer if the job's key was seen, else what is decided now."""
-        first = self._seen(job, job.key) if job.key else None
+        first = self.find_answer(job, job.key) if job.key else None
         if first is None:
             return self._turn(job, turn_id, policy, lives, job.command, job.key)
         repeated = lives[0].decider.repeated
@@ -275,7 +276,7 @@ class Batch:
             raise Fault(f"repeating {job.name} failed: {error!r}") from error
         return first if command is None else self._turn(job, turn_id, policy, lives, command, None)
 
-    def _seen(self, job: Job, key: KeyId) -> Recorded | None:
+    def find_answer(self, job: Job, key: KeyId) -> Recorded | None:
         used = self._used.get(key)
         if used:
             request, first = used[0], replace(used[1], replayed=True)
@@ -294,65 +295,25 @@ class Batch:
     # -- turns
 
     def _turn(
-        self, job: Job, turn_id: str, policy: Policy, lives: list[LoadedStream], command: Command, key: KeyId | None
+        self,
+        job: Job,
+        turn_id: str,
+        policy: Policy,
+        lives: list[LoadedStream],
+        command: Command,
+        key: KeyId | None,
     ) -> Recorded | None:
-        own = lives[0]
-        now = max(self._tx.now, max(live.at for live in lives)) if len(lives) > 1 else max(self._tx.now, own.at)
-        turn = Turn(turn_id, now, policy, job)
-        if command.__class__ is Wake:
-            return self._wake(turn, lives)
-        if own.alarm_at is not None and not isinstance(command, own.decider.stops) and not self._ring(turn, lives):
+        turn = Turn(turn_id, turn_instant(self._tx.now, lives), policy, job)
+        recorded = take_turn(self, turn, lives, command, key, self._settings.wakes_before_command_max)
+        if recorded is None:
             job.held_count = -1  # there was progress: it waits for nobody
             return self._hold(job)
-        return self._step(turn, lives, command, key)
-
-    def _ring(self, turn: Turn, lives: list[LoadedStream]) -> bool:
-        """Ring what is due ahead of a command; `False` if there is more than one turn may do."""
-        own = lives[0]
-        for _ in range(self._settings.wakes_before_command_max):
-            if own.alarm_at is None or own.alarm_at > turn.now:
-                return True
-            try:
-                self._wake(turn, lives)
-            except BetimesError as error:
-                raise WakeFailed(f"{turn.job.name} comes behind an alarm whose wake fails: {error}") from error
-        return False
-
-    def _wake(self, turn: Turn, lives: list[LoadedStream]) -> Recorded:
-        own = lives[0]
-        if own.alarm_at is None or own.alarm_at > turn.now:
-            return Recorded(own.stream, own.version, own.at, turn.policy.fingerprint)
-        before = own.version
-        recorded = self._step(turn, lives, WAKE, None)
-        if own.version == before:
-            raise Fault(f"the alarm of {own.stream} is due and its wake wrote nothing; it would ring for ever")
         return recorded
 
-    def _step(self, turn: Turn, lives: list[LoadedStream], command: Command, key: KeyId | None) -> Recorded:
-        own = lives[0]
-        others = self._others(lives)
-        view = View(own.stream, own.state, own.version, others, key.key if key else None, turn.job.correlation)
-        decision = self._decided(own, view, command, turn)
-        if isinstance(decision, Refusal):
-            if decision.settles is not None:
-                self._step(turn, lives, decision.settles, None)
-            raise Refused(decision.reason, decision.message)
-        if not decision.events and not uses_up_key(key, turn, own, decision):
-            return Recorded(
-                own.stream, own.version, turn.now, turn.policy.fingerprint, decision.verdict, decision.reply
-            )
-        also = {self._other(name, lives): events for name, events in decision.also.items()} if decision.also else {}
-        recorded = self._write(turn, own, command, key, decision, also)
-        if key:
-            self._used[key] = (turn.job.request, recorded)
-        if own.stream.kind == "tenant":
-            self._policies_used.clear()  # whatever comes behind it in the batch goes by the new one
-        return recorded
-
-    def _decided(self, own: LoadedStream, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
+    def decide_step(self, own: LoadedStream, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
         return decide_command(own, view, command, turn)
 
-    def _write(
+    def write(
         self,
         turn: Turn,
         own: LoadedStream,
@@ -361,10 +322,15 @@ class Batch:
         decision: Decision,
         also: Mapping[LoadedStream, tuple[Event, ...]],
     ) -> Recorded:
-        return write(self.changes, turn, own, command, key, decision, also, self._settings)
+        return write_decision(self.changes, turn, own, command, key, decision, also, self._settings)
 
-    def _others(self, lives: list[LoadedStream]) -> Mapping[StreamId, Any]:
-        """The states a decision may see besides its own: those it holds, and those it only looks at."""
+    def keep_answer(self, turn: Turn, own: LoadedStream, key: KeyId | None, recorded: Recorded) -> None:
+        if key:
+            self._used[key] = (turn.job.request, recorded)
+        if own.stream.kind == "tenant":
+            self._policies_used.clear()  # whatever comes behind it in the batch goes by the new one
+
+    def view_others(self, lives: list[LoadedStream]) -> Mapping[StreamId, Any]:
         own = lives[0]
         shared = own.decider.reads(own.stream)
         if len(lives) == 1 and not shared:
@@ -372,8 +338,7 @@ class Batch:
         looked_at = {name: live.state for name in shared if (live := self._here(name))}
         return looked_at | {live.stream: live.state for live in lives[1:]}
 
-    def _other(self, stream: StreamId, lives: list[LoadedStream]) -> LoadedStream:
-        """A stream the decision also writes: one it asked for, or a new one it makes."""
+    def find_other(self, stream: StreamId, lives: list[LoadedStream]) -> LoadedStream:
         if stream == lives[0].stream:
             raise Fault(f"a decision for {stream} names its own stream in `also`; its events belong in `events`")
         for live in lives[1:]:

@@ -1,4 +1,4 @@
-"""What a store can say about its clock: whether it was stepped, and whether the database is ahead of it.
+"""The report of a store on its clock: whether it was stepped, and whether the database is ahead of it.
 
 Instants of a stream never go back. A clock that was set ahead and back leaves streams behind that are stamped in the
 future: until the clock has passed them, their time stands. So a store that goes by the machine's clock does not believe
@@ -25,7 +25,7 @@ class ClockReport(NamedTuple):
 
     @property
     def ahead(self) -> int:
-        """How far the database is ahead of the time in use, in microseconds."""
+        """The lead of the database over the time in use, in microseconds."""
         return max(0, (self.high_water_at or 0) - self.now)
 
 

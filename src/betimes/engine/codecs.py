@@ -56,11 +56,11 @@ class Kind:
 
     def state(self, stream: StreamId, schema: int, text: str | None) -> Any:
         self._refuse_newer(stream, schema)
-        return None if text is None else decoded(self._states, text, "the state of", stream)
+        return None if text is None else decode_text(self._states, text, "the state of", stream)
 
     def events(self, segment: Segment) -> tuple[Event, ...]:
         self._refuse_newer(segment.stream, segment.schema)
-        events: tuple[Event, ...] = decoded(self._events, segment.events, "the events of", segment)
+        events: tuple[Event, ...] = decode_text(self._events, segment.events, "the events of", segment)
         return events
 
     def check_command(self, command: Command) -> None:
@@ -86,13 +86,13 @@ class Kind:
             raise Invalid(f"{type(command).__name__} is not a target; those of {decider.kind!r} are: {listed}")
 
     def command(self, text: str, of: Named) -> Command:
-        command: Command = decoded(self._commands, text, "the command of", of)
+        command: Command = decode_text(self._commands, text, "the command of", of)
         return command
 
     def recorded(self, segment: Segment) -> Recorded:
-        """What the segment answered when it was written."""
-        verdict = decoded(_verdicts, segment.verdict, "the verdict of", segment) if segment.verdict else None
-        reply = decoded(self._replies, segment.reply, "the reply of", segment) if segment.reply else None
+        """Return the answer the segment gave when it was written."""
+        verdict = decode_text(_verdicts, segment.verdict, "the verdict of", segment) if segment.verdict else None
+        reply = decode_text(self._replies, segment.reply, "the reply of", segment) if segment.reply else None
         return Recorded(
             segment.stream, segment.version, segment.at, segment.policy, verdict=verdict, reply=reply, replayed=True
         )
@@ -139,7 +139,7 @@ class Kinds:
         return known.decider.scope if known else "admin"
 
     def are_alone(self, names: Iterable[str]) -> bool:
-        """Whether decisions of these kinds see no stream but their own."""
+        """Return whether decisions of these kinds see no stream but their own."""
         deciders = [kind.decider for name in names if (kind := self._kinds.get(name))]
         return all(decider.needs is NO_NEEDS and decider.reads is NO_READS for decider in deciders)
 
@@ -152,7 +152,7 @@ def checkpoint_of(segment: Segment) -> Checkpoint | None:
     """The checkpoint a segment is, if it is one."""
     if segment.command is None or not segment.command.startswith('{"type":"Checkpoint"'):
         return None
-    checkpoint: Checkpoint = decoded(_checkpoints, segment.command, "the checkpoint", segment)
+    checkpoint: Checkpoint = decode_text(_checkpoints, segment.command, "the checkpoint", segment)
     return checkpoint
 
 
@@ -160,7 +160,7 @@ def repair_of(segment: Segment) -> Repair | None:
     """Return the repair a segment is, if it is one."""
     if segment.command is None or not segment.command.startswith('{"type":"Repair"'):
         return None
-    repair: Repair = decoded(_repairs, segment.command, "the repair", segment)
+    repair: Repair = decode_text(_repairs, segment.command, "the repair", segment)
     return repair
 
 
@@ -174,7 +174,7 @@ _checkpoints = msgspec.json.Decoder(Checkpoint)
 _repairs = msgspec.json.Decoder(Repair)
 
 
-def decoded(decoder: msgspec.json.Decoder[Any], text: str, what: str, of: Named) -> Any:
+def decode_text(decoder: msgspec.json.Decoder[Any], text: str, what: str, of: Named) -> Any:
     """The value a text stands for."""
     try:
         return decoder.decode(text)

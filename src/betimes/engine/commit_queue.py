@@ -46,8 +46,8 @@ from betimes.core.streams import EffectId, StreamId
 from betimes.engine.batch import Batch
 from betimes.engine.codecs import Kinds
 from betimes.engine.fair_queue import FairQueue
+from betimes.engine.fast_path import pause_collector
 from betimes.engine.jobs import Job
-from betimes.engine.plainly import undisturbed
 from betimes.engine.reports import Observer, Report, Reporter
 from betimes.engine.required_streams import reads_of
 from betimes.engine.settings import EngineSettings
@@ -119,7 +119,7 @@ class CommitQueue:
     def put(self, job: Job) -> None:
         """Queue a job; once the queue has stopped, tell whoever waits for it at once."""
         if self._has_stopped:
-            self._end(job, _closed())
+            self._end(job, _closed_error())
             return
         self._queue.append(job)
         self._wake_up()
@@ -135,7 +135,7 @@ class CommitQueue:
     async def take_due(self, due: DueRequest) -> list[tuple[Job, Result]]:
         """Work off streams that are due, when it is a pass's turn; what became of each."""
         if self._has_stopped:
-            raise _closed()
+            raise _closed_error()
         request = DuePass(due)
         self._passes.append(request)
         self._wake_up()
@@ -170,11 +170,11 @@ class CommitQueue:
             message = f"{job.name}: the engine closed while it was being written; ask again under the same key"
             self._end(job, Unknown(message))
         for job in self._queue:
-            self._end(job, _closed())
+            self._end(job, _closed_error())
         if self._pass_under_way:
             self._pass_under_way.fail(Unknown("the engine closed during this pass; what it did is in the ledger"))
         for request in self._passes:
-            request.fail(_closed())
+            request.fail(_closed_error())
         self._under_way, self._pass_under_way = (), None
         self._queue.clear()
         self._passes.clear()
@@ -197,7 +197,7 @@ class CommitQueue:
         except Unknown as error:
             results = [error] * len(jobs)
         except Exception as error:  # noqa: BLE001 — whatever one job brought about must not reach the others
-            self._unexpected(error)
+            self._report_unexpected(error)
             results = await self._turn_by_turn(jobs)
         self._pause_s = 0.0
         await self._conclude(jobs, results)
@@ -242,7 +242,7 @@ class CommitQueue:
                 return Fault(f"{job.name} failed unexpectedly: {error!r}")
         return last
 
-    def _unexpected(self, error: Exception) -> None:
+    def _report_unexpected(self, error: Exception) -> None:
         """A store refuses a batch in known ways; anything else is somebody's mistake and is told."""
         if not isinstance(error, Conflict | Duplicate | Fenced):
             self._report(Report("batch_failed", type(error).__name__, error))
@@ -250,13 +250,13 @@ class CommitQueue:
     async def _pass(self, request: DuePass) -> None:
         jobs: list[Job] = []
         try:
-            with undisturbed() if request.due.plainly else nullcontext():
+            with pause_collector() if request.due.fast_path else nullcontext():
                 results = await self._transactions.attempt_due(request.due, jobs)
         except (Unavailable, Unknown) as error:
             request.fail(error)
             return
         except Exception as error:  # noqa: BLE001 — as for a batch
-            self._unexpected(error)
+            self._report_unexpected(error)
             if not jobs:
                 request.fail(error if isinstance(error, BetimesError) else Fault(f"a pass failed: {error!r}"))
                 return
@@ -288,7 +288,7 @@ class CommitQueue:
             return None
 
     async def _conclude(self, jobs: Sequence[Job], results: Sequence[Result], *, keep_held: bool = True) -> None:
-        """Tell everybody what became of their jobs. What is held is queued again, unless whoever asked leaves it."""
+        """Tell everybody what became of their jobs; queue those that are held again, unless their pass leaves them."""
         held: list[Job] = []
         for job, result in zip(jobs, results, strict=True):
             if isinstance(result, Recorded):
@@ -299,7 +299,7 @@ class CommitQueue:
                 if keep_held:
                     self._hold(job, held)
             else:
-                await self._failed(job, result)
+                await self._end_failed(job, result)
         self._queue.put_back(held)
 
     def _hold(self, job: Job, held: list[Job]) -> None:
@@ -310,7 +310,7 @@ class CommitQueue:
             message = f"{job.name}: its streams were held by other processes again and again; try again"
             self._end(job, Unavailable(message))
 
-    async def _failed(self, job: Job, error: BetimesError) -> None:
+    async def _end_failed(self, job: Job, error: BetimesError) -> None:
         self._end(job, error)
         if isinstance(error, StoreError | WakeFailed):
             return  # told by whoever asked, or by the wake itself
@@ -343,7 +343,7 @@ class CommitQueue:
         await asyncio.sleep(self._pause_s)
 
 
-def _closed() -> Overloaded:
+def _closed_error() -> Overloaded:
     return Overloaded("the engine closed before this was done; nothing was written. Send it to another process")
 
 

@@ -105,7 +105,7 @@ class Dispatcher:
         self._settings = settings
         self._report = report
         self._running: dict[asyncio.Task[End], EffectCall] = {}
-        self._groups = [*self._grouped()]
+        self._groups = [*self._group_executors()]
         self._taking: set[asyncio.Task[list[asyncio.Task[End]]]] = set()
         self._is_draining = self._has_drained = False
 
@@ -113,7 +113,7 @@ class Dispatcher:
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._executors))
 
-    def _grouped(self) -> Iterator[ExecutorGroup]:
+    def _group_executors(self) -> Iterator[ExecutorGroup]:
         bounds = {name: one.calls_max for name, one in self._executors.items() if isinstance(one, BoundedExecutor)}
         if others := tuple(name for name in self.names if name not in bounds):
             yield ExecutorGroup(self._store, others, self._settings.calls_max)
@@ -211,10 +211,10 @@ class Dispatcher:
         """Start a call; `drain` waits for it, whoever took it."""
         task = asyncio.create_task(self._carry_out(lease, ends_s))
         self._running[task] = lease.call
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._forget_call)
         return task
 
-    def _finished(self, task: asyncio.Task[End]) -> None:
+    def _forget_call(self, task: asyncio.Task[End]) -> None:
         self._running.pop(task, None)
         self._queue.calls_waiting.set()
 
@@ -234,7 +234,7 @@ class Dispatcher:
         if lease.expired:
             return await self._settle(call, "abandoned" if call.at_most_once else "dead", None, error=LEASE_RAN_OUT)
         try:
-            result = await self._called(call)
+            result = await self._make_call(call)
         except Fenced:
             return "fenced"
         except NotStarted as error:
@@ -247,8 +247,8 @@ class Dispatcher:
             return await self._settle(call, self._failure(call), begun_s, error=_description(error))
         return await self._settle(call, "done", begun_s, result=result)
 
-    async def _called(self, call: EffectCall) -> Any:
-        work = asyncio.ensure_future(_executed(self._executors[call.executor], call))
+    async def _make_call(self, call: EffectCall) -> Any:
+        work = asyncio.ensure_future(_execute(self._executors[call.executor], call))
         renewing = asyncio.create_task(self._renew(call))
         try:
             await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
@@ -258,12 +258,12 @@ class Dispatcher:
                 raise RuntimeError("the executor was cancelled from within")
             return await work
         except asyncio.CancelledError:
-            return await self._interrupted(call, work)
+            return await self._interrupt_call(call, work)
         finally:
             work.cancel()
             renewing.cancel()
 
-    async def _interrupted(self, call: EffectCall, work: asyncio.Future[Any]) -> Any:
+    async def _interrupt_call(self, call: EffectCall, work: asyncio.Future[Any]) -> Any:
         """Stop work because the engine closes; a call that may be made again is to be given back at once."""
         work.cancel()
         await asyncio.wait({work})
@@ -303,7 +303,7 @@ class Dispatcher:
             self._report(Report(f"call_{end}", call.id.handle, RuntimeError(error)))
         result, error = _recordable(result, self._settings.effect_chars_max), _storable(error)
         pause = retry_pause(pauses_s or self._settings.call_pauses_s, call.id, call.attempt)
-        job = self._settling(call, end, result, error, took_ms, pause)
+        job = self._settling_job(call, end, result, error, took_ms, pause)
         job.answer = asyncio.get_running_loop().create_future()
         while True:
             self._queue.put(job)
@@ -319,7 +319,9 @@ class Dispatcher:
                 self._report(Report("settled_unheard", call.id.handle, fault))
             return end
 
-    def _settling(self, call: EffectCall, end: End, result: Any, error: str, took_ms: int | None, pause: int) -> Job:
+    def _settling_job(
+        self, call: EffectCall, end: End, result: Any, error: str, took_ms: int | None, pause: int
+    ) -> Job:
         if end == "retrying":
             again = Ended(call.id, call.fence, "pending", pause, error, took_ms)
             return Job(None, _NOTHING, cause=call.id.handle, ended=again)
@@ -340,7 +342,7 @@ def retry_pause(pauses_s: Sequence[float], names: Iterable[str | int], attempt: 
     return base + spread(base // 5, *names, attempt)
 
 
-async def _executed(executor: Executor, call: EffectCall) -> Any:
+async def _execute(executor: Executor, call: EffectCall) -> Any:
     if isinstance(call.payload, UnreadablePayload):
         raise GiveUp(f"the payload of {call.id.handle} cannot be read: {call.payload.why}")
     is_carrying_out.set(True)  # the task's own: nobody else sees it

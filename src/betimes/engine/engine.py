@@ -30,12 +30,12 @@ from betimes.engine.clock_report import ClockReport, WatchesClock, clock_problem
 from betimes.engine.codecs import Kinds
 from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effects import Dispatcher, Executor, is_carrying_out
+from betimes.engine.fast_path import FastPath
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.orphans import OrphanWatch
-from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.policy_change import PolicyChangePass
-from betimes.engine.reports import Observer, Report, Reporter, guarded, log_report, quietly
+from betimes.engine.reports import Observer, Report, Reporter, guard_observer, guard_reporter, log_report
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Backlog, Store
 from betimes.engine.tenants.decide import tenant_decider
@@ -46,7 +46,7 @@ DEFAULT_SETTINGS = EngineSettings()
 
 
 class TickResult(msgspec.Struct, frozen=True):
-    """What a pass did and what it left: `complete` is false when something is still due."""
+    """The outcome of a pass: what it did, and what it left. `complete` is false when something is still due."""
 
     now: Instant
     fired: dict[str, int]
@@ -57,7 +57,7 @@ class TickResult(msgspec.Struct, frozen=True):
 
     @property
     def effect_counts(self) -> dict[str, int]:
-        """How effects ended; those that are not tried again count as dead."""
+        """The ends of effects by kind; those that are not tried again count as dead."""
         lost = sum(self.effects.get(end, 0) for end in ("dead", "failed", "abandoned"))
         return {"done": self.effects.get("done", 0), "retrying": self.effects.get("retrying", 0), "dead": lost}
 
@@ -89,12 +89,9 @@ class Engine:
         report: Reporter = log_report,
         observe: Observer | None = None,
     ) -> None:
-        if not name:
-            raise Invalid("an engine needs a name unlike that of any other process, past or present")
-        for reserved in (SEND, RECONSIDER):
-            if reserved in (executors or {}):
-                raise Invalid(f"the executor name {reserved!r} is reserved; give it another")
-        report = guarded(report)
+        executors = dict(executors or {})
+        _check_names(name, executors)
+        report = guard_reporter(report)
         self.store = store
         self.book = PolicyBook(sections)
         deciders = tuple(deciders)
@@ -106,12 +103,11 @@ class Engine:
         transactions = Transactions(store, self.kinds, self._policies, settings, name)
         self._queue = CommitQueue(store, transactions, self.kinds, settings, report)
         if observe:
-            self._queue.observe = quietly(observe)
+            self._queue.observe = guard_observer(observe)
         self._alarms = Alarms(store, self._queue, self.kinds.names, settings, report)
-        built_in: dict[str, Executor] = {}
         if any(decider.heeds for decider in deciders):
-            built_in[RECONSIDER] = PolicyChangePass(store, self._queue, settings, report)
-        self._calls = Dispatcher(store, self._queue, {**(executors or {}), **built_in}, settings, report)
+            executors[RECONSIDER] = PolicyChangePass(store, self._queue, settings, report)
+        self._calls = Dispatcher(store, self._queue, executors, settings, report)
         self._orphans = OrphanWatch(store, settings, report)
         self._tasks: list[asyncio.Task[None]] = []
         self._ticks: set[asyncio.Future[None]] = set()
@@ -223,15 +219,15 @@ class Engine:
     ) -> list[Recorded]:
         """Decide a command for up to `limit` streams whose `due_at` has come; held ones are left to their holders.
 
-        `failed` is told of each stream that could not be decided; it stays due. Whoever takes all that is due, call by
-        call, is spared looking again at what lies behind by giving the same `position` each time.
+        `failed` is told of each stream that could not be decided; it stays due. A caller who takes all that is due,
+        call by call, gives the same `position` each time, so that what lies behind is not looked at again.
         """
         self._check_room(tenant)
 
         def make(stream: StreamId) -> Job:
             return Job(stream, command(stream), actor=actor)
 
-        plainly = Plainly(command, actor) if self.kinds.are_alone(kinds) else None
+        fast_path = FastPath(command, actor) if self.kinds.are_alone(kinds) else None
         due = DueRequest(
             by="due",
             kinds=kinds,
@@ -240,13 +236,14 @@ class Engine:
             until_at=until_at,
             tenant=tenant,
             position=position,
-            plainly=plainly,
+            fast_path=fast_path,
         )
         results = await self._queue.take_due(due)
         for job, result in results:
             if failed and job.stream and isinstance(result, BetimesError):
                 failed(job.stream, result)
-        return [*(plainly.done if plainly else ()), *(result for _, result in results if isinstance(result, Recorded))]
+        done = [result for _, result in results if isinstance(result, Recorded)]
+        return [*fast_path.done, *done] if fast_path else done
 
     def _check_open(self) -> None:
         if not self.is_open and not (self._draining and is_carrying_out.get()):
@@ -260,7 +257,7 @@ class Engine:
             raise Overloaded(f"{waiting:,} commands of {tenant!r} wait, which is its bound; try again in a moment")
 
     async def policy_of(self, tenant: str) -> Policy:
-        """What is in force for a tenant now: for dry runs and lists; a decision goes by what its own batch reads."""
+        """Return the policy in force for a tenant now, for dry runs and lists; a decision reads its own."""
         own = tenant_stream(tenant)
         rows = await self.store.load([DEPLOYMENT, own])
         states = [
@@ -337,7 +334,7 @@ class Engine:
         return self._calls.names
 
     async def backlog(self) -> Backlog:
-        """What is owed and how late."""
+        """Return what is owed and how late it is."""
         return await self.store.backlog(self.kinds.names)
 
     # -- sends that a process left behind
@@ -365,6 +362,14 @@ class Engine:
                         self._queue.put_send(send.id, job)
             except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
                 self._report(Report("recover_sends_failed", "store", error))
+
+
+def _check_names(name: str, executors: Mapping[str, Executor]) -> None:
+    if not name:
+        raise Invalid("an engine needs a name unlike that of any other process, past or present")
+    for reserved in (SEND, RECONSIDER):
+        if reserved in executors:
+            raise Invalid(f"the executor name {reserved!r} is reserved; give it another")
 
 
 async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -49,14 +49,14 @@ async def explain(store: Store, kinds: Kinds, stream: StreamId, version: int) ->
         segment,
         verdict,
         steps,
-        summarised(segment, verdict, steps),
+        summarise_segment(segment, verdict, steps),
         msgspec.json.decode(body) if body else None,
         [other.handle for other in near if other.turn == segment.turn and other.handle != segment.handle],
         effects,
     )
 
 
-def summarised(
+def summarise_segment(
     segment: Segment, verdict: Verdict | None, steps: list[ExplainedStep], *, answer: str | None = None
 ) -> str:
     """A few sentences: what was decided, in the domain's own word for it if there is one, and what bound it."""

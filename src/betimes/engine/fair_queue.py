@@ -4,8 +4,8 @@ Each tenant has a queue of its own, first come, first served. Jobs are taken rou
 has any, so a tenant that floods the process delays its own jobs and hardly anybody else's. With one tenant it is an
 ordinary queue.
 
-Whoever comes while a batch is being written waits for it. So where several tenants were served lately, one of them gets
-only a part of a batch: it would otherwise fill all of it between two jobs of another.
+A job that comes while a batch is being written waits for it. So where several tenants were served lately, one of them
+gets only a part of a batch: it would otherwise fill all of it between two jobs of another.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class FairQueue:
         return len(queue)
 
     def _has_several(self) -> bool:
-        """Whether more than one tenant waits or was served lately."""
+        """Return whether more than one tenant waits or was served lately."""
         return len(self._served.keys() | self._queues.keys()) > 1
 
     def _note(self, tenants: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""What waits in the engine's queue: commands from callers, alarms, commands from other streams, ends of effects."""
+"""Jobs, the entries of the commit queue: commands of callers, alarms, commands of other streams, ends of effects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
-from betimes.engine.codecs import Kinds, decoded
+from betimes.engine.codecs import Kinds, decode_text
 from betimes.engine.store import EffectStatus, Settlement
 
 WAKE = Wake()
@@ -75,7 +75,7 @@ Answer: TypeAlias = "asyncio.Future[Recorded]"
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """How an attempt at an effect ended. `retry_after_us` is set when there is to be another."""
+    """The end of an attempt at an effect. `retry_after_us` is set when there is to be another."""
 
     id: EffectId
     fence: int
@@ -183,7 +183,7 @@ class Job:
         """A command another stream sent, decoded as its target reads it."""
         kind = kinds.of(to)
         try:
-            sent = decoded(_sents, payload, "the command", id)
+            sent = decode_text(_sents, payload, "the command", id)
             command = kind.command(bytes(sent.command).decode(), id)
             if sent.authority is not None:
                 kind.check_authority(command, sent.authority, written_down=sent.written_down)
@@ -198,7 +198,7 @@ class Job:
 
     @property
     def tenant(self) -> str:
-        """Whose turn in the queue it takes."""
+        """The tenant whose turn in the queue it takes."""
         if self.stream:
             return self.stream.tenant
         return self.ended.id.tenant if self.ended else ""

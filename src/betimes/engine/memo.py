@@ -1,9 +1,9 @@
-"""Commands that need not be decided twice: worlds that go through the same traffic mostly decide the same.
+"""Memos of decisions: worlds that go through the same traffic mostly decide the same, and need not do so twice.
 
 `decide` is pure, so the same states, command, instant and policy give the same decision. One world teaches: of every
 command it takes it notes the streams as they were, the sections of the policy that were looked at, and what was left
 when it was done. Another world in which all of them are the very same, and whose policy says the same in those
-sections, takes over what was left. What is noted is kept until all worlds have come to the same instant.
+sections, takes over what was left. Memos are kept until all worlds have come to the same instant.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class DecisionMemo:
 
 
 class MemoTable:
-    """What one world has done lately."""
+    """The memos of what one world has done lately."""
 
     def __init__(self) -> None:
         self._lessons: dict[tuple[StreamId, int], DecisionMemo] = {}
@@ -97,7 +97,7 @@ class MemoTable:
         return self._lessons.get((stream, version))
 
     def is_the_same_by(self, lesson: DecisionMemo, policy: Policy) -> bool:
-        """Whether a policy says the same wherever the lesson looked."""
+        """Return whether a policy says the same wherever the memo looked."""
         names = (lesson.policy.fingerprint, policy.fingerprint)
         changed = self._changed.get(names)
         if changed is None:

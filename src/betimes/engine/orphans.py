@@ -1,8 +1,8 @@
 """Orphans: calls whose executor no running process has, or has time for.
 
 A process takes only what it can carry out, so a call that names a handler nobody registered would wait for ever, and
-silently. Whoever works, in the background or by ticks, looks from time to time at the calls that nobody took for a
-minute, and reports each executor once; again when its calls were taken meanwhile and are left alone once more.
+silently. A process that works, in the background or by ticks, looks from time to time at the calls that nobody took for
+a minute, and reports each executor once; again when its calls were taken meanwhile and are left alone once more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which policy is in force for a tenant: the deployment's, with the tenant's own overrides laid over it.
+"""The policy in force for a tenant: the deployment's, with the tenant's own overrides laid over it.
 
-Both are states of `tenant` streams (the deployment's has the tenant and id `*`), read inside every batch's
-transaction, so no process decides by an older policy than the last committed one. What was in force last is remembered
+Both are states of `tenant` streams (the deployment's has the tenant and id `*`), read inside every batch's transaction,
+so no process decides by an older policy than the last committed one. The policy that was in force last is remembered
 only to guess, before the transaction, which streams a command will need; the guess is checked inside it.
 """
 
@@ -29,12 +29,12 @@ class PoliciesInForce:
     def is_saved(self, policy: Policy) -> bool:
         return policy.fingerprint in self._saved
 
-    def saved(self, fingerprints: Iterable[str]) -> None:
+    def note_saved(self, fingerprints: Iterable[str]) -> None:
         """These are in the store now."""
         self._saved.update(fingerprints)
 
     def repairing(self) -> Policy:
-        """What `tenant` streams are decided under when what is in force does not fit the code any more."""
+        """Return the policy for `tenant` streams when the one in force does not fit the code any more."""
         return self._book.effective()
 
     def guess(self, tenant: str) -> Policy:

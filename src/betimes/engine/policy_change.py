@@ -1,6 +1,6 @@
 """After a change of policy: the streams whose instants may follow from it are told, page by page.
 
-What was postponed carries its instant in its state, so a changed policy would act on it only at the stream's next
+A postponed item carries its instant in its state, so a changed policy would act on it only at the stream's next
 command or alarm. The change itself asks for the first leg of a pass, as a call that any process may carry out; each leg
 visits a bounded number of streams in the order of their ids and answers where it stopped, and the commit that ends it
 asks for the next. Nothing about a pass is kept in memory: a leg whose process dies is taken up by another from where it
@@ -81,7 +81,7 @@ class PolicyChangePass:
 
 
 def _behind(left: Visits, last: StreamId | None) -> Visits:
-    """What is left behind the last stream of a page; without one, behind the whole list."""
+    """Return what is left behind the last stream of a page; without one, behind the whole list."""
     if last is not None:
         return msgspec.structs.replace(left, after=last)
     return msgspec.structs.replace(left, lists=left.lists[1:], after=None)

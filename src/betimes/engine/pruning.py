@@ -23,7 +23,7 @@ SWEEP_MAX = 10_000
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long things are kept after they ended. `None`: for ever."""
+    """The retention of things that ended. `None`: for ever."""
 
     history_days: float | None = None
     """Older segments are replaced by one checkpoint per stream."""
@@ -32,7 +32,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class PruneReport(msgspec.Struct):
-    """What was pruned, and what was left alone because it does not verify."""
+    """The outcome of pruning: what was removed, and what was left alone because it does not verify."""
 
     streams: int = 0
     segments: int = 0

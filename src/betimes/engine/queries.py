@@ -16,7 +16,7 @@ EffectStatus: TypeAlias = Literal["pending", "leased", "done", "failed", "dead"]
 
 
 class StreamQuery(msgspec.Struct, frozen=True):
-    """Which streams to list; a field left out does not narrow. Deleted ones only with `tombstones`.
+    """A choice of streams to list; a field left out does not narrow. Deleted ones only with `tombstones`.
 
     In order of their ids after `after`; or, with `newest_first`, from the last created on, against the order of
     `(created_at, id)` from before `(after_created_at, after)`; or, when `due_before` is given, in order of
@@ -43,7 +43,7 @@ class StreamQuery(msgspec.Struct, frozen=True):
 
 
 class LedgerQuery(msgspec.Struct, frozen=True):
-    """Which segments to read; a field left out does not narrow.
+    """A choice of segments to read; a field left out does not narrow.
 
     In commit order after the position `after`, or backwards from before it (from the end when it is 0). `since_at` is
     included, `until_at` is not; `key` is looked for in every collection.
@@ -66,7 +66,7 @@ class LedgerQuery(msgspec.Struct, frozen=True):
 
 
 class EffectQuery(msgspec.Struct, frozen=True):
-    """Which effects to list; a field left out does not narrow.
+    """A choice of effects to list; a field left out does not narrow.
 
     In order of their ids after `after`; or, with `newest_first`, against the order of `(created_at, id)` from before
     `(after_created_at, after)`.
@@ -92,7 +92,7 @@ class Reached(NamedTuple):
 
 
 class Backlog(NamedTuple):
-    """What is owed: how much, and since when it could have been done, snoozes heeded.
+    """The work that is owed: how much, and since when it could have been done, snoozes heeded.
 
     `effects_pending` are sends and calls not yet ended; `orphaned`, by executor, are calls nobody took for a minute.
     """

@@ -1,7 +1,7 @@
 """A rehearsal: the engine's working set as a world of its own, where nothing is ever committed.
 
 It is one batch that does not end. The same `Batch` decides every command as it would for a store: alarms first,
-keys, needs, streams that decisions make. What it decides stays in memory: streams as they are now, never their
+keys, needs, streams that decisions make. Its decisions stay in memory: streams as they are now, never their
 history; no text is made, since nobody will read it. Time is what it is told. Alarms ring when they are due, in the
 order the engine rings them; commands to other streams follow their cause; calls are handed to whoever rehearses, who
 says how they end.
@@ -33,7 +33,7 @@ from betimes.engine.memory_transaction import EndlessTx, EveryStream
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings
 from betimes.engine.tenants.model import DEPLOYMENT
-from betimes.engine.turn import LoadedStream, Turn
+from betimes.engine.turn import LoadedStream, Turn, fold_events
 
 WAKES_AT_ONCE = 256
 """Streams due at one instant that are woken before what they sent is applied, like a batch of the engine."""
@@ -191,7 +191,7 @@ class Rehearsal(Batch):
         try:
             self.decide(Job(stream, WAKE))
         except BetimesError as error:
-            self._failed(error)
+            self._count_failure(error)
             heappush(self._alarms, (self._moment.now + SNOOZE, stream))
         else:
             self._ring_again(stream, at)
@@ -213,7 +213,7 @@ class Rehearsal(Batch):
     # -- commands
 
     def decide(self, job: Job) -> Recorded:
-        """Decide a command now; raises what its caller would be told. What it sends waits until `settle_down`."""
+        """Decide a command now; raise what its caller would be told. Its sends wait until `settle_down`."""
         for _ in range(HELD_MAX):
             recorded = self.take(job, "")
             if recorded is not None:
@@ -232,7 +232,7 @@ class Rehearsal(Batch):
         """Apply what was sent so far in one batch, as the engine does, else what calls led to; was there any?"""
         sent = sorted(self._outbox, key=_by_id)
         self._outbox.clear()
-        jobs = [self._sent(*one) for one in sent] or [*self._ends]
+        jobs = [self._job_of_send(*one) for one in sent] or [*self._ends]
         if not sent:
             self._ends.clear()
         for job in jobs:
@@ -243,9 +243,9 @@ class Rehearsal(Batch):
         try:
             self.decide(job)
         except BetimesError as error:
-            self._failed(error)
+            self._count_failure(error)
 
-    def _sent(self, id: EffectId, send: Send, correlation: str) -> Job:
+    def _job_of_send(self, id: EffectId, send: Send, correlation: str) -> Job:
         """The command as its target reads it."""
         kind = self._kinds.of(send.to)
         command = kind.command(encode(send.command), id)
@@ -253,28 +253,28 @@ class Rehearsal(Batch):
         request = (send.request or fingerprint((send.to, command))) if key else ""
         return Job(send.to, command, key=key, request=request, correlation=correlation, cause=id.handle)
 
-    def _failed(self, error: BetimesError) -> None:
+    def _count_failure(self, error: BetimesError) -> None:
         self.failures[error.code] = self.failures.get(error.code, 0) + 1
 
-    def _seen(self, job: Job, key: KeyId) -> Recorded | None:
-        """What a key led to. Requests are not compared: where they did not agree, nothing was recorded."""
+    def find_answer(self, job: Job, key: KeyId) -> Recorded | None:
+        """Return what a key led to. Requests are not compared: where they did not agree, nothing was recorded."""
         used = self._used.get(key)
         return replace(used[1], replayed=True) if used else None
 
-    def _other(self, stream: StreamId, lives: list[LoadedStream]) -> LoadedStream:
+    def find_other(self, stream: StreamId, lives: list[LoadedStream]) -> LoadedStream:
         if stream in self._here_now.given:
-            self._loaded(stream)
-        return super()._other(stream, lives)
+            self._load(stream)
+        return super().find_other(stream, lives)
 
     # -- deciding
 
     def take(self, job: Job, turn_id: str) -> Recorded | None:
         """Decide a job, or follow the world that teaches; what is new, and no policy, is noted for those who learn."""
         assert job.stream is not None
-        is_repeated = job.key is not None and self._seen(job, job.key) is not None
+        is_repeated = job.key is not None and self.find_answer(job, job.key) is not None
         if is_repeated or job.stream.kind == DEPLOYMENT.kind:
             return super().take(job, turn_id)
-        if self._learns and (recorded := self._followed(self._learns, job, job.stream)):
+        if self._learns and (recorded := self._follow_memo(self._learns, job, job.stream)):
             return recorded
         if self._teaches is None:
             return super().take(job, turn_id)
@@ -285,16 +285,16 @@ class Rehearsal(Batch):
             self._teaches.note(job, version, lesson, recorded)
         return recorded
 
-    def _policy_for(self, stream: StreamId) -> Policy | None:
-        """What is in force; whoever teaches begins a lesson with it, which hears what of it is looked at."""
-        policy = super()._policy_for(stream)
+    def policy_for(self, stream: StreamId) -> Policy | None:
+        """Return the policy in force; one who teaches watches which of its sections are looked at."""
+        policy = super().policy_for(stream)
         if policy is None or self._teaches is None:
             return policy
         watched = WatchedPolicy(policy)
         self._lesson = DecisionMemo(watched, self._moment.now)
         return watched
 
-    def _followed(self, learnt: MemoTable, job: Job, stream: StreamId) -> Recorded | None:
+    def _follow_memo(self, learnt: MemoTable, job: Job, stream: StreamId) -> Recorded | None:
         """Do as the other world did, if all that mattered to it is the very same here."""
         lesson = learnt.lesson(stream, self._here_for_sure(stream).version)
         if lesson is None or lesson.at != self._moment.now or lesson.key != job.key or lesson.command != job.command:
@@ -318,20 +318,20 @@ class Rehearsal(Batch):
         return True
 
     def _here_for_sure(self, stream: StreamId) -> LoadedStream:
-        live = self._lives.get(stream) or self._loaded(stream)
+        live = self._lives.get(stream) or self._load(stream)
         assert live
         return live
 
-    def _decided(self, own: LoadedStream, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
+    def decide_step(self, own: LoadedStream, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
         if self._lesson:
             self._lesson.saw(own)
             for name in view.others:
                 self._lesson.saw(self._lives[name])
-        return super()._decided(own, view, command, turn)
+        return super().decide_step(own, view, command, turn)
 
     # -- what a decision leaves
 
-    def _write(
+    def write(
         self,
         turn: Turn,
         own: LoadedStream,
@@ -340,7 +340,7 @@ class Rehearsal(Batch):
         decision: Decision,
         also: Mapping[LoadedStream, tuple[Event, ...]],
     ) -> Recorded:
-        after = (_after(own, decision.events), *(_after(live, events) for live, events in also.items()))
+        after = (_state_after(own, decision.events), *(_state_after(live, events) for live, events in also.items()))
         now, policy = turn.now, turn.policy.fingerprint
         recorded = Recorded(own.stream, own.version + 1, now, policy, decision.verdict, decision.reply)
         move = Move(own.stream, command, key, decision, recorded, after)
@@ -387,8 +387,6 @@ def _by_id(sent: tuple[EffectId, Send, str]) -> EffectId:
     return sent[0]
 
 
-def _after(live: LoadedStream, events: tuple[Event, ...]) -> tuple[StreamId, Any, Instant | None]:
-    state = live.state
-    for event in events:
-        state = live.decider.fold(state, event)
+def _state_after(live: LoadedStream, events: tuple[Event, ...]) -> tuple[StreamId, Any, Instant | None]:
+    state = fold_events(live.decider, live.state, events)
     return live.stream, state, None if state is None else live.decider.alarm(state)

@@ -1,11 +1,11 @@
 """Mending: what `betimes doctor` finds that cannot be read or does not fit its history, and how a stream goes on.
 
-**A repair is a segment.** Nothing in the ledger is changed or removed. What is wrong stays where it is, and one segment
-is appended, a `Repair`: the state to go on from, why, and the versions that cannot be read. Replay takes the state from
-there on; `verify` no longer complains about those versions and says that the stream was mended. A backtest can begin
-after it.
+**A repair is a segment.** Nothing in the ledger is changed or removed. The rows that are wrong stay where they are, and
+one segment is appended, a `Repair`: the state to go on from, why, and the versions that cannot be read. Replay takes
+the state from there on; `verify` no longer complains about those versions and says that the stream was mended. A
+backtest can begin after it.
 
-What a repair goes on from, the best first:
+The state a repair goes on from, the best first:
 
 1. what the history gives, if all of it can be read: the row was damaged;
 2. the state in the row, if that can be read: the history was damaged, or the row has instants no calendar has, which
@@ -47,7 +47,7 @@ class Ailment(msgspec.Struct, frozen=True):
 
 
 class _Remedy(msgspec.Struct, frozen=True):
-    """What a stream goes on from."""
+    """The state a stream goes on from."""
 
     told: str
     state: Any = None
@@ -115,15 +115,15 @@ def _within_calendar(kind: Kind, stream: StreamId, state: Any) -> Any:
     if state is None:
         return None
     text = encode(state)
-    clamped = encode(_clamped(_anything.decode(text)))
+    clamped = encode(_clamp_instants(_anything.decode(text)))
     return state if clamped == text else kind.state(stream, kind.decider.schema, clamped)
 
 
-def _clamped(value: Any, name: str = "") -> Any:
+def _clamp_instants(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
-        return {key: _clamped(part, key) for key, part in value.items()}
+        return {key: _clamp_instants(part, key) for key, part in value.items()}
     if isinstance(value, list):
-        return [_clamped(part, name) for part in value]
+        return [_clamp_instants(part, name) for part in value]
     return nearest(value) if type(value) is int and name.endswith("_at") else value
 
 
@@ -133,7 +133,7 @@ def _out_of_calendar(row: Row) -> list[str]:
         state = _anything.decode(row.state or "null")
     except msgspec.MsgspecError:
         return []
-    return ["it holds instants that no calendar has"] if _clamped(state) != state else []
+    return ["it holds instants that no calendar has"] if _clamp_instants(state) != state else []
 
 
 def _segment(kind: Kind, replayed: Replayed, remedy: _Remedy, why: str, at: Instant) -> Segment:

@@ -38,7 +38,7 @@ class LedgerFinding(msgspec.Struct, frozen=True):
 
 
 class VerifyReport(msgspec.Struct):
-    """How much was looked at, and what was found."""
+    """The outcome of verifying: how much was looked at, and what was found."""
 
     streams: int = 0
     segments: int = 0
@@ -102,7 +102,7 @@ class Replayed:
             self._fold(segment)
         except Exception as error:  # noqa: BLE001 — whatever a row or a fold does is a finding about this stream
             self.is_newer = self.is_newer or isinstance(error, NewerVersion)
-            self.found(segment.version, f"it cannot be read: {error}")
+            self.add_finding(segment.version, f"it cannot be read: {error}")
         if len(self.findings) > before:
             self.unread.add(segment.version)
         self._move(segment)
@@ -132,13 +132,13 @@ class Replayed:
     def _check(self, segment: Segment) -> None:
         starts = self.segments == 0 and checkpoint_of(segment) is not None
         if not starts and segment.version != self.version + 1:
-            self.found(segment.version, f"it follows version {self.version}; segments are missing")
+            self.add_finding(segment.version, f"it follows version {self.version}; segments are missing")
         if not starts and segment.prev != self.digest:
-            self.found(segment.version, "its link to the segment before it is broken")
+            self.add_finding(segment.version, "its link to the segment before it is broken")
         if segment.seq and segment.seq <= self.seq:
-            self.found(segment.version, "it stands before the version it follows")
+            self.add_finding(segment.version, "it stands before the version it follows")
         if segment_digest(segment) != segment.digest:
-            self.found(segment.version, "its digest does not fit its content; a column was changed")
+            self.add_finding(segment.version, "its digest does not fit its content; a column was changed")
 
     def compare(self, row: StreamRow) -> None:
         """Hold the stream's row against what its history gives."""
@@ -161,9 +161,9 @@ class Replayed:
         }
         for column, value in expected.items():
             if getattr(row, column) != value:
-                self.found(row.version, f"the row's {column} is not what its history gives")
+                self.add_finding(row.version, f"the row's {column} is not what its history gives")
 
-    def found(self, version: int, what: str) -> None:
+    def add_finding(self, version: int, what: str) -> None:
         self.findings.append(LedgerFinding(self.stream, version, what))
 
 
@@ -193,11 +193,11 @@ async def verify_stream(store: Store, kinds: Kinds, stream: StreamId) -> Replaye
         if row:
             replayed.compare(row)
         else:
-            replayed.found(0, "it has a row but no history")
+            replayed.add_finding(0, "it has a row but no history")
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 — whatever a row or a fold does is a finding about this stream
-        replayed.found(replayed.version + 1, f"it cannot be read: {error}")
+        replayed.add_finding(replayed.version + 1, f"it cannot be read: {error}")
     return replayed
 
 
@@ -226,7 +226,7 @@ async def verify(
                 report.segments += replayed.segments
                 report.findings += replayed.findings
                 if replayed.mended:
-                    told = f"{stream} was mended; versions {_listed(replayed.mended)} are not replayed"
+                    told = f"{stream} was mended; versions {_list_versions(replayed.mended)} are not replayed"
                     report.notes.append(told)
             except (UnknownKind, MalformedRow) as error:
                 report.findings.append(LedgerFinding(stream, 0, f"it cannot be read: {error}"))
@@ -239,7 +239,7 @@ async def verify(
     return report
 
 
-def _listed(versions: set[int]) -> str:
+def _list_versions(versions: set[int]) -> str:
     shown = ", ".join(str(version) for version in sorted(versions)[:10])
     return shown + (" …" if len(versions) > 10 else "")
 

@@ -1,4 +1,4 @@
-"""What the engine tells whoever runs it: things that went wrong and nobody was waiting for, and what it committed."""
+"""Reports to the operator: failures that nobody was waiting for, and what was committed."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ Observer: TypeAlias = Callable[[Sequence[Segment]], None]
 _log = logging.getLogger("betimes")
 
 
-def guarded(report: Reporter) -> Reporter:
-    """The reporter, unable to break whatever reports to it."""
+def guard_reporter(report: Reporter) -> Reporter:
+    """Return the reporter, unable to break its callers."""
 
-    def told(said: Report) -> None:
+    def report_safely(said: Report) -> None:
         try:
             report(said)
         except Exception:  # noqa: BLE001 — it is the user's
             _log.exception("the reporter failed on %s: %s", said.what, said.name)
 
-    return told
+    return report_safely
 
 
-def quietly(observe: Observer) -> Observer:
-    """The observer, unable to break what it looks at."""
+def guard_observer(observe: Observer) -> Observer:
+    """Return the observer, unable to break its callers."""
 
-    def observed(segments: Sequence[Segment]) -> None:
+    def observe_safely(segments: Sequence[Segment]) -> None:
         try:
             observe(segments)
         except Exception:  # noqa: BLE001 — whoever counts must not be in the way
             _log.exception("an observer of commits failed")
 
-    return observed
+    return observe_safely
 
 
 def log_report(report: Report) -> None:
-    """The default: a warning in the log."""
+    """Write a warning to the log: the default."""
     _log.warning("%s: %s: %s", report.what, report.name, report.error)

@@ -1,4 +1,4 @@
-"""Which streams a job must hold and which it only looks at, as its decider says, before any state is seen."""
+"""The streams a job must hold and those it only looks at, as its decider says, before any state is seen."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ CALL_PAUSES_S = (5.0, 30.0, 120.0, 600.0, 2_700.0)
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much the engine takes on at once, and how long it waits."""
+    """Bounds on the work an engine takes on at once, and on how long it waits."""
 
     batch_max: int = 256
     """Commands decided in one transaction."""

@@ -1,4 +1,4 @@
-"""Whether a struct's text depends on its value alone.
+"""Structs whose text depends on their value alone.
 
 msgspec leaves a field out when its value *is* the default, not when it equals it. A text read back from the ledger is
 equal to a default and another object, so the state folded live and the same state folded again would be spelt
@@ -45,7 +45,7 @@ def structs_in(kind: Any, seen: set[Any]) -> Iterator[type[msgspec.Struct]]:
 
 
 def _is_one_object(value: Any, kind: Any) -> bool:
-    """Whether every equal value that can be read is the same object: empty texts, small numbers, literals."""
+    """Return whether every equal value that can be read is the same object: empty texts, small numbers, literals."""
     if value == "" or isinstance(value, bool) or (isinstance(value, int) and -5 <= value <= 256):
         return True
     members = get_args(kind) if get_origin(kind) in _UNIONS else (kind,)

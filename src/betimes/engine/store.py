@@ -55,7 +55,7 @@ NOT_CACHED = -1
 
 
 class LockRequest(msgspec.Struct, frozen=True):
-    """What a transaction needs: streams with the version the caller has cached (`NOT_CACHED`: none), keys, sends."""
+    """The needs of a transaction: streams with the version the caller has cached (`NOT_CACHED`: none), keys, sends."""
 
     locks: Mapping[StreamId, int] = {}
     reads: Mapping[StreamId, int] = {}
@@ -140,7 +140,7 @@ LEASE_RAN_OUT = "its lease ran out"
 
 
 class Settlement(NamedTuple):
-    """How an attempt ended; refused with `Fenced` unless `fence` is still the effect's lease."""
+    """The end of an attempt; refused with `Fenced` unless `fence` is still the effect's lease."""
 
     id: EffectId
     fence: int
@@ -197,7 +197,7 @@ class Tx(Protocol):
 class WritesAhead(Protocol):
     """A transaction of a store that can write while the engine decides; those of other stores get everything at once.
 
-    What is written ahead is part of the transaction like all the rest: seen by nobody before the commit, undone without
+    Rows written ahead are part of the transaction like all the rest: seen by nobody before the commit, undone without
     it.
     """
 
@@ -214,13 +214,13 @@ class Presumes(Protocol):
 
         Its commit locks first, in the order of `begin`, and compares; it raises `Conflict` or `Duplicate` if a version
         has moved, a row is held or a key was used, and `Unavailable` if it must be asked for. Its `now` is not ahead of
-        the store's. Once it has raised `Unknown` it cannot begin any more. What is decided without being committed was
+        the store's. Once it has raised `Unknown` it cannot begin any more. A decision that is not committed was
         compared with nothing. `None` where the ask is not one to presume (`is_presumable`) or the store has reasons.
         """
 
 
 def is_presumable(ask: LockRequest) -> bool:
-    """Whether everything is cached, and nothing must be waited for or taken."""
+    """Return whether everything is cached, and nothing must be waited for or taken."""
     if ask.sends or ask.waits or not ask.locks or NOT_CACHED in ask.reads.values():
         return False
     return all(version > 0 for version in ask.locks.values())
@@ -315,18 +315,18 @@ class Store(Protocol):
     ) -> AbstractAsyncContextManager[Tx]:
         """Lock up to `limit` streams due at the store's time (or at `until_at`, if earlier), oldest first.
 
-        `after`, by `due` only, is where somebody has come who takes all of it, batch by batch, in whatever order. What
-        was due before it is passed over, and must not even be looked at: there may be millions of them. A store that
-        can do without may take those of the oldest that lie nearest behind it, which spares it pages to write.
-        Streams held by somebody else are skipped. The index `alarm` heeds snoozes. With `shares`, which does not go
-        with `after` or `tenant`, only those of these tenants are taken, of each at most so many: first the oldest of
+        `after`, by `due` only, is where somebody has come who takes all of it, batch by batch, in whatever order.
+        Streams that were due before it are passed over, and must not even be looked at: there may be millions of them.
+        A store that can do without may take those of the oldest that lie nearest behind it, which spares it pages to
+        write. Streams held by somebody else are skipped. The index `alarm` heeds snoozes. With `shares`, which does not
+        go with `after` or `tenant`, only those of these tenants are taken, of each at most so many: first the oldest of
         each, then the next of each.
         """
 
     async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
         """Look at the next `limit` tenants after one that wait for anything; which of them have something due now.
 
-        `names` are kinds, or the executors of calls. What it costs must not depend on how much is due.
+        `names` are kinds, or the executors of calls. Its cost must not depend on how much is due.
         """
 
     async def next_due(
@@ -368,7 +368,7 @@ class Store(Protocol):
         """Rows of streams that have a history, deleted ones too, without locks."""
 
     async def seen(self, key: KeyId) -> SeenKey | None:
-        """What a key was used for, while it is kept."""
+        """Return what a key was used for, while it is kept."""
 
     async def streams(self, query: StreamQuery) -> list[StreamRow]: ...
 

@@ -1,8 +1,8 @@
 """Turns: tenants that have something due are served in rounds, however much one of them has waiting.
 
-Whoever takes what is due oldest first serves one tenant's backlog before anything that came due after it. So when more
+Taking what is due oldest first would serve one tenant's backlog before anything that came due after it. So when more
 is due than can be taken at once, tenants take turns: a rotation goes through their names, looks at a bounded number of
-them at a time, and says which have something due. What it costs depends on how many tenants wait for anything, never on
+them at a time, and says which have something due. The cost depends on how many tenants wait for anything, never on
 how much is due. Each process has rotations of its own; what others hold is skipped by the store.
 
 **Passes over due streams** take turns too while there is a backlog: some take the oldest of each tenant, then the next
@@ -45,7 +45,7 @@ class TenantRotation:
 
     @property
     def is_at_start(self) -> bool:
-        """Whether the tenants that were named last were the last of a round."""
+        """Return whether the tenants that were named last were the last of a round."""
         return not self._after
 
     async def next(self, names: Sequence[str], limit: int) -> tuple[str, ...]:

@@ -26,8 +26,8 @@ from betimes.core.streams import StreamId
 from betimes.engine.batch import Batch
 from betimes.engine.cache import StateCache
 from betimes.engine.codecs import Kinds
+from betimes.engine.fast_path import FastPath
 from betimes.engine.jobs import Job
-from betimes.engine.plainly import Plainly
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
@@ -43,7 +43,7 @@ SLICE = 1_024
 
 
 class SweepPosition:
-    """How far somebody has come who takes all that is due, batch by batch."""
+    """The position of a sweep that takes all that is due, batch by batch."""
 
     __slots__ = ("reached",)
 
@@ -53,7 +53,7 @@ class SweepPosition:
 
 
 class DueRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which streams that are due to take, and the job to do for each."""
+    """A request for streams that are due, and the job to do for each."""
 
     by: DueIndex
     kinds: Sequence[str]
@@ -63,8 +63,8 @@ class DueRequest(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     position: SweepPosition | None = None
     """Where to go on, and where it is left; only by `due`."""
-    plainly: Plainly | None = None
-    """How to decide streams for which no job is needed."""
+    fast_path: FastPath | None = None
+    """Decides the streams that need no job."""
 
 
 class Transactions:
@@ -88,7 +88,7 @@ class Transactions:
 
     async def attempt(self, jobs: list[Job]) -> list[Result]:
         """Decide and commit the jobs in one transaction. Raises only store errors."""
-        if (results := await self._presumed(jobs)) is not None:
+        if (results := await self._attempt_optimistically(jobs)) is not None:
             return results
         for _ in range(self._settings.attempts_on_conflict_max):
             results = await self._commit(self._store.begin(self._ask(jobs)), jobs)
@@ -96,7 +96,7 @@ class Transactions:
                 return results
         raise Unknown("commit after commit was cut off and none arrived; ask again under the same key")
 
-    async def _presumed(self, jobs: list[Job]) -> list[Result] | None:
+    async def _attempt_optimistically(self, jobs: list[Job]) -> list[Result] | None:
         """Decide a single job by what is cached, and let the commit compare; `None` if it must be asked after all."""
         if self._presumes is None or len(jobs) != 1:
             return None
@@ -115,7 +115,7 @@ class Transactions:
         return None
 
     async def attempt_due(self, due: DueRequest, jobs: list[Job]) -> list[Result]:
-        """The same for streams that are due; `jobs` is filled with the job of each."""
+        """Decide and commit jobs for streams that are due; `jobs` is filled with the job of each."""
         picked: Picked = []
         try:
             results = await self._commit(self._pick(due, picked, jobs), jobs, due, picked)
@@ -128,9 +128,9 @@ class Transactions:
         return results
 
     def _as_jobs(self, due: DueRequest, picked: Picked, jobs: list[Job]) -> None:
-        """What was decided plainly was not written: every stream becomes a job."""
-        if due.plainly:
-            due.plainly.done.clear()
+        """Make every stream a job: what the fast path decided was not written."""
+        if due.fast_path:
+            due.fast_path.done.clear()
             jobs[:] = [due.make(stream) for stream, _ in picked]
 
     def forget(self, stream: StreamId) -> None:
@@ -142,7 +142,7 @@ class Transactions:
         locks: dict[StreamId, int] = {}
         waits: set[StreamId] = set()
         for job in jobs:
-            for stream in self._needed(job):
+            for stream in self._streams_needed(job):
                 locks[stream] = self._cache.version(stream)
             if job.held_count > 0:
                 waits.update(job.streams)
@@ -150,8 +150,8 @@ class Transactions:
         sends = [job.send for job in jobs if job.send]
         return LockRequest(locks, self._reads(jobs, locks), keys, sends, waits)
 
-    def _needed(self, job: Job) -> tuple[StreamId, ...]:
-        """The streams a job will need, as far as the policy last seen tells; noted on the job with that policy."""
+    def _streams_needed(self, job: Job) -> tuple[StreamId, ...]:
+        """Return the streams a job will need by the policy last seen; note them on the job with that policy."""
         if job.stream is None:
             return ()
         try:
@@ -163,7 +163,7 @@ class Transactions:
         return job.streams
 
     def _reads(self, jobs: Sequence[Job], locks: dict[StreamId, int]) -> dict[StreamId, int]:
-        """What is looked at without a lock: policies, and whatever the jobs' deciders share with others."""
+        """Return what is looked at without a lock: policies, and whatever the jobs' deciders share with others."""
         wanted = [*self._policies_of({job.stream.tenant for job in jobs if job.stream})]
         wanted += sorted({name for job in jobs for name in self._looked_at(job)})
         return {stream: self._cache.version(stream) for stream in wanted if stream not in locks}
@@ -200,8 +200,8 @@ class Transactions:
             if due.tenant is None and not shares:
                 self._pass_turns.note(due.by, is_full=len(picked) == limit)
             if position and not shares:
-                position.reached = self._reached(*picked[-1]) if len(picked) == limit else None
-            if due.plainly is None:
+                position.reached = self._place_reached(*picked[-1]) if len(picked) == limit else None
+            if due.fast_path is None:
                 jobs += [due.make(stream) for stream, _ in picked]
             if picked:
                 tenants = {stream.tenant for stream, _ in picked}
@@ -210,7 +210,7 @@ class Transactions:
                 await tx.extend(LockRequest(more, ask.reads, ask.keys))
             yield tx
 
-    def _reached(self, stream: StreamId, row: Row) -> Reached | None:
+    def _place_reached(self, stream: StreamId, row: Row) -> Reached | None:
         """A stream that was picked as the place to go on from; `None` if it cannot be read when it was due."""
         kind = self._kinds.of(stream)
         try:
@@ -220,15 +220,15 @@ class Transactions:
             return None
         return None if at is None else Reached(at, stream)
 
-    async def _decide_plainly(self, batch: Batch, tx: Tx, due: DueRequest, picked: Picked) -> list[Job]:
-        """Decide what is plain, slice by slice, each written while the next is decided; the jobs of what is not."""
-        assert due.plainly is not None
+    async def _decide_fast(self, batch: Batch, tx: Tx, due: DueRequest, picked: Picked) -> list[Job]:
+        """Decide on the fast path, slice by slice, each written while the next is decided; return jobs for the rest."""
+        assert due.fast_path is not None
         left: list[StreamId] = []
         writing: asyncio.Future[None] | None = None
         try:
             for start, end in pairwise(_cuts(len(picked))):
                 rows = picked[start:end]
-                left += due.plainly.decide(batch, rows, tx.now, self._kinds, self._settings, self._turn_id)
+                left += due.fast_path.decide(batch, rows, tx.now, self._kinds, self._settings, self._turn_id)
                 if len(picked) > SLICE and isinstance(tx, WritesAhead):
                     if writing:
                         await writing
@@ -258,8 +258,8 @@ class Transactions:
         try:
             async with begin as tx:
                 batch = self._new_batch(tx)
-                if due and due.plainly and picked:
-                    jobs += await self._decide_plainly(batch, tx, due, picked)
+                if due and due.fast_path and picked:
+                    jobs += await self._decide_fast(batch, tx, due, picked)
                 if more := batch.still_needed(jobs):
                     await tx.extend(LockRequest({stream: self._cache.version(stream) for stream in more}))
                 results = [self._take(batch, job) for job in jobs]
@@ -269,15 +269,15 @@ class Transactions:
                 if has_changes:
                     await tx.commit(batch.changes)
         except Unknown:
-            if batch is None or not await self._arrived(batch.first_segment):
+            if batch is None or not await self._has_arrived(batch.first_segment):
                 return None
         except Conflict:
-            self._conflicted(batch, jobs)
+            self._forget_conflicting(batch, jobs)
             raise
         except StoreError:
             raise
         except Exception:
-            if batch is None or not await self._arrived(batch.first_segment):
+            if batch is None or not await self._has_arrived(batch.first_segment):
                 raise  # nothing promises that a commit that failed unexpectedly wrote nothing, so it is looked up
         batch.keep()
         self.on_commit(batch)
@@ -296,17 +296,17 @@ class Transactions:
             batch.give_up(job, error)
             return error
 
-    def _conflicted(self, batch: Batch | None, jobs: list[Job]) -> None:
-        """What was cached is old. A stream a decision made may exist after all: lock it, and its decider sees it."""
+    def _forget_conflicting(self, batch: Batch | None, jobs: list[Job]) -> None:
+        """Drop what was cached, which is old; lock what the decision took for new, so that its decider sees it."""
         if batch is None:
             return
         for write in batch.changes.streams:
             self._cache.drop(write.stream)
         if len(jobs) == 1:
-            jobs[0].also_locks = (*jobs[0].also_locks, *batch.created())
+            jobs[0].also_locks = (*jobs[0].also_locks, *batch.created_streams())
 
-    async def _arrived(self, probe: Segment | None) -> bool:
-        """Whether a batch whose answer was lost is in the store; `Unknown` if that cannot be found out in time."""
+    async def _has_arrived(self, probe: Segment | None) -> bool:
+        """Return whether a batch whose answer was lost is in the store; raise `Unknown` if that takes too long."""
         if probe is None:
             return False
         settings = self._settings
@@ -327,7 +327,7 @@ class Transactions:
 
 
 def _are_compared(batch: Batch, jobs: Sequence[Job], results: Sequence[Result]) -> bool:
-    """Whether the commit of jobs that were presumed tells if all is so: that they are new, and what they were told."""
+    """Return whether the commit compares all that was presumed: that the jobs are new, and their answers."""
     used = {write.key for write in batch.changes.keys}
     return bool(batch.changes.streams) and all(
         isinstance(result, Recorded) and (job.key is None or job.key in used)

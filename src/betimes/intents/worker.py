@@ -34,7 +34,7 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.engine.reports import Report, Reporter, guarded, log_report
+from betimes.engine.reports import Report, Reporter, guard_reporter, log_report
 from betimes.intents.actions import Acting, Handler, HasChannel, action_of, any_channel, elapsed_ms
 from betimes.intents.conditions import askable, sources_of
 from betimes.intents.due import DueIntents
@@ -118,7 +118,7 @@ class IntentWorker:
         self._at_once = at_once
         self._lease_s = lease_s
         self._poll_s = poll_s
-        self._report = guarded(report)
+        self._report = guard_reporter(report)
 
     async def once(self, limit: int = CLAIMS_MAX, max_s: float | None = None) -> Counter[str]:
         """Claim what is due, up to a limit, and see it to its end: how many ended in which way.

@@ -27,7 +27,7 @@ from betimes.domain.paging import (
 )
 from betimes.domain.requests import asked
 from betimes.domain.service import Caller, Service
-from betimes.engine.codecs import decoded
+from betimes.engine.codecs import decode_text
 from betimes.engine.engine import Engine
 from betimes.engine.store import PAGE_MAX, SEND, EffectQuery, EffectRow
 from betimes.ledger.redaction import redact
@@ -151,7 +151,7 @@ class Effects(Service):
     async def effect(self, effect_id: str) -> EffectDetail:
         row = await self._row(effect_id)
         view = await self.view(row)
-        payload = redact(decoded(_payloads, row.payload, "the payload of", row.id), row.id.kind)
+        payload = redact(decode_text(_payloads, row.payload, "the payload of", row.id), row.id.kind)
         if row.executor in WEBHOOKS:
             payload["url"] = bare_url(payload["url"])
         fields = {name: getattr(view, name) for name in view.__struct_fields__}
@@ -263,7 +263,7 @@ _bodies = msgspec.json.Decoder(dict[str, Any])
 
 
 def _payload(row: EffectRow) -> dict[str, Any]:
-    payload: dict[str, Any] = decoded(_bodies, row.payload, "the payload of", row.id)
+    payload: dict[str, Any] = decode_text(_bodies, row.payload, "the payload of", row.id)
     return payload
 
 

@@ -30,7 +30,7 @@ from betimes.domain.service import Caller, Service
 from betimes.domain.verdict_views import TraceStep, trace_of
 from betimes.engine.codecs import checkpoint_of, repair_of
 from betimes.engine.engine import Engine
-from betimes.engine.explanation import Explanation, explain, summarised
+from betimes.engine.explanation import Explanation, explain, summarise_segment
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.ledger.outcomes import OutcomeView, verdict_outcome
@@ -308,7 +308,7 @@ def _event_types(segment: Segment) -> set[str]:
 def _summary(why: Explanation) -> str:
     segment, verdict = why.segment, why.verdict
     answer = spell_answer(segment.stream.kind, verdict.answer) if verdict else None
-    told = [summarised(segment, verdict, why.steps, answer=answer)]
+    told = [summarise_segment(segment, verdict, why.steps, answer=answer)]
     if why.same_turn:
         told.append(f"The same turn also wrote {', '.join(why.same_turn)}.")
     if why.effects:

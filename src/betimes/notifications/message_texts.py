@@ -10,7 +10,7 @@ import msgspec
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.engine.codecs import decoded
+from betimes.engine.codecs import decode_text
 from betimes.engine.store import Store
 from betimes.notifications.model import Notify, Priority
 
@@ -39,7 +39,7 @@ def note_of(segment: Segment) -> Notify | None:
     """Return the notification that a segment brought, if it brought one."""
     if segment.command is None or not segment.command.startswith('{"type":"Notify"'):
         return None
-    note: Notify = decoded(_notes, segment.command, "the notification of", segment)
+    note: Notify = decode_text(_notes, segment.command, "the notification of", segment)
     return note
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from betimes.engine.codecs import decoded
+from betimes.engine.codecs import decode_text
 from betimes.engine.store import Store
 from betimes.runs.model import RunState, account_stream
 from betimes.schedules.nominal_time import NominalTime
@@ -48,7 +48,7 @@ async def _triggers_of(store: Store, tenant: str, run: RunState) -> list[_Trigge
     for version in run.segments:
         _, segments = await store.history(account, version - 1, 1)
         triggers += [
-            decoded(_triggers, segment.command, "the trigger of", segment)
+            decode_text(_triggers, segment.command, "the trigger of", segment)
             for segment in segments
             if segment.version == version and segment.command
         ]

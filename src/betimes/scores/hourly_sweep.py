@@ -21,7 +21,7 @@ from betimes.core.errors import BetimesError
 from betimes.core.instants import SECOND, Instant
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.engine.reports import Report, Reporter, guarded, log_report
+from betimes.engine.reports import Report, Reporter, guard_reporter, log_report
 from betimes.scores.model import KIND
 from betimes.scores.sweep import EVERYBODY, SweepRequest, SweepResult, Sweeps
 
@@ -54,7 +54,7 @@ class HourlySweep:
         self._settings = settings
         self._tenant = tenant
         self._sweeps = Sweeps(engine, Caller(tenant or EVERYBODY, actor=ACTOR))
-        self._report = guarded(report)
+        self._report = guard_reporter(report)
 
     async def once(self, limit: int | None = None, max_s: float = PASS_S) -> SweepResult:
         """Take what is still owed at the last full hour; nothing is read when nothing is."""

@@ -1,4 +1,4 @@
-"""What may be put in force for a tenant, and who may act for it.
+"""The decider of tenants: the policy in force, and the keys that may act for one.
 
 Only a policy that works, and only when it changes something; keys that are there, one rotation at a time.
 
@@ -51,7 +51,7 @@ AnyCommand: TypeAlias = Commands | Wake | Settled
 
 
 class Leg(msgspec.Struct, frozen=True, kw_only=True):
-    """What a leg of the pass answers: how many streams it visited and what is left."""
+    """The answer of one leg of the pass: how many streams it visited and what is left."""
 
     visited: int
     moved: int
@@ -80,7 +80,7 @@ def tenant_decider(book: PolicyBook, deciders: Iterable[Decider[Any]] = ()) -> D
             case ResealWebhookSecrets(secret, previous, was):
                 return _reseal(tenant, secret, previous, was)
             case Settled(executor=executor) if executor == RECONSIDER:
-                return _visited(view, tenant, command)
+                return _note_visit(view, tenant, command)
             case Wake() | Settled():
                 return Decision()
 
@@ -138,7 +138,7 @@ def _leg(view: View[TenantState], visits: Visits | None) -> tuple[Effect, ...]:
     return (Call(RECONSIDER, visits, report_to=view.stream),) if visits else ()
 
 
-def _visited(view: View[TenantState], tenant: TenantState, ended: Settled) -> Decision:
+def _note_visit(view: View[TenantState], tenant: TenantState, ended: Settled) -> Decision:
     """A leg has ended: the next begins, unless the policy has changed since, which began a pass of its own.
 
     One that failed for good is a dead letter; revived, it goes on with the pass.

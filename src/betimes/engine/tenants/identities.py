@@ -1,4 +1,4 @@
-"""Who is behind an API key: `bt_<key id>_<secret>`, held against the tenant's stream at every request.
+"""Identities behind API keys: `bt_<key id>_<secret>`, held against the tenant's stream at every request.
 
 Nothing is remembered between requests, so a key that was revoked is refused from its commit on, in every process.
 Requests that come together are looked up together: each goes by a look that began after it came, and under load one
@@ -25,7 +25,7 @@ KEY_PREFIX = "bt_"
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Whose key a request carries."""
+    """The owner of the key that a request carries."""
 
     tenant: str
     key_id: str
@@ -50,7 +50,7 @@ class Identities:
         self._looking: asyncio.Task[None] | None = None
 
     async def of(self, engine: Engine, token: str) -> Identity | None:
-        """Who is behind a token; nobody if the key is unknown, expired or revoked."""
+        """Return the identity behind a token; `None` if the key is unknown, expired or revoked."""
         if not token.startswith(KEY_PREFIX):
             return None
         key_id, _, secret = token.removeprefix(KEY_PREFIX).rpartition("_")

@@ -1,4 +1,4 @@
-"""What all connections to one in-memory database share: tables as dictionaries, and who holds which lock."""
+"""An in-memory database, shared by its connections: tables as dictionaries, and who holds which lock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from betimes.stores.memory.effects import MemoryEffect
 
 
 class MemoryDatabase:
-    """What all connections share."""
+    """The tables and locks that all connections share."""
 
     def __init__(self) -> None:
         self.rows: dict[StreamId, StreamWrite] = {}

@@ -73,10 +73,10 @@ class MemoryStore:
             self.database.release(tx)
 
     def presume(self, ask: LockRequest) -> AbstractAsyncContextManager[MemoryTx] | None:
-        return self._presumed(ask) if is_presumable(ask) else None
+        return self._begin_presumed(ask) if is_presumable(ask) else None
 
     @asynccontextmanager
-    async def _presumed(self, ask: LockRequest) -> AsyncIterator[MemoryTx]:
+    async def _begin_presumed(self, ask: LockRequest) -> AsyncIterator[MemoryTx]:
         tx = self.transaction()
         tx.presume(ask)
         try:

@@ -59,12 +59,12 @@ def driver() -> ModuleType:
 
 @cache
 def failures() -> tuple[type[Exception], ...]:
-    """What the driver raises when the server refuses, cannot be reached or goes away."""
+    """Return the errors the driver raises when the server refuses, cannot be reached or goes away."""
     asyncpg = driver()
     return (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
 
-def refused(error: Exception, server: str, *, committing: bool = False) -> Exception:
+def refusal_of(error: Exception, server: str, *, committing: bool = False) -> Exception:
     """The contract's word for an error; one that only a mistake in this package can cause stays as it is."""
     if isinstance(error, driver().DataError | ValueError):
         return error
@@ -80,11 +80,11 @@ def refused(error: Exception, server: str, *, committing: bool = False) -> Excep
         )
     if committing and (not state or state.startswith(_LOST_CLASSES)):
         return Unknown(f"{server}: the connection was lost during a commit; ask again under the same key ({error})")
-    return Unavailable(f"{server}: {_NEXT_STEPS.get(state) or _described(error)}")
+    return Unavailable(f"{server}: {_NEXT_STEPS.get(state) or _describe_error(error)}")
 
 
 def ended_by_server(error: BaseException | None) -> bool:
-    """Whether an error says that its connection is gone; the server may have ended it for standing idle.
+    """Return whether an error says that its connection is gone; the server may have ended it for standing idle.
 
     Its last words may have come and its end not yet: then the driver says that it cannot begin another operation.
     """
@@ -93,7 +93,7 @@ def ended_by_server(error: BaseException | None) -> bool:
     return lost or state == "25P03" or state.startswith(("08", "57P"))
 
 
-def _described(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time, or all of the pool's connections are busy; try again"
     return f"{error or type(error).__name__}; check that the server is up and reachable, then try again"

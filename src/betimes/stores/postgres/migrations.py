@@ -46,7 +46,7 @@ def migrations() -> tuple[Migration, ...]:
 
 async def migrate(connection: PoolConnectionProxy[Any], schema: str, server: str) -> None:
     """Apply what is missing; safe when many do so at once."""
-    if not _missing(await _applied(connection, schema), server):
+    if not _missing(await _applied_checksums(connection, schema), server):
         return
     async with connection.transaction():
         await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
@@ -54,7 +54,7 @@ async def migrate(connection: PoolConnectionProxy[Any], schema: str, server: str
             "SELECT pg_advisory_xact_lock(hashtext('betimes'), hashtext($1))", schema, timeout=COMMAND_TIMEOUT_S
         )
         await connection.execute(_table(schema))
-        for migration in _missing(await _applied(connection, schema), server):
+        for migration in _missing(await _applied_checksums(connection, schema), server):
             await connection.execute(within(schema, migration.sql), timeout=COMMAND_TIMEOUT_S)
             await connection.execute(
                 f"INSERT INTO {schema}.migration (number, name, checksum) VALUES ($1, $2, $3)",
@@ -76,7 +76,7 @@ def _table(schema: str) -> str:
     """
 
 
-async def _applied(connection: PoolConnectionProxy[Any], schema: str) -> dict[int, str]:
+async def _applied_checksums(connection: PoolConnectionProxy[Any], schema: str) -> dict[int, str]:
     if await connection.fetchval("SELECT to_regclass($1)", f"{schema}.migration") is None:
         return {}
     return dict(await connection.fetch(f"SELECT number, checksum FROM {schema}.migration"))

@@ -26,7 +26,7 @@ from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.engine.store import Changes, LockRequest
-from betimes.stores.postgres.rows import asked
+from betimes.stores.postgres.rows import lock_values
 from betimes.stores.postgres.sessions import Sessions
 from betimes.stores.postgres.transaction import SCRIPT_MAX, PostgresTx, Script, Statement
 
@@ -39,7 +39,7 @@ REFUSED_AFTER_S = 2.0
 
 
 class EstimatedClock:
-    """What time it is in the database at least, as far as its answers tell."""
+    """A lower bound of the time in the database, estimated from its answers."""
 
     def __init__(self, elapsed: Callable[[], float] = time.monotonic) -> None:
         self._elapsed = elapsed
@@ -100,15 +100,15 @@ class PresumedTx(PostgresTx):
 
     def _everything_at_once(self, changes: Changes) -> str:
         writing = self._writing(changes) if len(changes.segments) <= SCRIPT_MAX and not changes.policies else None
-        presuming = self._script("presume", **self._presumed())
+        presuming = self._script("presume", **self._presumed_values())
         if presuming is None or writing is None:
             raise Unavailable("more is written than fits into one message; it must be asked for")
         return f"{presuming}; {writing}"
 
-    def _presumed(self) -> dict[str, Any]:
+    def _presumed_values(self) -> dict[str, Any]:
         ask = self._asked
         return {
-            "locks": asked(ask.locks, sorted(ask.locks)),
-            "reads": asked(ask.reads, sorted(ask.reads)),
+            "locks": lock_values(ask.locks, sorted(ask.locks)),
+            "reads": lock_values(ask.reads, sorted(ask.reads)),
             "sent_at": self._sent_at,
         }

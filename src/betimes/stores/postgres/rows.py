@@ -26,7 +26,7 @@ NO_KEY = (None, None, None, None, None)
 SEGMENT_COLUMNS = 20
 
 
-def asked(streams: Mapping[StreamId, int], order: Sequence[StreamId]) -> list[Values]:
+def lock_values(streams: Mapping[StreamId, int], order: Sequence[StreamId]) -> list[Values]:
     return [(*stream, streams[stream]) for stream in order]
 
 
@@ -96,7 +96,7 @@ def turn_values(changes: Changes) -> dict[str, Any] | None:
 
 
 def storable(text: str) -> str:
-    """What an executor or decider said when it failed, without what no text in PostgreSQL can hold."""
+    """Return what an executor or decider said when it failed, without what no text in PostgreSQL can hold."""
     return text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
@@ -138,48 +138,12 @@ def _effect_values(e: EffectWrite) -> Values:
 
 
 def segment_of(columns: Iterable[Any]) -> Segment:
-    """A segment from its columns, in the order in which every statement selects them."""
-    (
-        seq,
-        tenant,
-        kind,
-        id,
-        version,
-        turn,
-        at,
-        schema,
-        command,
-        events,
-        policy,
-        prev,
-        digest,
-        collection,
-        key,
-        verdict,
-        reply,
-        actor,
-        correlation,
-        cause,
-    ) = columns
-    return Segment(
-        StreamId(tenant, kind, id),
-        version,
-        turn,
-        at,
-        schema,
-        command,
-        events,
-        policy,
-        prev,
-        digest,
-        None if key is None else KeyId(tenant, collection, key),
-        verdict,
-        reply,
-        actor,
-        correlation,
-        cause,
-        seq,
-    )
+    """Return the segment in these columns, in the order in which every statement selects them."""
+    seq, tenant, kind, id, *rest = columns
+    written, (collection, key), said = rest[:9], rest[9:11], rest[11:]
+    key_id = None if key is None else KeyId(tenant, collection, key)
+    values: tuple[Any, ...] = (StreamId(tenant, kind, id), *written, key_id, *said, seq)
+    return Segment(*values)
 
 
 def seen_key(columns: Iterable[Any]) -> SeenKey:
@@ -187,7 +151,7 @@ def seen_key(columns: Iterable[Any]) -> SeenKey:
     return SeenKey(request, segment_of(segment))
 
 
-def loaded(records: Iterable[Record]) -> dict[StreamId, Row]:
+def rows_by_stream(records: Iterable[Record]) -> dict[StreamId, Row]:
     return {StreamId(*record[:3]): Row(*record[3:]) for record in records}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from betimes.core.errors import Unavailable
-from betimes.stores.postgres.driver import failures, refused
+from betimes.stores.postgres.driver import failures, refusal_of
 from betimes.stores.postgres.rows import Record
 from betimes.stores.postgres.statements import Prepared
 
@@ -33,14 +33,14 @@ class Session:
         try:
             return await self.connection.fetch(sql, *arguments)
         except self._failures as error:
-            raise refused(error, self._server) from error
+            raise refusal_of(error, self._server) from error
 
     async def value(self, statement: Prepared) -> Any:
         sql, arguments = statement
         try:
             return await self.connection.fetchval(sql, *arguments)
         except self._failures as error:
-            raise refused(error, self._server) from error
+            raise refusal_of(error, self._server) from error
 
     async def write(self, statement: Prepared) -> list[Record]:
         """A statement that commits by itself: when its answer is lost, the outcome is not known."""
@@ -48,13 +48,13 @@ class Session:
         try:
             return await self.connection.fetch(sql, *arguments)
         except self._failures as error:
-            raise refused(error, self._server, committing=True) from error
+            raise refusal_of(error, self._server, committing=True) from error
 
     async def execute(self, sql: str) -> None:
         try:
             await self.connection.execute(sql)
         except self._failures as error:
-            raise refused(error, self._server) from error
+            raise refusal_of(error, self._server) from error
 
     async def commit(self, last: str = "") -> None:
         """COMMIT, after a last statement; whoever loses the connection from here on cannot know."""
@@ -65,7 +65,7 @@ class Session:
         try:
             answer = await self.connection.execute(f"{last}; {end}" if last else end)
         except self._failures as error:
-            raise refused(error, self._server, committing=True) from error
+            raise refusal_of(error, self._server, committing=True) from error
         self.ended, self.chained = True, chained
         if answer != "COMMIT":
             raise Unavailable(f"{self._server}: the transaction had failed and was rolled back; try again")
@@ -76,7 +76,7 @@ class Session:
         self.ended, self.chained = True, chained
 
     def is_lost(self) -> bool:
-        """Whether the connection is known to be gone; the pool takes one that is away from whoever has it."""
+        """Return whether the connection is known to be gone; the pool takes one that is away from whoever has it."""
         try:
             return bool(self.connection.is_closed())
         except self._failures:

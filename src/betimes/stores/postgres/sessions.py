@@ -12,8 +12,8 @@ one message, and so is all of a transaction that presumes what it would have bee
 pool without another one, since nothing here changes a session's state.
 
 **The ready connection.** A transaction that ends begins the next one in the same message, and its connection is kept
-ready for whoever comes next, one of them and for a second at most; it holds no lock and no snapshot meanwhile. Whoever
-needs it for something else gets it. If it broke while it stood ready, what it was taken for is tried on another one,
+ready for whoever comes next, one of them and for a second at most; it holds no lock and no snapshot meanwhile. Another
+use may take it. If it broke while it stood ready, what it was taken for is tried on another one,
 unless that was a whole transaction.
 
 **Leaving.** However a transaction is left, also by cancellation, it is rolled back and its connection given back, by a
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 
 from betimes.core.errors import Unavailable
-from betimes.stores.postgres.driver import driver, ended_by_server, failures, refused, server_name
+from betimes.stores.postgres.driver import driver, ended_by_server, failures, refusal_of, server_name
 from betimes.stores.postgres.rows import Record
 from betimes.stores.postgres.session import Session
 from betimes.stores.postgres.statements import Prepared
@@ -59,7 +59,7 @@ READY_MAX = 10_000
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
-    """How sessions are made; every one of these is a parameter of the store."""
+    """The settings of sessions; every one of these is a parameter of the store."""
 
     dsn: str
     durability: Durability = "full"
@@ -88,7 +88,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
         return plain | ({"synchronous_commit": "off"} if self.durability == "relaxed" else {})
 
     def begin(self) -> str:
-        """What begins a transaction, in one message."""
+        """The statement that begins a transaction, in one message."""
         local = [f"SET LOCAL {name} = '{value}'" for name, value in self.parameters().items()]
         return "; ".join([BEGIN, *local]) if self.behind_pooler else BEGIN
 
@@ -129,7 +129,7 @@ class Sessions:
                 server_settings=None if settings.behind_pooler else named | settings.parameters(),
             )
         except self._failures as error:
-            raise refused(error, self.server) from error
+            raise refusal_of(error, self.server) from error
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
@@ -143,7 +143,7 @@ class Sessions:
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
         """A connection of one's own for single statements."""
-        pool = self._opened()
+        pool = self._pool_in_use()
         connection = await self._acquire(pool)
         try:
             yield Session(connection, self.server)
@@ -156,7 +156,7 @@ class Sessions:
 
     async def enter(self, first: Prepared) -> tuple[Pool[Any], Session, list[Record]]:
         """Begin a transaction with a statement; whoever gets it must leave it."""
-        pool = self._opened()
+        pool = self._pool_in_use()
         connection = self._take_ready()
         was_ready = connection is not None
         session = self._session(connection) if connection else await self._begin_on_pooled(pool)
@@ -198,7 +198,7 @@ class Sessions:
 
     async def commit(self, script: str) -> None:
         """A whole transaction in one message; whoever loses the connection meanwhile cannot know."""
-        pool = self._opened()
+        pool = self._pool_in_use()
         connection = self._take_ready()
         script = script if connection else f"{self._begin}; {script}"
         session = self._session(connection or await self._acquire(pool))
@@ -224,7 +224,7 @@ class Sessions:
             await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, session.connection)))
 
     def _chains(self) -> bool:
-        """Whether a transaction that ends now had better begin the next one."""
+        """Return whether a transaction that ends now had better begin the next one."""
         return self._ready is None and not self._waiting and not self._settings.behind_pooler
 
     def _keep_ready(self, connection: PoolConnectionProxy[Any]) -> None:
@@ -286,7 +286,7 @@ class Sessions:
         async with self.session() as session:
             return await session.write(statement)
 
-    def _opened(self) -> Pool[Any]:
+    def _pool_in_use(self) -> Pool[Any]:
         if self._pool is None:
             raise Unavailable(f"{self.server}: the store is not open; await store.open() first")
         return self._pool
@@ -298,7 +298,7 @@ class Sessions:
         try:
             return await pool.acquire(timeout=self._settings.connect_timeout_s)
         except self._failures as error:
-            raise refused(error, self.server) from error
+            raise refusal_of(error, self.server) from error
         finally:
             self._waiting -= 1
 

@@ -51,16 +51,16 @@ def statements() -> Mapping[str, str]:
     return found
 
 
-def prepared(schema: str, name: str, values: Mapping[str, Any]) -> Prepared:
+def prepare_statement(schema: str, name: str, values: Mapping[str, Any]) -> Prepared:
     """A statement and its arguments in order; lines for values that are `None` are left out where they may be."""
     absent = frozenset(key for key, value in values.items() if value is None) if _narrows(name) else _NOTHING
-    sql, names = _numbered(schema, name, absent)
+    sql, names = _number_values(schema, name, absent)
     return sql, [values[key] for key in names]
 
 
 @cache
 def _narrows(name: str) -> bool:
-    """Whether a statement has lines that may be left out."""
+    """Return whether a statement has lines that may be left out."""
     return "--?" in statements()[name]
 
 
@@ -98,7 +98,7 @@ def _literal(value: Any) -> str:
 
 
 @cache
-def _numbered(schema: str, name: str, absent: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+def _number_values(schema: str, name: str, absent: frozenset[str]) -> tuple[str, tuple[str, ...]]:
     numbers: dict[str, int] = {}
 
     def number(match: re.Match[str]) -> str:

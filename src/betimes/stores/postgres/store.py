@@ -12,10 +12,10 @@ Two locks and a rule prevent that:
 3. A reader notes the sequence's last value, then looks up the announced locks, then reads, in a statement of its own
    and so with a later snapshot, nothing above that value or above the lowest announcement.
 
-Take any number the reader may return. Whoever drew a lower one did so before the reader noted the last value, and had
-announced itself before that. Either the announcement was still there, and the reader stops below that batch; or it was
-gone, and the batch had committed or rolled back before the reader's snapshot was taken. So no number below one that was
-returned can appear later. Transactions that are merely open, here or in other databases, hold up nobody.
+Take any number the reader may return. A batch that drew a lower one did so before the reader noted the last value, and
+had announced itself before that. Either the announcement was still there, and the reader stops below that batch; or it
+was gone, and the batch had committed or rolled back before the reader's snapshot was taken. So no number below one that
+was returned can appear later. Transactions that are merely open, here or in other databases, hold up nobody.
 
 (A horizon of transaction ids on each row does not do: `pg_snapshot_xmax` is one above the last transaction that has
 *ended*, so a transaction with a higher id may be under way and hold lower numbers.)
@@ -53,11 +53,11 @@ from betimes.engine.store import (
     is_presumable,
 )
 from betimes.stores.postgres import rows
-from betimes.stores.postgres.driver import failures, refused
+from betimes.stores.postgres.driver import failures, refusal_of
 from betimes.stores.postgres.migrations import check_durable, check_writable, migrate
 from betimes.stores.postgres.optimistic_commit import EstimatedClock, PresumedTx
 from betimes.stores.postgres.sessions import Durability, Sessions, SessionSettings, Transaction
-from betimes.stores.postgres.statements import SCHEMA, Prepared, checked_schema, prepared, script
+from betimes.stores.postgres.statements import SCHEMA, Prepared, checked_schema, prepare_statement, script
 from betimes.stores.postgres.transaction import PostgresTx
 
 
@@ -109,7 +109,7 @@ class PostgresStore:
                     await check_durable(session.connection, server)
                 await migrate(session.connection, self._schema, server)
             except failures() as error:
-                raise refused(error, server) from error
+                raise refusal_of(error, server) from error
 
     async def check_writable(self) -> None:
         async with self._sessions.session() as session:
@@ -118,14 +118,14 @@ class PostgresStore:
                 # a message in the log is flushed to disk like a commit and read by nobody
                 await session.connection.execute("SELECT pg_logical_emit_message(true, 'betimes', '')")
             except failures() as error:
-                raise refused(error, self._sessions.server) from error
+                raise refusal_of(error, self._sessions.server) from error
 
     async def close(self) -> None:
         await self._sessions.close()
 
     def _statement(self, name: str, **values: Any) -> Prepared:
         """A statement by its name; `now` is the injected clock's time, or nothing, which is the database's."""
-        return prepared(self._schema, name, values | {"now": self._clock() if self._clock else None})
+        return prepare_statement(self._schema, name, values | {"now": self._clock() if self._clock else None})
 
     def _script(self, name: str, **values: Any) -> str | None:
         """The same with its values written out, to be sent with other statements; not every text can be."""
@@ -209,8 +209,8 @@ class PostgresStore:
             "executor": query.executor,
             "status": query.status,
             "limit": min(query.limit, PAGE_MAX),
-            **_named("source", query.source, StreamId),
-            **_named("after", query.after, EffectId),
+            **_name_values("source", query.source, StreamId),
+            **_name_values("after", query.after, EffectId),
         }
         if query.newest_first:
             narrowed["after_created_at"] = (query.after_created_at or 0) if query.after else None
@@ -227,7 +227,7 @@ class PostgresStore:
         return bool(await self._sessions.write(self._statement("discard_effect", **effect._asdict())))
 
     async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
-        return rows.loaded(await self._sessions.rows(self._statement("load", streams=list(streams))))
+        return rows.rows_by_stream(await self._sessions.rows(self._statement("load", streams=list(streams))))
 
     async def seen(self, key: KeyId) -> SeenKey | None:
         found = await self._sessions.rows(self._statement("seen", **key._asdict()))
@@ -243,7 +243,7 @@ class PostgresStore:
             "living": None if query.tombstones else True,
             "owned": True if query.owner else None,
             "limit": min(query.limit, PAGE_MAX),
-            **_named("after", query.after, StreamId),
+            **_name_values("after", query.after, StreamId),
         }
         name, is_of_kind = "streams", bool(query.among) and query.kind is not None
         if query.due_before is not None:
@@ -335,7 +335,7 @@ def _in_shares(shares: Mapping[str, int]) -> dict[str, Any]:
     return {"tenants": list(shares), "shares": list(shares.values())}
 
 
-def _named(prefix: str, value: StreamId | EffectId | None, kind: type[StreamId | EffectId]) -> dict[str, Any]:
+def _name_values(prefix: str, value: StreamId | EffectId | None, kind: type[StreamId | EffectId]) -> dict[str, Any]:
     """The parts of an id as parameters, or as many that are not given."""
     parts = value or (None,) * len(kind._fields)
     return {f"{prefix}_{field}": part for field, part in zip(kind._fields, parts, strict=True)}

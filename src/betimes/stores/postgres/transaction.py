@@ -34,7 +34,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import Changes, LockRequest, Row, SeenKey, StreamWrite
-from betimes.stores.postgres.rows import Record, Values, asked, change_arrays, seen_key, turn_values
+from betimes.stores.postgres.rows import Record, Values, change_arrays, lock_values, seen_key, turn_values
 from betimes.stores.postgres.session import Session
 from betimes.stores.postgres.statements import Prepared
 
@@ -109,9 +109,9 @@ class PostgresTx:
         self._order = order
         return self._statement(
             "begin_batch",
-            waits=asked(ask.locks, order["wait"]),
-            skips=asked(ask.locks, order["skip"]),
-            reads=asked(ask.reads, order["read"]),
+            waits=lock_values(ask.locks, order["wait"]),
+            skips=lock_values(ask.locks, order["skip"]),
+            reads=lock_values(ask.reads, order["read"]),
             keys=order["seen"],
             sends=order["send"],
         )
@@ -127,7 +127,7 @@ class PostgresTx:
             cached=cached,
             collection=key and key.collection,
             key=key and key.key,
-            reads=asked(reads, order),
+            reads=lock_values(reads, order),
         )
 
     def _take_in(self, answer: list[Record]) -> Instant:
@@ -175,13 +175,13 @@ class PostgresTx:
             await self._session.commit()
 
     def _writing(self, changes: Changes) -> str | None:
-        """What writes a small batch, to be sent with other statements; not every text can be."""
+        """Return the script of a small batch, to be sent with other statements; `None` if a text cannot be in one."""
         if turn := self._turn(changes):
             return self._script("commit_turn", **turn)
         return self._script("commit_batch", **self._everything(changes))
 
     def _turn(self, changes: Changes) -> dict[str, Any] | None:
-        """What `commit_turn` takes, if that is all there is to do."""
+        """Return what `commit_turn` takes, if that is all there is to do."""
         turn = turn_values(changes)
         if turn is None or not self._at_zero <= {write.stream for write in changes.streams}:
             return None

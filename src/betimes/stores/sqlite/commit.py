@@ -1,8 +1,8 @@
-"""What a commit writes, in the writer's thread: every guard is the count of rows a statement changed.
+"""The rows of a commit, written in the writer's thread: every guard is the count of rows a statement changed.
 
 Streams are updated by row number. The alarm, the lists and the status have statements of their own, run only for rows
-whose values changed, because touching an index costs more than writing the row. What a pass does to a thousand streams
-at once is written a thousand rows to a statement, with what they have in common bound once.
+whose values changed, because touching an index costs more than writing the row. The rows of a pass over a thousand
+streams are written a thousand rows to a statement, with what they have in common bound once.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, 
 
 
 def _is_only_rescheduled(write: StreamWrite, at: RowPlace) -> bool:
-    """Whether the index of what is due is the only one to change: what a sweep does to every row it takes."""
+    """Return whether the index of what is due is the only one to change: what a sweep does to every row it takes."""
     return (
         write.due_at != at.due_at
         and write.owner == at.owner
@@ -140,7 +140,7 @@ def _conflict(
 def _append_segments(connection: Connection, segments: Sequence[Segment]) -> None:
     """In the order they are given, runs of alike ones with what they share bound once."""
     others: list[Segment] = []
-    for shared, run in groupby(segments, _shared):
+    for shared, run in groupby(segments, _shared_columns):
         alike = list(run)
         if shared is None or len(alike) < ALIKE_MIN:
             others += alike
@@ -160,8 +160,8 @@ def _move_head(connection: Connection, changes: Changes) -> None:
         connection.change("move_head", {"segments": segments, "digest": digest, "effects": effects})
 
 
-def _shared(segment: Segment) -> tuple[Any, ...] | None:
-    """What the segments of a pass have in common; `None` for those with a key or a verdict, which are of no pass."""
+def _shared_columns(segment: Segment) -> tuple[Any, ...] | None:
+    """Return what the segments of a pass have in common; `None` with a key or a verdict, which no pass has."""
     if segment.key is not None or segment.verdict is not None:
         return None
     tenant, kind, _ = segment.stream

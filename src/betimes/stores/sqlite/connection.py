@@ -78,7 +78,7 @@ class Patience:
         time.sleep(random.uniform(_PAUSE_MIN_S, _PAUSE_MAX_S))
         return True
 
-    def rewarded(self) -> None:
+    def note_success(self) -> None:
         """The lock was had."""
         self._wait_s = LOCK_TIMEOUT_S
 
@@ -118,9 +118,9 @@ class Connection:
                 f"{expected}; keep it on a local disk that supports SQLite's WAL, or ask for durability=relaxed"
             )
         self._raw.pragma("cache_size", -CACHE_KIB)
-        self._raw.set_wal_hook(self._committed)
+        self._raw.set_wal_hook(self._note_commit)
 
-    def _committed(self, _: apsw.Connection, __: str, pages: int) -> int:
+    def _note_commit(self, _: apsw.Connection, __: str, pages: int) -> int:
         """Told after each commit how long the log is. The commit stands, whatever becomes of this."""
         self._log_pages = pages
         if pages < CHECKPOINT_PAGES or self.is_hurried:
@@ -164,7 +164,7 @@ class Connection:
 
     @property
     def commits_quickly(self) -> bool:
-        """Whether the next commit will most likely take a fraction of a millisecond."""
+        """Return whether the next commit will most likely take a fraction of a millisecond."""
         return self._quick_commits >= QUICK_COMMITS_MIN and self._log_pages < CHECKPOINT_PAGES
 
     @property
@@ -174,7 +174,7 @@ class Connection:
 
     @property
     def free_pages(self) -> int:
-        """How many pages may still be written: those that are free, and those the file may grow by."""
+        """Return how many pages may still be written: those that are free, and those the file may grow by."""
         most, count, free = (self._raw.pragma(name) for name in ("max_page_count", "page_count", "freelist_count"))
         return int(most - count + free)
 
@@ -185,7 +185,7 @@ class Connection:
     def begin(self) -> None:
         """Take the write lock, waiting for whoever has it."""
         self._raw.execute("BEGIN IMMEDIATE")
-        self.patience.rewarded()
+        self.patience.note_success()
 
     def begin_snapshot(self) -> None:
         self._raw.execute("BEGIN")
@@ -216,7 +216,7 @@ class Connection:
     def json(self, name: str, bindings: Bindings, decoder: msgspec.json.Decoder[Any] = _ANYTHING) -> Any:
         """The JSON document a query returns, decoded."""
         given = frozenset(key for key, bound in bindings.items() if bound is not None)
-        return self._decoded(self._text(query(name, given), bindings), decoder)
+        return self._decode(self._text(query(name, given), bindings), decoder)
 
     def change(self, name: str, bindings: Bindings) -> int:
         """Run a statement that writes; how many rows it changed."""
@@ -228,7 +228,7 @@ class Connection:
         found: list[Any] = []
         for start, size in chunks(len(rows)):
             bound = (*chain.from_iterable(rows[start : start + size]), *last)
-            found += self._decoded(self._text(query_for(name, size), bound))
+            found += self._decode(self._text(query_for(name, size), bound))
         return found
 
     def change_rows(self, name: str, rows: Sequence[Sequence[Any]], *last: Any) -> int:
@@ -257,7 +257,7 @@ class Connection:
             raw = self._raw.execute(f"SELECT CAST(({statement}) AS BLOB)", bindings).get
             return raw.decode(errors=_SPELT)
 
-    def _decoded(self, text: Any, decoder: msgspec.json.Decoder[Any] = _ANYTHING) -> Any:
+    def _decode(self, text: Any, decoder: msgspec.json.Decoder[Any] = _ANYTHING) -> Any:
         try:
             return decoder.decode(text)
         except (msgspec.MsgspecError, UnicodeError) as error:

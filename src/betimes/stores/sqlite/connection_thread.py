@@ -15,13 +15,13 @@ import apsw
 
 from betimes.core.errors import Unavailable, Unknown
 from betimes.stores.sqlite.connection import Connection
-from betimes.stores.sqlite.failures import outlives_the_connection, translated
+from betimes.stores.sqlite.failures import outlives_the_connection, translate_error
 
 _Result = TypeVar("_Result")
 
 
 class ConnectionThread:
-    """Jobs for one connection."""
+    """One thread that runs jobs on its connection."""
 
     def __init__(self, name: str, path: str, connect: Callable[[], Connection]) -> None:
         self._path = path
@@ -61,7 +61,7 @@ class ConnectionThread:
         return self._last is None or self._last.done()
 
     def commits_here(self) -> bool:
-        """Whether a few rows can be committed in the caller's own thread without keeping it from its other work."""
+        """Return whether a few rows can be committed in the caller's own thread without keeping it from other work."""
         return self._connection is not None and self._is_free() and self._connection.commits_quickly
 
     def commit_here(self, job: Callable[[Connection], None]) -> None:
@@ -96,7 +96,7 @@ class ConnectionThread:
         except apsw.Error as error:
             if outlives_the_connection(error):
                 self._drop()
-            raise translated(error, self._path) from error
+            raise translate_error(error, self._path) from error
 
     def _undone_if_it_fails(self, connection: Connection, job: Callable[[Connection], _Result]) -> _Result:
         try:

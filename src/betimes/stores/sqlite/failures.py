@@ -1,4 +1,4 @@
-"""What SQLite's errors mean to whoever asked: which of the store's errors, naming the file and the next step.
+"""SQLite's errors translated: which of the store's errors, naming the file and the next step.
 
 Until COMMIT is sent nothing is written, whatever fails. COMMIT itself can fail in two ways. If SQLite reports an I/O
 error, the transaction's pages may be in the log or not, and only the next transaction can tell: the outcome is
@@ -28,7 +28,7 @@ _TAKEN = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw
 _LASTING = (apsw.ReadOnlyError, apsw.PermissionsError, apsw.CantOpenError, apsw.IOError, *_DAMAGED)
 
 
-def translated(error: apsw.Error, path: str) -> BetimesError:
+def translate_error(error: apsw.Error, path: str) -> BetimesError:
     """The store's error for one of SQLite's that came before any commit.
 
     One that says nothing about the file, such as a value of the wrong type, is somebody's mistake and a `Fault`.
@@ -47,9 +47,9 @@ def translated_commit(error: apsw.Error, path: str) -> BetimesError:
     """The store's error for one that COMMIT itself met."""
     if isinstance(error, apsw.IOError):
         return Unknown(f"{path}: the commit met an I/O error ({error}); ask again under the same key")
-    return translated(error, path)
+    return translate_error(error, path)
 
 
 def outlives_the_connection(error: apsw.Error) -> bool:
-    """Whether the connection may go on failing after the cause is gone, so that only a new one helps."""
+    """Return whether the connection may go on failing after the cause is gone, so that only a new one helps."""
     return isinstance(error, _LASTING)

@@ -1,4 +1,4 @@
-"""What is written outside the engine's batches, each in a short transaction of its own: leases, snoozes, pruning.
+"""Writes outside the engine's batches, each in a short transaction of its own: leases, snoozes, pruning.
 
 Every function runs in the writer's thread between `begin` and `commit`; the clock is read there, after the wait.
 """

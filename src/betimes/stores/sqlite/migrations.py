@@ -38,7 +38,7 @@ def known_migrations() -> list[SqliteMigration]:
 
 
 def migrate(connection: Connection, now: Instant) -> None:
-    """Apply what is missing. Whoever comes second waits, and finds nothing left to do."""
+    """Apply what is missing. A process that comes second waits, and finds nothing left to do."""
     known = known_migrations()
     if not _missing(connection, known):
         return
@@ -54,7 +54,7 @@ def migrate(connection: Connection, now: Instant) -> None:
 
 
 def _missing(connection: Connection, known: list[SqliteMigration]) -> list[SqliteMigration]:
-    applied = _applied(connection)
+    applied = _applied_names(connection)
     if len(applied) > len(known):
         raise NewerVersion(
             f"{connection.path} has migration {max(applied)}, this betimes knows {len(known)}; upgrade this process"
@@ -68,7 +68,7 @@ def _missing(connection: Connection, known: list[SqliteMigration]) -> list[Sqlit
     return known[len(applied) :]
 
 
-def _applied(connection: Connection) -> dict[int, str]:
+def _applied_names(connection: Connection) -> dict[int, str]:
     if not connection.value("has_migrations", {}):
         return {}
     return dict(connection.json("applied_migrations", {}))

@@ -1,4 +1,4 @@
-"""What is read outside a transaction, on the reader's connection. Each page is one statement, so it is one snapshot."""
+"""Reads outside a transaction, on the reader's connection. Each page is one statement, so it is one snapshot."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def effects(connection: Connection, query: EffectQuery) -> list[EffectRow]:
 
 
 def _agree(after: StreamId | EffectId | None, **asked: Any) -> bool | None:
-    """Whether a page goes on within what is asked for, so that an index can start where the last page ended."""
+    """Return whether a page goes on within what is asked for, so that an index can start where the last page ended."""
     return all(getattr(after, part, None) == value is not None for part, value in asked.items()) or None
 
 

@@ -1,4 +1,4 @@
-"""How rows of the tables become the contract's values and back, columns in the order of the queries."""
+"""Conversions between rows of the tables and the contract's values, columns in the order of the queries."""
 
 from __future__ import annotations
 
@@ -45,51 +45,16 @@ def listed_stream(columns: Columns) -> StreamRow:
 
 
 def segment_of(columns: Columns) -> Segment:
-    (
-        seq,
-        tenant,
-        kind,
-        id,
-        version,
-        turn,
-        at,
-        schema,
-        command,
-        events,
-        policy,
-        prev,
-        digest,
-        collection,
-        key,
-        verdict,
-        reply,
-        actor,
-        correlation,
-        cause,
-    ) = columns
-    return Segment(
-        StreamId(tenant, kind, id),
-        version,
-        turn,
-        at,
-        schema,
-        command,
-        events,
-        policy,
-        prev,
-        digest,
-        None if key is None else KeyId(tenant, collection, key),
-        verdict,
-        reply,
-        actor,
-        correlation,
-        cause,
-        seq,
-    )
+    """Return the segment in these columns, in the order in which every statement selects them."""
+    seq, tenant, kind, id, *rest = columns
+    written, (collection, key), said = rest[:9], rest[9:11], rest[11:]
+    key_id = None if key is None else KeyId(tenant, collection, key)
+    values: tuple[Any, ...] = (StreamId(tenant, kind, id), *written, key_id, *said, seq)
+    return Segment(*values)
 
 
 def segment_columns(segment: Segment, seq: int | None = None) -> tuple[Any, ...]:
-    """What is stored of a segment; without a number the ledger gives it the next."""
+    """Return the columns of a segment; without a number the ledger gives it the next."""
     key = segment.key
     return (
         seq,

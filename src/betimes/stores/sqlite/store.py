@@ -47,7 +47,7 @@ _Result = TypeVar("_Result")
 
 
 class _Opened(NamedTuple):
-    """What an open store has: the writer, whose turn it is with it, and the reader."""
+    """The parts of an open store: the writer, whose turn it is with it, and the reader."""
 
     writer: ConnectionThread
     turn: asyncio.Lock

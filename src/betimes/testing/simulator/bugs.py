@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from betimes.core.errors import Unavailable
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.engine import batch as workspace
+from betimes.engine import batch, turn
 from betimes.engine import transactions as attempts
 from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effects import Dispatcher
@@ -128,7 +128,7 @@ def presumption_not_compared() -> Iterator[Replacement]:
 
 @bug("an answer that came of a presumption is told although nothing was committed to compare it")
 def presumption_told() -> Iterator[Replacement]:
-    yield attempts, "_are_compared", lambda workspace, jobs, results: True
+    yield attempts, "_are_compared", lambda batch, jobs, results: True
 
 
 # -- keys and unknown outcomes
@@ -168,12 +168,12 @@ async def _always(value: bool) -> bool:
 
 @bug("an unknown commit is taken as written")
 def unknown_taken_as_written() -> Iterator[Replacement]:
-    yield Transactions, "_arrived", lambda attempts, changes: _always(True)
+    yield Transactions, "_has_arrived", lambda attempts, changes: _always(True)
 
 
 @bug("an unknown commit is taken as not written")
 def unknown_taken_as_not_written() -> Iterator[Replacement]:
-    yield Transactions, "_arrived", lambda attempts, changes: _always(False)
+    yield Transactions, "_has_arrived", lambda attempts, changes: _always(False)
 
 
 @bug("a tenant never has its turn")
@@ -248,7 +248,7 @@ def part_of_a_turn() -> Iterator[Replacement]:
 
 @bug("a command does not wait for an alarm that is due")
 def alarm_after_command() -> Iterator[Replacement]:
-    yield workspace.Batch, "_ring", lambda space, *arguments: True
+    yield turn, "ring_due", lambda *arguments: True
 
 
 @bug("a wake that failed once never comes back")
@@ -259,7 +259,7 @@ def wake_lost_when_snoozed() -> Iterator[Replacement]:
 
 @bug("a turn takes the store's time even if its streams are further")
 def turn_time_goes_back() -> Iterator[Replacement]:
-    yield workspace, "max", lambda first, *rest: first
+    yield batch, "turn_instant", lambda now, loaded: now
 
 
 @bug("a policy once seen is used for ever")
@@ -334,11 +334,11 @@ def at_most_once_repeated() -> Iterator[Replacement]:
 
 @bug("an effect is settled without telling the stream that asked")
 def settled_without_telling() -> Iterator[Replacement]:
-    settling = Dispatcher._settling
+    settling = Dispatcher._settling_job
 
     def silent(calls: Dispatcher, *arguments: Any) -> Any:
         job = settling(calls, *arguments)
         job.stream = None
         return job
 
-    yield Dispatcher, "_settling", silent
+    yield Dispatcher, "_settling_job", silent

@@ -1,0 +1,184 @@
+"""The rows of a decision: folded, encoded, chained by digests, and checked against every bound.
+
+Everything is computed before anything is changed, so a decision that cannot be written leaves no trace in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from betimes.core.canonical import encode
+from betimes.core.deciders import Call, Command, Decision, Effect, Event
+from betimes.core.errors import Fault, TooLarge
+from betimes.core.instants import SECOND, Instant
+from betimes.core.segments import Recorded, Segment, chained_digest
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.core.verdicts import TRACE_BYTES_MAX, Verdict, within_bound
+from betimes.engine.jobs import Sent, correlation_of
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import SEND, Changes, EffectWrite, KeyWrite
+from betimes.engine.turn import INSTANT_TYPES, LoadedStream, StreamUpdate, Turn, fold_stream
+
+
+class SegmentHeader(msgspec.Struct, frozen=True, gc=False):
+    """The columns that only the first segment of a command carries."""
+
+    command: str | None = None
+    key: KeyId | None = None
+    verdict: str | None = None
+    reply: str | None = None
+
+
+_NOTHING_SAID = SegmentHeader()
+
+
+def write_decision(
+    changes: Changes,
+    turn: Turn,
+    own: LoadedStream,
+    command: Command,
+    key: KeyId | None,
+    decision: Decision,
+    others: Mapping[LoadedStream, tuple[Event, ...]],
+    settings: EngineSettings,
+) -> Recorded:
+    """Add a decision's rows to the batch. The first segment is the command's own stream's and carries the command."""
+    stream, reply = own.stream, decision.reply
+    verdict, judged = _check_verdict(decision.verdict, own)
+    asked = text_of(command, settings.command_chars_max, "the command to", stream)
+    replied = None if reply is None else text_of(reply, settings.events_chars_max, "the reply of", stream)
+    first = _update_stream(own, decision.events, turn, settings, SegmentHeader(asked, key, judged, replied))
+    afters = [(live, _update_stream(live, events, turn, settings, _NOTHING_SAID)) for live, events in others.items()]
+    if decision.effects:
+        changes.effects += _effects(own, decision.effects, turn, settings)
+    own.advance(first)
+    changes.segments.append(first.segment)
+    for live, after in afters:
+        live.advance(after)
+        changes.segments.append(after.segment)
+    if key:
+        kept_until = max(turn.now, decision.promised_at or 0) + settings.key_retention_s * SECOND
+        changes.keys.append(KeyWrite(key, turn.job.request, stream, own.version, kept_until))
+    return Recorded(stream, own.version, turn.now, turn.policy.fingerprint, verdict, reply)
+
+
+def _check_verdict(verdict: Verdict | None, own: LoadedStream) -> tuple[Verdict | None, str | None]:
+    """The verdict, its trace within the bound, and its text."""
+    if verdict is None:
+        return None, None
+    known = own.decider.reasons
+    if known and not all(reason in known for reason in verdict.reasons):
+        raise Fault(f"a verdict for {own.stream} has the reasons {verdict.reasons}; its decider's are {sorted(known)}")
+    text = text_of(verdict, TRACE_BYTES_MAX * 1024, "the verdict for", own.stream)
+    if len(text) <= TRACE_BYTES_MAX:
+        return verdict, text
+    bounded = within_bound(verdict)
+    return bounded, encode(bounded)
+
+
+def _update_stream(
+    live: LoadedStream, events: tuple[Event, ...], turn: Turn, settings: EngineSettings, said: SegmentHeader
+) -> StreamUpdate:
+    stream, job = live.stream, turn.job
+    state, alarm_at, listed = fold_stream(live.kind, stream, live.state, events)
+    text = None if state is None else text_of(state, settings.state_chars_max, "the state of", stream)
+    segment = chain_segment(
+        live.digest,
+        stream,
+        live.version + 1,
+        turn.id,
+        turn.now,
+        live.decider.schema,
+        said.command,
+        text_of(events, settings.events_chars_max, "the events of", stream),
+        turn.policy.fingerprint,
+        said.key,
+        said.verdict,
+        said.reply,
+        job.actor,
+        job.correlation,
+        job.cause,
+    )
+    return StreamUpdate(state, text, alarm_at, listed, segment)
+
+
+def chain_segment(
+    prev: str,
+    stream: StreamId,
+    version: int,
+    turn: str,
+    at: Instant,
+    schema: int,
+    command: str | None,
+    events: str,
+    policy: str,
+    *said: Any,
+) -> Segment:
+    """Return a segment chained to the one before it. `said`: key, verdict, reply, actor, correlation and cause."""
+    digest = chained_digest(prev, stream, version, turn, at, schema, command, events, policy, *said)
+    return Segment(stream, version, turn, at, schema, command, events, policy, prev, digest, *said)
+
+
+def _effects(own: LoadedStream, effects: Sequence[Effect], turn: Turn, settings: EngineSettings) -> list[EffectWrite]:
+    if len(effects) > settings.effects_max:
+        raise TooLarge(f"a decision for {own.stream} has {len(effects)} effects; at most {settings.effects_max} fit")
+    version = own.version + 1
+    return [
+        _effect(EffectId(*own.stream, version, place), effect, turn, settings) for place, effect in enumerate(effects)
+    ]
+
+
+def _effect(id: EffectId, effect: Effect, turn: Turn, settings: EngineSettings) -> EffectWrite:
+    to = effect.report_to if isinstance(effect, Call) else effect.to
+    if to and to.tenant != id.tenant:
+        raise Fault(f"an effect of {id.source} is addressed to another tenant, {to}; it must stay within its own")
+    if isinstance(effect, Call):
+        _check_call(effect, id)
+        payload = text_of(effect.payload, settings.effect_chars_max, "an effect of", id.source)
+        return EffectWrite(
+            id,
+            effect.executor,
+            payload,
+            turn.now,
+            effect.not_before_at or turn.now,
+            effect.at_most_once,
+            1 if effect.at_most_once else effect.attempts_max,
+            effect.lease_s,
+            effect.report_to,
+        )
+    command = text_of(effect.command, settings.effect_chars_max, "a command from", id.source)
+    sent = Sent(
+        msgspec.Raw(command.encode()),
+        effect.key,
+        effect.collection,
+        effect.request,
+        correlation_of(turn.job.correlation, effect.key),
+        effect.authority,
+        effect.authority is not None and isinstance(effect.command, Mapping),
+    )
+    return EffectWrite(id, SEND, encode(sent), turn.now, turn.now, to=effect.to)
+
+
+def _check_call(call: Call, id: EffectId) -> None:
+    if call.executor == SEND or not call.executor:
+        raise Fault(
+            f"a call of {id.source} names the executor {call.executor!r}, which is reserved; give it another name"
+        )
+    if call.lease_s.__class__ is not int or call.attempts_max.__class__ is not int:
+        raise Fault(f"a call of {id.source} has a lease or a number of attempts that is not a whole number")
+    if call.lease_s < 1 or call.attempts_max < 1 or call.not_before_at.__class__ not in INSTANT_TYPES:
+        raise Fault(f"a call of {id.source} has a lease or attempts under 1, or a not_before_at that is no instant")
+
+
+def text_of(value: Any, chars_max: int, what: str, stream: StreamId) -> str:
+    """Canonical text of something a decider or caller made: a `Fault` if it has none, `TooLarge` past its bound."""
+    try:
+        text = encode(value)
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise Fault(f"{what} {stream} cannot be encoded as JSON: {error}") from error
+    if len(text) > chars_max:
+        raise TooLarge(f"{what} {stream} is {len(text):,} characters long; at most {chars_max:,} fit. Send less")
+    return text
