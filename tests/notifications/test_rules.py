@@ -11,6 +11,7 @@ from betimes.core.instants import DAY, HOUR, MINUTE, SECOND
 from betimes.core.streams import StreamId
 from betimes.notifications.model import Ban, Item, OptOut, PersonBanned, Postponed
 from betimes.notifications.quiet_hours import QuietHours
+from betimes.notifications.reasons import RULE_REASONS
 from betimes.notifications.rules import RULES, STAGES
 from tests.notifications.inboxes import NIGHT, NINE, inbox, note, preferences, sent, tenant_incident
 
@@ -360,8 +361,11 @@ def test_types_and_channels_can_be_added() -> None:
     scenario.then_verdict("LATER", "CHANNEL_CAP")
 
 
-def test_every_rule_has_its_place_in_the_pipeline() -> None:
-    assert list(STAGES) == [rule.name for rule in RULES.rules]
+def test_every_rule_has_its_place_in_the_pipeline_and_its_reasons() -> None:
+    retired = {rule.name for rule in RULES.retired}
+    registered = {name: codes for name, codes in RULE_REASONS.items() if name not in retired}
+    assert list(STAGES) == list(registered) == [rule.name for rule in RULES.rules]
+    assert all(code in STAGES[name][1] for name, codes in registered.items() for code in codes)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from betimes.notifications.composite_score import decimal_text
 from betimes.notifications.model import NotificationReply, Unenforced
 from betimes.notifications.policy import IN_APP, AfterDeferrals
 from betimes.notifications.rule_context import RuleContext
-from betimes.notifications.rules import DIGEST_ELIGIBLE, PIPELINE, RULES
+from betimes.notifications.rules import PIPELINE, RULES
 
 _CHANCES_MAX = 16
 _FIRST_STAGE_THAT_POSTPONES = "P4"
@@ -62,7 +62,7 @@ def apply_deferral_limit(context: RuleContext, hit: Hit) -> Hit:
     """Return the rules' hit, or for an item that was put off as often as it may be, what the policy says of that."""
     if hit.answer != "LATER":
         return hit
-    if hit.reason == DIGEST_ELIGIBLE:
+    if hit.reason == "DIGEST_ELIGIBLE":
         return DigestHit("LATER", hit.reason, hit.until)
     return _exhausted_hit(context) if context.item.defer_count >= context.policy.max_deferrals else hit
 

@@ -18,7 +18,6 @@ from betimes.notifications.rule_context import HIGH, RuleContext
 
 NOTHING = Finding((None,))
 """There was nothing to look at."""
-DIGEST_ELIGIBLE = "DIGEST_ELIGIBLE"
 
 
 class PipelineRule(Rule[RuleContext], frozen=True):
@@ -276,7 +275,7 @@ def digest(context: RuleContext) -> Finding:
     if not context.digest_eligible:
         return Finding((context.item.event_type,))
     until = context.next_digest(context.now)
-    return Finding((context.item.event_type,), Hit("LATER", DIGEST_ELIGIBLE, until) if until is not None else None)
+    return Finding((context.item.event_type,), Hit("LATER", "DIGEST_ELIGIBLE", until) if until is not None else None)
 
 
 def _skip_score(because: str) -> Finding:
