@@ -15,7 +15,7 @@ from betimes.notifications.rules import RULES as NOTIFICATIONS
 from betimes.runs.rules import ADMISSION, DecisionCostGateInput
 from betimes.scores.policy import ScoresPolicy
 from betimes.scores.rules import RULES as SCORES
-from betimes.scores.rules import case_of
+from betimes.scores.rules import score_case
 from betimes.sensors.rules import RULES as EVALUATIONS
 from betimes.sensors.rules import EvaluationAttempt, EvaluationCase
 from tests.notifications.inboxes import inbox, note
@@ -38,7 +38,7 @@ def verdicts() -> Iterator[tuple[RuleTable[Any], Verdict]]:
     yield EVALUATIONS, EVALUATIONS.judge(EvaluationCase(EvaluationAttempt(evaluation_id="e", cause="message"), 1, 3))
     state = score().state
     assert state
-    yield SCORES, SCORES.judge(case_of(state, ScoresPolicy(), hours(30)))
+    yield SCORES, SCORES.judge(score_case(state, ScoresPolicy(), hours(30)))
     decided = inbox().when(note(), key="e1").decision.verdict
     assert decided
     yield NOTIFICATIONS, decided

@@ -21,8 +21,7 @@ from betimes.engine.tenants.model import SetPolicy, tenant_stream
 from betimes.engine.transactions import SweepPosition
 from betimes.scores.model import SweepScore
 from betimes.scores.service import Interaction, NewScore, Scores
-from betimes.scores.sweep import SweepRequest, SweepResult
-from betimes.scores.sweep_executor import sweeper
+from betimes.scores.sweep import SweepRequest, SweepResult, sweeper
 from tests.engine.worlds import World
 from tests.scores.test_service import overdue
 from tests.scores.worlds import ACME, scores_world

@@ -65,7 +65,7 @@ from betimes.runs.worker import RunStarter
 from betimes.schedules.service import Schedules
 from betimes.scores.hourly_sweep import HourlySweep
 from betimes.scores.service import Scores
-from betimes.scores.sweep_executor import sweeper
+from betimes.scores.sweep import sweeper
 from betimes.sensors.evaluators import Evaluators
 from betimes.sensors.identity_tokens import IdentityTokens
 from betimes.sensors.service import Sensors

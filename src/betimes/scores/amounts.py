@@ -16,7 +16,7 @@ _SCALE = -6
 
 
 def micro(points: Decimal) -> Micro:
-    """Points as micro-points, or `ValueError` if they have more than six decimals or are no number."""
+    """Return points as micro-points; raise `ValueError` if they have more than six decimals or are no number."""
     try:
         scaled = points * POINT
         whole = int(scaled)
@@ -28,11 +28,11 @@ def micro(points: Decimal) -> Micro:
 
 
 def points(amount: Micro) -> Decimal:
-    """Micro-points as points, without trailing zeros."""
+    """Return micro-points as points, without trailing zeros."""
     whole, rest = divmod(amount, POINT)
     return Decimal(whole) if rest == 0 else Decimal(amount).scaleb(_SCALE).normalize()
 
 
 def number(amount: Micro) -> int | float:
-    """Micro-points as a JSON number of points: six decimals come back from text as they were."""
+    """Return micro-points as a JSON number of points: six decimals survive the way through text."""
     return amount // POINT if amount % POINT == 0 else float(points(amount))

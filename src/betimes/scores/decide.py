@@ -1,20 +1,20 @@
-"""What commands do to a score, how its state follows, and what thresholds and game over cause.
+"""The decisions about a score, and the effects of thresholds and game over.
 
-Every command settles first (`rules.settled`) and is judged by what is left. Reaching 0 is game over, once: only an
-adjustment and then a change of status bring the score back. That it is over is committed also when the command that
-found it so is refused (`Refusal.settles`).
+Every command first takes the debt (`rules.settle_score`) and is judged by what is left. Reaching 0 is game over, once:
+only an adjustment and then a change of status bring the score back. Game over is committed even when the command that
+found it is refused (`Refusal.settles`).
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decider, Decision, Effect, Event, Index, Reconsider, Refusal, Settled, View, Wake
+from betimes.core.deciders import Decider, Decision, Effect, Event, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
-from betimes.core.verdicts import Verdict
 from betimes.domain.hooks import hooked
 from betimes.scores.amounts import SCORE_MAX, micro, number
+from betimes.scores.fold import fold_score, score_alarm, score_index
 from betimes.scores.model import (
     KIND,
     AdjustScore,
@@ -38,14 +38,24 @@ from betimes.scores.model import (
 )
 from betimes.scores.policy import ScoresPolicy
 from betimes.scores.reasons import REASONS
-from betimes.scores.rules import RULES, Paid, UnknownStage, case_of, crossings, due_of, rescheduled, settled
+from betimes.scores.rules import (
+    RULES,
+    SettledScore,
+    UnknownStage,
+    crossings,
+    due_of,
+    reschedule,
+    score_case,
+    settle_score,
+)
 
 TIMEOUT = "timeout"
 
 
-def decide(
+def decide_score(
     view: View[ScoreState], command: Commands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
+    """Decide a command on a score."""
     if view.state is None:
         return _begin(view, command, policy, now)
     decision = _judge(view, view.state, command, policy, now)
@@ -76,7 +86,7 @@ def _judge(
         case Wake():
             return _time_out(state, scores)
         case Reconsider():
-            return Decision() if _stage_gone(state, scores) else Decision(_moved(state, scores))
+            return Decision() if _stage_gone(state, scores) else Decision(_reschedule_if_moved(state, scores))
         case Settled():
             return Decision()
 
@@ -88,13 +98,13 @@ def _fall(
     if state.score == 0 or _stage_gone(state, scores):
         return None
     at = command.at if isinstance(command, Interact) and command.at is not None else now
-    return SweepScore(min(at, now)) if settled(state, scores, min(at, now)).state.score == 0 else None
+    return SweepScore(min(at, now)) if settle_score(state, scores, min(at, now)).state.score == 0 else None
 
 
 def _begin(
     view: View[ScoreState], command: Commands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
-    """For a user who has no score yet."""
+    """Decide a command for a user who has no score yet."""
     match command:
         case CreateScore():
             return _create(view, command, policy[ScoresPolicy], now)
@@ -110,45 +120,40 @@ def _begin(
 def _sweep(
     view: View[ScoreState], state: ScoreState, policy: Policy, scores: ScoresPolicy, until_at: Instant
 ) -> Decision:
-    paid = settled(state, scores, until_at)
+    paid = settle_score(state, scores, until_at)
     decay, events = paid.decay, paid.events
     if decay is None:
-        return _nothing_to_take(state, scores, RULES.judge(case_of(state, scores, until_at)))
-    if len(events) == 1:
-        return Decision(events, reply="capped" if decay.forgiven else "decayed")
+        # If the score is listed as due it is put elsewhere: a sweep that found it again and again would never end.
+        verdict = RULES.judge(score_case(state, scores, until_at))
+        return Decision(_reschedule_if_moved(state, scores), verdict=verdict, reply="skipped")
     over = isinstance(events[-1], GameOver)
     reply: Swept = "game_over" if over else "capped" if decay.forgiven else "decayed"
     return Decision(events, effects=_hooks(view, policy, events, until_at), reply=reply)
 
 
-def _nothing_to_take(state: ScoreState, policy: ScoresPolicy, verdict: Verdict) -> Decision:
-    """The score is not due after all; if it is listed as due, that is put right, so that a sweep comes to its end."""
-    return Decision(_moved(state, policy), verdict=verdict, reply="skipped")
-
-
-def _moved(state: ScoreState, policy: ScoresPolicy) -> tuple[Event, ...]:
-    """The next sweep, if the policy has it at another instant than the score."""
+def _reschedule_if_moved(state: ScoreState, policy: ScoresPolicy) -> tuple[Event, ...]:
+    """Move the next sweep, if the policy has it at another instant than the score."""
     due_at = due_of(state, policy)
     return (Rescheduled(due_at),) if due_at != state.due_at else ()
 
 
-# -- what people do
+# -- commands of callers
 
 
 def _create(view: View[ScoreState], asked: CreateScore, policy: ScoresPolicy, now: Instant) -> Decision | Refusal:
     late = max(asked.created_at or 0, asked.interacted_at or 0, asked.applied_at or 0)
-    created = _created(asked, policy, now)
+    created = _initial_score(asked, policy, now)
     if late > now:
         return _in_the_future(late, now)
     if refusal := _unknown(created.status, created.chapter, policy):
         return refusal
-    if created.score == 0 and created.status not in policy.paused:
+    if created.score == 0 and created.status not in policy.pauses:
         return _at_floor(view)
-    created = replace(created, due_at=due_of(fold(None, created), policy))
-    return Decision((created,), reply=Reply(fold(None, created), created=True))
+    created = replace(created, due_at=due_of(fold_score(None, created), policy))
+    return Decision((created,), reply=Reply(fold_score(None, created), created=True))
 
 
-def _created(asked: CreateScore, policy: ScoresPolicy, now: Instant) -> ScoreCreated:
+def _initial_score(asked: CreateScore, policy: ScoresPolicy, now: Instant) -> ScoreCreated:
     score = micro(policy.start) if asked.score is None else asked.score
     chapter = policy.first_stage if asked.chapter is None else asked.chapter
     status = policy.active_statuses[0] if asked.status is None else asked.status
@@ -167,15 +172,15 @@ def _interact(view: View[ScoreState], asked: Interact, policy: Policy, now: Inst
     begun: tuple[Event, ...] = ()
     state = view.state
     if state is None:
-        created = _created(CreateScore(), scores, now)
-        state = rescheduled(fold(None, created), scores)
+        created = _initial_score(CreateScore(), scores, now)
+        state = reschedule(fold_score(None, created), scores)
         begun = (replace(created, due_at=state.due_at),)
     if counted and (refusal := _stage_gone(state, scores)):
         return refusal
-    paid = settled(state, scores, at) if state.chapter in scores.terms else Paid(state)
+    paid = settle_score(state, scores, at) if state.chapter in scores.terms else SettledScore(state)
     tended, happened = paid.state, Interacted(asked.interaction, at, paid.state.score, False)
     if counted:
-        tended = rescheduled(replace(tended, interacted_at=max(at, tended.base_at)), scores)
+        tended = reschedule(replace(tended, interacted_at=max(at, tended.base_at)), scores)
         happened = Interacted(asked.interaction, at, tended.score, True, tended.interacted_at, tended.due_at)
     events = (*begun, *paid.events, happened)
     reply = Reply(tended, paid.decay, counted=counted, created=bool(begun))
@@ -189,16 +194,16 @@ def _set_status(
     chapter = state.chapter if asked.chapter is None else asked.chapter
     if refusal := _unknown(asked.status, chapter, scores):
         return refusal
-    into_pause = asked.status in scores.paused
+    into_pause = asked.status in scores.pauses
     if asked.timeout_s is not None and not into_pause:
         return Refusal("NOT_A_PAUSE", f"{asked.status!r} is not paused, so no time-out can end it")
-    paid = settled(state, scores, now) if state.chapter in scores.terms else Paid(state)
+    paid = settle_score(state, scores, now) if state.chapter in scores.terms else SettledScore(state)
     if paid.state.score == 0 and (asked.status != scores.game_over_status or asked.timeout_s is not None):
         return _at_floor(view)
-    leaves = state.status in scores.paused and not into_pause
+    leaves = state.status in scores.pauses and not into_pause
     until_at = _pause_end(state, asked, scores, now) if into_pause else None
     changed = StatusChanged(asked.status, chapter, paid.state.score, asked.reason, now if leaves else None, until_at)
-    return _changed(view, policy, paid.state, changed, paid.events, paid.decay, now)
+    return _change_status(view, policy, paid.state, changed, paid.events, paid.decay, now)
 
 
 def _pause_end(state: ScoreState, asked: SetStatus, policy: ScoresPolicy, now: Instant) -> Instant | None:
@@ -209,7 +214,7 @@ def _pause_end(state: ScoreState, asked: SetStatus, policy: ScoresPolicy, now: I
     return None if timeout_s is None else now + timeout_s * SECOND
 
 
-def _changed(
+def _change_status(
     view: View[ScoreState],
     policy: Policy,
     state: ScoreState,
@@ -219,31 +224,31 @@ def _changed(
     now: Instant,
 ) -> Decision:
     scores = policy[ScoresPolicy]
-    changed = replace(changed, applied_at=_counted_until(state, fold(state, changed), scores, now))
-    changed = replace(changed, due_at=due_of(fold(state, changed), scores))
+    changed = replace(changed, applied_at=_counted_until(state, fold_score(state, changed), scores, now))
+    changed = replace(changed, due_at=due_of(fold_score(state, changed), scores))
     events = (*before, changed)
-    return Decision(events, effects=_hooks(view, policy, events, now), reply=Reply(fold(state, changed), decay))
+    return Decision(events, effects=_hooks(view, policy, events, now), reply=Reply(fold_score(state, changed), decay))
 
 
 def _counted_until(before: ScoreState, after: ScoreState, policy: ScoresPolicy, now: Instant) -> Instant | None:
-    """A new stage's terms count from now on: time before the change is not charged at them.
+    """Return from when a new stage's terms count: time before the change is not charged at them.
 
-    Also when their grace has not passed yet: a later policy may shorten it.
+    That holds even while their grace lasts, because a later policy may shorten it.
     """
-    if after.chapter == before.chapter or after.status in policy.paused:
+    if after.chapter == before.chapter or after.status in policy.pauses:
         return None
     return max(now, after.applied_at or 0)
 
 
 def _time_out(state: ScoreState, policy: ScoresPolicy) -> Decision:
-    """The pause ends at the instant it was to end at, however late the alarm rings.
+    """End the pause at the instant it was to end at, however late the alarm rings.
 
-    If the stage is gone from the policy the score is due at once, so that the next sweep tells of it; a wake that
-    failed would also stand before the command that moves it.
+    If the stage is gone from the policy the score is due at once, so that the next sweep reports it; a wake that failed
+    would also block the command that moves it.
     """
     ends_at = state.paused_until_at
     changed = StatusChanged(policy.active_statuses[0], state.chapter, state.score, TIMEOUT, ends_at)
-    due_at = due_of(fold(state, changed), policy) if state.chapter in policy.terms else ends_at
+    due_at = due_of(fold_score(state, changed), policy) if state.chapter in policy.terms else ends_at
     return Decision((replace(changed, due_at=due_at),))
 
 
@@ -255,20 +260,16 @@ def _adjust(
         return Refusal("NOT_ONE_AMOUNT", "give one of delta and score")
     if refusal := _stage_gone(state, scores):
         return refusal
-    paid = settled(state, scores, now)
+    paid = settle_score(state, scores, now)
     before = paid.state.score
     wanted = before + asked.delta if asked.delta is not None else asked.score or 0
     after = min(max(wanted, 0), SCORE_MAX)
     over = (GameOver("adjust", scores.game_over_status),) if after == 0 < before else ()
     due_at = due_of(paid.state, scores) if after else None
-    adjusted = fold(paid.state, ScoreAdjusted(before, after, asked.reason, due_at))
-    events = (
-        *paid.events,
-        ScoreAdjusted(before, after, asked.reason, due_at),
-        *crossings(before, after, scores),
-        *over,
-    )
-    reply = Reply(fold(adjusted, over[0]) if over else adjusted, paid.decay)
+    adjusted = ScoreAdjusted(before, after, asked.reason, due_at)
+    events = (*paid.events, adjusted, *crossings(before, after, scores), *over)
+    state = fold_score(paid.state, adjusted)
+    reply = Reply(fold_score(state, over[0]) if over else state, paid.decay)
     return Decision(events, effects=_hooks(view, policy, events, now), reply=reply)
 
 
@@ -284,8 +285,8 @@ def _unknown(status: str, chapter: int | str, policy: ScoresPolicy) -> Refusal |
 
 
 def _stage_gone(state: ScoreState, policy: ScoresPolicy) -> Refusal | None:
-    """What is owed cannot be told when the policy does not know the score's stage any more."""
-    if state.status in policy.paused or state.chapter in policy.terms:
+    """Refuse if the policy does not know the score's stage any more: then its debt cannot be computed."""
+    if state.status in policy.pauses or state.chapter in policy.terms:
         return None
     return Refusal("UNKNOWN_STAGE", str(UnknownStage(state.chapter)))
 
@@ -298,11 +299,11 @@ def _at_floor(view: View[ScoreState]) -> Refusal:
     return Refusal("AT_FLOOR", f"the score of {view.stream.id!r} is 0; adjust it first")
 
 
-# -- what a fall causes
+# -- effects of a fall
 
 
 def _hooks(view: View[ScoreState], policy: Policy, events: tuple[Event, ...], at: Instant) -> tuple[Effect, ...]:
-    """Effects of thresholds and game over: the deepest has the segment's key, others add their name."""
+    """Return the effects of thresholds and game over: the deepest has the segment's key, others add their name."""
     passed = [event for event in events if isinstance(event, ThresholdCrossed | GameOver)]
     if not passed:
         return ()
@@ -321,54 +322,6 @@ def _hooks(view: View[ScoreState], policy: Policy, events: tuple[Event, ...], at
     return tuple(effects)
 
 
-# -- how the state follows
-
-
-def fold(state: ScoreState | None, event: Events) -> ScoreState:
-    if isinstance(event, ScoreCreated):
-        return ScoreState(
-            event.score,
-            event.chapter,
-            event.status,
-            event.created_at,
-            event.interacted_at,
-            event.applied_at,
-            event.due_at,
-        )
-    assert state is not None, "a score begins with ScoreCreated"
-    match event:
-        case Decayed():
-            return replace(state, score=event.score, applied_at=event.to_at, due_at=event.due_at)
-        case ThresholdCrossed():
-            return state
-        case GameOver(status=status):
-            return replace(state, status=status, due_at=None, paused_until_at=None)
-        case Interacted(counted=counted):
-            return replace(state, interacted_at=event.interacted_at, due_at=event.due_at) if counted else state
-        case StatusChanged():
-            return replace(
-                state,
-                status=event.status,
-                chapter=event.chapter,
-                due_at=event.due_at,
-                interacted_at=state.interacted_at if event.interacted_at is None else event.interacted_at,
-                applied_at=state.applied_at if event.applied_at is None else event.applied_at,
-                paused_until_at=event.paused_until_at,
-            )
-        case ScoreAdjusted():
-            return replace(state, score=event.score, due_at=event.due_at)
-        case Rescheduled(due_at):
-            return replace(state, due_at=due_at)
-
-
-def alarm(state: ScoreState) -> Instant | None:
-    return state.paused_until_at
-
-
-def index(state: ScoreState) -> Index:
-    return Index(state.status, "", state.due_at)
-
-
 SCORE: Decider[ScoreState] = Decider(
     kind=KIND,
     scope="scores:write",
@@ -377,10 +330,10 @@ SCORE: Decider[ScoreState] = Decider(
     commands=Commands,
     events=Events,
     replies=Reply | Swept,
-    decide=decide,
-    fold=fold,
-    alarm=alarm,
-    index=index,
+    decide=decide_score,
+    fold=fold_score,
+    alarm=score_alarm,
+    index=score_index,
     heeds=(ScoresPolicy,),
     tables=(RULES,),
     reasons=REASONS,

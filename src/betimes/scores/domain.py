@@ -15,7 +15,7 @@ AMOUNTS = ("score", "amount", "delta", "rate", "before", "forgiven", "threshold"
 
 
 def outcome_of(event: Event) -> Outcome | None:
-    """Return what a score lost, or that it reached the floor."""
+    """Return the decay of a score, or that it reached the floor."""
     match event:
         case Decayed(due_at=due_at):
             return Outcome("decay", until=due_at)
@@ -26,7 +26,7 @@ def outcome_of(event: Event) -> Outcome | None:
 
 
 def describe_event(event: Event) -> str:
-    """Return what a score lost, or that it reached the floor, in a sentence."""
+    """Describe the decay of a score, or that it reached the floor, in a sentence."""
     match event:
         case Decayed(amount, score):
             return f"It fell by {points(amount)} to {points(score)}."

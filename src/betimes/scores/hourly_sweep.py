@@ -1,12 +1,12 @@
-"""The built-in sweep: on the hour, whoever runs takes what every score that is due owes.
+"""The built-in sweep: every hour, each running process takes what is left of the debt of all scores that are due.
 
-A sweep belongs to an instant, the last full hour, and not to who carries it out: it takes the scores that were due by
-then, each up to then. So nothing is remembered about it beside the scores. Whether an hour is done is told by the index
-of what is due; any number of processes do it together; one that comes late does what is left; and after days without
-anybody there is one sweep, up to the last full hour.
+A sweep belongs to an instant, the last full hour, not to the process that carries it out: it takes the scores that were
+due by then, each up to then. So nothing is stored about it beside the scores: the index of due scores says whether an
+hour is done. Any number of processes do it together, one that comes late does the rest, and after days without any
+process there is one sweep, up to the last full hour.
 
     sweep = HourlySweep(engine, SweepSettings())
-    await sweep.once()             # what the last full hour still owes, for a tick
+    await sweep.once()             # the rest of the last full hour, for a tick
     await sweep.run()              # until cancelled
 """
 
@@ -29,7 +29,7 @@ ACTOR = "hourly-sweep"
 PASS_S = 25.0
 """How long one pass of a worker goes on before it looks at the clock again."""
 LEAST_S = 1.0
-"""What a sweep is given at least, also of a pass whose time is nearly up."""
+"""The least time a sweep gets, even of a pass whose time is nearly up."""
 _REST_MIN_S, _REST_MAX_S = 0.05, 60.0
 _AGAIN_S = 1.0
 """When to look again for rows that somebody else held."""
@@ -45,7 +45,7 @@ class SweepSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class HourlySweep:
-    """Sweeps at full hours, for one tenant or for all."""
+    """The sweep of full hours, for one tenant or for all."""
 
     def __init__(
         self, engine: Engine, settings: SweepSettings, *, tenant: str | None = None, report: Reporter = log_report
@@ -57,7 +57,7 @@ class HourlySweep:
         self._report = guard_reporter(report)
 
     async def once(self, limit: int | None = None, max_s: float = PASS_S) -> SweepResult:
-        """Take what is still owed at the last full hour; nothing is read when nothing is."""
+        """Take the debt that is left at the last full hour; read no score if there is none."""
         at = self._last_hour(await self._engine.store.now())
         due_at = await self._due_at()
         if due_at is None or due_at > at:
@@ -65,7 +65,7 @@ class HourlySweep:
         return await self._sweeps.sweep(SweepRequest(limit=limit, max_s=max(LEAST_S, max_s)), until_at=at)
 
     async def next_at(self) -> Instant | None:
-        """The first full hour still to come at which something will be due; `None` if nothing ever is."""
+        """Return the first full hour still to come at which a score will be due; `None` if none ever is."""
         due_at = await self._due_at()
         if due_at is None:
             return None
@@ -89,7 +89,7 @@ class HourlySweep:
             await asyncio.sleep(rest_s)
 
     async def _rest_s(self, hour: Instant) -> float:
-        """Until the next hour by the store's clock, but not so long that a clock that was set is not noticed."""
+        """Return the time to the next hour by the store's clock, at most a minute: the clock may be set meanwhile."""
         left_s = (hour - await self._engine.store.now()) / SECOND + self._settings.every_s
         return min(max(left_s, _REST_MIN_S), _REST_MAX_S)
 

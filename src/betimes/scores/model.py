@@ -1,6 +1,6 @@
 """The stream `score`: one per user of a tenant. Commands, events, state.
 
-Amounts are micro-points. Whatever depends on the policy (when grace ends, when the score next wants a sweep) is
+Amounts are micro-points. Instants that depend on the policy (when grace ends, when the score next wants a sweep) are
 computed when deciding and carried by the events.
 """
 
@@ -30,7 +30,7 @@ def score_stream(tenant: str, user_id: str) -> StreamId:
 
 
 class CreateScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Begin a score; what is left out is the policy's."""
+    """Begin a score; every field left out is the policy's."""
 
     score: Micro | None = None
     chapter: Chapter | None = None
@@ -67,7 +67,7 @@ class AdjustScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class SweepScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Take what is owed, up to the sweep's instant (left out: now)."""
+    """Take the debt up to the sweep's instant (left out: now)."""
 
     at: Instant | None = None
 
@@ -162,12 +162,12 @@ class ScoreState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def base_at(self) -> Instant:
-        """What grace counts from: whoever never interacted counts from creation."""
+        """The start of grace: the last interaction, or else the creation of the score."""
         return self.created_at if self.interacted_at is None else self.interacted_at
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a command led to: the score as it left it, and what was settled first."""
+    """The score as a command left it, and the decay that was taken first."""
 
     state: ScoreState
     decay: Decayed | None = None

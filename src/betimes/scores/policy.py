@@ -1,6 +1,6 @@
-"""What scores go by: stages with their grace, rate and cap, statuses, interactions, thresholds.
+"""The section `scores` of the policy: stages with their grace, rate and cap, statuses, interactions, thresholds.
 
-Every number is the deployment's or the tenant's to set; what cannot work is refused with its path.
+The deployment or the tenant sets every number; a value that cannot work is refused with its path.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PAUSE_S_MAX = 366 * 86_400
 PauseSeconds: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=PAUSE_S_MAX)]
 
 
-def _checked(name: str, value: Decimal, low: Decimal, high: Decimal) -> Micro:
+def _check_amount(name: str, value: Decimal, low: Decimal, high: Decimal) -> Micro:
     if not value.is_finite() or not low <= value <= high:
         raise ValueError(f"{name} must be a number from {low} to {high}, not {value}")
     return micro(value)
@@ -48,9 +48,9 @@ class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Points within each 24 hours counted from the grace end."""
 
     def __post_init__(self) -> None:
-        _checked("grace_hours", self.grace_hours, Decimal(0), Decimal(GRACE_HOURS_MAX))
-        _checked("rate", self.rate, Decimal(0), Decimal(100))
-        _checked("daily_cap", self.daily_cap, Decimal(0), Decimal(100))
+        _check_amount("grace_hours", self.grace_hours, Decimal(0), Decimal(GRACE_HOURS_MAX))
+        _check_amount("rate", self.rate, Decimal(0), Decimal(100))
+        _check_amount("daily_cap", self.daily_cap, Decimal(0), Decimal(100))
 
 
 class Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +60,7 @@ class Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     score: Decimal
 
     def __post_init__(self) -> None:
-        if _checked("score", self.score, Decimal(0), Decimal(100)) in (0, SCORE_MAX):
+        if _check_amount("score", self.score, Decimal(0), Decimal(100)) in (0, SCORE_MAX):
             raise ValueError("score must lie between 0, which is game over, and 100, which nothing falls to")
 
 
@@ -107,9 +107,9 @@ class ScoresPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     """How soon after a decay a score may be swept again."""
 
     def __post_init__(self) -> None:
-        if _checked("start", self.start, Decimal(0), Decimal(100)) == 0:
+        if _check_amount("start", self.start, Decimal(0), Decimal(100)) == 0:
             raise ValueError("start must be more than 0: a score that starts at 0 would be over at once")
-        cap = _checked("max_decay_per_cycle", self.max_decay_per_cycle, Decimal(0), Decimal(100))
+        cap = _check_amount("max_decay_per_cycle", self.max_decay_per_cycle, Decimal(0), Decimal(100))
         for place, stage in enumerate(self.stages):
             if micro(stage.rate) > cap:
                 raise ValueError(
@@ -153,7 +153,8 @@ class ScoresPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
         return min((level for level, _ in self.levels), default=0)
 
     @cached_property
-    def paused(self) -> frozenset[str]:
+    def pauses(self) -> frozenset[str]:
+        """The paused statuses, to look one up in."""
         return frozenset(self.paused_statuses)
 
     @cached_property
@@ -165,7 +166,7 @@ class ScoresPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
         return self.stages[0].name
 
     def knows_status(self, status: str) -> bool:
-        return status in self.paused or status in self.active_statuses
+        return status in self.pauses or status in self.active_statuses
 
 
 def _check_distinct(what: str, names: list[str]) -> None:

@@ -1,7 +1,7 @@
-"""Does this score fade now? The rules, in order, and the settling that every command begins with.
+"""The rules of decay: does this score fade now? And the settlement that every command begins with.
 
-Whatever happens to a score, what it owes up to that moment is taken first, at the terms it was owed under; so no
-outcome depends on when somebody last swept.
+Before anything happens to a score, its debt up to that moment is taken, on the terms it was owed under; so no outcome
+depends on when the score was last swept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from betimes.core.deciders import Event
 from betimes.core.instants import Instant, render
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
 from betimes.scores.amounts import Micro
-from betimes.scores.decay import Owed, Terms, next_loss_at, owed
+from betimes.scores.decay import Debt, Terms, debt_until, next_loss_at
+from betimes.scores.fold import fold_score
 from betimes.scores.model import Chapter, Decayed, GameOver, ScoreState, ThresholdCrossed
 from betimes.scores.policy import ScoresPolicy
 
@@ -26,40 +27,41 @@ class UnknownStage(ValueError):
 
 
 def terms_of(state: ScoreState, policy: ScoresPolicy) -> Terms:
+    """Return the terms of the score's stage; raise `UnknownStage` if the policy has dropped it."""
     terms = policy.terms.get(state.chapter)
     if terms is None:
         raise UnknownStage(state.chapter)
     return terms
 
 
-class Case(msgspec.Struct, frozen=True, gc=False):
+class ScoreCase(msgspec.Struct, frozen=True, gc=False):
     """Everything a rule may look at."""
 
     state: ScoreState
     policy: ScoresPolicy
-    owed: Owed
+    debt: Debt
     until_at: Instant
 
 
-def _paused(case: Case) -> Finding:
+def _pause(case: ScoreCase) -> Finding:
     status = case.state.status
-    return Finding((status,), Hit("NEVER", "PAUSED") if status in case.policy.paused else None)
+    return Finding((status,), Hit("NEVER", "PAUSED") if status in case.policy.pauses else None)
 
 
-def _grace(case: Case) -> Finding:
-    ends_at, until_at = case.owed.grace_ends_at, case.until_at
+def _grace(case: ScoreCase) -> Finding:
+    ends_at, until_at = case.debt.grace_ends_at, case.until_at
     return Finding((render(ends_at), render(until_at)), Hit("LATER", "GRACE", ends_at) if until_at <= ends_at else None)
 
 
-def _nothing_owed(case: Case) -> Finding:
-    amount, from_at = case.owed.amount, case.owed.from_at
+def _nothing_owed(case: ScoreCase) -> Finding:
+    amount, from_at = case.debt.amount, case.debt.from_at
     return Finding((amount, render(from_at)), None if amount else Hit("LATER", "NOTHING_OWED"))
 
 
-RULES: RuleTable[Case] = RuleTable(
+RULES: RuleTable[ScoreCase] = RuleTable(
     "scores",
     (
-        Rule("paused", _paused, ("status",), "the score is {status}", "it is {status}, which is not paused"),
+        Rule("paused", _pause, ("status",), "the score is {status}", "it is {status}, which is not paused"),
         Rule(
             "grace",
             _grace,
@@ -80,14 +82,15 @@ RULES: RuleTable[Case] = RuleTable(
 )
 
 
-def case_of(state: ScoreState, policy: ScoresPolicy, until_at: Instant) -> Case:
+def score_case(state: ScoreState, policy: ScoresPolicy, until_at: Instant) -> ScoreCase:
+    """Return everything the rules look at."""
     terms = terms_of(state, policy)
-    return Case(state, policy, owed(terms, state.base_at, state.applied_at, until_at, state.score), until_at)
+    return ScoreCase(state, policy, debt_until(terms, state.base_at, state.applied_at, until_at, state.score), until_at)
 
 
 def due_of(state: ScoreState, policy: ScoresPolicy) -> Instant | None:
-    """When a score next wants a sweep: when there is something to take, and not too soon after the last."""
-    if state.status in policy.paused or state.score == 0:
+    """Return when a score next wants a sweep: when there is something to take, and not too soon after the last."""
+    if state.status in policy.pauses or state.score == 0:
         return None
     return _due_after(terms_of(state, policy), state.base_at, state.applied_at, policy)
 
@@ -100,28 +103,28 @@ def _due_after(terms: Terms, base_at: Instant, applied_at: Instant | None, polic
     return loss_at if loss_at > rested_at else rested_at
 
 
-def rescheduled(state: ScoreState, policy: ScoresPolicy) -> ScoreState:
+def reschedule(state: ScoreState, policy: ScoresPolicy) -> ScoreState:
+    """Return the score with its next sweep as the policy has it."""
     return replace(state, due_at=due_of(state, policy))
 
 
-class Paid(msgspec.Struct, frozen=True, gc=False):
-    """A score after it has paid what it owed."""
+class SettledScore(msgspec.Struct, frozen=True, gc=False):
+    """A score after its debt was taken, and the events that took it."""
 
     state: ScoreState
     events: tuple[Event, ...] = ()
     decay: Decayed | None = None
 
 
-def settled(state: ScoreState, policy: ScoresPolicy, until_at: Instant) -> Paid:
-    """Take what is owed up to an instant. Something is taken exactly when the rules say NOW."""
-    if state.status in policy.paused:
-        return Paid(state)
+def settle_score(state: ScoreState, policy: ScoresPolicy, until_at: Instant) -> SettledScore:
+    """Take the debt up to an instant. Something is taken exactly when the rules say NOW."""
+    if state.status in policy.pauses:
+        return SettledScore(state)
     terms = terms_of(state, policy)
-    debt = owed(terms, state.base_at, state.applied_at, until_at, state.score)
+    debt = debt_until(terms, state.base_at, state.applied_at, until_at, state.score)
     if not debt.amount:
-        return Paid(state)
+        return SettledScore(state)
     left = state.score - debt.amount
-    due_at = _due_after(terms, state.base_at, debt.to_at, policy) if left else None
     decay = Decayed(
         debt.amount,
         left,
@@ -130,28 +133,19 @@ def settled(state: ScoreState, policy: ScoresPolicy, until_at: Instant) -> Paid:
         debt.grace_ends_at,
         state.chapter,
         terms.rate,
-        due_at,
+        _due_after(terms, state.base_at, debt.to_at, policy) if left else None,
         debt.forgiven,
     )
-    after = ScoreState(
-        left,
-        state.chapter,
-        state.status if left else policy.game_over_status,
-        state.created_at,
-        state.interacted_at,
-        debt.to_at,
-        due_at,
-        state.paused_until_at if left else None,
-    )
-    if left > policy.level_max or state.score <= policy.level_min:
-        crossed: tuple[ThresholdCrossed, ...] = ()
-    else:
-        crossed = crossings(state.score, left, policy)
+    after, crossed = fold_score(state, decay), crossings(state.score, left, policy)
     if left:
-        return Paid(after, (decay, *crossed) if crossed else (decay,), decay)
-    return Paid(after, (decay, *crossed, GameOver("decay", policy.game_over_status)), decay)
+        return SettledScore(after, (decay, *crossed), decay)
+    over = GameOver("decay", policy.game_over_status)
+    return SettledScore(fold_score(after, over), (decay, *crossed, over), decay)
 
 
 def crossings(before: Micro, after: Micro, policy: ScoresPolicy) -> tuple[ThresholdCrossed, ...]:
-    """The thresholds a fall passes, highest first."""
+    """Return the thresholds a fall passes, highest first."""
+    # Most falls in a sweep lie between two thresholds; these bounds spare them the loop.
+    if after > policy.level_max or before <= policy.level_min:
+        return ()
     return tuple(ThresholdCrossed(name, level) for level, name in policy.levels if after <= level < before)

@@ -1,13 +1,13 @@
-"""Scores: make, read, tend, pause, adjust them, and read what happened.
+"""Scores: create, read, tend, pause and adjust them, and read their history.
 
-Every write answers with the score as that write left it, also when it is answered from the record. Sweeping is
+Every write answers with the score as that write left it, also when it is answered from the record. Sweeps are in
 `betimes.scores.sweep`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
@@ -65,10 +65,10 @@ from betimes.scores.views import (
     WrittenScore,
     as_of,
     decay_result,
-    entries,
+    history_entries,
     interaction_answer,
-    score_of,
-    written,
+    score_view,
+    written_score,
 )
 
 Reason: TypeAlias = Annotated[str, msgspec.Meta(max_length=200)]
@@ -77,6 +77,7 @@ _Imported: TypeAlias = list[WrittenScore | BetimesError]
 
 
 def _points(name: str, value: Decimal | None, low: int, high: int) -> Micro | None:
+    """Return the points of a field as micro-points; raise `ValueError` if they are out of bounds."""
     if value is None:
         return None
     if not value.is_finite() or not low <= value <= high:
@@ -88,7 +89,7 @@ def _points(name: str, value: Decimal | None, low: int, high: int) -> Micro | No
 
 
 class NewScore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is left out is the policy's: its start, its first stage, its first active status, now."""
+    """A new score; a field left out is the policy's: its start, its first stage, its first active status, now."""
 
     user_id: Id
     score: Decimal | None = None
@@ -131,18 +132,18 @@ class Adjustment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError("delta: give one of delta and score")
 
 
-class Known(msgspec.Struct, frozen=True):
-    """What a request that was refused is held against, to name all that is wrong with it.
+class RequestRules(msgspec.Struct, frozen=True):
+    """The policy and the clock that a refused request is checked against, to name all that is wrong with it.
 
-    Only then: a request that was recorded is answered from the record, whatever the policy has come to since.
+    Only a refused one: a recorded request is answered from the record, whatever the policy has become since.
     """
 
     policy: Policy
     now: Instant
 
     @contextmanager
-    def names_what_is_wrong(self, request: msgspec.Struct) -> Iterator[None]:
-        """Turn a refusal into the paths of what is in the future and of names the policy does not know, if any."""
+    def explain_refusal(self, request: msgspec.Struct) -> Iterator[None]:
+        """Turn a refusal into the paths of instants in the future and of names the policy does not know, if any."""
         try:
             yield
         except (Refused, NotFound):
@@ -151,7 +152,7 @@ class Known(msgspec.Struct, frozen=True):
             raise
 
     def rules(self, kind: type[Any]) -> list[Rule[Any]]:
-        """Return what is asked of each field that the policy or the clock has a say in."""
+        """Return the rules of the fields that depend on the policy or the clock."""
         return [partial(self._judge, name) for name in kind.__struct_fields__]
 
     def _judge(self, name: str, request: Any) -> Iterator[Problem]:
@@ -168,7 +169,7 @@ class Known(msgspec.Struct, frozen=True):
         elif name in known and value not in known[name][1]:
             what, names = known[name]
             yield name, f"no such {what}: {value}; known are {', '.join(map(str, names))}"
-        elif name == "timeout_seconds" and request.game_status not in policy.paused:
+        elif name == "timeout_seconds" and request.game_status not in policy.pauses:
             yield name, "only a pause can time out"
 
 
@@ -178,63 +179,64 @@ class Scores(Sweeps):
     # -- writing
 
     async def create(self, request: NewScore | Mapping[str, Any], *, key: str | None = None) -> WrittenScore:
-        known = await self._known()
-        return await self._create(asked(request, NewScore, known.rules(NewScore)), key, known)
+        rules = await self._request_rules()
+        return await self._create(asked(request, NewScore, rules.rules(NewScore)), key, rules)
 
-    async def _create(self, request: NewScore, key: str | None, known: Known) -> WrittenScore:
-        moments = {
-            "created_at": instant(request.created_at),
-            "last_interaction_at": instant(request.last_interaction_at),
-            "last_decay_applied_at": instant(request.last_decay_applied_at),
-        }
-        score = _points("score", request.score, 0, 100)
-        command = CreateScore(score, request.chapter, request.game_status, *moments.values())
-        with known.names_what_is_wrong(request):
+    async def _create(self, request: NewScore, key: str | None, rules: RequestRules) -> WrittenScore:
+        command = CreateScore(
+            _points("score", request.score, 0, 100),
+            request.chapter,
+            request.game_status,
+            instant(request.created_at),
+            instant(request.last_interaction_at),
+            instant(request.last_decay_applied_at),
+        )
+        with rules.explain_refusal(request):
             recorded = await self._write(request.user_id, "create", command, request, key)
-        return await self._written(recorded, known)
+        return await self._written_view(recorded, rules)
 
     async def create_many(
         self, requests: Sequence[NewScore | Mapping[str, Any]], *, keys: Sequence[str | None] = ()
     ) -> _Imported:
-        """The bulk import: each stands alone, in order; what went wrong with one is in its place."""
+        """Import many: each stands alone, in order; the error of one that fails is in its place."""
         given = [*keys, *[None] * (len(require_list(requests, "items")) - len(keys))]
         window = self.engine.settings.batch_max
         answers: _Imported = []
         for start in range(0, len(requests), window):
-            known = await self._known()
+            rules = await self._request_rules()
             at_once = zip(requests[start : start + window], given[start : start + window], strict=True)
-            answers += await asyncio.gather(*(self._created(request, key, known) for request, key in at_once))
+            answers += await asyncio.gather(*(self._create_or_error(request, key, rules) for request, key in at_once))
         return answers
 
-    async def _created(
-        self, request: NewScore | Mapping[str, Any], key: str | None, known: Known
+    async def _create_or_error(
+        self, request: NewScore | Mapping[str, Any], key: str | None, rules: RequestRules
     ) -> WrittenScore | BetimesError:
         try:
-            return await self._create(asked(request, NewScore, known.rules(NewScore)), key, known)
+            return await self._create(asked(request, NewScore, rules.rules(NewScore)), key, rules)
         except BetimesError as error:
             return error
 
     async def interact(
         self, user_id: str, request: Interaction | Mapping[str, Any], *, key: str | None = None
     ) -> InteractionAnswer:
-        known = await self._known()
-        request = asked(request, Interaction, known.rules(Interaction))
+        rules = await self._request_rules()
+        request = asked(request, Interaction, rules.rules(Interaction))
         at = instant(request.timestamp)
-        with known.names_what_is_wrong(request):
+        with rules.explain_refusal(request):
             recorded = await self._write(user_id, "interact", Interact(request.type, at), request, key)
         reply = _reply(recorded)
         decay = decay_result(user_id, reply.decay, recorded.at, recorded.segment_id) if reply.decay else None
-        return interaction_answer(await self._written(recorded, known), reply.counted, reply.created, decay)
+        return interaction_answer(await self._written_view(recorded, rules), reply.counted, reply.created, decay)
 
     async def set_status(
         self, user_id: str, request: StatusChange | Mapping[str, Any], *, key: str | None = None
     ) -> WrittenScore:
-        known = await self._known()
-        request = asked(request, StatusChange, known.rules(StatusChange))
+        rules = await self._request_rules()
+        request = asked(request, StatusChange, rules.rules(StatusChange))
         command = SetStatus(request.game_status, request.reason or "", request.chapter, request.timeout_seconds)
-        with known.names_what_is_wrong(request):
+        with rules.explain_refusal(request):
             recorded = await self._write(user_id, "status", command, request, key)
-        return await self._written(recorded, known)
+        return await self._written_view(recorded, rules)
 
     async def adjust(
         self, user_id: str, request: Adjustment | Mapping[str, Any], *, key: str | None = None
@@ -245,7 +247,7 @@ class Scores(Sweeps):
         )
         recorded = await self._write(user_id, "adjust", command, request, key)
         [adjusted] = [event for event in await self._events(recorded) if isinstance(event, ScoreAdjusted)]
-        shown = entries(await self._segment(recorded), (adjusted,))[0]
+        shown = history_entries(await self._segment(recorded), (adjusted,))[0]
         return AdjustAnswer(
             user_id, shown.score_before, shown.score_after, adjusted.reason, moment(recorded.at), recorded.segment_id
         )
@@ -259,13 +261,13 @@ class Scores(Sweeps):
                 raise NotFound(str(refused)) from None
             raise
 
-    async def _written(self, recorded: Recorded, known: Known) -> WrittenScore:
-        """The score as the write left it, by the policy it was decided under."""
-        policy = known.policy
+    async def _written_view(self, recorded: Recorded, rules: RequestRules) -> WrittenScore:
+        """Return the score as the write left it, by the policy it was decided under."""
+        policy = rules.policy
         if policy.fingerprint != recorded.policy and (body := await self.engine.store.policy(recorded.policy)):
             policy = self.engine.book.saved(body)
         state = _reply(recorded).state
-        return written(recorded.stream.id, state, policy[ScoresPolicy], recorded.at, recorded.segment_id)
+        return written_score(recorded.stream.id, state, policy[ScoresPolicy], recorded.at, recorded.segment_id)
 
     async def _segment(self, recorded: Recorded) -> Segment:
         _, segments = await self.engine.store.history(recorded.stream, recorded.version - 1, 1)
@@ -276,8 +278,8 @@ class Scores(Sweeps):
     async def _events(self, recorded: Recorded) -> tuple[Any, ...]:
         return self.engine.kinds.of(recorded.stream).events(await self._segment(recorded))
 
-    async def _known(self) -> Known:
-        return Known(await self.engine.policy_of(self.caller.tenant), await self.engine.store.now())
+    async def _request_rules(self) -> RequestRules:
+        return RequestRules(await self.engine.policy_of(self.caller.tenant), await self.engine.store.now())
 
     # -- reading
 
@@ -288,7 +290,7 @@ class Scores(Sweeps):
         if row is None or state is None:
             raise NotFound(f"there is no score of {user_id!r}; create it, or send an interaction")
         policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
-        return score_of(user_id, state, policy, await self.engine.store.now(), row.at)
+        return score_view(user_id, state, policy, await self.engine.store.now(), row.at)
 
     @check_filters
     async def list(
@@ -300,20 +302,27 @@ class Scores(Sweeps):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[Score]:
-        """The last created first. A page that finds little in a long list may be short and still not be the last."""
+        """List scores, the last created first; a filtered page may be short and still not be the last."""
         filters = ["scores", self.caller.tenant, game_status, chapter if chapter is None else str(chapter), overdue]
-        query, size = StreamQuery(tenant=self.caller.tenant, kind=KIND, limit=PAGE_MAX), checked_limit(limit)
-        query = page_of(query, cursor, filters)
+        size = checked_limit(limit)
+        query = page_of(StreamQuery(tenant=self.caller.tenant, kind=KIND, limit=PAGE_MAX), cursor, filters)
+        is_wanted = partial(_fits, game_status=game_status, chapter=chapter, overdue=overdue)
+        return await self._page(query, filters, size, is_wanted)
+
+    async def _page(
+        self, query: StreamQuery, filters: Sequence[Any], size: int, is_wanted: Callable[[Score], bool]
+    ) -> Page[Score]:
+        """Look through the rows from the query's place on; what is wanted depends on the policy and the time."""
         policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
+        now = await self.engine.store.now()
         found: Listing[Score] = Listing()
         last: StreamRow | None = None
-        now = await self.engine.store.now()
         for _ in range(LOOKED_AT_MAX // PAGE_MAX):
             rows = await self.engine.store.streams(query)
             for row in rows:
                 with found.reading(row.stream):
-                    score = self._listed(row, policy, now)
-                    if _fits(score, game_status, chapter, overdue):
+                    score = self._row_view(row, policy, now)
+                    if is_wanted(score):
                         found.items.append(score)
                 if len(found) == size:
                     return found.page(cursor_after(filters, row))
@@ -323,15 +332,15 @@ class Scores(Sweeps):
             query = after_row(query, last)
         return found.page(cursor_after(filters, last) if last else None)
 
-    def _listed(self, row: StreamRow, policy: ScoresPolicy, now: Instant) -> Score:
+    def _row_view(self, row: StreamRow, policy: ScoresPolicy, now: Instant) -> Score:
         state: ScoreState = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
-        return score_of(row.stream.id, as_of(state, policy, now), policy, now, row.at)
+        return score_view(row.stream.id, as_of(state, policy, now), policy, now, row.at)
 
     @check_filters
     async def history(
         self, user_id: str, *, event_type: HistoryType | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[HistoryEntry]:
-        """Newest first."""
+        """List what happened to a score, newest first."""
         filters = ["score history", self.caller.tenant, user_id, event_type]
         begin = place_of(cursor, filters, NumberPlace) or NumberPlace(0)
         seq, skip = begin.number, begin.row
@@ -359,7 +368,7 @@ class Scores(Sweeps):
         found: Listing[HistoryEntry] = Listing()
         with found.reading(segment):
             if not checkpoint_of(segment):
-                found.items += entries(segment, self.engine.kinds.of(segment.stream).events(segment))[::-1]
+                found.items += history_entries(segment, self.engine.kinds.of(segment.stream).events(segment))[::-1]
         return [*found.unreadable, *found.items]
 
 

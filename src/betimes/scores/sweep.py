@@ -1,13 +1,13 @@
-"""The sweep: take what every score that is due owes, in batches, together with any number of other sweepers.
+"""The sweep: take the debt of every score that is due, in batches, together with any number of other sweepers.
 
 A sweep fixes its instant when it starts and takes the scores that were due by then, each up to that instant; after a
 decay a score is due again only later, so a sweep comes to its end. Each batch is one commit: a sweeper that is killed
-leaves whole batches behind and nothing half done, and whoever sweeps next goes on where it stopped. Rows that another
-sweeper holds are left to it.
+leaves whole batches behind and nothing half done, and the next one goes on where it stopped. Rows that another sweeper
+holds are left to it.
 
 A score that cannot be decided (its stage is gone from the policy, its row is damaged) is counted, reported and left as
-it is. Since it stays due it would be picked again and again; so once a score has failed the sweep goes on by the list
-of what is due, which leads past it.
+it is. Since it stays due it would be picked again and again; so once a score has failed, the sweep goes through the
+list of due scores page by page, which leads past it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from typing import Annotated, Any
 
 import msgspec
 
-from betimes.core.deciders import Decision, View
+from betimes.core.deciders import Decision, EffectCall, View
 from betimes.core.errors import BetimesError, Overloaded, StoreError
 from betimes.core.instants import Instant
-from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.domain.json_view import JsonView
 from betimes.domain.requests import asked
-from betimes.domain.service import Service
+from betimes.domain.service import Caller, Service
+from betimes.engine.effects import Executor
+from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import PAGE_MAX, StreamQuery, StreamRow
 from betimes.engine.transactions import SweepPosition
-from betimes.scores.decide import decide
+from betimes.scores.decide import decide_score
 from betimes.scores.model import KIND, SweepScore
 
 EVERYBODY = "*"
-"""The tenant of a caller who sweeps for all."""
+"""The tenant of a caller who sweeps all tenants."""
 _log = logging.getLogger("betimes.scores")
 
 
@@ -47,7 +48,7 @@ class SweepRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class SweepResult(JsonView, frozen=True):
-    """What a sweep did; `complete` is false when it stopped early, and whoever called should call again."""
+    """The counts of a sweep; when `complete` is false it stopped early, and the caller should call again."""
 
     processed: int = 0
     decayed: int = 0
@@ -63,22 +64,19 @@ Progress = Callable[[SweepResult], None]
 
 
 class _Count:
-    """What a sweep has done so far."""
+    """The counts of a sweep so far."""
 
     def __init__(self) -> None:
         self.decayed = self.capped = self.game_overs = self.skipped = 0
         self.failed: set[StreamId] = set()
 
     @property
-    def taken(self) -> int:
+    def taken_count(self) -> int:
         return self.decayed + self.skipped
 
     @property
-    def processed(self) -> int:
-        return self.taken + len(self.failed)
-
-    def add(self, recorded: Recorded) -> None:
-        self.count(recorded.reply)
+    def processed_count(self) -> int:
+        return self.taken_count + len(self.failed)
 
     def count(self, reply: object) -> None:
         if reply == "skipped":
@@ -90,7 +88,7 @@ class _Count:
 
     def result(self, complete: bool = False) -> SweepResult:
         return SweepResult(
-            self.processed, self.decayed, self.capped, self.game_overs, self.skipped, len(self.failed), complete
+            self.processed_count, self.decayed, self.capped, self.game_overs, self.skipped, len(self.failed), complete
         )
 
     def report(self) -> None:
@@ -101,7 +99,7 @@ class _Count:
 
 
 class Sweeps(Service):
-    """Sweeping for one caller: for its tenant, or for all when that is `*`."""
+    """Sweeps for one caller: of its tenant, or of all tenants when that is `*`."""
 
     async def sweep(
         self,
@@ -112,9 +110,9 @@ class Sweeps(Service):
         unbounded: bool = False,
         until_at: Instant | None = None,
     ) -> SweepResult:
-        """Decay what is due, now or by an instant that has passed (`until_at`).
+        """Let the scores decay that are due, now or by an instant that has passed (`until_at`).
 
-        `progress` is told after every batch; `unbounded` ignores the time limit.
+        `progress` is called after every batch; `unbounded` ignores the time limit.
         """
         request = asked(request or {}, SweepRequest)
         count = _Count()
@@ -140,13 +138,13 @@ class Sweeps(Service):
         until_at = now if until_at is None else min(until_at, now)
         tell, position = progress or (lambda result: None), SweepPosition()
         while ends_s is None or loop.time() < ends_s:
-            room = size if request.limit is None else min(size, request.limit - count.taken)
+            room = size if request.limit is None else min(size, request.limit - count.taken_count)
             if room <= 0:
                 break
             if request.dry_run or count.failed:
-                return await self._by_list(until_at, request, count, tell, ends_s)
+                return await self._sweep_pages(until_at, request, count, tell, ends_s)
             from_the_start = position.reached is None
-            taken = await self._batch(until_at, room, count, position)
+            taken = await self._sweep_batch(until_at, room, count, position)
             tell(count.result())
             if not taken:
                 position.reached = None
@@ -154,8 +152,8 @@ class Sweeps(Service):
                 return count.result(complete=not await self._is_left(until_at, count))
         return count.result(complete=not await self._is_left(until_at, count))
 
-    async def _batch(self, until_at: Instant, size: int, count: _Count, position: SweepPosition) -> int:
-        """One commit; how many scores were taken. At the end of what is due it begins from the start again."""
+    async def _sweep_batch(self, until_at: Instant, size: int, count: _Count, position: SweepPosition) -> int:
+        """Sweep one batch in one commit and return its size; after the last due score, begin from the start."""
         command = SweepScore(until_at)
         done = await self.engine.submit_due(
             (KIND,),
@@ -168,55 +166,54 @@ class Sweeps(Service):
             position=position,
         )
         for recorded in done:
-            count.add(recorded)
+            count.count(recorded.reply)
         return len(done)
 
     async def _is_left(self, until_at: Instant, count: _Count) -> bool:
-        """Whether anything is still due that did not fail; another sweeper may hold it."""
-        rows = await self.engine.store.streams(self._due(until_at, None, min(len(count.failed) + 1, PAGE_MAX)))
+        """Return whether a score is still due that did not fail; another sweeper may hold it."""
+        rows = await self.engine.store.streams(self._due_query(until_at, None, min(len(count.failed) + 1, PAGE_MAX)))
         return any(row.stream not in count.failed for row in rows)
 
-    # -- by the list of what is due
+    # -- page by page
 
-    async def _by_list(
+    async def _sweep_pages(
         self, until_at: Instant, request: SweepRequest, count: _Count, tell: Progress, ends_s: float | None
     ) -> SweepResult:
-        """Go through what is due page by page, past what fails; or only say what would be done."""
+        """Go through the due scores page by page, past those that fail; with `dry_run`, only count."""
         loop, last = asyncio.get_running_loop(), None
         while ends_s is None or loop.time() < ends_s:
             size = min(PAGE_MAX, self.engine.settings.batch_max)
-            room = size if request.limit is None else min(size, request.limit - count.taken)
-            rows = await self.engine.store.streams(self._due(until_at, last, max(room, 1)))
+            room = size if request.limit is None else min(size, request.limit - count.taken_count)
+            rows = await self.engine.store.streams(self._due_query(until_at, last, max(room, 1)))
             if not rows:
                 return count.result(complete=True)
             if room <= 0:
                 return count.result(complete=False)
             last = rows[-1]
             todo = [row for row in rows if row.stream not in count.failed]
-            await asyncio.gather(*(self._one(row, until_at, count, request.dry_run) for row in todo))
+            await asyncio.gather(*(self._sweep_one(row, until_at, count, request.dry_run) for row in todo))
             tell(count.result())
         return count.result(complete=False)
 
-    async def _one(self, row: StreamRow, until_at: Instant, count: _Count, dry_run: bool) -> None:
+    async def _sweep_one(self, row: StreamRow, until_at: Instant, count: _Count, dry_run: bool) -> None:
         command = SweepScore(until_at)
         try:
             if dry_run:
                 state = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
                 policy = await self.engine.policy_of(row.stream.tenant)
-                decision = decide(View(row.stream, state, row.version), command, policy, until_at)
+                decision = decide_score(View(row.stream, state, row.version), command, policy, until_at)
                 if isinstance(decision, Decision):
                     count.count(decision.reply)
             else:
-                count.add(
-                    await self.engine.submit(Submission(stream=row.stream, command=command, actor=self.caller.actor))
-                )
+                submission = Submission(stream=row.stream, command=command, actor=self.caller.actor)
+                count.count((await self.engine.submit(submission)).reply)
         except (StoreError, Overloaded):
             raise
         except (BetimesError, ValueError) as error:
             count.failed.add(row.stream)
             _log.warning("the sweep failed on %s: %s", row.stream, error)
 
-    def _due(self, until_at: Instant, last: StreamRow | None, limit: int) -> StreamQuery:
+    def _due_query(self, until_at: Instant, last: StreamRow | None, limit: int) -> StreamQuery:
         return StreamQuery(
             tenant=self._tenant,
             kind=KIND,
@@ -229,3 +226,17 @@ class Sweeps(Service):
     @property
     def _tenant(self) -> str | None:
         return None if self.caller.tenant == EVERYBODY else self.caller.tenant
+
+
+def sweeper(engine: Callable[[], Engine]) -> Executor:
+    """Return the executor `sweep`, for schedules, sensors and hooks with that target.
+
+    It sweeps the tenant that asked, to the end; called again after a crash, it goes on.
+    """
+
+    async def sweep(call: EffectCall) -> dict[str, Any]:
+        sweeps = Sweeps(engine(), Caller(call.id.tenant, actor=f"sweep:{call.id.handle}"))
+        result: dict[str, Any] = msgspec.to_builtins(await sweeps.sweep(unbounded=True))
+        return result
+
+    return sweep

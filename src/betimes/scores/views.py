@@ -1,4 +1,4 @@
-"""Scores as people see them: points as decimals, instants as datetimes, and what is to be expected.
+"""Scores as callers see them: points as decimals, instants as datetimes, and a forecast.
 
 Everything is derived from a state, a policy and an instant with the domain's own arithmetic; nothing is decided here.
 """
@@ -19,7 +19,7 @@ from betimes.core.segments import Segment
 from betimes.core.streams import segment_handle
 from betimes.domain.json_view import JsonView
 from betimes.scores.amounts import Micro, points
-from betimes.scores.decay import Terms, falls_to_at, owed
+from betimes.scores.decay import Terms, debt_until, falls_to_at
 from betimes.scores.model import (
     Decayed,
     GameOver,
@@ -100,7 +100,7 @@ class DecayResult(JsonView, frozen=True):
 
 
 class InteractionAnswer(JsonView, frozen=True):
-    """What came of an interaction, and the score as it left it."""
+    """An interaction, and the score as it left it."""
 
     counted: bool
     created: bool
@@ -144,24 +144,27 @@ class HistoryEntry(JsonView, frozen=True):
 
 
 def as_of(state: ScoreState, policy: ScoresPolicy, now: Instant) -> ScoreState:
-    """The state with a pause that has timed out ended, as its alarm will end it."""
+    """Return the state with a pause that has timed out ended, as its alarm will end it."""
     until_at = state.paused_until_at
     if until_at is None or until_at > now:
         return state
     return replace(state, status=policy.active_statuses[0], interacted_at=until_at, paused_until_at=None)
 
 
-def score_of(user_id: str, state: ScoreState, policy: ScoresPolicy, now: Instant, updated_at: Instant) -> Score:
+def score_view(user_id: str, state: ScoreState, policy: ScoresPolicy, now: Instant, updated_at: Instant) -> Score:
+    """Return the score as it is now."""
     return Score(*_fields(user_id, state, policy, now, updated_at))
 
 
-def written(user_id: str, state: ScoreState, policy: ScoresPolicy, now: Instant, segment_id: str) -> WrittenScore:
+def written_score(user_id: str, state: ScoreState, policy: ScoresPolicy, now: Instant, segment_id: str) -> WrittenScore:
+    """Return the score as a command left it."""
     return WrittenScore(*(*_fields(user_id, state, policy, now, now), segment_id))
 
 
 def interaction_answer(
     score: WrittenScore, counted: bool, created: bool, decay: DecayResult | None
 ) -> InteractionAnswer:
+    """Return the answer to an interaction: its effect, then the fields of the score."""
     return InteractionAnswer(*(counted, created, decay, *msgspec.structs.astuple(score)))
 
 
@@ -169,9 +172,9 @@ def _fields(
     user_id: str, stored: ScoreState, policy: ScoresPolicy, now: Instant, updated_at: Instant
 ) -> tuple[Any, ...]:
     state = as_of(stored, policy, now)
-    paused = state.status in policy.paused or state.chapter not in policy.terms
+    paused = state.status in policy.pauses or state.chapter not in policy.terms
     terms = policy.terms.get(state.chapter, _UNKNOWN_STAGE)
-    debt = owed(terms, state.base_at, state.applied_at, now, state.score)
+    debt = debt_until(terms, state.base_at, state.applied_at, now, state.score)
     overdue_us = 0 if paused else max(now - debt.grace_ends_at, 0)
     return (
         user_id,
@@ -201,11 +204,12 @@ def _forecast(state: ScoreState, policy: ScoresPolicy, now: Instant) -> Forecast
 
 
 def _ratio(part: int, whole: int) -> Decimal:
-    """Six decimals, rounded down, without trailing zeros."""
+    """Return a ratio to six decimals, rounded down, without trailing zeros."""
     return points(part * 10**_DECIMALS // whole)
 
 
 def decay_result(user_id: str, decay: Decayed, at: Instant, segment_id: str) -> DecayResult:
+    """Return a decay as callers see it."""
     overdue_us = decay.to_at - decay.grace_ends_at
     return DecayResult(
         user_id,
@@ -225,19 +229,18 @@ def decay_result(user_id: str, decay: Decayed, at: Instant, segment_id: str) -> 
 # -- history
 
 
-def entries(segment: Segment, events: tuple[Event, ...]) -> list[HistoryEntry]:
-    """What one segment adds to the history, in the order it happened."""
+def history_entries(segment: Segment, events: tuple[Event, ...]) -> list[HistoryEntry]:
+    """Return the entries that one segment adds to the history, in the order they happened."""
     return [entry for event in events if (entry := _entry(segment, event, events))]
 
 
 def _entry(segment: Segment, event: Event, events: tuple[Event, ...]) -> HistoryEntry | None:
     match event:
         case ScoreCreated(score, chapter, status):
-            return _told("created", segment, score, score, {"chapter": chapter, "game_status": status})
+            return _history_entry("created", segment, score, score, {"chapter": chapter, "game_status": status})
         case Interacted(interaction, at, score, counted):
-            return _told(
-                "interaction", segment, score, score, {"type": interaction, "at": moment(at), "counted": counted}
-            )
+            details = {"type": interaction, "at": moment(at), "counted": counted}
+            return _history_entry("interaction", segment, score, score, details)
         case StatusChanged(status, chapter, score, reason):
             details = {
                 "game_status": status,
@@ -245,12 +248,11 @@ def _entry(segment: Segment, event: Event, events: tuple[Event, ...]) -> History
                 "reason": reason or None,
                 "paused_until": moment(event.paused_until_at),
             }
-            return _told("status", segment, score, score, details)
+            return _history_entry("status", segment, score, score, details)
         case ScoreAdjusted(before, score, reason):
-            crossed, over = _crossed(events, score, before), _game_over(events, "adjust")
-            return _told(
-                "adjust", segment, before, score, {"reason": reason, "game_over": over, "thresholds_crossed": crossed}
-            )
+            crossed, over = _crossed_thresholds(events, score, before), _game_over(events, "adjust")
+            details = {"reason": reason, "game_over": over, "thresholds_crossed": crossed}
+            return _history_entry("adjust", segment, before, score, details)
         case Decayed():
             return _decay_entry(segment, event, events)
         case _:
@@ -262,13 +264,15 @@ def _decay_entry(segment: Segment, decay: Decayed, events: tuple[Event, ...]) ->
     result = decay_result(segment.stream.id, decay, segment.at, _handle(segment))
     shown = ("user_id", "decay_amount", "hours_overdue", "days_overdue", "chapter", "decay_rate", "period")
     details = {name: getattr(result, name) for name in shown}
-    details["thresholds_crossed"] = _crossed(events, decay.score, before)
+    details["thresholds_crossed"] = _crossed_thresholds(events, decay.score, before)
     if over:
         details["reason"] = "decay"
-    return _told("decay_game_over" if over else "decay", segment, before, decay.score, details)
+    return _history_entry("decay_game_over" if over else "decay", segment, before, decay.score, details)
 
 
-def _told(what: HistoryType, segment: Segment, before: Micro, after: Micro, details: dict[str, Any]) -> HistoryEntry:
+def _history_entry(
+    what: HistoryType, segment: Segment, before: Micro, after: Micro, details: dict[str, Any]
+) -> HistoryEntry:
     return HistoryEntry(what, moment(segment.at), points(before), points(after), details, _handle(segment))
 
 
@@ -280,6 +284,6 @@ def _game_over(events: tuple[Event, ...], reason: str) -> bool:
     return any(isinstance(event, GameOver) and event.reason == reason for event in events)
 
 
-def _crossed(events: tuple[Event, ...], after: Micro, before: Micro) -> list[str]:
-    """The names of the thresholds between two scores that this segment says were crossed."""
+def _crossed_thresholds(events: tuple[Event, ...], after: Micro, before: Micro) -> list[str]:
+    """Return the names of the thresholds between two scores that this segment crossed."""
     return [event.name for event in events if isinstance(event, ThresholdCrossed) and after <= event.threshold < before]
