@@ -4,7 +4,8 @@ A cursor names the creation and the id of the last stream that was shown. Neithe
 there all the while is shown exactly once, whatever is created, changed or deleted between two pages.
 
 A list is read along an index of its tenant and kind, by owner or status if one is asked for. For whatever else is asked
-a page looks through `LOOKED_AT_MAX` rows at most: it may be short, or empty, and still not be the last.
+a page looks through `LOOKED_AT_MAX` rows at most: it may be short, or empty, and still not be the last. It is short
+too where its rows have more than `PAGE_CHARS_MAX` characters.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 from betimes.core.errors import Invalid
 from betimes.core.streams import StreamId, checked_stream
-from betimes.domain.paging import LOOKED_AT_MAX, InstantPlace, cursor_of, malformed_cursor, place_of
+from betimes.domain.paging import LOOKED_AT_MAX, PAGE_CHARS_MAX, InstantPlace, cursor_of, malformed_cursor, place_of
 from betimes.engine.store import PAGE_MAX, Store, StreamQuery, StreamRow
 
 
@@ -35,13 +36,14 @@ async def look_through(
     """Return up to `limit` streams that exist and are wanted, and the row to go on after, if there may be more."""
     found: list[StreamRow] = []
     last: StreamRow | None = None
-    looked_at = 0
+    looked_at = chars = 0
     query = replace(query, tombstones=True, limit=limit + 1)
     while looked_at < LOOKED_AT_MAX:
         rows = await store.streams(query)
         for row in rows:
             if row.state is not None and is_wanted(row):
-                if len(found) == limit:
+                chars += len(row.state)
+                if len(found) == limit or (found and chars > PAGE_CHARS_MAX):
                     return found, last
                 found.append(row)
             last = row

@@ -28,6 +28,9 @@ T = TypeVar("T")
 LIMIT_MAX = 200
 LOOKED_AT_MAX = 10_000
 """Rows one page of a list looks at, where no index has what it is narrowed by, before it says where to go on."""
+PAGE_CHARS_MAX = 1_000_000
+"""Of the stored rows of one page, unless it has a single one: every value of a page is alive at once, and Python's
+garbage collector holds up everybody while it goes through them."""
 CURSOR_CHARS_MAX = 16_384
 Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 """An instant or a number of the ledger: far beyond any, and every store can compare with it."""
