@@ -9,7 +9,7 @@ import msgspec
 from betimes.domain.paging import Page
 from betimes.domain.requests import asked
 from betimes.http.routes import Answer, Ask, ClaimLimit, Listed, Route, Traced, answer_of
-from betimes.runs.registry import repeated_types
+from betimes.runs.registry import repeated_types, uncallable_urls
 from betimes.runs.triggers import examined_trigger
 from betimes.runs.views import (
     ActionsRequest,
@@ -115,7 +115,9 @@ async def registry(ask: Ask) -> Answer:
 
 
 async def put_registry(ask: Ask) -> Answer:
-    body = asked(ask.body, RegistryRequest, (repeated_types,))
+    policy = await ask.engine.policy_of(ask.caller.tenant)
+    rules = (repeated_types, uncallable_urls(ask.services.runs.deployment, policy))
+    body = asked(ask.body, RegistryRequest, rules)
     version = ask.if_match if ask.if_match is not None else body.version
     return _tagged(await ask.services.runs.put_registry(body.entries, version=version))
 
