@@ -350,3 +350,21 @@ async def test_the_last_instants_of_the_calendar_are_judged_and_previewed() -> N
             for when in ({"cron": "* * * * *"}, {"every": {"seconds": 60}}):
                 body = {**when, "timezone": "Pacific/Kiritimati", "from": at, "exclude": {"weekdays": ["FRI"]}}
                 assert (await s.client("POST", "/v1/schedules/preview", body)).status == 200
+
+
+async def test_the_url_of_a_handler_is_told_with_what_is_wrong_in_the_registry() -> None:
+    async with site() as s:
+        bad = {"trigger_type": "MINE", "handler": {"kind": "webhook", "url": "http://[::1:18780/x"}}
+        sent = {"entries": [bad, {"trigger_type": "OTHER", "cooldown_seconds": "long"}]}
+        found = paths(await s.client("PUT", "/v1/registry", sent))
+        assert {"entries[0].handler.url", "entries[1].cooldown_seconds"} <= set(found)
+
+
+async def test_the_range_of_a_backfill_is_told_with_what_is_wrong_besides() -> None:
+    async with site() as s:
+        made = {"schedule_id": "b", "cron": "0 8 * * *", "target": {"kind": "handler", "name": "brief"}}
+        assert (await s.client("POST", "/v1/schedules", made)).status == 201
+        wrong = {"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z", "max_concurrency": "x"}
+        assert paths(await s.client("POST", "/v1/schedules/b/backfills", wrong)) == ["max_concurrency", "to"]
+        late = {"from": "x", "to": "9000-01-01T00:00:00Z"}
+        assert paths(await s.client("POST", "/v1/schedules/b/backfills", late)) == ["from", "to"]

@@ -22,6 +22,22 @@ async def test_no_list_of_heavy_rows_keeps_the_loop_from_others() -> None:
     assert [pause for pause in found if pause.is_long] == []
 
 
+async def test_a_page_of_heavy_rows_is_short_and_its_cursor_leads_to_the_others() -> None:
+    async with site() as s:
+        body = {"cron": "0 8 * * *", "payload": {"x": "x" * 50_000}, "target": {"kind": "handler", "name": "brief"}}
+        for number in range(45):
+            assert (await s.client("POST", "/v1/schedules", {**body, "schedule_id": f"heavy{number}"})).status == 201
+        for path, name in (("/v1/schedules", "schedule_id"), ("/v1/ledger", "segment_id")):
+            seen: list[str] = []
+            cursor, pages = "", 0
+            while not pages or cursor:
+                page = (await s.client("GET", f"{path}?limit=200{cursor and f'&cursor={cursor}'}")).json
+                assert 0 < sum(len(str(item)) for item in page["items"]) < 2_100_000
+                seen += [item[name] for item in page["items"]]
+                cursor, pages = page["next_cursor"], pages + 1
+            assert (len(seen), len(set(seen)), pages > 2) == (45, 45, True)
+
+
 async def test_bodies_of_too_many_values_or_digits_are_refused_by_name() -> None:
     async with site() as s:
         for body, told in (

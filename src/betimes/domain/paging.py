@@ -36,6 +36,9 @@ T = TypeVar("T")
 LIMIT_MAX = 200
 LOOKED_AT_MAX = 10_000
 """Rows one page of a list looks at, where no index has what it is narrowed by, before it says where to go on."""
+PAGE_CHARS_MAX = 1_000_000
+"""Of the stored rows of one page, unless it has a single one: every value of a page is alive at once, and Python's
+garbage collector holds up everybody while it goes through them."""
 CURSOR_CHARS_MAX = 16_384
 Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 """An instant or a number of the ledger: far beyond any, and every store can compare with it."""
@@ -208,13 +211,14 @@ async def look_through(
     """Return up to `limit` streams that exist and are wanted, and the row to go on after, if there may be more."""
     found: list[StreamRow] = []
     last: StreamRow | None = None
-    looked_at = 0
+    looked_at = chars = 0
     query = replace(query, tombstones=True, limit=limit + 1)
     while looked_at < LOOKED_AT_MAX:
         rows = await store.streams(query)
         for row in rows:
             if row.state is not None and is_wanted(row):
-                if len(found) == limit:
+                chars += len(row.state)
+                if len(found) == limit or (found and chars > PAGE_CHARS_MAX):
                     return found, last
                 found.append(row)
             last = row

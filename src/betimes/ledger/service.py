@@ -16,6 +16,7 @@ from betimes.core.streams import parse_effect_handle, parse_segment_handle, segm
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
     LOOKED_AT_MAX,
+    PAGE_CHARS_MAX,
     Listing,
     Place,
     Position,
@@ -144,11 +145,13 @@ class Ledger(Service):
         if filters.kind is not None and domain_of(filters.kind) not in self._domains:
             return found, place, False
         size = limit + 1 if filters.event_type is None else PAGE_MAX
+        chars = 0
         for _ in range(LOOKED_AT_MAX // PAGE_MAX):
             page = await self.engine.store.ledger(self._query(filters, place, size, backwards=backwards))
             for segment in page:
                 if self._is_wanted(segment, filters):
-                    if len(found) == limit:
+                    chars += len(segment.command or "") + len(segment.events)
+                    if len(found) == limit or (found and chars > PAGE_CHARS_MAX):
                         return found, place, True
                     found.append(segment)
                 place = segment.seq

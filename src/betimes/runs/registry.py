@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
-from betimes.core.checks import Problem, broken_rules, checked, readable, refusal
+from betimes.core.checks import Problem, Rule, broken_rules, checked, readable, refusal
 from betimes.core.errors import Invalid, Refused, VersionMismatch
-from betimes.domain.outside_calls import call_warnings, calls_of_policy
+from betimes.core.policies import Policy
+from betimes.domain.deployment import Deployment
+from betimes.domain.outside_calls import call_warnings, calls_of_policy, url_problems
 from betimes.domain.policy_check import checked_policy
 from betimes.domain.service import Service
 from betimes.domain.warnings import Remark
@@ -87,6 +89,17 @@ def repeated_types(request: Any) -> Iterator[Problem]:
             if name in seen:
                 yield f"entries[{place}].trigger_type", f"{name} is there twice"
             seen.add(name)
+
+
+def uncallable_urls(deployment: Deployment, policy: Policy) -> Rule[Any]:
+    """Return a rule that names the handlers of a request whose URL can never be called, but for those in force."""
+
+    def find_urls(request: Any) -> Iterator[Problem]:
+        for place, entry in readable(request.entries):
+            for handler in broken_rules(entry, [lambda one: (one.handler,)]):
+                yield from url_problems(deployment, {f"entries[{place}].handler": handler}, calls_of_policy(policy))
+
+    return find_urls
 
 
 def _version(state: TenantState | None) -> int:

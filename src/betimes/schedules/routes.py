@@ -159,6 +159,7 @@ ROUTES = (
         tag=TAG,
         summary="Fire the ticks of a range that were never fired",
         body=BackfillRequest,
+        judges_body=True,
         reply=BackfillWritten,
         status=201,
         example={"from": "2026-01-01T00:00:00Z", "to": "2026-01-05T00:00:00Z"},

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
-from betimes.core.checks import Examined, Problem, broken_rules
+from betimes.core.checks import Examined, Problem, Rule, broken_rules
 from betimes.core.cron import restricts_both_days
 from betimes.core.datetimes import instant, moment
 from betimes.core.deciders import Command, Event
@@ -213,15 +213,21 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     # -- backfills
 
     async def backfill(
-        self, schedule_id: str, request: BackfillRequest | Mapping[str, Any], *, key: str | None = None
+        self,
+        schedule_id: str,
+        request: BackfillRequest | Mapping[str, Any] | Examined[BackfillRequest],
+        *,
+        key: str | None = None,
     ) -> BackfillWritten:
         """Fire the ticks of a range that were never fired."""
-        request = asked(request, BackfillRequest)
+        now = await self.engine.store.now()
+        rules = _range_rules(now)
+        request = asked(request, BackfillRequest, rules)
         from_at, to_at = instant(request.from_), instant(request.to)
         sent = self.caller.request or fingerprint((schedule_id, from_at, to_at, request.max_concurrency))
         if key and (again := await self.answered(key, "backfills", sent)):
             return await self._backfill_written(again)
-        named(_range_problems(from_at, to_at, await self.engine.store.now()))
+        named(tuple(broken_rules(request, rules)))
         stream = backfill_stream(self.caller.tenant, generated_id("bf", key))
         for _ in range(PATCH_TRIES):
             schedule: ScheduleState = await self.found(self.stream("schedule", schedule_id))
@@ -346,3 +352,15 @@ def _tick_view(segment: Segment, event: ScheduleTicked, snapshot: SnapshotTaken,
         run_id=run.run_id if run else None,
         segment_id=segment.handle,
     )
+
+
+def _range_rules(now: Instant) -> tuple[Rule[BackfillRequest], ...]:
+    """Return what holds for the range of a backfill."""
+
+    def ends_after_start(request: BackfillRequest) -> Iterable[Problem]:
+        return (("to", "must be later than from"),) if instant(request.to) <= instant(request.from_) else ()
+
+    def is_past(request: BackfillRequest) -> Iterable[Problem]:
+        return (("to", "must not be in the future"),) if instant(request.to) > now else ()
+
+    return ends_after_start, is_past
