@@ -45,7 +45,7 @@ def opened(folder: Path, name: str, text: str, file: str) -> Betimes:
     """The application of this text under this configuration, not yet open."""
     (folder / f"{name}.py").write_text(text)
     (folder / "betimes.toml").write_text(file)
-    return cast(Betimes, Wired().opened(Target(app=f"{name}:bt"), starts=True))
+    return cast(Betimes, Wired().open(Target(app=f"{name}:bt"), starts=True))
 
 
 def test_the_configuration_reaches_the_application(folder: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import App
 
 from betimes.admin.service import PolicyCheck, PolicyRequest, changes
-from betimes.cli.bootstrap import Application, wired
+from betimes.cli.bootstrap import Application, current_wiring
 from betimes.cli.documents import File, document
 from betimes.cli.options import EVERYBODY, At, Tenant, for_tenant, on
 from betimes.cli.output import say, show, show_json
@@ -65,10 +65,10 @@ def check(
     """
     body = _body(file, at)
     found = (
-        on(at.target, lambda application: _checked(application, body))
+        on(at.target, lambda application: _check_policy(application, body))
         if tenant is None
         else for_tenant(
-            Tenant(db=at.db, config=at.config, tenant=tenant), lambda services: _overrides_checked(services, body)
+            Tenant(db=at.db, config=at.config, tenant=tenant), lambda services: _check_overrides(services, body)
         )
     )
     if at.json:
@@ -78,7 +78,7 @@ def check(
     return 0 if found.valid else STATUS["INVALID"][1]
 
 
-async def _checked(application: Application, body: dict[str, Any]) -> PolicyCheck:
+async def _check_policy(application: Application, body: dict[str, Any]) -> PolicyCheck:
     engine = application.engine
     before = msgspec.json.decode((await engine.policy_of(EVERYBODY)).body)
     try:
@@ -88,7 +88,7 @@ async def _checked(application: Application, body: dict[str, Any]) -> PolicyChec
     return PolicyCheck(True, [], [], policy.fingerprint, list(changes("", before, msgspec.json.decode(policy.body))))
 
 
-async def _overrides_checked(services: Tenancy, body: dict[str, Any]) -> PolicyCheck:
+async def _check_overrides(services: Tenancy, body: dict[str, Any]) -> PolicyCheck:
     return await services.tenants.check_policy(PolicyRequest(body))
 
 
@@ -100,12 +100,12 @@ def _tell(found: PolicyCheck) -> None:
         return
     say(f"The policy can work; its fingerprint is {found.fingerprint}.")
     for change in found.changes:
-        say(f"  {change.path}: {_shown(change.before)} → {_shown(change.after)}")
+        say(f"  {change.path}: {_render_value(change.before)} → {_render_value(change.after)}")
     if not found.changes:
         say("It is what is in force.")
 
 
-def _shown(value: Any) -> str:
+def _render_value(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
@@ -143,7 +143,7 @@ def _body(file: Path | None, at: At) -> dict[str, Any]:
         body = document(file)
         inner = body.get("policy")
         return inner if isinstance(inner, dict) else body
-    policy = wired().policy(at.target)
+    policy = current_wiring().policy(at.target)
     if policy is None:
         raise Invalid("the configuration has no [policy]; name a file, or add the section")
     return policy

@@ -35,7 +35,7 @@ async def reseal_secrets(engine: Engine, box: SecretBox, actor: str) -> ResealRe
     """Store every secret under the first key, in every tenant."""
     resealed, current, unreadable = 0, 0, []
     async for stream, state in _holders(engine):
-        stored = _stored(state)
+        stored = _secrets_in(state)
         if all(box.is_current(secret) for secret in stored if secret):
             current += 1 if any(stored) else 0
             continue
@@ -63,7 +63,7 @@ async def _holders(engine: Engine) -> AsyncIterator[tuple[StreamId, TenantState 
             after = page[-1].stream
 
 
-def _stored(state: TenantState | SensorState) -> list[str]:
+def _secrets_in(state: TenantState | SensorState) -> list[str]:
     if isinstance(state, TenantState):
         return [state.webhook_secret, state.previous_webhook_secret]
     return [one.secret for one in state.secrets]

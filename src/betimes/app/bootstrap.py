@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Wired:
     """`betimes.cli.bootstrap.Wiring`, on `Betimes`."""
 
-    def opened(
+    def open(
         self, target: Target, *, starts: bool = False, exists: bool = False
     ) -> AbstractAsyncContextManager[Application]:
         _log_warnings()

@@ -165,7 +165,7 @@ class Backtests(Service):
 
     async def _answered(self, key: str) -> BacktestView | None:
         """What a key was used for, before the policies are looked at: they may not work any more."""
-        recorded = await self.answered(key, COLLECTION, self.caller.request) if self.caller.request else None
+        recorded = await self.find_recorded(key, COLLECTION, self.caller.request) if self.caller.request else None
         return _view(await self._found(recorded.reply)) if recorded else None
 
     async def _planned(self, request: BacktestRequest) -> Plan:

@@ -15,7 +15,7 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.core.zones import is_zone, offset_at
-from betimes.domain.declaration import BacktestView
+from betimes.domain.declaration import BacktestCounts
 from betimes.engine.rehearsal import Step
 
 NOTHING = "nothing"
@@ -133,7 +133,7 @@ class Watch:
             elif event.__class__ in view.costs:
                 self._tally.runs += 1
 
-    def _count_contact(self, stream: StreamId, at: Instant, view: BacktestView) -> None:
+    def _count_contact(self, stream: StreamId, at: Instant, view: BacktestCounts) -> None:
         state = self._state(stream)
         hour = local_hour(at, view.timezone(state) if state else "UTC")
         person = f"{stream.tenant}{SEPARATOR}{stream.id}"

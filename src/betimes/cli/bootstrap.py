@@ -87,7 +87,7 @@ class TownOptions:
 class Wiring(Protocol):
     """How an application comes to be."""
 
-    def opened(
+    def open(
         self, target: Target, *, starts: bool = False, exists: bool = False
     ) -> AbstractAsyncContextManager[Application]:
         """Open it without workers; `starts` puts the configured policy in force, as starting a process does.
@@ -114,13 +114,13 @@ class Wiring(Protocol):
         """A small world at work, with the API over it, until it is to stop."""
 
 
-_wired: list[Wiring] = []
+_wiring: list[Wiring] = []
 
 
 def use(wiring: Wiring) -> None:
     """From now on, commands reach the application this way."""
-    _wired[:] = [wiring]
+    _wiring[:] = [wiring]
 
 
-def wired() -> Wiring:
-    return _wired[0]
+def current_wiring() -> Wiring:
+    return _wiring[0]

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from betimes.cli.bootstrap import Told, TownOptions, wired
+from betimes.cli.bootstrap import Told, TownOptions, current_wiring
 from betimes.cli.output import announce_json, say, terminal, text
 from betimes.core.errors import Invalid
 
@@ -82,14 +82,14 @@ async def _tell(options: TownOptions, tell: Callable[[Told], None]) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with aclosing(wired().demo()) as story:
+    async with aclosing(current_wiring().demo()) as story:
         async for told in story:
             tell(told)
             if stopping.is_set():
                 tell(STOPPED)
                 return INTERRUPTED
     if options.seconds:
-        async for told in wired().town(options, stopping):
+        async for told in current_wiring().town(options, stopping):
             tell(told)
     return 0
 

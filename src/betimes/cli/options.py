@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import Parameter
 
-from betimes.cli.bootstrap import Application, Target, wired
+from betimes.cli.bootstrap import Application, Target, current_wiring
 from betimes.core.streams import checked_stream
 from betimes.domain.service import Caller
 
@@ -61,11 +61,11 @@ class Paging:
 def on(target: Target, work: Callable[[Application], Awaitable[T]], *, starts: bool = False, exists: bool = False) -> T:
     """Do something on the application, opened for it; what only makes sense on a database that `exists` says so."""
 
-    async def opened() -> T:
-        async with wired().opened(target, starts=starts, exists=exists) as application:
+    async def open_and_work() -> T:
+        async with current_wiring().open(target, starts=starts, exists=exists) as application:
             return await work(application)
 
-    return asyncio.run(opened())
+    return asyncio.run(open_and_work())
 
 
 def for_tenant(at: Tenant, work: Callable[[Tenancy], Awaitable[T]]) -> T:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from betimes.cli.bootstrap import Role, ServeOptions, Target, wired
+from betimes.cli.bootstrap import Role, ServeOptions, Target, current_wiring
 from betimes.cli.options import At
 from betimes.cli.output import announce, announce_json
 
@@ -55,7 +55,7 @@ def serve(
         Announce in JSON, one line.
     """
     options = ServeOptions(host=host, port=port, dev=dev, virtual_clock=virtual_clock, role=role)
-    wired().serve(Target(db=db, config=config, app=app), options, _announcing(json))
+    current_wiring().serve(Target(db=db, config=config, app=app), options, _announcing(json))
 
 
 def worker(*, app: str | None = None, at: At = At()) -> None:  # noqa: B008 — frozen
@@ -67,7 +67,7 @@ def worker(*, app: str | None = None, at: At = At()) -> None:  # noqa: B008 — 
         module:name of a Betimes of your own, with its handlers, schedules and sensors.
     """
     target = replace(at.target, app=app)
-    wired().serve(target, ServeOptions(role="worker"), _announcing(at.json))
+    current_wiring().serve(target, ServeOptions(role="worker"), _announcing(at.json))
 
 
 def _announcing(json: bool) -> Announce:

@@ -26,7 +26,7 @@ def list_reasons(segment: Segment, verdict: Verdict) -> str:
     return f"{', '.join(verdict.reasons)}."
 
 
-class BacktestView(msgspec.Struct, frozen=True, kw_only=True):
+class BacktestCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What a backtest counts of a domain, besides its answers."""
 
     contacts: tuple[type[Event], ...] = ()
@@ -60,7 +60,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """By kind of stream: whether an event says that a claim ran out."""
     tables: tuple[Table, ...] = ()
     """Its tables of the lake."""
-    backtest: BacktestView = BacktestView()
+    backtest: BacktestCounts = BacktestCounts()
     commands: Mapping[str, str] = {}
     """Its group of commands by name, with its line of `betimes --help`."""
     passes: Mapping[str, str] = {}

@@ -19,7 +19,7 @@ from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.domain.outside_calls import calls_of_definition, handler_problems, url_problems
 from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow, cursor_after
-from betimes.domain.requests import examined, in_slices
+from betimes.domain.requests import examine_request, in_slices
 from betimes.domain.service import Service
 from betimes.domain.target_names import unknown_names
 from betimes.domain.target_scopes import scope_to_save
@@ -62,7 +62,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
     request_type: ClassVar[type[Any]]
     rules: ClassVar[tuple[Rule[Any], ...]] = ()
     """What they say of a request whose shape is wrong is said with it."""
-    created = False
+    has_created = False
     """Whether what was written last is a new definition."""
 
     @abstractmethod
@@ -73,12 +73,12 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         """Put a definition in place of that version; 0 is none, `None` is any."""
 
     @abstractmethod
-    async def _shown(self, recorded: Recorded) -> Written:
+    async def _view_after(self, recorded: Recorded) -> Written:
         """The definition as a change left it."""
 
     async def _create(self, id: str, asked: Asked, key: str | None) -> Written:
         view = await self._define(id, asked, 0, key, "")
-        self.created = True
+        self.has_created = True
         return view
 
     async def request(self, body: Asked | Mapping[str, Any] | Examined[Asked], id: str = "") -> Asked:
@@ -89,7 +89,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         sent = body
         if isinstance(body, Mapping):
             sent = {name: value for name, value in body.items() if name not in self.read_only}
-        found: Examined[Any] = examined(sent, self.request_type)
+        found: Examined[Any] = examine_request(sent, self.request_type)
         if found.found.total:
             before = await self.state(self.stream(self.kind, id)) if id else None
             known = await self._rules_of_targets(before)
@@ -122,7 +122,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
             if only_create or if_match == 0:
                 raise VersionMismatch(str(refused)) from None
             return await self.put(id, request)  # somebody else made it meanwhile
-        self.created = is_new or if_match == 0
+        self.has_created = is_new or if_match == 0
         return view
 
     async def patch(
@@ -132,13 +132,13 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         fields = tuple(name for name in self.request_type.__struct_fields__ if name != f"{self.kind}_id")
         laid = {name: value for name, value in patch.items() if name not in self.read_only}
         request = self.caller.request or fingerprint((self.stream(self.kind, id), patch))
-        if key and (again := await self.answered(key, f"{self.kind}s", request)):
-            return await self._shown(again)
+        if key and (again := await self.find_recorded(key, f"{self.kind}s", request)):
+            return await self._view_after(again)
         for _ in range(PATCH_TRIES):
             view = await self.get(id)
             if if_match not in (None, view.version):
                 raise VersionMismatch(f"the {self.kind} {id!r} is at version {view.version}; read it again")
-            whole = await self.request(patched(view, laid, fields), id)
+            whole = await self.request(apply_patch(view, laid, fields), id)
             try:
                 return await self._define(id, whole, view.version, key, request if key else "")
             except VersionMismatch:
@@ -170,7 +170,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
             known = list(broken_rules(definition, await self._rules_of_targets(await self.state(stream))))
         calls = calls_of_definition(definition)
         refused = await handler_problems(self.engine, self.deployment, stream.tenant, calls)
-        named((*found, *known, *refused))
+        raise_problems((*found, *known, *refused))
 
     async def _rules_of_targets(self, before: Any) -> tuple[Rule[Any], ...]:
         """Return what holds for targets and evaluators, but for those that were saved before and stay as they are.
@@ -202,7 +202,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
             kind.check_command(command)
             kind.check_target(command)
         except (UnknownKind, Invalid, MalformedRow) as error:
-            named(((path, str(error.__cause__ or error)),))
+            raise_problems(((path, str(error.__cause__ or error)),))
 
     async def change(
         self, stream: StreamId, command: Command, *, key: str | None = None, request: str = ""
@@ -218,7 +218,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
                 raise
             raise known[refused.reason](str(refused)) from None
 
-    async def found(self, stream: StreamId) -> Any:
+    async def require_state(self, stream: StreamId) -> Any:
         """The state, or `NotFound`."""
         state = await self.state(stream)
         if state is None:
@@ -308,15 +308,15 @@ def request_of(body: Mapping[str, Any], kind: type[Request], read_only: frozense
     return checked({name: value for name, value in body.items() if name not in read_only}, kind)
 
 
-def patched(view: Any, patch: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
+def apply_patch(view: Any, patch: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
     """The fields of a definition with a JSON Merge Patch laid over them; `null` restores a default."""
     shown = msgspec.to_builtins(view)
     now = {name: shown[name] for name in fields}
-    merged: dict[str, Any] = _merged(now, patch)
+    merged: dict[str, Any] = _merge(now, patch)
     return {name: value for name, value in merged.items() if value is not None}
 
 
-def _merged(base: Any, patch: Any) -> Any:
+def _merge(base: Any, patch: Any) -> Any:
     if not isinstance(patch, Mapping):
         return patch
     merged = dict(base) if isinstance(base, Mapping) else {}
@@ -324,7 +324,7 @@ def _merged(base: Any, patch: Any) -> Any:
         if value is None:
             merged.pop(name, None)
         else:
-            merged[name] = _merged(merged.get(name), value)
+            merged[name] = _merge(merged.get(name), value)
     return merged
 
 
@@ -333,7 +333,7 @@ def generated_id(prefix: str, key: str | None) -> str:
     return f"{prefix}_{sha256(key.encode()).hexdigest()[:20] if key else uuid4().hex[:20]}"
 
 
-def named(problems: tuple[tuple[str, str], ...]) -> None:
+def raise_problems(problems: tuple[tuple[str, str], ...]) -> None:
     """Raise `Invalid` with every problem, if there is one."""
     if problems:
         raise refusal("field", problems)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from betimes.core.deciders import Effect
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
-from betimes.domain.targets import Cause, Target, caused
+from betimes.domain.targets import Cause, Target, effect_of
 
 Occasion: TypeAlias = Literal[
     "RUN_DECISION", "RUN_DECISION_DEFERRED", "SCORE_THRESHOLD", "GAME_OVER", "DELIVERY_FAILED", "INTENT_DISABLED"
@@ -40,7 +40,7 @@ BY_POLICY = ("admin",)
 """Whoever sets a policy is an administrator."""
 
 
-def hooked(
+def hook_effects(
     policy: Policy,
     tenant: str,
     occasion: Occasion,
@@ -60,7 +60,7 @@ def hooked(
         key=key, at=at, subject=subject, body=body, correlation=correlation, by_hook=True, authority=BY_POLICY
     )
     return tuple(
-        caused(tenant, hook.target, replace(cause, key=f"{key}:hook:{place}"))
+        effect_of(tenant, hook.target, replace(cause, key=f"{key}:hook:{place}"))
         for place, hook in enumerate(hooks.entries)
         if occasion in hook.on
     )

@@ -109,21 +109,21 @@ def unreadable_row(row: StreamId | Segment | EffectId | str, error: Exception) -
     return UnreadableRow(name, code, why[:WHY_CHARS_MAX])
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class CursorPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Where a page of a list starts."""
 
 
-PlaceType = TypeVar("PlaceType", bound=Place)
+PlaceType = TypeVar("PlaceType", bound=CursorPlace)
 
 
-class NumberPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=True):
+class NumberPlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A number in the order of the list, and a row of what has that number."""
 
     number: Position
     row: Position = 0
 
 
-class InstantPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=True):
+class InstantPlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_fields=True):
     """An instant in the order of the list, and an id among those of that instant."""
 
     at: Position
@@ -135,7 +135,7 @@ class InstantPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=Tr
     ]
 
 
-def cursor_of(filters: Any, place: Place) -> str:
+def cursor_of(filters: Any, place: CursorPlace) -> str:
     """Return an opaque text that says where the next page starts; `filters` begin with the list and the tenant."""
     return urlsafe_b64encode(msgspec.json.encode([filters, place])).decode().rstrip("=")
 

@@ -14,7 +14,7 @@ from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import KeyId, StreamId, checked_stream
 from betimes.domain.deployment import Deployment
-from betimes.domain.requests import examined
+from betimes.domain.requests import examine_request
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import replay
@@ -69,7 +69,7 @@ class Service:
         )
         return self.last
 
-    async def answered(self, key: str, collection: str, request: str) -> Recorded | None:
+    async def find_recorded(self, key: str, collection: str, request: str) -> Recorded | None:
         """What was recorded under a key, if it was used; `KeyConflict` if that was for something else."""
         seen = await self.engine.store.seen(KeyId(self.caller.tenant, collection, key))
         if seen is None:
@@ -79,9 +79,9 @@ class Service:
         self.last = self.engine.kinds.of(seen.segment.stream).recorded(seen.segment)
         return self.last
 
-    async def asked(self, request: Any, kind: type[T], rules: Callable[[Policy], Sequence[Rule[T]]]) -> T:
+    async def check_under_policy(self, request: Any, kind: type[T], rules: Callable[[Policy], Sequence[Rule[T]]]) -> T:
         """Return the request as its type; raise `Invalid` with all that is wrong, by the rules under the policy too."""
-        found: Examined[T] = examined(request, kind)
+        found: Examined[T] = examine_request(request, kind)
         return found.whole(rules(await self.engine.policy_of(self.caller.tenant)) if found.found.total else ())
 
     async def state(self, stream: StreamId) -> Any:

@@ -1,6 +1,6 @@
 """Targets: what a schedule, a sensor or a hook may cause, and how the domains talk about it.
 
-A target is data in a definition or a policy. `caused` turns it into the one effect that asks for it: a command to
+A target is data in a definition or a policy. `effect_of` turns it into the one effect that asks for it: a command to
 another stream, applied exactly once under the cause's key, or a call to a named executor. Whatever the target, the
 stream `report_to` learns how it ended: a call's end comes as `Settled`, a notification's as `TargetSettled`, and a
 trigger's run is that stream itself.
@@ -124,7 +124,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
         return self.nominal.scheduled_for if self.nominal else self.at
 
 
-def caused(tenant: str, target: Target, cause: Cause) -> Effect:
+def effect_of(tenant: str, target: Target, cause: Cause) -> Effect:
     """The effect that asks for the target."""
     match target:
         case TriggerTarget(trigger_type, account_id):

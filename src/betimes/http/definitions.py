@@ -17,7 +17,7 @@ class DefinitionService(Protocol):
     """A domain's service, as far as these routes use it."""
 
     @property
-    def created(self) -> bool: ...
+    def has_created(self) -> bool: ...
     async def create(self, request: Any, /, *, key: str | None = ...) -> Any: ...
     async def get(self, id: str, /) -> Any: ...
     async def list(self, **filters: Any) -> Any: ...
@@ -75,7 +75,7 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
 
     def _answer(self, request: RequestContext, view: Any) -> Answer:
         service: Service = self.service(request)
-        created = f"{self.path}/{getattr(view, f'{self.noun}_id')}" if self._service(request).created else None
+        created = f"{self.path}/{getattr(view, f'{self.noun}_id')}" if self._service(request).has_created else None
         return answer_of(service, view, location=created, version=view.version)
 
     # -- handlers

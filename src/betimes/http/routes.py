@@ -31,7 +31,7 @@ DEPLOYMENT_TENANT = "*"
 """The tenant whose keys are for routes about every tenant at once."""
 
 
-class Application(Protocol):
+class ServedApplication(Protocol):
     """What is served; `betimes.app.Betimes` is one."""
 
     @property
@@ -57,7 +57,7 @@ class RequestContext:
 
     def __init__(
         self,
-        application: Application,
+        application: ServedApplication,
         caller: Caller,
         scopes: tuple[str, ...],
         *,
@@ -124,17 +124,17 @@ class RequestContext:
 
 def version_of(tag: str) -> int | None:
     """Return the version that a tag names; `None` for `*`, and for what is none."""
-    text = _untagged(tag)
+    text = _strip_tag(tag)
     return int(text) if is_version(tag) and text != "*" else None
 
 
 def is_version(tag: str) -> bool:
     """Return whether a tag is `*`, or a version in quotes."""
-    text = _untagged(tag)
+    text = _strip_tag(tag)
     return text == "*" or (text.isdecimal() and text.isascii() and int(text[:20]) <= INTEGER_MAX)
 
 
-def _untagged(tag: str) -> str:
+def _strip_tag(tag: str) -> str:
     return tag.strip().removeprefix("W/").strip('"')
 
 

@@ -30,10 +30,18 @@ from betimes.domain.saved_responses.service import Answers
 from betimes.domain.service import Caller
 from betimes.engine.tenants.identities import KEY_PREFIX, Identities
 from betimes.http.batches import BATCH_MAX, Batch, batch_item
-from betimes.http.decoding import BODY_BYTES_MAX, KEY_FIELD, body_of, header_problems, json_of, path_problems, query_of
 from betimes.http.problems import CHALLENGE, HttpProblem, problem_of
 from betimes.http.process import Process
-from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Answer, Application, RequestContext, Route
+from betimes.http.request_decoder import (
+    BODY_BYTES_MAX,
+    KEY_FIELD,
+    body_of,
+    header_problems,
+    json_of,
+    path_problems,
+    query_of,
+)
+from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Answer, RequestContext, Route, ServedApplication
 
 CORRELATION_CHARS_MAX = 128
 NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
@@ -42,7 +50,7 @@ NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; 
 class Guard:
     """Who may come in."""
 
-    def __init__(self, application: Application, identities: Identities, *, dev: bool) -> None:
+    def __init__(self, application: ServedApplication, identities: Identities, *, dev: bool) -> None:
         self._application = application
         self._dev = dev
         self._identities = identities
@@ -70,7 +78,7 @@ class Guard:
         return Caller(known.tenant, known.name, correlation, known.scopes), known.scopes, known.key_id
 
 
-def serve(application: Application, routes: Iterable[Route], *, dev: bool = False) -> Starlette:
+def serve(application: ServedApplication, routes: Iterable[Route], *, dev: bool = False) -> Starlette:
     """The application behind HTTP."""
     process = Process(tuple(routes))
     guard = Guard(application, process.identities, dev=dev)
@@ -85,14 +93,14 @@ def serve(application: Application, routes: Iterable[Route], *, dev: bool = Fals
         )
         for path, group in sorted(by_path.items(), key=lambda pair: pair[0].count("{"))
     ]
-    starlette = Starlette(routes=served, exception_handlers={HTTPException: _not_routed, Exception: _failed})
+    starlette = Starlette(routes=served, exception_handlers={HTTPException: _not_routed, Exception: _handle_failure})
     starlette.router.redirect_slashes = False  # a redirect would name whatever host the request claims
     starlette.state.process = process
     return starlette
 
 
 def _endpoint(
-    application: Application, guard: Guard, process: Process, routes: Mapping[str, Route]
+    application: ServedApplication, guard: Guard, process: Process, routes: Mapping[str, Route]
 ) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
         arrived_s = perf_counter()
@@ -101,21 +109,21 @@ def _endpoint(
         try:
             if len(correlation) > CORRELATION_CHARS_MAX:
                 raise refusal("header", [("header.x-correlation-id", f"at most {CORRELATION_CHARS_MAX}")])
-            answer = await _answered(application, guard, process, request, route, correlation)
+            answer = await _answer_request(application, guard, process, request, route, correlation)
         except Exception as error:  # noqa: BLE001 — whatever went wrong is told as a problem
-            answer = _told(error)
+            answer = _problem_answer(error)
         if isinstance(answer, Response):
             answer.headers.setdefault("X-Correlation-Id", correlation)
         else:
-            answer = _response(await _spelt(answer), {"X-Correlation-Id": correlation})
-        process.metrics.answered(route.method, route.path, answer.status_code, perf_counter() - arrived_s)
+            answer = _response(await _encode_items(answer), {"X-Correlation-Id": correlation})
+        process.metrics.observe_request(route.method, route.path, answer.status_code, perf_counter() - arrived_s)
         return answer
 
     return endpoint
 
 
-async def _answered(
-    application: Application, guard: Guard, process: Process, request: Request, route: Route, correlation: str
+async def _answer_request(
+    application: ServedApplication, guard: Guard, process: Process, request: Request, route: Route, correlation: str
 ) -> Answer | Response:
     caller, scopes, key_id = await guard.caller(request, route, correlation)
     if route.scope != PUBLIC:
@@ -154,7 +162,7 @@ async def _read_and_call(route: Route, context: RequestContext, request: Request
     finally:  # one that is refused counts too
         await context.process.rate_limits.admit(context.engine, context.caller.tenant, "items", len(alone or "1"))
     return (
-        _echoed(await _call(route, context), context.caller.correlation)
+        _echo_correlation(await _call(route, context), context.caller.correlation)
         if alone is None
         else await _batch(route, alone)
     )
@@ -173,7 +181,7 @@ def _prepare(route: Route, context: RequestContext, found: Findings) -> list[Req
     return None
 
 
-def _echoed(answer: Answer | Response, correlation: str) -> Answer | Response:
+def _echo_correlation(answer: Answer | Response, correlation: str) -> Answer | Response:
     """A correlation id that came in the body is echoed like one of the header, if a header can hold it."""
     if isinstance(answer, Response) or not (correlation.isascii() and correlation.isprintable()):
         return answer
@@ -225,13 +233,13 @@ async def _call(route: Route, context: RequestContext) -> Answer | Response:
     if not route.keeps_answer or key is None:
         return await _plain(route, context)
     name = (context.caller.tenant, route.keeps_answer, key)
-    return await context.process.turns.with_turn(name, lambda: _kept(route, context, key))
+    return await context.process.turns.with_turn(name, lambda: _answer_once(route, context, key))
 
 
-async def _kept(route: Route, context: RequestContext, key: str) -> Answer | Response:
+async def _answer_once(route: Route, context: RequestContext, key: str) -> Answer | Response:
     """The answer that is on record under the key, or a new one that is then kept."""
     answers = Answers(context.engine, context.caller)
-    body = await answers.kept(route.keeps_answer, key)
+    body = await answers.find(route.keeps_answer, key)
     if body is None:
         answer = await _plain(route, context)
         assert isinstance(answer, Answer)
@@ -281,7 +289,7 @@ def _item(route: Route, context: RequestContext, item: Any, place: int) -> Reque
         path=context.path,
         headers=context.headers,
         parameters=context.parameters,
-        query=_untraced(context.query),
+        query=_without_trace(context.query),
         key_id=context.key_id,
     )
     try:
@@ -300,7 +308,7 @@ async def _all(route: Route, contexts: list[RequestContext]) -> Sequence[Any]:
     return await asyncio.gather(*(_call(route, alone) for alone in contexts), return_exceptions=True)
 
 
-def _untraced(query: Any) -> Any:
+def _without_trace(query: Any) -> Any:
     """In a batch the trace is left out unless asked for."""
     if getattr(query, "trace", True) is None:
         return msgspec.structs.replace(query, trace=False)
@@ -312,7 +320,7 @@ def _untraced(query: Any) -> Any:
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
-async def _spelt(answer: Answer) -> Answer:
+async def _encode_items(answer: Answer) -> Answer:
     """Return the answer with the items of a list encoded one by one, because all at once may take long."""
     items = getattr(answer.body, "items", None)
     if not isinstance(items, list):
@@ -329,7 +337,7 @@ def _response(answer: Answer, headers: dict[str, str]) -> Response:
     return Response(_encoder.encode(answer.body), answer.status, headers={**headers, **answer.headers}, media_type=kind)
 
 
-def _told(error: BaseException) -> Answer:
+def _problem_answer(error: BaseException) -> Answer:
     problem, headers = problem_of(error)
     return Answer(problem, problem.status, headers)
 
@@ -341,8 +349,8 @@ async def _not_routed(request: Request, error: Exception) -> Response:
         told = HttpProblem(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this path.", headers=headers)
     else:
         told = HttpProblem(404, "NOT_FOUND", "There is no such path; see /docs.")
-    return _response(_told(told), {})
+    return _response(_problem_answer(told), {})
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    return _response(_told(error), {})
+async def _handle_failure(request: Request, error: Exception) -> Response:
+    return _response(_problem_answer(error), {})

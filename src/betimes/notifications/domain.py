@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
-from betimes.domain.declaration import BacktestView, Domain
+from betimes.domain.declaration import BacktestCounts, Domain
 from betimes.notifications.composite_score import unscaled
 from betimes.notifications.decide import DECIDERS
 from betimes.notifications.model import DigestReleased, InboxState, Released
@@ -38,6 +38,6 @@ DOMAIN = Domain(
     describe_verdict=describe_verdict,
     render_amounts={"inbox": {"ai": score_as_decimal, "ai_score": score_as_decimal}},
     tables=TABLES,
-    backtest=BacktestView(contacts=(Released, DigestReleased), timezone=timezone_of),
+    backtest=BacktestCounts(contacts=(Released, DigestReleased), timezone=timezone_of),
     commands={"notification": "Notifications: what became of one; cancel or release one that waits."},
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from betimes.core.deciders import Event
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
-from betimes.domain.declaration import BacktestView, Domain
+from betimes.domain.declaration import BacktestCounts, Domain
 from betimes.runs.decide import DECIDERS
 from betimes.runs.model import LEASE_RAN_OUT, RunAllowed, RunEnded
 from betimes.runs.policy import RunsPolicy
@@ -32,6 +32,6 @@ DOMAIN = Domain(
     describe_verdict=describe_verdict,
     lost_claims={"run": is_lost_claim},
     tables=TABLES,
-    backtest=BacktestView(costs=(RunAllowed,)),
+    backtest=BacktestCounts(costs=(RunAllowed,)),
     commands={"trigger": "Triggers: what became of one; cancel one that waits."},
 )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from betimes.domain.paging import Page
-from betimes.domain.requests import asked
+from betimes.domain.requests import check_request
 from betimes.http.routes import Answer, ClaimLimit, Listed, RequestContext, Route, Traced, answer_of
 from betimes.runs.registry import repeated_types
 from betimes.runs.triggers import examined_trigger
@@ -117,7 +117,7 @@ async def registry(request: RequestContext) -> Answer:
 
 
 async def put_registry(request: RequestContext) -> Answer:
-    body = asked(request.body, RegistryRequest, (repeated_types,))
+    body = check_request(request.body, RegistryRequest, (repeated_types,))
     version = request.if_match if request.if_match is not None else body.version
     return _tagged(await request.services.runs.put_registry(body.entries, version=version))
 

@@ -9,7 +9,7 @@ from betimes.core.instants import Instant, epoch_up, render
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.domain.completions import RunFinished
-from betimes.domain.hooks import Hooks, envelope, hooked
+from betimes.domain.hooks import Hooks, envelope, hook_effects
 from betimes.runs.model import Due, HandlerKind, RunState, run_id_of
 from betimes.runs.policy import Handler, PythonHandler, RunsPolicy, WebhookHandler
 
@@ -70,7 +70,7 @@ def decision_hooks(account: StreamId, due: Due, key: str, policy: Policy, now: I
     """A schedule or a retry asks for a run."""
     if due.by_hook:
         return ()
-    return hooked(
+    return hook_effects(
         policy,
         account.tenant,
         "RUN_DECISION",
@@ -96,7 +96,7 @@ def deferred_hooks(account: StreamId, due: Due, policy: Policy, now: Instant) ->
         **_correlated(due),
     }
     key = f"{due.key}:deferred:{epoch_up(due.until_at)}"
-    return hooked(
+    return hook_effects(
         policy,
         account.tenant,
         "RUN_DECISION_DEFERRED",

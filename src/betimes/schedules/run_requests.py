@@ -16,7 +16,7 @@ from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Effect, Event
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
-from betimes.domain.targets import Cause, CommandTarget, Target, caused
+from betimes.domain.targets import Cause, CommandTarget, Target, effect_of
 from betimes.runs.model import RunAsked, RunConflicted, RunState, run_id_of, run_stream
 from betimes.schedules.model import Outcome
 from betimes.schedules.nominal_time import NO_NOMINAL_TIME, NominalTime
@@ -121,7 +121,7 @@ class Requests:
             nominal=wanted.nominal,
             authority=self._authority,
         )
-        self.effects.append(caused(stream.tenant, wanted.target, cause))
+        self.effects.append(effect_of(stream.tenant, wanted.target, cause))
 
 
 def ends_at_once(target: Target) -> bool:

@@ -39,7 +39,7 @@ from betimes.domain.paging import (
     page_of,
     place_of,
 )
-from betimes.domain.requests import asked, require_list
+from betimes.domain.requests import check_request, require_list
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
 from betimes.scores.amounts import Micro, micro
@@ -179,7 +179,7 @@ class Scores(Sweeps):
 
     async def create(self, request: NewScore | Mapping[str, Any], *, key: str | None = None) -> WrittenScore:
         known = await self._known()
-        return await self._create(asked(request, NewScore, known.rules(NewScore)), key, known)
+        return await self._create(check_request(request, NewScore, known.rules(NewScore)), key, known)
 
     async def _create(self, request: NewScore, key: str | None, known: Known) -> WrittenScore:
         moments = {
@@ -210,7 +210,7 @@ class Scores(Sweeps):
         self, request: NewScore | Mapping[str, Any], key: str | None, known: Known
     ) -> WrittenScore | BetimesError:
         try:
-            return await self._create(asked(request, NewScore, known.rules(NewScore)), key, known)
+            return await self._create(check_request(request, NewScore, known.rules(NewScore)), key, known)
         except BetimesError as error:
             return error
 
@@ -218,7 +218,7 @@ class Scores(Sweeps):
         self, user_id: str, request: Interaction | Mapping[str, Any], *, key: str | None = None
     ) -> InteractionAnswer:
         known = await self._known()
-        request = asked(request, Interaction, known.rules(Interaction))
+        request = check_request(request, Interaction, known.rules(Interaction))
         at = instant(request.timestamp)
         with known.names_what_is_wrong(request):
             recorded = await self._write(user_id, "interact", Interact(request.type, at), request, key)
@@ -230,7 +230,7 @@ class Scores(Sweeps):
         self, user_id: str, request: StatusChange | Mapping[str, Any], *, key: str | None = None
     ) -> WrittenScore:
         known = await self._known()
-        request = asked(request, StatusChange, known.rules(StatusChange))
+        request = check_request(request, StatusChange, known.rules(StatusChange))
         command = SetStatus(request.game_status, request.reason or "", request.chapter, request.timeout_seconds)
         with known.names_what_is_wrong(request):
             recorded = await self._write(user_id, "status", command, request, key)
@@ -239,7 +239,7 @@ class Scores(Sweeps):
     async def adjust(
         self, user_id: str, request: Adjustment | Mapping[str, Any], *, key: str | None = None
     ) -> AdjustAnswer:
-        request = asked(request, Adjustment)
+        request = check_request(request, Adjustment)
         command = AdjustScore(
             request.reason, _points("delta", request.delta, -100, 100), _points("score", request.score, 0, 100)
         )

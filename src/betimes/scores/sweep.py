@@ -25,7 +25,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.domain.json_view import JsonView
-from betimes.domain.requests import asked
+from betimes.domain.requests import check_request
 from betimes.domain.service import Service
 from betimes.engine.jobs import Submission
 from betimes.engine.store import PAGE_MAX, StreamQuery, StreamRow
@@ -116,7 +116,7 @@ class Sweeps(Service):
 
         `progress` is told after every batch; `unbounded` ignores the time limit.
         """
-        request = asked(request or {}, SweepRequest)
+        request = check_request(request or {}, SweepRequest)
         count = _Count()
         try:
             return await self._sweep(request, count, batch, progress, unbounded, until_at)

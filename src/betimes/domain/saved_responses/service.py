@@ -46,9 +46,9 @@ class Turns:
 class Answers(Service):
     """The answers of one caller's requests."""
 
-    async def kept(self, collection: str, key: str) -> msgspec.Raw | None:
+    async def find(self, collection: str, key: str) -> msgspec.Raw | None:
         """What the same request was answered with; `KeyConflict` if the key was used for another."""
-        again = await self.answered(key, collection, self.caller.request)
+        again = await self.find_recorded(key, collection, self.caller.request)
         return None if again is None else msgspec.Raw(str(again.reply).encode())
 
     async def keep(self, collection: str, key: str, body: bytes) -> msgspec.Raw:

@@ -109,10 +109,10 @@ def body_of(
             value = dict(_with_key(value, KEY_FIELD, key, path, found))
             key = value.pop(KEY_FIELD)
             found.extend(problems(dotted(path, KEY_FIELD), key, Id))
-    return Body(_examined(route, value, path, found), correlation, key)
+    return Body(_examine_body(route, value, path, found), correlation, key)
 
 
-def _examined(route: Route, value: Any, path: str, found: Findings) -> Any:
+def _examine_body(route: Route, value: Any, path: str, found: Findings) -> Any:
     """The body as its type, with what is wrong besides; as far as it is sound where the handler has rules for it.
 
     No handler is given an id or a key that nothing can have: it would look it up.
