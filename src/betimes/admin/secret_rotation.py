@@ -1,7 +1,7 @@
-"""Encrypting stored secrets again, after the keys of the configuration have changed.
+"""Rotation of the keys that stored secrets are encrypted with: every secret is encrypted again.
 
 Every secret of a tenant or sensor that is not stored under the first key is read and recorded anew, in a segment of its
-own. What the ledger said before stays as it was until it is pruned.
+own. Older segments of the ledger stay as they are until they are pruned.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ class Tenants(Service):
         return PolicyWritten(**{name: getattr(view, name) for name in view.__struct_fields__}, warnings=warnings)
 
     async def check_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyCheck:
-        """What `set_policy` would say and change; nothing is recorded."""
+        """Return what `set_policy` would say and change; record nothing."""
         request = check_request(request, PolicyRequest)
         before = msgspec.json.decode((await self.engine.policy_of(self.caller.tenant)).body)
         try:

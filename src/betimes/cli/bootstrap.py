@@ -1,7 +1,7 @@
-"""What the command line needs of the application, and where it finds it.
+"""The wiring of the command line: the part of an application that commands need, and how they reach it.
 
-The commands know services and the engine only. Whoever starts the command line (`betimes.__main__`) says with `use`
-how an application is opened, served and exported.
+The commands know services and the engine only. `betimes.__main__` calls `use` to say how an application is opened,
+served and exported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Role: TypeAlias = Literal["all", "api", "worker"]
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Which application is meant."""
+    """The application a command works on."""
 
     db: str | None = None
     config: Path | None = None
@@ -76,16 +76,20 @@ class Told:
 
 @dataclass(frozen=True, kw_only=True)
 class TownOptions:
-    """How large the demo's town is, and how long it lives."""
+    """The size of the demo's town, and its days."""
 
     people: int = 300
+    """How many live in the town."""
     days: int = 3
-    seconds: float = 45.0
+    """How many of its days are told."""
+    seconds: float = 45
+    """The real time they take; 0 leaves the town out."""
     port: int = 8080
+    """Where its API listens, on this machine only; any free port if this one is taken, or 0."""
 
 
 class Wiring(Protocol):
-    """How an application comes to be."""
+    """Opens and serves applications."""
 
     def open(
         self, target: Target, *, starts: bool = False, exists: bool = False
@@ -99,26 +103,26 @@ class Wiring(Protocol):
         """Serve until a signal says to stop."""
 
     def policy(self, target: Target) -> dict[str, Any] | None:
-        """The policy section of the configuration."""
+        """Return the policy section of the configuration."""
 
     def configuration(self, target: Target) -> dict[str, Any]:
-        """The whole configuration, checked, without its secrets."""
+        """Return the whole configuration, checked, without its secrets."""
 
     async def export(self, application: Application, path: str, progress: Callable[[Any], None]) -> Any:
         """Bring a lake up to date."""
 
     def demo(self) -> AsyncGenerator[Told, None]:
-        """A story about everything, in virtual time."""
+        """Tell a story about everything, in virtual time."""
 
     def town(self, options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[Told]:
-        """A small world at work, with the API over it, until it is to stop."""
+        """Run a small world at work, with the API over it, until it is to stop."""
 
 
 _wiring: list[Wiring] = []
 
 
 def use(wiring: Wiring) -> None:
-    """From now on, commands reach the application this way."""
+    """Let commands reach the application this way from now on."""
     _wiring[:] = [wiring]
 
 

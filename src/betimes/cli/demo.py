@@ -43,10 +43,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 def demo(
     *,
-    people: int = 300,
-    days: int = 3,
-    seconds: float = 45,
-    port: int = 8080,
+    town: Annotated[TownOptions, Parameter(name="*")] = TownOptions(),  # noqa: B008 — frozen
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Show what betimes does: a story of its domains in a few seconds, then a town at work, with the API over it.
@@ -56,21 +53,12 @@ def demo(
 
     Parameters
     ----------
-    people
-        How many live in the town.
-    days
-        How many of its days are told.
-    seconds
-        The real time they take; 0 leaves the town out.
-    port
-        Where its API listens, on this machine only; any free port if this one is taken, or 0.
     json
         Tell it in JSON, one line for each thing that happens.
     """
-    if people < 1 or days < 1 or seconds < 0:
+    if town.people < 1 or town.days < 1 or town.seconds < 0:
         raise Invalid("a town needs at least one person and one day, and no less than 0 seconds")
-    options = TownOptions(people=people, days=days, seconds=seconds, port=port)
-    code = asyncio.run(_tell(options, announce_json if json else _Page().print))
+    code = asyncio.run(_tell(town, announce_json if json else _Page().print))
     if not json:
         for line in ("", *ENDING.format(command=_command()).splitlines()):
             say(line)
@@ -112,7 +100,7 @@ class _Page:
 
 
 def _command() -> str:
-    """How the command line is started here: from a clone it is not on the path."""
+    """Return how the command line is started here: from a clone it is not on the path."""
     if shutil.which("betimes"):
         return "betimes"
     started = Path(sys.argv[0])

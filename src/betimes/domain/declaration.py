@@ -27,7 +27,7 @@ def list_reasons(segment: Segment, verdict: Verdict) -> str:
 
 
 class BacktestCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backtest counts of a domain, besides its answers."""
+    """The events of a domain that a backtest counts, besides its answers."""
 
     contacts: tuple[type[Event], ...] = ()
     """Events that tell the person of the stream something, each with `at`."""

@@ -1,4 +1,4 @@
-"""What schedules and sensors have in common as definitions: versions, patches, ids, and refusals in plain words."""
+"""The service of definitions, shared by schedules and sensors: versions, patches, ids, and clear refusals."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ Written = TypeVar("Written", bound=Versioned)
 Row = TypeVar("Row")
 Item = TypeVar("Item")
 RowsOf: TypeAlias = Callable[[Segment, Sequence[Any]], Iterable[tuple[int, Row]]]
+Wanted: TypeAlias = Callable[[Row], bool]
 """What a segment with these events holds, each with its number from 1."""
 PATCH_TRIES = 5
 PAGES_MAX = 20
@@ -74,7 +75,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
 
     @abstractmethod
     async def _view_after(self, recorded: Recorded) -> Written:
-        """The definition as a change left it."""
+        """Return the definition as a change left it."""
 
     async def _create(self, id: str, asked: Asked, key: str | None) -> Written:
         view = await self._define(id, asked, 0, key, "")
@@ -207,7 +208,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
     async def change(
         self, stream: StreamId, command: Command, *, key: str | None = None, request: str = ""
     ) -> Recorded:
-        """Submit, with refusals that every definition knows as the errors they are."""
+        """Submit a command; raise the refusals that every definition knows as errors of their own."""
         try:
             return await self.submit(
                 stream, command, key=key, collection=f"{stream.kind}s" if key else "", request=request
@@ -219,39 +220,34 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
             raise known[refused.reason](str(refused)) from None
 
     async def require_state(self, stream: StreamId) -> Any:
-        """The state, or `NotFound`."""
+        """Return the state; raise `NotFound` if there is none."""
         state = await self.state(stream)
         if state is None:
             raise NotFound(f"there is no {stream.kind} {stream.id!r}")
         return state
 
     async def segment(self, stream: StreamId, version: int) -> Segment | None:
-        """One segment of a stream, if it was not pruned."""
+        """Return one segment of a stream, if it was not pruned."""
         _, segments = await self.engine.store.history(stream, version - 1, 1)
         return segments[0] if segments and segments[0].version == version else None
 
     async def rows_back(
-        self,
-        stream: StreamId,
-        place: NumberPlace | None,
-        limit: int,
-        rows_of: RowsOf[Row],
-        is_wanted: Callable[[Row], bool],
+        self, stream: StreamId, place: NumberPlace | None, limit: int, rows_of: RowsOf[Row], is_wanted: Wanted[Row]
     ) -> tuple[Listing[Row], NumberPlace | None]:
-        """Up to `limit` rows that a stream's segments hold, newest first, and where the next page starts.
+        """Return up to `limit` rows that a stream's segments hold, newest first, and where the next page starts.
 
         A place is a segment and one of its rows, counted from 1: the next page starts before it.
         """
         resumed, row_before = (place.number, place.row) if place else (0, 0)
         before = resumed + 1 if place else 0
-        found: Listing[Row] = Listing()
-        last = NumberPlace(0)
+        found, last = Listing[Row](), NumberPlace(0)
         for _ in range(PAGES_MAX):
             segments = await self._segments_back(stream, before, limit + 1)
             async for segment in in_slices(segments):
                 for number, row in reversed(self._rows_in(segment, rows_of)):
-                    is_marked = isinstance(row, UnreadableRow)
-                    if (segment.seq == resumed and number >= row_before) or not (is_marked or is_wanted(row)):
+                    if segment.seq == resumed and number >= row_before:
+                        continue
+                    if not (isinstance(row, UnreadableRow) or is_wanted(row)):
                         continue
                     if len(found) == limit:
                         return found, last
@@ -291,7 +287,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         return await self.engine.store.ledger(query)
 
     async def runs(self, run_ids: list[str]) -> dict[str, RunBrief]:
-        """What became of runs, as far as they exist and can be read."""
+        """Return the outcome of each run that exists and can be read."""
         streams = [run_stream(self.caller.tenant, run_id) for run_id in dict.fromkeys(run_ids)]
         rows = await self.engine.store.load(streams) if streams else {}
         kinds = self.engine.kinds
@@ -304,12 +300,12 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
 
 
 def request_of(body: Mapping[str, Any], kind: type[Request], read_only: frozenset[str]) -> Request:
-    """The request a body makes: read-only fields that are sent back are ignored, all others are checked."""
+    """Return the request in a body; read-only fields that are sent back are ignored, all others are checked."""
     return checked({name: value for name, value in body.items() if name not in read_only}, kind)
 
 
 def apply_patch(view: Any, patch: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
-    """The fields of a definition with a JSON Merge Patch laid over them; `null` restores a default."""
+    """Return the fields of a definition after a JSON Merge Patch; `null` restores a default."""
     shown = msgspec.to_builtins(view)
     now = {name: shown[name] for name in fields}
     merged: dict[str, Any] = _merge(now, patch)
@@ -329,7 +325,7 @@ def _merge(base: Any, patch: Any) -> Any:
 
 
 def generated_id(prefix: str, key: str | None) -> str:
-    """An id nobody chose; the same for the same idempotency key."""
+    """Return a generated id; the same for the same idempotency key."""
     return f"{prefix}_{sha256(key.encode()).hexdigest()[:20] if key else uuid4().hex[:20]}"
 
 

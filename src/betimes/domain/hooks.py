@@ -1,8 +1,8 @@
 """Hooks: what else is to happen when something does, by policy.
 
 `hooks` is a list in the policy: `[{on: [occasions], target}]`. A domain names its occasion and gets the effects to put
-beside its own; the key of each derives from the cause, so that no occasion is answered twice. What a hook causes causes
-no hooks itself.
+beside its own; the key of each derives from the cause, so that no occasion is answered twice. The effects of a
+hook cause no hooks themselves.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def hook_effects(
     detail: dict[str, Any],
     correlation: str = "",
 ) -> tuple[Effect, ...]:
-    """The effects that hooks on this occasion ask for; handlers and webhooks are given the envelope."""
+    """Return the effects that hooks on this occasion ask for; handlers and webhooks are given the envelope."""
     hooks = policy[Hooks]
     if not hooks.entries:
         return ()
@@ -67,5 +67,5 @@ def hook_effects(
 
 
 def envelope(source: str, occasion: str, detail: dict[str, Any]) -> dict[str, Any]:
-    """What receivers get: who says so, what happened, and the particulars."""
+    """Return what receivers get: the source, the occasion and its details."""
     return {"source": source, "detail-type": occasion, "detail": detail}

@@ -1,4 +1,4 @@
-"""What the fields of structs are for, read from the docstrings that stand below them in the source."""
+"""Documentation of struct fields, read from the docstrings that stand below them in the source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 
 def fields_of(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """What is said below each field, the struct's own bases included; nothing where there is no source."""
+    """Return the docstring below each field of a struct and its bases; nothing where there is no source."""
     said: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         said |= _document_fields(base.__module__).get(base.__qualname__, {})

@@ -1,7 +1,7 @@
-"""How much each tenant may ask for over HTTP: a section of the policy that no decision reads.
+"""The limits of each tenant over HTTP: a section of the policy that no decision reads.
 
-The deployment's policy sets the limits, for all tenants and for single ones. What a tenant says in its own policy can
-only lower them.
+The deployment's policy sets the limits, for all tenants and for single ones. A tenant's own policy can only
+lower them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Rate = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
 
 
 class RequestLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a tenant may ask for in a minute, of each process; `None` is no limit."""
+    """Requests and items a tenant may send per minute, to each process; `None` is no limit."""
 
     requests_per_minute: Rate | None = None
     items_per_minute: Rate | None = None

@@ -1,4 +1,4 @@
-"""What a process that serves keeps between requests: its routes and their description, its numbers, open streams."""
+"""The state of a serving process between requests: its routes and their description, its numbers, open streams."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Bodies:
 
 
 class Readiness:
-    """What the last look at the store found; everybody who asks within a second is told the same."""
+    """The result of the last look at the store, shared by everybody who asks within a second."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()

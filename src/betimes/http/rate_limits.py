@@ -62,7 +62,7 @@ class TenantLimits:
 
 
 class RateLimits:
-    """What every tenant of a process has asked for lately."""
+    """The recent requests of every tenant of a process."""
 
     def __init__(self, refused: Callable[[What], None], *, clock: Callable[[], float] = monotonic) -> None:
         self._refused = refused

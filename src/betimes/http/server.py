@@ -1,7 +1,7 @@
 """The ASGI application: from a request to a route's handler and back.
 
-In this order: correlation id, key, scope, tenant, rate limit, path, query, body, handler under its time limit. Whatever
-goes wrong is a problem body. Deny by default: a route without a scope cannot be made, and without `dev` nobody gets in
+In this order: correlation id, key, scope, tenant, rate limit, path, query, body, handler under its time limit. Every
+error becomes a problem body. Deny by default: a route without a scope cannot be made, and without `dev` nobody gets in
 without a key.
 """
 
@@ -48,7 +48,7 @@ NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; 
 
 
 class Guard:
-    """Who may come in."""
+    """Authenticates and authorises requests."""
 
     def __init__(self, application: ServedApplication, identities: Identities, *, dev: bool) -> None:
         self._application = application
@@ -56,7 +56,7 @@ class Guard:
         self._identities = identities
 
     async def caller(self, request: Request, route: Route, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
-        """The caller, its scopes and its key's id; or 401, 403."""
+        """Return the caller, its scopes and its key's id; raise 401 or 403."""
         if self._dev or route.scope == PUBLIC:
             tenant = request.headers.get("x-tenant", "default") if self._dev else ""
             if tenant:
@@ -79,7 +79,7 @@ class Guard:
 
 
 def serve(application: ServedApplication, routes: Iterable[Route], *, dev: bool = False) -> Starlette:
-    """The application behind HTTP."""
+    """Return the application behind HTTP."""
     process = Process(tuple(routes))
     guard = Guard(application, process.identities, dev=dev)
     by_path: dict[str, list[Route]] = {}
@@ -149,7 +149,7 @@ async def _answer_request(
 
 
 async def _read_and_call(route: Route, context: RequestContext, request: Request, found: Findings) -> Answer | Response:
-    """Answer the request; what was found wrong outside of its body is told with what is wrong with that."""
+    """Read the body and answer; problems found outside of the body are reported with those in it."""
     if route.raw_body or route.body is not None:
         context.raw = await _read(request)
     if route.raw_body:
@@ -182,14 +182,14 @@ def _prepare(route: Route, context: RequestContext, found: Findings) -> list[Req
 
 
 def _echo_correlation(answer: Answer | Response, correlation: str) -> Answer | Response:
-    """A correlation id that came in the body is echoed like one of the header, if a header can hold it."""
+    """Echo a correlation id that came in the body like one of the header, if a header can hold it."""
     if isinstance(answer, Response) or not (correlation.isascii() and correlation.isprintable()):
         return answer
     return msgspec.structs.replace(answer, headers={**answer.headers, "X-Correlation-Id": correlation})
 
 
 async def _read(request: Request) -> bytes:
-    """The body, as far as it may go."""
+    """Read the body, up to its limit."""
     raw = bytearray()
     try:
         async for chunk in request.stream():
@@ -212,7 +212,10 @@ def _decode(route: Route, context: RequestContext, value: Any, path: str = "", o
 
 
 def _agreeing(caller: Caller, path: str, sent: Any) -> Caller:
-    """A repeat of a key must agree in the path and the body as sent; where the key stands makes no difference."""
+    """Return the caller with the fingerprint that a repeat of the key must match: the path and the body as sent.
+
+    The key itself is left out, so that it may be in the header or in the body.
+    """
     same = {name: part for name, part in sent.items() if name != KEY_FIELD} if isinstance(sent, dict) else sent
     return msgspec.structs.replace(caller, request=fingerprint((path, same)))
 
@@ -237,7 +240,7 @@ async def _call(route: Route, context: RequestContext) -> Answer | Response:
 
 
 async def _answer_once(route: Route, context: RequestContext, key: str) -> Answer | Response:
-    """The answer that is on record under the key, or a new one that is then kept."""
+    """Return the answer that is on record under the key, or a new one that is then kept."""
     answers = Answers(context.engine, context.caller)
     body = await answers.find(route.keeps_answer, key)
     if body is None:
@@ -266,7 +269,7 @@ def _items(route: Route, context: RequestContext, value: dict[str, Any]) -> list
 
 
 async def _batch(route: Route, alone: list[RequestContext | Exception]) -> Answer:
-    """Every item as if it came alone, in order; those of one stream keep theirs."""
+    """Answer every item as if it came alone, in order; those of one stream keep theirs."""
     contexts = [one for one in alone if isinstance(one, RequestContext)]
     answers = iter(await _all(route, contexts))
     return Answer(
@@ -280,7 +283,7 @@ async def _batch(route: Route, alone: list[RequestContext | Exception]) -> Answe
 
 
 def _item(route: Route, context: RequestContext, item: Any, place: int) -> RequestContext | Exception:
-    """An item as a request of its own, or what is wrong with it."""
+    """Return an item as a request of its own, or the error in it."""
     alone = RequestContext(
         context.application,
         context.caller,
@@ -300,7 +303,7 @@ def _item(route: Route, context: RequestContext, item: Any, place: int) -> Reque
 
 
 async def _all(route: Route, contexts: list[RequestContext]) -> Sequence[Any]:
-    """An answer or an error for each; an item's problem is its own."""
+    """Return an answer or an error for each; an item's problem is its own."""
     if not contexts:
         return []
     if route.answer_many:
@@ -309,7 +312,7 @@ async def _all(route: Route, contexts: list[RequestContext]) -> Sequence[Any]:
 
 
 def _without_trace(query: Any) -> Any:
-    """In a batch the trace is left out unless asked for."""
+    """Return the query of a batch's item: without a trace unless one is asked for."""
     if getattr(query, "trace", True) is None:
         return msgspec.structs.replace(query, trace=False)
     return query
