@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_type_hints
 
 from cyclopts import App
 
@@ -42,16 +43,20 @@ def _section(name: str, command: App) -> str:
     sentence = (inspect.getdoc(function) or command.help).split("\n\nParameters\n")[0].replace("\n\n", "\n")
     arguments = command.assemble_argument_collection(parse_docstring=True)
     places = [found.name if found.required else f"[{found.name}]" for found in arguments if found.index is not None]
+    takes_shared = any(issubclass(kind, At) for kind in get_type_hints(function).values() if isinstance(kind, type))
     own = {name.replace("_", "-") for name in inspect.signature(function).parameters}
     lines = [f"### `{' '.join(['betimes', name, *places])}`", "", sentence, ""]
-    told = [found for found in arguments if found.name not in SHARED or found.name.removeprefix("--") in own]
+    told = [found for found in arguments if not (takes_shared and _is_shared(found.name, own))]
     lines += [f"- `{found.name}`: {' '.join(found.parameter.help.split())}" for found in told if found.parameter.help]
-    shared = sorted(
-        found.name for found in arguments if found.name in SHARED and found.name.removeprefix("--") not in own
-    )
+    shared = sorted(found.name for found in arguments if found not in told)
     if shared:
         lines.append(f"- {', '.join(f'`{option}`' for option in shared)}: as above")
     return "\n".join(lines) + "\n"
+
+
+def _is_shared(name: str, own: set[str]) -> bool:
+    """Return whether an option is described once for all commands, and not by the command itself."""
+    return name in SHARED and name.removeprefix("--") not in own
 
 
 def page_with(section: str) -> str:

@@ -43,15 +43,15 @@ async def test_whoever_puts_a_definition_learns_whether_it_is_new(backend: Backe
     async with automation_world(backend, tmp_path) as world:
         request = sensor_request({"sensor_type": "push", "target": HANDLER})
         await world.sensors.put("orders", request)
-        assert world.sensors.created
+        assert world.sensors.has_created
         await world.sensors_elsewhere.put("orders", replace(request, payload={"n": 1}))
-        assert not world.sensors_elsewhere.created
+        assert not world.sensors_elsewhere.has_created
         for conditions in ({"only_create": True}, {"if_match": 0}):
             with pytest.raises(VersionMismatch):
                 await world.sensors.put("orders", request, **conditions)
         await world.sensors.delete("orders")
         await world.sensors_elsewhere.put("orders", request)
-        assert world.sensors_elsewhere.created
+        assert world.sensors_elsewhere.has_created
 
 
 async def test_a_target_is_saved_by_whoever_may_do_what_it_does(backend: Backend, tmp_path: Path) -> None:

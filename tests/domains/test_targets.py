@@ -13,7 +13,7 @@ from betimes.core.errors import Invalid, PolicyInvalid
 from betimes.core.instants import parse
 from betimes.core.policies import PolicyBook
 from betimes.core.streams import StreamId
-from betimes.domain.hooks import Hooks, hooked
+from betimes.domain.hooks import Hooks, hook_effects
 from betimes.domain.targets import (
     Cause,
     CommandTarget,
@@ -24,7 +24,7 @@ from betimes.domain.targets import (
     Target,
     TriggerTarget,
     WebhookTarget,
-    caused,
+    effect_of,
 )
 from betimes.notifications.model import Notify
 from betimes.runs.model import RequestRun
@@ -35,7 +35,7 @@ CAUSE = Cause(key="sched:daily:1", at=AT, subject="ann", payload={"n": 1}, body=
 
 
 def test_a_trigger_is_asked_of_its_account_and_knows_its_run() -> None:
-    send = caused("acme", TriggerTarget("SIGNAL_ARRIVED", "acct"), CAUSE)
+    send = effect_of("acme", TriggerTarget("SIGNAL_ARRIVED", "acct"), CAUSE)
     assert send == Send(
         StreamId("acme", "account", "acct"),
         RequestRun("SIGNAL_ARRIVED", scheduled_at=AT, payload={"n": 1}, run_id="run_1"),
@@ -46,8 +46,8 @@ def test_a_trigger_is_asked_of_its_account_and_knows_its_run() -> None:
 
 
 def test_whoever_is_not_named_is_the_subject() -> None:
-    trigger = caused("acme", TriggerTarget("SIGNAL_ARRIVED"), CAUSE)
-    notification = caused("acme", NotificationTarget("MESSAGE", "t", "m", "s", ("push",)), CAUSE)
+    trigger = effect_of("acme", TriggerTarget("SIGNAL_ARRIVED"), CAUSE)
+    notification = effect_of("acme", NotificationTarget("MESSAGE", "t", "m", "s", ("push",)), CAUSE)
     assert isinstance(trigger, Send)
     assert isinstance(notification, Send)
     assert (trigger.to.id, notification.to.id) == ("ann", "ann")
@@ -55,7 +55,7 @@ def test_whoever_is_not_named_is_the_subject() -> None:
 
 def test_a_notification_is_told_to_its_inbox_and_reports() -> None:
     target = NotificationTarget("ALERT", "t", "m", "s", ("push", "sms"), "bob", "HIGH", metadata={"k": 0})
-    send = caused("acme", target, CAUSE)
+    send = effect_of("acme", target, CAUSE)
     assert isinstance(send, Send)
     assert (send.to, send.key, send.collection, send.request) == (
         StreamId("acme", "inbox", "bob"),
@@ -69,15 +69,15 @@ def test_a_notification_is_told_to_its_inbox_and_reports() -> None:
 
 
 def test_calls_name_their_executor_and_report_their_end() -> None:
-    assert caused("acme", SweepTarget(), CAUSE) == Call("sweep", report_to=RUN)
-    assert caused("acme", HandlerTarget("brief"), CAUSE) == Call("handler:brief", {"b": 2}, report_to=RUN)
-    called = caused("acme", WebhookTarget("https://example.org"), CAUSE)
+    assert effect_of("acme", SweepTarget(), CAUSE) == Call("sweep", report_to=RUN)
+    assert effect_of("acme", HandlerTarget("brief"), CAUSE) == Call("handler:brief", {"b": 2}, report_to=RUN)
+    called = effect_of("acme", WebhookTarget("https://example.org"), CAUSE)
     assert called == Call("webhook", {"url": "https://example.org", "body": {"b": 2}}, report_to=RUN)
 
 
 def test_a_command_goes_to_a_stream_as_it_is_written_with_the_authority_of_its_author() -> None:
     command = {"type": "ReportActions", "count": 1, "at": AT}
-    send = caused("acme", CommandTarget(StreamName("account", "a"), command), CAUSE)
+    send = effect_of("acme", CommandTarget(StreamName("account", "a"), command), CAUSE)
     assert send == Send(StreamId("acme", "account", "a"), command, "sched:daily:1", authority=("admin",))
 
 
@@ -116,7 +116,7 @@ BOOK = PolicyBook({"hooks": Hooks})
 
 def hooks(*entries: Any, **rest: Any) -> Any:
     policy = BOOK.effective({"hooks": {"entries": list(entries), **rest}})
-    return hooked(policy, "acme", "GAME_OVER", key="score:ann:7", at=AT, subject="ann", detail={"user_id": "ann"})
+    return hook_effects(policy, "acme", "GAME_OVER", key="score:ann:7", at=AT, subject="ann", detail={"user_id": "ann"})
 
 
 def test_only_hooks_on_the_occasion_are_caused_each_under_a_key_of_its_own() -> None:
@@ -154,7 +154,7 @@ def test_a_notification_that_expires_says_so_in_utc() -> None:
     }
     target = msgspec.convert(body, NotificationTarget)
     assert msgspec.to_builtins(target)["expires_at"] == "2026-01-05T09:00:00Z"
-    sent = caused("acme", target, CAUSE)
+    sent = effect_of("acme", target, CAUSE)
     assert isinstance(sent, Send)
     assert isinstance(sent.command, Notify)
     assert sent.command.expires_at == parse("2026-01-05T09:00:00Z")

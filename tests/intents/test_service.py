@@ -25,13 +25,18 @@ from tests.stores.backends import Backend
 async def test_a_definition_is_made_read_replaced_patched_and_deleted(backend: Backend, tmp_path: Path) -> None:
     async with intent_world(backend, tmp_path) as world:
         made = await world.intents.create(body("interval", intent_id="tick", metadata={"a": 1}))
-        assert (made.version, world.intents.created, made.warnings, made.segment_id) == (1, True, [], "intent:tick:1")
+        assert (made.version, world.intents.has_created, made.warnings, made.segment_id) == (
+            1,
+            True,
+            [],
+            "intent:tick:1",
+        )
         with pytest.raises(Refused) as taken:
             await world.intents.create(body("interval", intent_id="tick"))
         assert taken.value.reason == "ALREADY_EXISTS"
         sent_back = msgspec.to_builtins(await world.intents.get("tick"))
         unchanged = await world.intents.put("tick", sent_back)
-        assert (unchanged.version, world.intents.created) == (1, False)
+        assert (unchanged.version, world.intents.has_created) == (1, False)
         replaced = await world.intents.put("tick", {**sent_back, "action_context": "Other."}, if_match=1)
         assert (replaced.version, replaced.action_context) == (2, "Other.")
         with pytest.raises(VersionMismatch):
@@ -47,7 +52,7 @@ async def test_a_definition_is_made_read_replaced_patched_and_deleted(backend: B
             with pytest.raises(NotFound):
                 await call
         again = await world.intents.put("tick", body("interval"))
-        assert world.intents.created
+        assert world.intents.has_created
         assert again.version > 3
 
 

@@ -1,30 +1,27 @@
-"""`betimes policy …`: what is in force, what a change would do, and changing it."""
+"""`betimes policy …`: show the policy in force, check a change, apply it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from cyclopts import App
 
 from betimes.admin.service import PolicyCheck, PolicyRequest, changes
-from betimes.cli.bootstrap import Application, wired
+from betimes.cli.bootstrap import Application, current_wiring
 from betimes.cli.documents import File, document
 from betimes.cli.options import EVERYBODY, At, Tenant, for_tenant, on
 from betimes.cli.output import say, show, show_json
 from betimes.core.errors import STATUS, Invalid, PolicyInvalid
 from betimes.domain.warnings import Remark
 
-if TYPE_CHECKING:  # what a command does not use need not be loaded
-    from betimes.tenancy import Tenancy
-
 app = App(name="policy", help="The policy in force: show, check, apply.", help_format="plaintext")
 
 
 @app.command(name="show")
 def show_(section: str | None = None, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """What is in force for a tenant; for --tenant '*' the deployment's.
+    """Show the policy in force for a tenant; for --tenant '*' the deployment's.
 
     Parameters
     ----------
@@ -64,13 +61,10 @@ def check(
         Check it as the overrides of this tenant, instead of as the deployment's policy.
     """
     body = _body(file, at)
-    found = (
-        on(at.target, lambda application: _checked(application, body))
-        if tenant is None
-        else for_tenant(
-            Tenant(db=at.db, config=at.config, tenant=tenant), lambda services: _overrides_checked(services, body)
-        )
-    )
+    if tenant is None:
+        found = on(at.target, lambda application: _check_policy(application, body))
+    else:
+        found = for_tenant(at.of_tenant(tenant), lambda bt: bt.tenants.check_policy(PolicyRequest(body)))
     if at.json:
         show_json(found)
     else:
@@ -78,7 +72,7 @@ def check(
     return 0 if found.valid else STATUS["INVALID"][1]
 
 
-async def _checked(application: Application, body: dict[str, Any]) -> PolicyCheck:
+async def _check_policy(application: Application, body: dict[str, Any]) -> PolicyCheck:
     engine = application.engine
     before = msgspec.json.decode((await engine.policy_of(EVERYBODY)).body)
     try:
@@ -86,10 +80,6 @@ async def _checked(application: Application, body: dict[str, Any]) -> PolicyChec
     except PolicyInvalid as error:
         return PolicyCheck(False, [Remark(*problem) for problem in error.problems], [], None, [])
     return PolicyCheck(True, [], [], policy.fingerprint, list(changes("", before, msgspec.json.decode(policy.body))))
-
-
-async def _overrides_checked(services: Tenancy, body: dict[str, Any]) -> PolicyCheck:
-    return await services.tenants.check_policy(PolicyRequest(body))
 
 
 def _tell(found: PolicyCheck) -> None:
@@ -100,12 +90,12 @@ def _tell(found: PolicyCheck) -> None:
         return
     say(f"The policy can work; its fingerprint is {found.fingerprint}.")
     for change in found.changes:
-        say(f"  {change.path}: {_shown(change.before)} → {_shown(change.after)}")
+        say(f"  {change.path}: {_render_value(change.before)} → {_render_value(change.after)}")
     if not found.changes:
         say("It is what is in force.")
 
 
-def _shown(value: Any) -> str:
+def _render_value(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
@@ -119,8 +109,8 @@ def apply(
 ) -> None:
     """Put a policy in force, for the deployment or as a tenant's overrides; one that cannot work changes nothing.
 
-    It acts at each stream's next command or alarm, in every process, without a restart. What waits already is looked
-    at again by the next worker or tick, and comes sooner if the policy says so now; nothing promised is put off.
+    It acts at each stream's next command or alarm, in every process, without a restart. The next worker or
+    tick looks again at everything that waits: it may come sooner under the new policy, never later than promised.
 
     Parameters
     ----------
@@ -133,8 +123,8 @@ def apply(
     if tenant is None:
         fingerprint = on(at.target, lambda application: application.apply_policy(body, actor="cli"))
     else:
-        where = Tenant(db=at.db, config=at.config, tenant=tenant)
-        fingerprint = for_tenant(where, lambda services: services.tenants.set_policy(PolicyRequest(body))).fingerprint
+        written = for_tenant(at.of_tenant(tenant), lambda bt: bt.tenants.set_policy(PolicyRequest(body)))
+        fingerprint = written.fingerprint
     show({"tenant": tenant or EVERYBODY, "fingerprint": fingerprint}, json=at.json)
 
 
@@ -143,7 +133,7 @@ def _body(file: Path | None, at: At) -> dict[str, Any]:
         body = document(file)
         inner = body.get("policy")
         return inner if isinstance(inner, dict) else body
-    policy = wired().policy(at.target)
+    policy = current_wiring().policy(at.target)
     if policy is None:
         raise Invalid("the configuration has no [policy]; name a file, or add the section")
     return policy

@@ -38,12 +38,12 @@ class WhoAmI(msgspec.Struct, frozen=True):
 # -- policy
 
 
-def _tagged(view: PolicyView) -> Answer:
+def _with_etag(view: PolicyView) -> Answer:
     return Answer(view, headers={"ETag": f'"{view.version}"'})
 
 
 async def policy(request: RequestContext) -> Answer:
-    return _tagged(await request.services.tenants.policy())
+    return _with_etag(await request.services.tenants.policy())
 
 
 async def put_policy(request: RequestContext) -> Answer:
@@ -53,9 +53,9 @@ async def put_policy(request: RequestContext) -> Answer:
     try:
         written = await request.services.tenants.set_policy(body)
     except PolicyInvalid as error:
-        problems = tuple((_placed(path), message) for path, message in error.problems)
+        problems = tuple((_path_in_body(path), message) for path, message in error.problems)
         raise Invalid(str(error), problems) from None
-    return _tagged(msgspec.structs.replace(written, warnings=_in_body(written.warnings)))
+    return _with_etag(msgspec.structs.replace(written, warnings=_in_body(written.warnings)))
 
 
 async def check_policy(request: RequestContext) -> PolicyCheck:
@@ -64,10 +64,10 @@ async def check_policy(request: RequestContext) -> PolicyCheck:
 
 
 def _in_body(remarks: list[Remark]) -> list[Remark]:
-    return [Remark(_placed(remark.path), remark.message) for remark in remarks]
+    return [Remark(_path_in_body(remark.path), remark.message) for remark in remarks]
 
 
-def _placed(path: str) -> str:
+def _path_in_body(path: str) -> str:
     """Where in the body a setting is."""
     return "overrides" if path in ("", "policy") else f"overrides.{path}"
 

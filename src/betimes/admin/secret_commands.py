@@ -23,6 +23,6 @@ def key() -> None:
 def reseal(*, at: At = At()) -> None:  # noqa: B008 — frozen
     """Encrypt every stored secret with the first of encryption.keys; the others are needed no longer afterwards.
 
-    What the ledger recorded before stays as it was until it is pruned: rotate secrets that were plain text.
+    Older segments of the ledger stay as they are until they are pruned: rotate secrets that were plain text.
     """
     show(on(at.target, lambda application: application.reseal_secrets(actor="cli")), json=at.json)

@@ -1,7 +1,7 @@
-"""Encrypting stored secrets again, after the keys of the configuration have changed.
+"""Rotation of the keys that stored secrets are encrypted with: every secret is encrypted again.
 
 Every secret of a tenant or sensor that is not stored under the first key is read and recorded anew, in a segment of its
-own. What the ledger said before stays as it was until it is pruned.
+own. Older segments of the ledger stay as they are until they are pruned.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def reseal_secrets(engine: Engine, box: SecretBox, actor: str) -> ResealRe
     """Store every secret under the first key, in every tenant."""
     resealed, current, unreadable = 0, 0, []
     async for stream, state in _holders(engine):
-        stored = _stored(state)
+        stored = _secrets_in(state)
         if all(box.is_current(secret) for secret in stored if secret):
             current += 1 if any(stored) else 0
             continue
@@ -63,7 +63,7 @@ async def _holders(engine: Engine) -> AsyncIterator[tuple[StreamId, TenantState 
             after = page[-1].stream
 
 
-def _stored(state: TenantState | SensorState) -> list[str]:
+def _secrets_in(state: TenantState | SensorState) -> list[str]:
     if isinstance(state, TenantState):
         return [state.webhook_secret, state.previous_webhook_secret]
     return [one.secret for one in state.secrets]

@@ -17,7 +17,7 @@ from betimes.core.segments import Recorded
 from betimes.domain.json_view import JsonView
 from betimes.domain.outside_calls import call_warnings, calls_of_policy
 from betimes.domain.policy_check import checked_policy
-from betimes.domain.requests import asked
+from betimes.domain.requests import check_request
 from betimes.domain.service import Service
 from betimes.domain.warnings import Remark
 from betimes.engine.tenants.identities import KEY_PREFIX, digest_of
@@ -109,7 +109,7 @@ class Tenants(Service):
 
     async def create_key(self, request: NewKey | Mapping[str, Any], *, key: str | None = None) -> SecretKeyView:
         """Make a key; its secret is in the answer and nowhere else. A replay has none."""
-        request = asked(request, NewKey)
+        request = check_request(request, NewKey)
         tenant, secret = self.caller.tenant, token_hex(32)
         key_id = f"{tenant}~{token_hex(6)}"
         command = CreateKey(key_id, request.name, request.scopes, digest_of(secret), instant(request.expires_at))
@@ -140,7 +140,7 @@ class Tenants(Service):
         self, key_id: str, request: Rotation | Mapping[str, Any], *, key: str | None = None
     ) -> SecretKeyView:
         """A new secret, in the answer and nowhere else; a replay has none."""
-        request = asked(request, Rotation)
+        request = check_request(request, Rotation)
         secret = token_hex(32)
         sent = f"rotate {key_id} {request.overlap_s}" if key else ""
         recorded = await self._change(RotateKey(key_id, digest_of(secret), request.overlap_s), key=key, request=sent)
@@ -168,7 +168,7 @@ class Tenants(Service):
         self, request: Rotation | Mapping[str, Any], *, key: str | None = None
     ) -> WebhookSecret:
         """A new secret for outbound calls; both sign until the old one ends. A replay has none."""
-        request = asked(request, Rotation)
+        request = check_request(request, Rotation)
         secret = fresh_webhook_secret()
         sealed = self.deployment.box.seal(secret, tenant_stream(self.caller.tenant))
         sent = f"rotate webhook secret {request.overlap_s}" if key else ""
@@ -186,7 +186,7 @@ class Tenants(Service):
 
     async def set_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyWritten:
         """Replace the tenant's overrides; one that cannot work is refused with every path."""
-        request = asked(request, PolicyRequest)
+        request = check_request(request, PolicyRequest)
         policy = await checked_policy(self, request.overrides)
         await self._change(SetPolicy(request.overrides, request.version))
         view = await self.policy()
@@ -194,8 +194,8 @@ class Tenants(Service):
         return PolicyWritten(**{name: getattr(view, name) for name in view.__struct_fields__}, warnings=warnings)
 
     async def check_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyCheck:
-        """What `set_policy` would say and change; nothing is recorded."""
-        request = asked(request, PolicyRequest)
+        """Return what `set_policy` would say and change; record nothing."""
+        request = check_request(request, PolicyRequest)
         before = msgspec.json.decode((await self.engine.policy_of(self.caller.tenant)).body)
         try:
             policy = await checked_policy(self, request.overrides)

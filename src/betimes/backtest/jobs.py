@@ -173,7 +173,7 @@ class Backtests(Service):
 
     async def _answer_again(self, key: str) -> BacktestView | None:
         """Return the backtest a key was used for, before looking at policies: they may not work any more."""
-        recorded = await self.answered(key, COLLECTION, self.caller.request) if self.caller.request else None
+        recorded = await self.find_recorded(key, COLLECTION, self.caller.request) if self.caller.request else None
         return _view(await self._find(recorded.reply)) if recorded else None
 
     async def _make_plan(self, request: BacktestRequest) -> Plan:

@@ -1,7 +1,7 @@
-"""What the command line needs of the application, and where it finds it.
+"""The wiring of the command line: the part of an application that commands need, and how they reach it.
 
-The commands know services and the engine only. Whoever starts the command line (`betimes.__main__`) says with `use`
-how an application is opened, served and exported.
+The commands know services and the engine only. `betimes.__main__` calls `use` to say how an application is opened,
+served and exported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Role: TypeAlias = Literal["all", "api", "worker"]
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Which application is meant."""
+    """The application a command works on."""
 
     db: str | None = None
     config: Path | None = None
@@ -62,7 +62,7 @@ class Application(Protocol):
 
 
 class Wiring(Protocol):
-    """How an application comes to be."""
+    """Opens and serves applications."""
 
     def open_application(
         self, target: Target, *, starts: bool = False, exists: bool = False
@@ -76,22 +76,22 @@ class Wiring(Protocol):
         """Serve until a signal says to stop."""
 
     def policy(self, target: Target) -> dict[str, Any] | None:
-        """The policy section of the configuration."""
+        """Return the policy section of the configuration."""
 
     def configuration(self, target: Target) -> dict[str, Any]:
-        """The whole configuration, checked, without its secrets."""
+        """Return the whole configuration, checked, without its secrets."""
 
     async def export(self, application: Application, path: str, progress: Callable[[Any], None]) -> Any:
         """Bring a lake up to date."""
 
 
-_wired: list[Wiring] = []
+_wiring: list[Wiring] = []
 
 
 def use(wiring: Wiring) -> None:
-    """From now on, commands reach the application this way."""
-    _wired[:] = [wiring]
+    """Let commands reach the application this way from now on."""
+    _wiring[:] = [wiring]
 
 
-def wired() -> Wiring:
-    return _wired[0]
+def current_wiring() -> Wiring:
+    return _wiring[0]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from betimes.cli.bootstrap import wired
+from betimes.cli.bootstrap import current_wiring
 from betimes.cli.options import At
 from betimes.cli.output import show_json
 
 
 def config(*, at: At = At()) -> None:  # noqa: B008 — frozen
     """Check the configuration and show what file, environment and defaults come to; secrets are left out."""
-    show_json(wired().configuration(at.target))
+    show_json(current_wiring().configuration(at.target))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # what a command does not use need not be loaded
 _FILE_HELP = "Its definition, as JSON, TOML or YAML; '-' reads JSON from standard input."
 
 
-class DefinitionService(Protocol):
+class DefinitionKeeper(Protocol):
     """A service of definitions."""
 
     @property
@@ -44,7 +44,7 @@ class DefinitionCommands:
 
     noun: str
     """Such as `schedule`: `betimes schedule list`."""
-    service: Callable[["Tenancy"], DefinitionService]
+    service: Callable[["Tenancy"], DefinitionKeeper]
     columns: tuple[str, ...]
     """Of the table that lists them."""
     filters: type

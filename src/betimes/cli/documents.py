@@ -18,7 +18,7 @@ File: TypeAlias = Annotated[Path, Parameter(allow_leading_hyphen=True)]
 
 def document(path: Path) -> dict[str, Any]:
     """The mapping a file holds."""
-    body = _parsed(path, _text(path))
+    body = _parse(path, _text(path))
     if not isinstance(body, dict):
         raise Invalid(f"{path} must hold a mapping of names to values")
     return body
@@ -33,7 +33,7 @@ def _text(path: Path) -> str:
         raise Invalid(f"{path} cannot be read: {error}") from None
 
 
-def _parsed(path: Path, text: str) -> Any:
+def _parse(path: Path, text: str) -> Any:
     try:
         if path.suffix == ".toml":
             return tomllib.loads(text)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import Parameter
 
-from betimes.cli.bootstrap import Application, Target, wired
+from betimes.cli.bootstrap import Application, Target, current_wiring
 from betimes.core.streams import checked_stream
 from betimes.domain.service import Caller
 
@@ -24,7 +24,7 @@ EVERYBODY = "*"
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class At:
-    """Which application is meant, and how the answer is shown."""
+    """The application a command works on, and how its answer is shown."""
 
     db: str | None = None
     """Database URL: sqlite:///betimes.db, postgresql://… or memory://. Default: the configuration's."""
@@ -36,6 +36,9 @@ class At:
     @property
     def target(self) -> Target:
         return Target(db=self.db, config=self.config)
+
+    def of_tenant(self, tenant: str) -> Tenant:
+        return Tenant(db=self.db, config=self.config, json=self.json, tenant=tenant)
 
 
 @Parameter(name="*")
@@ -59,16 +62,16 @@ class Paging:
 
 
 def on(target: Target, work: Callable[[Application], Awaitable[T]], *, starts: bool = False, exists: bool = False) -> T:
-    """Do something on the application, opened for it; what only makes sense on a database that `exists` says so."""
+    """Open the application and do something on it; with `exists`, only on a database that is there already."""
 
     async def work_on_open() -> T:
-        async with wired().open_application(target, starts=starts, exists=exists) as application:
+        async with current_wiring().open_application(target, starts=starts, exists=exists) as application:
             return await work(application)
 
     return asyncio.run(work_on_open())
 
 
 def for_tenant(at: Tenant, work: Callable[[Tenancy], Awaitable[T]]) -> T:
-    """Do something with the services of the tenant."""
+    """Open the application and do something with the services of the tenant."""
     checked_stream(at.tenant, "tenant", at.tenant)
     return on(at.target, lambda application: work(application.for_caller(Caller(at.tenant, "cli"))))

@@ -1,4 +1,4 @@
-"""How a domain tells another that what was asked of it has ended."""
+"""Completions: the commands by which a domain reports to another that its request has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What schedules and sensors have in common as definitions: versions, patches, ids, and refusals in plain words."""
+"""The service of definitions, shared by schedules and sensors: versions, patches, ids, and clear refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from betimes.core.streams import StreamId
 from betimes.domain.definition_rules import id_problems
 from betimes.domain.outside_calls import calls_of_definition, handler_problems, url_problems
 from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow, cursor_after
-from betimes.domain.requests import examined, in_slices
+from betimes.domain.requests import examine_request, in_slices
 from betimes.domain.run_briefs import RunBrief, run_brief
 from betimes.domain.service import Service, demanded_stream
 from betimes.domain.target_names import unknown_names
@@ -46,6 +46,7 @@ Written = TypeVar("Written", bound=Versioned)
 Row = TypeVar("Row")
 Item = TypeVar("Item")
 RowsOf: TypeAlias = Callable[[Segment, Sequence[Any]], Iterable[tuple[int, Row]]]
+Wanted: TypeAlias = Callable[[Row], bool]
 """What a segment with these events holds, each with its number from 1."""
 PATCH_TRIES = 5
 PAGES_MAX = 20
@@ -63,7 +64,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
     request_type: ClassVar[type[Any]]
     rules: ClassVar[tuple[Rule[Any], ...]] = ()
     """What they say of a request whose shape is wrong is said with it."""
-    created = False
+    has_created = False
     """Whether what was written last is a new definition."""
 
     @abstractmethod
@@ -74,12 +75,12 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         """Put a definition in place of that version; 0 is none, `None` is any."""
 
     @abstractmethod
-    async def _written_view(self, recorded: Recorded) -> Written:
+    async def _view_after(self, recorded: Recorded) -> Written:
         """The definition as a change left it."""
 
     async def _create(self, id: str, asked: Asked, key: str | None) -> Written:
         view = await self._define(id, asked, 0, key, "")
-        self.created = True
+        self.has_created = True
         return view
 
     async def request(self, body: Asked | Mapping[str, Any] | Examined[Asked], id: str = "") -> Asked:
@@ -90,7 +91,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         sent = body
         if isinstance(body, Mapping):
             sent = {name: value for name, value in body.items() if name not in self.read_only}
-        found: Examined[Any] = examined(sent, self.request_type)
+        found: Examined[Any] = examine_request(sent, self.request_type)
         if found.found.total:
             before = await self.state(self.stream(self.kind, id)) if id else None
             known = await self._rules_of_targets(before)
@@ -123,7 +124,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
             if only_create or if_match == 0:
                 raise VersionMismatch(str(refused)) from None
             return await self.put(id, request)  # somebody else made it meanwhile
-        self.created = is_new or if_match == 0
+        self.has_created = is_new or if_match == 0
         return view
 
     async def patch(
@@ -133,13 +134,13 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         fields = tuple(name for name in self.request_type.__struct_fields__ if name != f"{self.kind}_id")
         laid = {name: value for name, value in patch.items() if name not in self.read_only}
         request = self.caller.request or fingerprint((self.stream(self.kind, id), patch))
-        if key and (again := await self.answered(key, f"{self.kind}s", request)):
-            return await self._written_view(again)
+        if key and (again := await self.find_recorded(key, f"{self.kind}s", request)):
+            return await self._view_after(again)
         for _ in range(PATCH_TRIES):
             view = await self.get(id)
             if if_match not in (None, view.version):
                 raise VersionMismatch(f"the {self.kind} {id!r} is at version {view.version}; read it again")
-            whole = await self.request(patched(view, laid, fields), id)
+            whole = await self.request(apply_patch(view, laid, fields), id)
             try:
                 return await self._define(id, whole, view.version, key, request if key else "")
             except VersionMismatch:
@@ -176,7 +177,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
             known = list(broken_rules(definition, await self._rules_of_targets(await self.state(stream))))
         calls = calls_of_definition(definition)
         refused = await handler_problems(self.engine, self.deployment, stream.tenant, calls)
-        named((*found, *known, *refused))
+        raise_problems((*found, *known, *refused))
 
     async def _rules_of_targets(self, before: Any) -> tuple[Rule[Any], ...]:
         """Return what holds for targets and evaluators, but for those that were saved before and stay as they are.
@@ -208,12 +209,12 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
             kind.check_command(command)
             kind.check_target(command)
         except (UnknownKind, Invalid, MalformedRow) as error:
-            named(((path, str(error.__cause__ or error)),))
+            raise_problems(((path, str(error.__cause__ or error)),))
 
     async def change(
         self, stream: StreamId, command: Command, *, key: str | None = None, request: str = ""
     ) -> Recorded:
-        """Submit, with refusals that every definition knows as the errors they are."""
+        """Submit a command; raise the refusals that every definition knows as errors of their own."""
         try:
             return await self.submit(
                 stream, command, key=key, collection=f"{stream.kind}s" if key else "", request=request
@@ -224,8 +225,8 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
                 raise
             raise known[refused.reason](str(refused)) from None
 
-    async def found(self, stream: StreamId) -> Any:
-        """The state, or `NotFound`."""
+    async def require_state(self, stream: StreamId) -> Any:
+        """Return the state; raise `NotFound` if there is none."""
         state = await self.state(stream)
         if state is None:
             raise NotFound(f"there is no {stream.kind} {stream.id!r}")
@@ -237,28 +238,23 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         return segments[0] if segments and segments[0].version == version else None
 
     async def rows_back(
-        self,
-        stream: StreamId,
-        place: NumberPlace | None,
-        limit: int,
-        rows_of: RowsOf[Row],
-        is_wanted: Callable[[Row], bool],
+        self, stream: StreamId, place: NumberPlace | None, limit: int, rows_of: RowsOf[Row], is_wanted: Wanted[Row]
     ) -> tuple[Listing[Row], NumberPlace | None]:
-        """Up to `limit` rows that a stream's segments hold, newest first, and where the next page starts.
+        """Return up to `limit` rows that a stream's segments hold, newest first, and where the next page starts.
 
         A place is a segment and one of its rows, counted from 1: the next page starts before it.
         """
         demanded_stream(stream)
         resumed, row_before = (place.number, place.row) if place else (0, 0)
         before = resumed + 1 if place else 0
-        found: Listing[Row] = Listing()
-        last = NumberPlace(0)
+        found, last = Listing[Row](), NumberPlace(0)
         for _ in range(PAGES_MAX):
             segments = await self._segments_back(stream, before, limit + 1)
             async for segment in in_slices(segments):
                 for number, row in reversed(self._rows_in(segment, rows_of)):
-                    is_marked = isinstance(row, UnreadableRow)
-                    if (segment.seq == resumed and number >= row_before) or not (is_marked or is_wanted(row)):
+                    if segment.seq == resumed and number >= row_before:
+                        continue
+                    if not (isinstance(row, UnreadableRow) or is_wanted(row)):
                         continue
                     if len(found) == limit:
                         return found, last
@@ -298,7 +294,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         return await self.engine.store.ledger(query)
 
     async def runs(self, run_ids: list[str]) -> dict[str, RunBrief]:
-        """What became of runs, as far as they exist and can be read."""
+        """Return the outcome of each run that exists and can be read."""
         streams = [run_stream(self.caller.tenant, run_id) for run_id in dict.fromkeys(run_ids)]
         rows = await self.engine.store.load(streams) if streams else {}
         kinds = self.engine.kinds
@@ -311,12 +307,12 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
 
 
 def request_of(body: Mapping[str, Any], kind: type[Request], read_only: frozenset[str]) -> Request:
-    """The request a body makes: read-only fields that are sent back are ignored, all others are checked."""
+    """Return the request in a body; read-only fields that are sent back are ignored, all others are checked."""
     return checked({name: value for name, value in body.items() if name not in read_only}, kind)
 
 
-def patched(view: Any, patch: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
-    """The fields of a definition with a JSON Merge Patch laid over them; `null` restores a default."""
+def apply_patch(view: Any, patch: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of a definition after a JSON Merge Patch; `null` restores a default."""
     shown = msgspec.to_builtins(view)
     now = {name: shown[name] for name in fields}
     merged = apply_merge_patch(now, patch)
@@ -324,11 +320,11 @@ def patched(view: Any, patch: Mapping[str, Any], fields: tuple[str, ...]) -> dic
 
 
 def generated_id(prefix: str, key: str | None) -> str:
-    """An id nobody chose; the same for the same idempotency key."""
+    """Return a generated id; the same for the same idempotency key."""
     return f"{prefix}_{sha256(key.encode()).hexdigest()[:20] if key else uuid4().hex[:20]}"
 
 
-def named(problems: tuple[tuple[str, str], ...]) -> None:
+def raise_problems(problems: tuple[tuple[str, str], ...]) -> None:
     """Raise `Invalid` with every problem, if there is one."""
     if problems:
         raise refusal("field", problems)

@@ -1,4 +1,4 @@
-"""What the configuration of this process says about what tenants save: URLs, names of handlers, and secrets.
+"""The deployment: this process's rules for what tenants save, which are URLs, names of handlers, and secrets.
 
 Services are given it; without one everything is taken as it comes and secrets are kept as they are.
 """
@@ -20,7 +20,7 @@ SEALED = "sealed:"
 
 
 class UrlFinding(msgspec.Struct, frozen=True):
-    """What is known of a URL before it is called; both are empty if there is nothing to say."""
+    """Findings about a URL before it is called; both are empty if there is nothing to say."""
 
     problem: str = ""
     """Why it can never be called."""
@@ -79,7 +79,7 @@ class NoTokens:
 
 
 class Deployment(msgspec.Struct, frozen=True):
-    """What services ask before something is saved."""
+    """The checks that services do before something is saved."""
 
     check_url: CheckUrl = lambda url: UrlFinding()
     permits_handler: PermitsHandler = lambda tenant, name: True

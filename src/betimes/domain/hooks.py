@@ -1,8 +1,8 @@
 """Hooks: what else is to happen when something does, by policy.
 
 `hooks` is a list in the policy: `[{on: [occasions], target}]`. A domain names its occasion and gets the effects to put
-beside its own; the key of each derives from the cause, so that no occasion is answered twice. What a hook causes causes
-no hooks itself.
+beside its own; the key of each derives from the cause, so that no occasion is answered twice. The effects of a
+hook cause no hooks themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from betimes.core.deciders import Effect
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
-from betimes.domain.targets import Cause, Target, caused
+from betimes.domain.targets import Cause, Target, effect_of
 
 Occasion: TypeAlias = Literal[
     "RUN_DECISION", "RUN_DECISION_DEFERRED", "SCORE_THRESHOLD", "GAME_OVER", "DELIVERY_FAILED", "INTENT_DISABLED"
@@ -40,7 +40,7 @@ BY_POLICY = ("admin",)
 """Whoever sets a policy is an administrator."""
 
 
-def hooked(
+def hook_effects(
     policy: Policy,
     tenant: str,
     occasion: Occasion,
@@ -51,7 +51,7 @@ def hooked(
     detail: dict[str, Any],
     correlation: str = "",
 ) -> tuple[Effect, ...]:
-    """The effects that hooks on this occasion ask for; handlers and webhooks are given the envelope."""
+    """Return the effects that hooks on this occasion ask for; handlers and webhooks are given the envelope."""
     hooks = policy[Hooks]
     if not hooks.entries:
         return ()
@@ -60,12 +60,12 @@ def hooked(
         key=key, at=at, subject=subject, body=body, correlation=correlation, by_hook=True, authority=BY_POLICY
     )
     return tuple(
-        caused(tenant, hook.target, replace(cause, key=f"{key}:hook:{place}"))
+        effect_of(tenant, hook.target, replace(cause, key=f"{key}:hook:{place}"))
         for place, hook in enumerate(hooks.entries)
         if occasion in hook.on
     )
 
 
 def envelope(source: str, occasion: str, detail: dict[str, Any]) -> dict[str, Any]:
-    """What receivers get: who says so, what happened, and the particulars."""
+    """Return what receivers get: the source, the occasion and its details."""
     return {"source": source, "detail-type": occasion, "detail": detail}

@@ -1,4 +1,4 @@
-"""What services answer with: frozen structs that can be given on as plain JSON, in the words of the HTTP contract."""
+"""The base of everything services return: frozen structs with a JSON form, in the words of the HTTP contract."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What definitions and policies name outside of betimes: URLs to call, and Python handlers.
+"""Checks of calls to the outside that definitions and policies name: URLs, and Python handlers.
 
-Whoever saves a name is told at once what the process that saves it knows about it: a URL that can never be called is
+The process that saves a name reports at once what it knows about it: a URL that can never be called is
 refused with the field that has it; one that this process's configuration forbids is saved with a warning, because
 another process may call it under another configuration. A URL that stays as it was is not refused again. A handler is
 refused where the configuration does not list it for the tenant.

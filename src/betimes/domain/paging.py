@@ -68,7 +68,7 @@ class Listing(Generic[Item]):
     """The items of a list as they are gathered, and the rows that could not be shown.
 
     Every list decodes and renders its rows inside `reading`, so that a row nobody can read is marked and the others are
-    shown all the same. What the store itself raises is not the row's fault and is passed on.
+    shown all the same. Errors of the store itself are not the row's fault and are passed on.
     """
 
     def __init__(self) -> None:
@@ -112,21 +112,21 @@ def unreadable_row(row: StreamId | Segment | EffectId | str, error: Exception) -
     return UnreadableRow(name, code, why[:WHY_CHARS_MAX])
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Where a page of a list starts."""
+class CursorPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The place in a list where a page starts."""
 
 
-PlaceType = TypeVar("PlaceType", bound=Place)
+PlaceType = TypeVar("PlaceType", bound=CursorPlace)
 
 
-class NumberPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=True):
+class NumberPlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A number in the order of the list, and a row of what has that number."""
 
     number: Position
     row: Position = 0
 
 
-class InstantPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=True):
+class InstantPlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_fields=True):
     """An instant in the order of the list, and an id among those of that instant."""
 
     at: Position
@@ -138,7 +138,7 @@ class InstantPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=Tr
     ]
 
 
-def cursor_of(filters: Any, place: Place) -> str:
+def cursor_of(filters: Any, place: CursorPlace) -> str:
     """Return an opaque text that says where the next page starts; `filters` begin with the list and the tenant."""
     return urlsafe_b64encode(msgspec.json.encode([filters, place])).decode().rstrip("=")
 
@@ -197,7 +197,7 @@ def check_filters(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Co
 
 
 def page_of(query: StreamQuery, cursor: str | None, filters: Any) -> StreamQuery:
-    """The query for the page a cursor leads to, of one tenant and kind."""
+    """Return the query for the page a cursor leads to, of one tenant and kind."""
     place = place_of(cursor, filters, InstantPlace)
     if place is None:
         return replace(query, newest_first=True)
@@ -230,12 +230,12 @@ async def look_through(
 
 
 def after_row(query: StreamQuery, row: StreamRow) -> StreamQuery:
-    """The query for what comes after a row."""
+    """Return the query for the rows after this one."""
     return replace(query, after=row.stream, after_created_at=row.created_at)
 
 
 def cursor_after(filters: Any, row: StreamRow) -> str:
-    """Leads to the page after this row."""
+    """Return the cursor of the page after this row."""
     return cursor_of(filters, InstantPlace(row.created_at, row.stream.id))
 
 

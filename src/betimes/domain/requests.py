@@ -19,15 +19,15 @@ SLICE_S = 0.01
 """or fewer if they took so long: one may hold 100 kB."""
 
 
-def asked(request: T | Mapping[str, Any] | Examined[T], kind: type[T], rules: Sequence[Rule[T]] = ()) -> T:
+def check_request(request: T | Mapping[str, Any] | Examined[T], kind: type[T], rules: Sequence[Rule[T]] = ()) -> T:
     """Return the request as its type, whatever it came as; raise `Invalid` with everything that is wrong with it.
 
     The rules judge what is sound of a request whose shape is wrong, so that all of it is said at once.
     """
-    return examined(request, kind).whole(rules)
+    return examine_request(request, kind).whole(rules)
 
 
-def examined(request: T | Mapping[str, Any] | Examined[T], kind: type[T]) -> Examined[T]:
+def examine_request(request: T | Mapping[str, Any] | Examined[T], kind: type[T]) -> Examined[T]:
     """Return the request as far as it is sound, and what is wrong with its shape."""
     if isinstance(request, Examined):
         return request

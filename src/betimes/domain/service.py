@@ -1,4 +1,4 @@
-"""Who asks, and how a service reaches the engine on their behalf."""
+"""Callers, and the base of services: how one reaches the engine on behalf of the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import KeyId, StreamId, checked_stream
 from betimes.domain.deployment import Deployment
-from betimes.domain.requests import examined
+from betimes.domain.requests import examine_request
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import replay
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Whose data is meant, and who is recorded as having asked."""
+    """The tenant whose data is meant, and the actor that is recorded."""
 
     tenant: str = "default"
     actor: str = ""
@@ -37,7 +37,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class Service:
-    """One domain for one caller. Who makes one for each request can ask it how its last command went."""
+    """One domain for one caller. Made for each request, it also remembers how its last command went."""
 
     def __init__(self, engine: Engine, caller: Caller, *, deployment: Deployment | None = None) -> None:
         self.engine = engine
@@ -69,8 +69,8 @@ class Service:
         )
         return self.last
 
-    async def answered(self, key: str, collection: str, request: str) -> Recorded | None:
-        """What was recorded under a key, if it was used; `KeyConflict` if that was for something else."""
+    async def find_recorded(self, key: str, collection: str, request: str) -> Recorded | None:
+        """Return what was recorded under a key, if it was used; raise `KeyConflict` if that was for another request."""
         seen = await self.engine.store.seen(KeyId(self.caller.tenant, collection, key))
         if seen is None:
             return None
@@ -79,18 +79,18 @@ class Service:
         self.last = self.engine.kinds.of(seen.segment.stream).recorded(seen.segment)
         return self.last
 
-    async def asked(self, request: Any, kind: type[T], rules: Callable[[Policy], Sequence[Rule[T]]]) -> T:
+    async def check_under_policy(self, request: Any, kind: type[T], rules: Callable[[Policy], Sequence[Rule[T]]]) -> T:
         """Return the request as its type; raise `Invalid` with all that is wrong, by the rules under the policy too."""
-        found: Examined[T] = examined(request, kind)
+        found: Examined[T] = examine_request(request, kind)
         return found.whole(rules(await self.engine.policy_of(self.caller.tenant)) if found.found.total else ())
 
     async def state(self, stream: StreamId) -> Any:
-        """The stream's state as of its last commit, or `None`."""
+        """Return the stream's state as of its last commit, or `None`."""
         row = (await self.engine.store.load([demanded_stream(stream)])).get(stream)
         return row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
 
     async def state_after(self, recorded: Recorded) -> Any:
-        """The stream's state as a command left it, also when that was long ago and is answered from the record."""
+        """Return the stream's state as a command left it, also when that was long ago and is answered from the record."""
         if not isinstance(recorded, Recorded):
             raise Invalid(f"{recorded!r} is not the record of a command; `last` of a service is one")
         row = (await self.engine.store.load([recorded.stream])).get(recorded.stream)

@@ -1,4 +1,4 @@
-"""Which scope saving a target needs: that of the kind of stream, or the work, it will reach."""
+"""The scope that saving a target needs: that of the kind of stream, or the work, it will reach."""
 
 from __future__ import annotations
 

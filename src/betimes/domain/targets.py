@@ -1,8 +1,8 @@
 """Targets: what a schedule, a sensor or a hook may cause, and how the domains talk about it.
 
-A target is data in a definition or a policy. `caused` turns it into the one effect that asks for it: a command to
-another stream, applied exactly once under the cause's key, or a call to a named executor. Whatever the target, the
-stream `report_to` learns how it ended: a call's end comes as `Settled`, a notification's as `TargetSettled`, and a
+A target is data in a definition or a policy. `effect_of` turns it into the one effect that asks for it: a command to
+another stream, applied exactly once under the cause's key, or a call to a named executor. The stream
+`report_to` learns how any target ended: a call's end comes as `Settled`, a notification's as `TargetSettled`, and a
 trigger's run is that stream itself.
 
 The executors that calls name: `handler:<name>` is given `body`, `webhook` is given `{url, body}`, `sweep` is given
@@ -124,8 +124,8 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
         return self.nominal.scheduled_for if self.nominal else self.at
 
 
-def caused(tenant: str, target: Target, cause: Cause) -> Effect:
-    """The effect that asks for the target."""
+def effect_of(tenant: str, target: Target, cause: Cause) -> Effect:
+    """Return the effect that asks for the target."""
     match target:
         case TriggerTarget(trigger_type, account_id):
             account = account_stream(tenant, account_id or cause.subject)
@@ -181,7 +181,7 @@ def _dedupe_key(target: NotificationTarget, cause: Cause) -> str | None:
 def permits(allowed: Target, chosen: Target) -> bool:
     """Return whether a definition that allows one target lets an evaluator choose the other.
 
-    What an evaluator may choose of a trigger is its account, of a notification its person and its words. A person or an
+    An evaluator may choose the account of a trigger, and the person and the words of a notification. A person or an
     account that the definition names is fixed; everything else is as the definition says.
     """
     match allowed, chosen:

@@ -1,4 +1,4 @@
-"""What every verdict's answer carries, whatever the domain: the rules looked at, in words."""
+"""The view of a verdict's trace, for every domain: the rules that were evaluated, in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TraceStep(JsonView, frozen=True):
 
 
 def trace_of(kinds: Kinds, verdict: Verdict | None) -> list[TraceStep]:
-    """Every rule that was looked at, in order, with the values it saw."""
+    """Return every rule that was evaluated, in order, with the values it saw."""
     table = kinds.table(verdict.table) if verdict else None
     if verdict is None or table is None:
         return []

@@ -1,4 +1,4 @@
-"""What is said about a field of a definition: that it is wrong, or that it is allowed and may not be meant."""
+"""Warnings about a field of a definition: it is wrong, or it is allowed and may not be meant."""
 
 from __future__ import annotations
 

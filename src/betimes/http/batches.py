@@ -37,7 +37,7 @@ class Batch(msgspec.Struct, Generic[Body], frozen=True):
 def batch_item(place: int, answer: Any, name: str = "items") -> BatchItem[Any]:
     """The entry for an answer, a bare body, or an error; bad fields are named by where they are in the batch."""
     if isinstance(answer, BaseException):
-        problem, _ = problem_of(_placed(answer, f"{name}[{place}]"))
+        problem, _ = problem_of(_place_in_batch(answer, f"{name}[{place}]"))
         return BatchItem(place, problem.status, None, problem)
     told = answer if isinstance(answer, Answer) else Answer(answer)
     return BatchItem(place, told.status, told.body, None)
@@ -47,7 +47,7 @@ def batch(answers: Sequence[Any], name: str = "items") -> Batch[Any]:
     return Batch([batch_item(place, answer, name) for place, answer in enumerate(answers)])
 
 
-def _placed(error: BaseException, path: str) -> BaseException:
+def _place_in_batch(error: BaseException, path: str) -> BaseException:
     if not isinstance(error, Invalid):
         return error
     problems = ((name if name.startswith(path) else f"{path}.{name}", message) for name, message in error.problems)

@@ -26,7 +26,7 @@ REASONS = {
 
 
 class OpenConnections:
-    """How many connections are open, in all and by address."""
+    """The count of open connections, in all and by address."""
 
     def __init__(self) -> None:
         self._by_address: Counter[str] = Counter()

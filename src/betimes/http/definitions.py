@@ -8,14 +8,16 @@ from typing import Any, Optional, Protocol
 import msgspec
 
 from betimes.domain.service import Service
-from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
+from betimes.http.routes import Answer, Handler, Listed, Method, RequestContext, Route, answer_of
+
+_CHANGED = ((412, "VERSION_MISMATCH"),)
 
 
-class Defines(Protocol):
-    """What a domain's service does with its definitions."""
+class DefinitionService(Protocol):
+    """A domain's service, as far as these routes use it."""
 
     @property
-    def created(self) -> bool: ...
+    def has_created(self) -> bool: ...
     async def create(self, request: Any, /, *, key: str | None = ...) -> Any: ...
     async def get(self, id: str, /) -> Any: ...
     async def list(self, **filters: Any) -> Any: ...
@@ -35,7 +37,7 @@ def merge_patch(name: str, kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
     return msgspec.defstruct(name, fields, namespace=said, frozen=True, forbid_unknown_fields=True)
 
 
-class Definitions(msgspec.Struct, frozen=True, kw_only=True):
+class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
     """One collection of definitions, and the types it speaks in."""
 
     noun: str
@@ -60,150 +62,137 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
     def path(self) -> str:
         return f"/v1/{self.noun}s"
 
+    @property
+    def one_path(self) -> str:
+        return f"{self.path}/{{{self.noun}_id}}"
+
     def id_of(self, request: RequestContext) -> str:
         return request.path[f"{self.noun}_id"]
 
-    def _defines(self, request: RequestContext) -> Defines:
-        defines: Defines = self.service(request)
-        return defines
+    def _service(self, request: RequestContext) -> DefinitionService:
+        service: DefinitionService = self.service(request)
+        return service
 
     def _answer(self, request: RequestContext, view: Any) -> Answer:
         service: Service = self.service(request)
-        created = f"{self.path}/{getattr(view, f'{self.noun}_id')}" if self._defines(request).created else None
+        created = f"{self.path}/{getattr(view, f'{self.noun}_id')}" if self._service(request).has_created else None
         return answer_of(service, view, location=created, version=view.version)
 
     # -- handlers
 
     async def create(self, request: RequestContext) -> Answer:
-        return self._answer(request, await self._defines(request).create(request.body, key=request.idempotency_key))
+        return self._answer(request, await self._service(request).create(request.body, key=request.idempotency_key))
 
     async def list(self, request: RequestContext) -> Any:
-        return await self._defines(request).list(**msgspec.structs.asdict(request.query))
+        return await self._service(request).list(**msgspec.structs.asdict(request.query))
 
     async def get(self, request: RequestContext) -> Answer:
-        view = await self._defines(request).get(self.id_of(request))
+        view = await self._service(request).get(self.id_of(request))
         return Answer(view, headers={"ETag": f'"{view.version}"'})
 
     async def put(self, request: RequestContext) -> Answer:
-        view = await self._defines(request).put(
+        view = await self._service(request).put(
             self.id_of(request), request.body, if_match=request.expected_version, only_create=request.only_create
         )
         return self._answer(request, view)
 
     async def patch(self, request: RequestContext) -> Answer:
-        view = await self._defines(request).patch(
+        view = await self._service(request).patch(
             self.id_of(request), request.body, if_match=request.expected_version, key=request.idempotency_key
         )
         return self._answer(request, view)
 
     async def delete(self, request: RequestContext) -> None:
-        await self._defines(request).delete(self.id_of(request), if_match=request.if_match)
+        await self._service(request).delete(self.id_of(request), if_match=request.if_match)
 
     async def enable(self, request: RequestContext) -> Answer:
         return self._answer(
-            request, await self._defines(request).enable(self.id_of(request), key=request.idempotency_key)
+            request, await self._service(request).enable(self.id_of(request), key=request.idempotency_key)
         )
 
     async def disable(self, request: RequestContext) -> Answer:
         return self._answer(
-            request, await self._defines(request).disable(self.id_of(request), key=request.idempotency_key)
+            request, await self._service(request).disable(self.id_of(request), key=request.idempotency_key)
         )
 
     # -- routes
 
     def routes(self) -> tuple[Route, ...]:
-        noun, one, tag = self.noun, f"{self.path}/{{{self.noun}_id}}", self.tag
-        article = "an" if noun[0] in "aeiou" else "a"
-        read, write = f"{self.domain}:read", f"{self.domain}:write"
-        described = None if self.body is self.request else self.request
-        changed = ((412, "VERSION_MISMATCH"),)
+        """Return the routes of the collection and of one definition."""
         return (
-            Route(
-                method="POST",
-                path=self.path,
-                scope=write,
-                answer=self.create,
-                tag=tag,
-                summary=f"Make {article} {noun}",
-                description="Without an id it gets one.",
-                body=self.body,
-                described_body=described,
-                judges_body=self.judges_body,
-                read_only=self.read_only,
-                reply=self.written,
-                status=201,
-                codes=((409, "ALREADY_EXISTS"),),
-                example=self.example,
-            ),
-            Route(
-                method="GET",
-                path=self.path,
-                scope=read,
-                answer=self.list,
-                tag=tag,
-                summary=f"The {noun}s, newest first",
-                query=self.filters,
-                reply=self.page,
-            ),
-            Route(
-                method="GET",
-                path=one,
-                scope=read,
-                answer=self.get,
-                tag=tag,
-                summary=f"{article.capitalize()} {noun} and its state",
-                reply=self.view,
-            ),
-            Route(
-                method="PUT",
-                path=one,
-                scope=write,
-                answer=self.put,
-                tag=tag,
-                summary=f"Make or replace {article} {noun}",
-                description="`If-Match`, or `version` in the body, makes it conditional; `If-None-Match: *` only "
-                "makes.",
-                body=self.body,
-                described_body=described,
-                judges_body=self.judges_body,
-                read_only=self.read_only,
-                reply=self.written,
-                status=201,
-                codes=changed,
-            ),
-            Route(
-                method="PATCH",
-                path=one,
-                scope=write,
-                answer=self.patch,
-                tag=tag,
-                summary=f"Change {article} {noun}",
-                description="JSON Merge Patch: `null` empties a field or restores its default.",
-                body=dict[str, Any],
-                described_body=merge_patch(f"{noun.capitalize()}Patch", self.request),
-                reply=self.written,
-                codes=changed,
-            ),
-            Route(
-                method="DELETE",
-                path=one,
-                scope=write,
-                answer=self.delete,
-                tag=tag,
-                summary=f"Remove {article} {noun}",
+            self._create_route(),
+            self._route("GET", self.list, f"The {self.noun}s, newest first", query=self.filters, reply=self.page),
+            self._route("GET", self.get, "{A} {noun} and its state", self.one_path, reply=self.view),
+            self._put_route(),
+            self._patch_route(),
+            self._route(
+                "DELETE",
+                self.delete,
+                "Remove {a} {noun}",
+                self.one_path,
                 description="Its history stays on the ledger.",
-                codes=changed,
+                codes=_CHANGED,
             ),
-            *(
-                Route(
-                    method="POST",
-                    path=f"{one}/{verb}",
-                    scope=write,
-                    answer=answer,
-                    tag=tag,
-                    summary=f"{verb.capitalize()} {article} {noun}",
-                    reply=self.written,
-                )
-                for verb, answer in (("enable", self.enable), ("disable", self.disable))
-            ),
+            self._route("POST", self.enable, "Enable {a} {noun}", f"{self.one_path}/enable", reply=self.written),
+            self._route("POST", self.disable, "Disable {a} {noun}", f"{self.one_path}/disable", reply=self.written),
+        )
+
+    def _create_route(self) -> Route:
+        return self._route(
+            "POST",
+            self.create,
+            "Make {a} {noun}",
+            description="Without an id it gets one.",
+            status=201,
+            codes=((409, "ALREADY_EXISTS"),),
+            example=self.example,
+            **self._whole_body(),
+        )
+
+    def _put_route(self) -> Route:
+        return self._route(
+            "PUT",
+            self.put,
+            "Make or replace {a} {noun}",
+            self.one_path,
+            description="`If-Match`, or `version` in the body, makes it conditional; `If-None-Match: *` only makes.",
+            status=201,
+            codes=_CHANGED,
+            **self._whole_body(),
+        )
+
+    def _patch_route(self) -> Route:
+        return self._route(
+            "PATCH",
+            self.patch,
+            "Change {a} {noun}",
+            self.one_path,
+            description="JSON Merge Patch: `null` empties a field or restores its default.",
+            body=dict[str, Any],
+            described_body=merge_patch(f"{self.noun.capitalize()}Patch", self.request),
+            reply=self.written,
+            codes=_CHANGED,
+        )
+
+    def _whole_body(self) -> dict[str, Any]:
+        """Return the fields of a route that takes a whole definition and answers with it."""
+        return {
+            "body": self.body,
+            "described_body": None if self.body is self.request else self.request,
+            "judges_body": self.judges_body,
+            "read_only": self.read_only,
+            "reply": self.written,
+        }
+
+    def _route(self, method: Method, answer: Handler, summary: str, path: str | None = None, **fields: Any) -> Route:
+        """Return a route of the collection, or at another path; its scope is the domain's to read or to write."""
+        article = "an" if self.noun[0] in "aeiou" else "a"
+        return Route(
+            method=method,
+            path=self.path if path is None else path,
+            scope=f"{self.domain}:{'read' if method == 'GET' else 'write'}",
+            answer=answer,
+            tag=self.tag,
+            summary=summary.format(a=article, A=article.capitalize(), noun=self.noun),
+            **fields,
         )

@@ -1,4 +1,4 @@
-"""What the fields of structs are for, read from the docstrings that stand below them in the source."""
+"""Documentation of struct fields, read from the docstrings that stand below them in the source."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import msgspec
 
 
 def fields_of(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """What is said below each field, the struct's own bases included; nothing where there is no source."""
+    """Return the docstring below each field of a struct and its bases; nothing where there is no source."""
     said: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        said |= _documented(base.__module__).get(base.__qualname__, {})
+        said |= _document_fields(base.__module__).get(base.__qualname__, {})
     return said
 
 
 @cache
-def _documented(module: str) -> dict[str, dict[str, str]]:
+def _document_fields(module: str) -> dict[str, dict[str, str]]:
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (OSError, KeyError, TypeError):
         return {}
-    return {node.name: dict(_said(node)) for node in tree.body if isinstance(node, ast.ClassDef)}
+    return {node.name: dict(_docstrings_of(node)) for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def _said(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+def _docstrings_of(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
     for field, below in zip(node.body, node.body[1:], strict=False):
         if (
             isinstance(field, ast.AnnAssign)

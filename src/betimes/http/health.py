@@ -60,7 +60,7 @@ async def _look(request: RequestContext) -> tuple[list[tuple[str, str]], list[st
         return [("engine", "it has not been opened")], []
     if not engine.is_open:
         return [("engine", "it is closed or closing")], []
-    problem, warnings = await request.process.readiness.checked(lambda: _look_at_store(engine))
+    problem, warnings = await request.process.readiness.check(lambda: _look_at_store(engine))
     return ([("store", problem)] if problem else []), warnings
 
 

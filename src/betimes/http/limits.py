@@ -1,4 +1,4 @@
-"""What a connection may cost before anybody knows whose it is."""
+"""Limits of connections: the cost of one before anybody knows whose it is."""
 
 from __future__ import annotations
 

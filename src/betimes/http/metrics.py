@@ -37,10 +37,10 @@ class Metrics:
             registry=self._registry,
         )
 
-    def limited(self, what: str) -> None:
+    def count_refusal(self, what: str) -> None:
         self._limited.labels(what).inc()
 
-    def answered(self, method: str, route: str, status: int, took_s: float) -> None:
+    def observe_request(self, method: str, route: str, status: int, took_s: float) -> None:
         self._requests.labels(method, route, status).observe(took_s)
 
     def text(
@@ -54,7 +54,7 @@ class Metrics:
         clock: ClockReport | None = None,
     ) -> bytes:
         """Everything there is to say now."""
-        at_once = [*_counted(tally), *_owed(backlog, now), *_clock(clock)]
+        at_once = [*_commit_metrics(tally), *_owed(backlog, now), *_clock(clock)]
         at_once.append(_gauge("betimes_queue_commands", "Commands that wait in this process", queue_count))
         at_once.append(_gauge("betimes_live_streams", "Open streams of verdicts in this process", stream_count))
         registry = CollectorRegistry(auto_describe=False)
@@ -70,7 +70,7 @@ class _Given(Collector):
         return iter(self._metrics)
 
 
-def _counted(tally: CommitCounters) -> Iterator[Metric]:
+def _commit_metrics(tally: CommitCounters) -> Iterator[Metric]:
     verdicts = CounterMetricFamily(
         "betimes_verdicts", "Verdicts that were committed by this process", labels=("kind", "outcome", "reason")
     )

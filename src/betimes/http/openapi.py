@@ -102,7 +102,7 @@ def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
         "operationId": operation_id(route),
         "tags": [route.tag],
         "summary": route.summary,
-        "description": _described(route),
+        "description": _description(route),
         "parameters": [*_path_parameters(route), *_query_parameters(route, schemas), *_header_parameters(route)],
         "responses": _responses(route, schemas),
         "security": [] if route.scope == PUBLIC else [{"key": []}],
@@ -118,7 +118,7 @@ def operation_id(route: Route) -> str:
     return "_".join([*words, *(["by", *names] if names else ())])
 
 
-def _described(route: Route) -> str:
+def _description(route: Route) -> str:
     scope = {PUBLIC: "Needs no key.", ANY_KEY: "Any key."}.get(route.scope, f"Scope `{route.scope}`.")
     return f"{route.description} {scope}".strip()
 

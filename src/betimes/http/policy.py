@@ -1,7 +1,7 @@
-"""How much each tenant may ask for over HTTP: a section of the policy that no decision reads.
+"""The limits of each tenant over HTTP: a section of the policy that no decision reads.
 
-The deployment's policy sets the limits, for all tenants and for single ones. What a tenant says in its own policy can
-only lower them.
+The deployment's policy sets the limits, for all tenants and for single ones. A tenant's own policy can only
+lower them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from betimes.core.policies import Policy
 Rate = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
 
 
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a tenant may ask for in a minute, of each process; `None` is no limit."""
+class RequestLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Requests and items a tenant may send per minute, to each process; `None` is no limit."""
 
     requests_per_minute: Rate | None = None
     items_per_minute: Rate | None = None
@@ -29,15 +29,15 @@ class LimitsPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """HTTP requests of one tenant in a minute, in each process; more are refused with 429. `null`: no limit."""
     items_per_minute: Rate | None = None
     """Things asked for by those requests that have a body: each item of a batch, or one. `null`: no limit."""
-    tenants: dict[str, Limits] = {}
+    tenants: dict[str, RequestLimits] = {}
     """What single tenants have instead, by name; read from the deployment's policy only."""
 
 
-def limits_of(tenant: str, deployment: Policy, own: Policy) -> Limits:
+def limits_of(tenant: str, deployment: Policy, own: Policy) -> RequestLimits:
     """Return what holds for a tenant: what the deployment says of it, or less if it says so itself."""
     common, its_own = deployment[LimitsPolicy], own[LimitsPolicy]
     given = common.tenants.get(tenant) or common
-    return Limits(
+    return RequestLimits(
         _lower(given.requests_per_minute, its_own.requests_per_minute, common.requests_per_minute),
         _lower(given.items_per_minute, its_own.items_per_minute, common.items_per_minute),
     )

@@ -95,7 +95,7 @@ class HttpProblem(Exception):
 
 
 def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
-    """The problem an error is told as, with its headers. What was not expected is told by an id and nothing else."""
+    """Return the problem that an error is answered with, and its headers; of a bug it shows an id and no more."""
     if isinstance(error, HttpProblem):
         return _problem(error.status, error.code, str(error), error.errors), error.headers
     if isinstance(error, Refused):

@@ -1,4 +1,4 @@
-"""What a process that serves keeps between requests: its routes and their description, its numbers, open streams."""
+"""The state of a serving process between requests: its routes and their description, its numbers, open streams."""
 
 from __future__ import annotations
 
@@ -103,16 +103,14 @@ class Bodies:
 
 
 class Readiness:
-    """What the last look at the store found; everybody who asks within a second is told the same."""
+    """The result of the last look at the store, shared by everybody who asks within a second."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._looked_s = -inf
         self._found: tuple[str | None, list[str]] = (None, [])
 
-    async def checked(
-        self, look: Callable[[], Awaitable[tuple[str | None, list[str]]]]
-    ) -> tuple[str | None, list[str]]:
+    async def check(self, look: Callable[[], Awaitable[tuple[str | None, list[str]]]]) -> tuple[str | None, list[str]]:
         """Return why the store cannot be used, if it cannot, and warnings; whoever comes meanwhile waits."""
         async with self._turn:
             if monotonic() - self._looked_s > READINESS_S:
@@ -128,7 +126,7 @@ class Process:
         self.routes = routes
         self.version = version("betimes")
         self.metrics = Metrics()
-        self.rate_limits = RateLimits(self.metrics.limited)
+        self.rate_limits = RateLimits(self.metrics.count_refusal)
         self.streams = Streams()
         self.turns = Turns()
         self.identities = Identities()

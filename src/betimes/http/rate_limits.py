@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from betimes.core.errors import BetimesError
 from betimes.engine.tenants.model import DEPLOYMENT
-from betimes.http.policy import Limits, limits_of
+from betimes.http.policy import RequestLimits, limits_of
 from betimes.http.problems import HttpProblem
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ BURST_S = 10.0
 REFRESH_S = 5.0
 TENANTS_MAX = 10_000
 """Tenants whose buckets are kept; past it those who asked longest ago begin with full ones."""
-NO_LIMITS = Limits()
+NO_LIMITS = RequestLimits()
 
 What: TypeAlias = Literal["requests", "items"]
 
@@ -62,7 +62,7 @@ class TenantLimits:
 
 
 class RateLimits:
-    """What every tenant of a process has asked for lately."""
+    """The recent requests of every tenant of a process."""
 
     def __init__(self, refused: Callable[[What], None], *, clock: Callable[[], float] = monotonic) -> None:
         self._refused = refused
@@ -94,7 +94,7 @@ class RateLimits:
         return kept
 
 
-async def _limits_in_force(engine: Engine, tenant: str, last: Limits) -> Limits:
+async def _limits_in_force(engine: Engine, tenant: str, last: RequestLimits) -> RequestLimits:
     """Read the limits; if they cannot be read, the last ones hold and the request itself tells what is wrong."""
     try:
         return limits_of(tenant, await engine.policy_of(DEPLOYMENT.tenant), await engine.policy_of(tenant))

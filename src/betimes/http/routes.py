@@ -7,6 +7,7 @@ cannot forget any of it. A route without a scope cannot be made.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
 
@@ -31,8 +32,8 @@ DEPLOYMENT_TENANT = "*"
 """The tenant whose keys are for routes about every tenant at once."""
 
 
-class Application(Protocol):
-    """What is served; `betimes.app.Betimes` is one."""
+class ServedApplication(Protocol):
+    """The application behind the routes; `betimes.app.Betimes` is one."""
 
     @property
     def engine(self) -> Engine: ...
@@ -52,42 +53,27 @@ class Application(Protocol):
     def is_virtual(self) -> bool: ...
 
 
+@dataclass(eq=False)
 class RequestContext:
     """One request: who asks, and everything they sent, decoded and checked."""
 
-    def __init__(
-        self,
-        application: Application,
-        caller: Caller,
-        scopes: tuple[str, ...],
-        *,
-        process: Process,
-        path: Mapping[str, str],
-        query: Any = None,
-        body: Any = None,
-        sent: Any = None,
-        idempotency_key: str | None = None,
-        raw: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        parameters: Mapping[str, str] | None = None,
-        key_id: str = "",
-    ) -> None:
-        self.application = application
-        self.caller = caller
-        self.scopes = scopes
-        self.process = process
-        self.path = path
-        self.query = query
-        self.body = body
-        self.sent = sent
-        """The body as JSON, before it was checked."""
-        self.idempotency_key = idempotency_key
-        """From the header or the body."""
-        self.raw = raw
-        self.headers = headers or {}
-        self.parameters = parameters or {}
-        """The query as it was sent."""
-        self.key_id = key_id
+    application: ServedApplication
+    caller: Caller
+    scopes: tuple[str, ...]
+    _: KW_ONLY
+    process: Process
+    path: Mapping[str, str]
+    headers: Mapping[str, str]
+    parameters: Mapping[str, str]
+    """The query as it was sent."""
+    query: Any = None
+    body: Any = None
+    sent: Any = None
+    """The body as JSON, before it was checked."""
+    idempotency_key: str | None = None
+    """From the header or the body."""
+    raw: bytes = b""
+    key_id: str = ""
 
     @property
     def engine(self) -> Engine:
@@ -124,17 +110,17 @@ class RequestContext:
 
 def version_of(tag: str) -> int | None:
     """Return the version that a tag names; `None` for `*`, and for what is none."""
-    text = _untagged(tag)
+    text = _strip_tag(tag)
     return int(text) if is_version(tag) and text != "*" else None
 
 
 def is_version(tag: str) -> bool:
     """Return whether a tag is `*`, or a version in quotes."""
-    text = _untagged(tag)
+    text = _strip_tag(tag)
     return text == "*" or (text.isdecimal() and text.isascii() and int(text[:20]) <= INTEGER_MAX)
 
 
-def _untagged(tag: str) -> str:
+def _strip_tag(tag: str) -> str:
     return tag.strip().removeprefix("W/").strip('"')
 
 
@@ -147,7 +133,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def answer_of(service: Service, body: Any, *, location: str | None = None, version: int | None = None) -> Answer:
-    """A write's answer: whether it is a replay, and where to find what was made and at which version.
+    """Return the answer of a write: whether it is a replay, its location if it was created, and its version.
 
     A replay has the status that was answered first.
     """
@@ -241,17 +227,17 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_key(self) -> bool:
-        """Whether `Idempotency-Key` is honoured."""
+        """Return whether `Idempotency-Key` is honoured."""
         return self.method in ("POST", "PATCH") and self.scope != PUBLIC
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it may change something; scopes to read and dry runs do not."""
+        """Return whether it may change something; scopes to read and dry runs do not."""
         return self.method != "GET" and not self.scope.endswith(":read") and not self.dry_run
 
     @property
     def is_conditional(self) -> bool:
-        """Whether `If-Match`, or `version` in the body, makes it conditional."""
+        """Return whether `If-Match`, or `version` in the body, makes it conditional."""
         return self.method in ("PUT", "PATCH", "DELETE") and (412, "VERSION_MISMATCH") in self.codes
 
     @property
@@ -265,6 +251,6 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def demand_deployment(request: RequestContext, scope: str) -> None:
-    """Some routes are about every tenant at once; without keys everybody is the deployment."""
+    """Refuse callers other than the deployment; without keys everybody is the deployment."""
     if request.key_id and request.caller.tenant != DEPLOYMENT_TENANT:
         raise HttpProblem(403, "MISSING_SCOPE", f"This needs the scope {scope} of a key of the tenant *.")

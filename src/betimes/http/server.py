@@ -1,7 +1,7 @@
 """The ASGI application: from a request to a route's handler and back.
 
-In this order: correlation id, key, scope, tenant, rate limit, path, query, body, handler under its time limit. Whatever
-goes wrong is a problem body. Deny by default: a route without a scope cannot be made, and without `dev` nobody gets in
+In this order: correlation id, key, scope, tenant, rate limit, path, query, body, handler under its time limit. Every
+error becomes a problem body. Deny by default: a route without a scope cannot be made, and without `dev` nobody gets in
 without a key.
 """
 
@@ -30,25 +30,33 @@ from betimes.domain.saved_responses.service import Answers
 from betimes.domain.service import Caller
 from betimes.engine.tenants.identities import KEY_PREFIX, Identities
 from betimes.http.batches import BATCH_MAX, Batch, batch_item
-from betimes.http.decoding import BODY_BYTES_MAX, KEY_FIELD, body_of, header_problems, json_of, path_problems, query_of
 from betimes.http.problems import CHALLENGE, HttpProblem, problem_of
 from betimes.http.process import Process
-from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Answer, Application, RequestContext, Route
+from betimes.http.request_decoder import (
+    BODY_BYTES_MAX,
+    KEY_FIELD,
+    body_of,
+    header_problems,
+    json_of,
+    path_problems,
+    query_of,
+)
+from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Answer, RequestContext, Route, ServedApplication
 
 CORRELATION_CHARS_MAX = 128
 NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
 
 
 class Guard:
-    """Who may come in."""
+    """Authenticates and authorises requests."""
 
-    def __init__(self, application: Application, identities: Identities, *, dev: bool) -> None:
+    def __init__(self, application: ServedApplication, identities: Identities, *, dev: bool) -> None:
         self._application = application
         self._dev = dev
         self._identities = identities
 
     async def caller(self, request: Request, route: Route, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
-        """The caller, its scopes and its key's id; or 401, 403."""
+        """Return the caller, its scopes and its key's id; raise 401 or 403."""
         if self._dev or route.scope == PUBLIC:
             tenant = request.headers.get("x-tenant", "default") if self._dev else ""
             if tenant:
@@ -70,8 +78,8 @@ class Guard:
         return Caller(known.tenant, known.name, correlation, known.scopes), known.scopes, known.key_id
 
 
-def serve(application: Application, routes: Iterable[Route], *, dev: bool = False) -> Starlette:
-    """The application behind HTTP."""
+def serve(application: ServedApplication, routes: Iterable[Route], *, dev: bool = False) -> Starlette:
+    """Return the application behind HTTP."""
     process = Process(tuple(routes))
     guard = Guard(application, process.identities, dev=dev)
     by_path: dict[str, list[Route]] = {}
@@ -85,14 +93,14 @@ def serve(application: Application, routes: Iterable[Route], *, dev: bool = Fals
         )
         for path, group in sorted(by_path.items(), key=lambda pair: pair[0].count("{"))
     ]
-    starlette = Starlette(routes=served, exception_handlers={HTTPException: _not_routed, Exception: _failed})
+    starlette = Starlette(routes=served, exception_handlers={HTTPException: _not_routed, Exception: _handle_failure})
     starlette.router.redirect_slashes = False  # a redirect would name whatever host the request claims
     starlette.state.process = process
     return starlette
 
 
 def _endpoint(
-    application: Application, guard: Guard, process: Process, routes: Mapping[str, Route]
+    application: ServedApplication, guard: Guard, process: Process, routes: Mapping[str, Route]
 ) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
         arrived_s = perf_counter()
@@ -101,21 +109,21 @@ def _endpoint(
         try:
             if len(correlation) > CORRELATION_CHARS_MAX:
                 raise refusal("header", [("header.x-correlation-id", f"at most {CORRELATION_CHARS_MAX}")])
-            answer = await _answered(application, guard, process, request, route, correlation)
+            answer = await _answer_request(application, guard, process, request, route, correlation)
         except Exception as error:  # noqa: BLE001 — whatever went wrong is told as a problem
-            answer = _told(error)
+            answer = _problem_answer(error)
         if isinstance(answer, Response):
             answer.headers.setdefault("X-Correlation-Id", correlation)
         else:
-            answer = _response(await _spelt(answer), {"X-Correlation-Id": correlation})
-        process.metrics.answered(route.method, route.path, answer.status_code, perf_counter() - arrived_s)
+            answer = _response(await _encode_items(answer), {"X-Correlation-Id": correlation})
+        process.metrics.observe_request(route.method, route.path, answer.status_code, perf_counter() - arrived_s)
         return answer
 
     return endpoint
 
 
-async def _answered(
-    application: Application, guard: Guard, process: Process, request: Request, route: Route, correlation: str
+async def _answer_request(
+    application: ServedApplication, guard: Guard, process: Process, request: Request, route: Route, correlation: str
 ) -> Answer | Response:
     caller, scopes, key_id = await guard.caller(request, route, correlation)
     if route.scope != PUBLIC:
@@ -141,7 +149,7 @@ async def _answered(
 
 
 async def _read_and_call(route: Route, context: RequestContext, request: Request, found: Findings) -> Answer | Response:
-    """Answer the request; what was found wrong outside of its body is told with what is wrong with that."""
+    """Read the body and answer; problems found outside of the body are reported with those in it."""
     if route.raw_body or route.body is not None:
         context.raw = await _read(request)
     if route.raw_body:
@@ -154,7 +162,7 @@ async def _read_and_call(route: Route, context: RequestContext, request: Request
     finally:  # one that is refused counts too
         await context.process.rate_limits.admit(context.engine, context.caller.tenant, "items", len(alone or "1"))
     return (
-        _echoed(await _call(route, context), context.caller.correlation)
+        _echo_correlation(await _call(route, context), context.caller.correlation)
         if alone is None
         else await _batch(route, alone)
     )
@@ -173,15 +181,15 @@ def _prepare(route: Route, context: RequestContext, found: Findings) -> list[Req
     return None
 
 
-def _echoed(answer: Answer | Response, correlation: str) -> Answer | Response:
-    """A correlation id that came in the body is echoed like one of the header, if a header can hold it."""
+def _echo_correlation(answer: Answer | Response, correlation: str) -> Answer | Response:
+    """Echo a correlation id that came in the body like one of the header, if a header can hold it."""
     if isinstance(answer, Response) or not (correlation.isascii() and correlation.isprintable()):
         return answer
     return msgspec.structs.replace(answer, headers={**answer.headers, "X-Correlation-Id": correlation})
 
 
 async def _read(request: Request) -> bytes:
-    """The body, as far as it may go."""
+    """Read the body, up to its limit."""
     raw = bytearray()
     try:
         async for chunk in request.stream():
@@ -204,7 +212,10 @@ def _decode(route: Route, context: RequestContext, value: Any, path: str = "", o
 
 
 def _agreeing(caller: Caller, path: str, sent: Any) -> Caller:
-    """A repeat of a key must agree in the path and the body as sent; where the key stands makes no difference."""
+    """Return the caller with the fingerprint that a repeat of the key must match: the path and the body as sent.
+
+    The key itself is left out, so that it may be in the header or in the body.
+    """
     same = {name: part for name, part in sent.items() if name != KEY_FIELD} if isinstance(sent, dict) else sent
     return msgspec.structs.replace(caller, request=fingerprint((path, same)))
 
@@ -225,13 +236,13 @@ async def _call(route: Route, context: RequestContext) -> Answer | Response:
     if not route.keeps_answer or key is None:
         return await _plain(route, context)
     name = (context.caller.tenant, route.keeps_answer, key)
-    return await context.process.turns.with_turn(name, lambda: _kept(route, context, key))
+    return await context.process.turns.with_turn(name, lambda: _answer_once(route, context, key))
 
 
-async def _kept(route: Route, context: RequestContext, key: str) -> Answer | Response:
-    """The answer that is on record under the key, or a new one that is then kept."""
+async def _answer_once(route: Route, context: RequestContext, key: str) -> Answer | Response:
+    """Return the answer that is on record under the key, or a new one that is then kept."""
     answers = Answers(context.engine, context.caller)
-    body = await answers.kept(route.keeps_answer, key)
+    body = await answers.find(route.keeps_answer, key)
     if body is None:
         answer = await _plain(route, context)
         assert isinstance(answer, Answer)
@@ -258,7 +269,7 @@ def _items(route: Route, context: RequestContext, value: dict[str, Any]) -> list
 
 
 async def _batch(route: Route, alone: list[RequestContext | Exception]) -> Answer:
-    """Every item as if it came alone, in order; those of one stream keep theirs."""
+    """Answer every item as if it came alone, in order; those of one stream keep theirs."""
     contexts = [one for one in alone if isinstance(one, RequestContext)]
     answers = iter(await _all(route, contexts))
     return Answer(
@@ -272,7 +283,7 @@ async def _batch(route: Route, alone: list[RequestContext | Exception]) -> Answe
 
 
 def _item(route: Route, context: RequestContext, item: Any, place: int) -> RequestContext | Exception:
-    """An item as a request of its own, or what is wrong with it."""
+    """Return an item as a request of its own, or the error in it."""
     alone = RequestContext(
         context.application,
         context.caller,
@@ -281,7 +292,7 @@ def _item(route: Route, context: RequestContext, item: Any, place: int) -> Reque
         path=context.path,
         headers=context.headers,
         parameters=context.parameters,
-        query=_untraced(context.query),
+        query=_without_trace(context.query),
         key_id=context.key_id,
     )
     try:
@@ -292,7 +303,7 @@ def _item(route: Route, context: RequestContext, item: Any, place: int) -> Reque
 
 
 async def _all(route: Route, contexts: list[RequestContext]) -> Sequence[Any]:
-    """An answer or an error for each; an item's problem is its own."""
+    """Return an answer or an error for each; an item's problem is its own."""
     if not contexts:
         return []
     if route.answer_many:
@@ -300,8 +311,8 @@ async def _all(route: Route, contexts: list[RequestContext]) -> Sequence[Any]:
     return await asyncio.gather(*(_call(route, alone) for alone in contexts), return_exceptions=True)
 
 
-def _untraced(query: Any) -> Any:
-    """In a batch the trace is left out unless asked for."""
+def _without_trace(query: Any) -> Any:
+    """Return the query of a batch's item: without a trace unless one is asked for."""
     if getattr(query, "trace", True) is None:
         return msgspec.structs.replace(query, trace=False)
     return query
@@ -312,7 +323,7 @@ def _untraced(query: Any) -> Any:
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
-async def _spelt(answer: Answer) -> Answer:
+async def _encode_items(answer: Answer) -> Answer:
     """Return the answer with the items of a list encoded one by one, because all at once may take long."""
     items = getattr(answer.body, "items", None)
     if not isinstance(items, list):
@@ -329,7 +340,7 @@ def _response(answer: Answer, headers: dict[str, str]) -> Response:
     return Response(_encoder.encode(answer.body), answer.status, headers={**headers, **answer.headers}, media_type=kind)
 
 
-def _told(error: BaseException) -> Answer:
+def _problem_answer(error: BaseException) -> Answer:
     problem, headers = problem_of(error)
     return Answer(problem, problem.status, headers)
 
@@ -341,8 +352,8 @@ async def _not_routed(request: Request, error: Exception) -> Response:
         told = HttpProblem(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this path.", headers=headers)
     else:
         told = HttpProblem(404, "NOT_FOUND", "There is no such path; see /docs.")
-    return _response(_told(told), {})
+    return _response(_problem_answer(told), {})
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    return _response(_told(error), {})
+async def _handle_failure(request: Request, error: Exception) -> Response:
+    return _response(_problem_answer(error), {})

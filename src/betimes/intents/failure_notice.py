@@ -7,7 +7,7 @@ from hashlib import sha256
 from betimes.core.deciders import Effect, Send, View
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
-from betimes.domain.hooks import hooked
+from betimes.domain.hooks import hook_effects
 from betimes.intents.definitions import Definition
 from betimes.intents.model import IntentState
 from betimes.intents.policy import IntentsPolicy
@@ -32,7 +32,7 @@ def failure_news(
         "was_disabled_reason": "FAILURES",
         "error": error,
     }
-    return (told, *hooked(policy, tenant, "INTENT_DISABLED", key=key, at=at, subject=user_id, detail=detail))
+    return (told, *hook_effects(policy, tenant, "INTENT_DISABLED", key=key, at=at, subject=user_id, detail=detail))
 
 
 def _notice(intent_id: str, definition: Definition, policy: IntentsPolicy, key: str, error: str | None) -> Notify:

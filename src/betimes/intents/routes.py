@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from betimes.domain.paging import Page
-from betimes.http.definitions import Definitions
+from betimes.http.definitions import DefinitionRoutes
 from betimes.http.routes import Answer, ClaimLimit, Listed, RequestContext, Route, answer_of
 from betimes.intents.model import Draft, TriggerType
 from betimes.intents.views import (
@@ -86,7 +86,7 @@ _EXAMPLE: dict[str, Any] = {
     "action_context": "NVDA fell below 130.",
 }
 
-INTENTS = Definitions(
+INTENTS = DefinitionRoutes(
     noun="intent",
     domain="intents",
     tag=TAG,

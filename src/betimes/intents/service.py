@@ -100,7 +100,7 @@ class Intents(Service):
     """Intents for one caller. A replay is answered with the intent as it was recorded."""
 
     @property
-    def created(self) -> bool:
+    def has_created(self) -> bool:
         """Whether what was written last is a new intent, or was one when it was recorded."""
         made = self.last.reply if self.last else None
         return isinstance(made, Defined) and made.created
@@ -330,7 +330,7 @@ class Intents(Service):
     async def _of_its_owner(self, stream: StreamId, command: Any, key: str | None, asked: Any) -> IntentWritten:
         """Commands that may enable an intent name its owner, who is read first and may have changed meanwhile."""
         request = self.caller.request or fingerprint((stream, asked))
-        if key and (again := await self.answered(key, INTENTS, request)):
+        if key and (again := await self.find_recorded(key, INTENTS, request)):
             return await self._as_left(again)
         for _ in range(OWNER_TRIES_MAX):
             user_id = (await self._state(stream)).definition.user_id

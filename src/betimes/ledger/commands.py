@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from betimes.cli.bootstrap import Application, wired
+from betimes.cli.bootstrap import Application, current_wiring
 from betimes.cli.options import At, Tenant, on
 from betimes.cli.output import progress, say, show, show_json
 from betimes.core.errors import STATUS, Invalid
@@ -160,7 +160,7 @@ def export(path: str, /, *, at: At = At()) -> None:  # noqa: B008 — frozen
     with progress("exporting", json=at.json) as bar:
 
         async def work(application: Application) -> Any:
-            return await wired().export(application, path, lambda report: bar(report.segments))
+            return await current_wiring().export(application, path, lambda report: bar(report.segments))
 
         report = on(at.target, work, exists=True)
     show(report, json=at.json)

@@ -25,7 +25,7 @@ from betimes.domain.paging import (
     malformed_cursor,
     place_of,
 )
-from betimes.domain.requests import asked
+from betimes.domain.requests import check_request
 from betimes.domain.service import Caller, Service
 from betimes.engine.codecs import decode_text
 from betimes.engine.engine import Engine
@@ -102,7 +102,7 @@ class Effects(Service):
         self, filters: EffectFilters | Mapping[str, Any], *, limit: int = 50, cursor: str | None = None
     ) -> Page[EffectView]:
         """The newest first."""
-        filters = asked(filters, EffectFilters)
+        filters = check_request(filters, EffectFilters)
         checked_limit(limit)
         named = ["effects", self.caller.tenant, filters]
         found: list[EffectRow] = []

@@ -17,8 +17,8 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
     LOOKED_AT_MAX,
     PAGE_CHARS_MAX,
+    CursorPlace,
     Listing,
-    Place,
     Position,
     UnreadableRow,
     check_filters,
@@ -26,7 +26,7 @@ from betimes.domain.paging import (
     cursor_of,
     place_of,
 )
-from betimes.domain.requests import asked, in_slices
+from betimes.domain.requests import check_request, in_slices
 from betimes.domain.service import Caller, Service
 from betimes.domain.verdict_views import TraceStep, trace_of
 from betimes.engine.codecs import checkpoint_of, repair_of
@@ -70,7 +70,7 @@ class SegmentPage(JsonView, frozen=True):
     """Segments of this page that cannot be shown. They count towards `limit`."""
 
 
-class LedgerPlace(Place, frozen=True, array_like=True, forbid_unknown_fields=True):
+class LedgerPlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_fields=True):
     after: Position
     newest: Position
     """The newest segment that was there when the list began."""
@@ -119,7 +119,7 @@ class Ledger(Service):
         cursor: str | None = None,
     ) -> SegmentPage:
         """A page in commit order, or backwards."""
-        filters = asked(filters, LedgerFilters)
+        filters = check_request(filters, LedgerFilters)
         checked_limit(limit)
         named = ["ledger", self.caller.tenant, filters]
         begin = place_of(cursor, [*named, order], LedgerPlace) or LedgerPlace(0, 0)

@@ -14,7 +14,7 @@ from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.domain.completions import TargetSettled
-from betimes.domain.hooks import hooked
+from betimes.domain.hooks import hook_effects
 from betimes.notifications.feed_model import AddMessage, feed_stream
 from betimes.notifications.incidents import shared_incident
 from betimes.notifications.model import Delivered, Delivery, DeliveryFailed, InboxState, Item, Ref, Suppressed
@@ -114,7 +114,7 @@ class DecisionBuilder:
         self.report_ending(refs, TargetSettled("failed", "DELIVERY_FAILED"))
         event_ids = [ref.event_id for ref in refs]
         if not all(event_id.startswith(HOOK_KEY) for event_id in event_ids):
-            self.effects += hooked(
+            self.effects += hook_effects(
                 self._policy,
                 self.stream.tenant,
                 "DELIVERY_FAILED",

@@ -27,7 +27,7 @@ from betimes.domain.paging import (
     cursor_of,
     place_of,
 )
-from betimes.domain.requests import asked
+from betimes.domain.requests import check_request
 from betimes.domain.service import Service
 from betimes.engine.store import PAGE_MAX, StreamQuery
 from betimes.notifications import windows
@@ -113,7 +113,7 @@ class Inboxes(Service):
         sent: Any = body
         if isinstance(body, Mapping):
             sent = {name: value for name, value in body.items() if name not in PREFERENCES_READ_ONLY}
-        chosen = await self.asked(
+        chosen = await self.check_under_policy(
             sent, PreferencesRequest, lambda policy: preference_rules(policy[NotificationsPolicy])
         )
         version = chosen.version if if_match is None else if_match
@@ -138,7 +138,7 @@ class Inboxes(Service):
         """JSON Merge Patch; `null` restores a default."""
         wanted = patch.get("version") if if_match is None else if_match
         request = self.caller.request or fingerprint((user_id, patch))
-        if key and (again := await self.answered(key, PREFERENCES, request)):
+        if key and (again := await self.find_recorded(key, PREFERENCES, request)):
             return await self._preferences_after(again)
         for attempt in range(_PATCH_TRIES):
             current = await self.preferences(user_id)
@@ -155,7 +155,7 @@ class Inboxes(Service):
     # -- bans
 
     async def ban(self, user_id: str, request: BanRequest | Mapping[str, Any]) -> BanView:
-        request = asked(request, BanRequest)
+        request = check_request(request, BanRequest)
         await self.submit(self._inbox(user_id), BanPerson(request.reason))
         return BanView(user_id, banned=True, reason=request.reason)
 
@@ -207,7 +207,7 @@ class Inboxes(Service):
     async def mark_read(
         self, user_id: str, request: ReadRequest | Mapping[str, Any], *, key: str | None = None
     ) -> ReadResult:
-        request = asked(request, ReadRequest)
+        request = check_request(request, ReadRequest)
         self._inbox(user_id)
         command = MarkRead(request.item_ids or (), request.all, instant(request.before))
         recorded = await self.submit(feed_stream(self.caller.tenant, user_id), command, key=key)
@@ -248,7 +248,7 @@ class Inboxes(Service):
         self, request: IncidentRequest | Mapping[str, Any], *, key: str | None = None
     ) -> tuple[IncidentView, bool]:
         """Open an incident, or give an open one a later end; return it, and whether it is new."""
-        request = asked(request, IncidentRequest)
+        request = check_request(request, IncidentRequest)
         stream = self._inbox(request.user_id) if request.user_id else incident_stream(self.caller.tenant)
         found = _incident_in(await self.state(stream))
         before = found.id if found else None

@@ -18,7 +18,7 @@ from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId
-from betimes.domain.requests import examined, in_slices, require_list
+from betimes.domain.requests import examine_request, in_slices, require_list
 from betimes.domain.service import Caller
 from betimes.domain.verdict_views import trace_of
 from betimes.engine.engine import Engine
@@ -119,7 +119,7 @@ class Notifications(Inboxes):
 
     async def _check_request(self, request: Any, kind: type[Request]) -> Request:
         """Return the request; raise `Invalid` with everything that is wrong with it, by types and by policy."""
-        found: Examined[Request] = examined(request, kind)
+        found: Examined[Request] = examine_request(request, kind)
         found.judge(notification_rules(self.caller.tenant))
         if found.found.total:
             policy = (await self.engine.policy_of(self.caller.tenant))[NotificationsPolicy]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from betimes.domain.paging import Page
-from betimes.domain.requests import asked
+from betimes.domain.requests import check_request
 from betimes.http.routes import Answer, RequestContext, ClaimLimit, Listed, Route, Traced, answer_of
 from betimes.runs.registry import repeated_types, uncallable_urls
 from betimes.runs.triggers import examined_trigger
@@ -119,7 +119,7 @@ async def registry(request: RequestContext) -> Answer:
 async def put_registry(request: RequestContext) -> Answer:
     policy = await request.engine.policy_of(request.caller.tenant)
     rules = (repeated_types, uncallable_urls(request.services.runs.deployment, policy))
-    body = asked(request.body, RegistryRequest, rules)
+    body = check_request(request.body, RegistryRequest, rules)
     version = request.if_match if request.if_match is not None else body.version
     return _with_etag(await request.services.runs.put_registry(body.entries, version=version))
 

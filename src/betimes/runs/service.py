@@ -14,7 +14,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId, parse_effect_handle, segment_handle
 from betimes.domain.paging import Listing, Page, check_filters, checked_limit, cursor_after, look_through, page_of
-from betimes.domain.requests import asked
+from betimes.domain.requests import check_request
 from betimes.engine.store import PAGE_MAX, EffectQuery, StreamQuery, StreamRow
 from betimes.runs.model import (
     TRIGGERS,
@@ -246,13 +246,13 @@ class Runs(Triggers, Registry):
         self, run_id: str, request: ClaimRequest | Mapping[str, Any], *, key: str | None = None
     ) -> RunClaim:
         """Take one run that waits for a worker; 409 ALREADY_CLAIMED or NOT_CLAIMABLE as `Refused`."""
-        request = asked(request, ClaimRequest)
+        request = check_request(request, ClaimRequest)
         command = ClaimRun(self._worker(request.worker), request.lease_s)
         return await self._claim_view(await self._submit_to_run(self.stream("run", run_id), command, key))
 
     async def claim_many(self, request: ClaimManyRequest | Mapping[str, Any], *, limit: int = 10) -> list[RunClaim]:
         """Take up to `limit` runs that wait for a worker, the oldest first; those others are taking are left alone."""
-        request = asked(request, ClaimManyRequest)
+        request = check_request(request, ClaimManyRequest)
         checked_limit(limit)
         worker = self._worker(request.worker)
         command = ClaimRun(worker, request.lease_s)
@@ -296,7 +296,7 @@ class Runs(Triggers, Registry):
     async def renew(
         self, run_id: str, request: RenewRequest | Mapping[str, Any], *, key: str | None = None
     ) -> RunClaim:
-        request = asked(request, RenewRequest)
+        request = check_request(request, RenewRequest)
         stream = self.stream("run", run_id)
         return await self._claim_view(
             await self._submit_to_run(stream, RenewRun(request.claim_token, request.lease_s), key)
@@ -305,7 +305,7 @@ class Runs(Triggers, Registry):
     async def complete(
         self, run_id: str, request: CompleteRequest | Mapping[str, Any], *, key: str | None = None
     ) -> RunView:
-        request = asked(request, CompleteRequest)
+        request = check_request(request, CompleteRequest)
         stream = self.stream("run", run_id)
         command = CompleteRun(request.claim_token, request.status, request.result, request.error_message or "")
         recorded = await self._submit_to_run(stream, command, key)

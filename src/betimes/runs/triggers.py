@@ -21,7 +21,7 @@ from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
-from betimes.domain.requests import asked
+from betimes.domain.requests import check_request
 from betimes.domain.service import Service
 from betimes.domain.verdict_views import trace_of
 from betimes.runs.admission_request import saturation_of
@@ -152,7 +152,9 @@ class Triggers(Service):
     async def _checked_request(self, request: Any, kind: type[Request]) -> Request:
         """Return the request as its type; raise `Invalid` with all that is wrong, the tenant it names included."""
         tenant = tenant_rule(self.caller.tenant)
-        whole = await self.asked(request, kind, lambda policy: (tenant, _type_rule(policy), _tier_rule(policy)))
+        whole = await self.check_under_policy(
+            request, kind, lambda policy: (tenant, _type_rule(policy), _tier_rule(policy))
+        )
         for path, message in tenant(whole):
             raise refusal("field", [(path, message)])
         return whole
@@ -254,7 +256,7 @@ class Triggers(Service):
         self, account_id: str, request: ActionsRequest | Mapping[str, Any], *, key: str | None = None
     ) -> ActionsView:
         """Count actions taken for the account, against the day's cap."""
-        request = asked(request, ActionsRequest)
+        request = check_request(request, ActionsRequest)
         stream = self.stream("account", account_id)
         now = await self.engine.store.now()
         at = instant(request.timestamp) if request.timestamp else now

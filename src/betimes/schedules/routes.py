@@ -9,7 +9,7 @@ import msgspec
 from betimes.core.canonical import encode
 from betimes.domain.definition_rules import PAYLOAD_BYTES_MAX
 from betimes.domain.paging import Page
-from betimes.http.definitions import Definitions
+from betimes.http.definitions import DefinitionRoutes
 from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
 from betimes.schedules.recurrence_views import Preview, PreviewRequest
 from betimes.schedules.views import (
@@ -92,7 +92,7 @@ async def cancel_backfill(request: RequestContext) -> Answer:
     return answer_of(schedules, await schedules.cancel_backfill(**request.path, key=request.idempotency_key))
 
 
-SCHEDULES = Definitions(
+SCHEDULES = DefinitionRoutes(
     noun="schedule",
     domain="automation",
     tag=TAG,

@@ -19,7 +19,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.core.zones import zone
-from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, named, request_of
+from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, raise_problems, request_of
 from betimes.domain.derivation import derive
 from betimes.domain.outside_calls import call_warnings, calls_of_definition
 from betimes.domain.paging import (
@@ -32,7 +32,7 @@ from betimes.domain.paging import (
     page_of,
     place_of,
 )
-from betimes.domain.requests import asked
+from betimes.domain.requests import check_request
 from betimes.domain.run_requests import RunRequested
 from betimes.domain.target_names import unserved_names
 from betimes.domain.warnings import Remark
@@ -106,7 +106,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         return await self._create(request.schedule_id or generated_id("sch", key), request, key)
 
     async def get(self, id: str) -> ScheduleView:
-        return schedule_view(id, await self.found(self.stream("schedule", id)))
+        return schedule_view(id, await self.require_state(self.stream("schedule", id)))
 
     @check_filters
     async def list(
@@ -148,9 +148,9 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     async def _change_definition(
         self, stream: StreamId, command: Command, key: str | None, request: str = ""
     ) -> ScheduleWritten:
-        return await self._written_view(await self.change(stream, command, key=key, request=request))
+        return await self._view_after(await self.change(stream, command, key=key, request=request))
 
-    async def _written_view(self, recorded: Recorded) -> ScheduleWritten:
+    async def _view_after(self, recorded: Recorded) -> ScheduleWritten:
         state: ScheduleState | None = await self.state_after(recorded)
         if state is None:
             raise NotFound(f"there is no schedule {recorded.stream.id!r}")
@@ -165,9 +165,9 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
 
     async def preview(self, request: PreviewRequest | Mapping[str, Any]) -> Preview:
         """Return the next ticks of an expression, without saving it."""
-        request = asked(request, PreviewRequest, RECURRENCE_RULES)
+        request = check_request(request, PreviewRequest, RECURRENCE_RULES)
         start = instant(request.from_) if request.from_ else await self.engine.store.now()
-        named(tuple(broken_rules(request, RECURRENCE_RULES)))
+        raise_problems(tuple(broken_rules(request, RECURRENCE_RULES)))
         recurrence = request.recurrence()
         zoned = zone(request.timezone)
         ticks = islice(recurrence.occurrences().after(start - 1), request.count)
@@ -222,15 +222,15 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         """Fire the ticks of a range that were never fired."""
         now = await self.engine.store.now()
         rules = _range_rules(now)
-        request = asked(request, BackfillRequest, rules)
+        request = check_request(request, BackfillRequest, rules)
         from_at, to_at = instant(request.from_), instant(request.to)
         sent = self.caller.request or fingerprint((schedule_id, from_at, to_at, request.max_concurrency))
-        if key and (again := await self.answered(key, "backfills", sent)):
+        if key and (again := await self.find_recorded(key, "backfills", sent)):
             return await self._backfill_written(again)
-        named(tuple(broken_rules(request, rules)))
+        raise_problems(tuple(broken_rules(request, rules)))
         stream = backfill_stream(self.caller.tenant, generated_id("bf", key))
         for _ in range(PATCH_TRIES):
-            schedule: ScheduleState = await self.found(self.stream("schedule", schedule_id))
+            schedule: ScheduleState = await self.require_state(self.stream("schedule", schedule_id))
             # Counting may take long, so it happens outside the lock; a definition that changed meanwhile is refused.
             total = await asyncio.to_thread(_count_ticks, schedule.definition, from_at, to_at)
             command = StartBackfill(schedule_id, from_at, to_at, request.max_concurrency, total, schedule.version)
@@ -272,7 +272,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         return backfill_written(recorded.stream.id, await self.state_after(recorded), recorded.segment_id)
 
     async def _found_backfill(self, schedule_id: str, backfill_id: str) -> BackfillState:
-        state: BackfillState = await self.found(self.stream("backfill", backfill_id))
+        state: BackfillState = await self.require_state(self.stream("backfill", backfill_id))
         if state.schedule_id != schedule_id:
             raise NotFound(f"there is no backfill {backfill_id!r} of the schedule {schedule_id!r}")
         return state

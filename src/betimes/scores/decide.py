@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from betimes.core.deciders import Decider, Decision, Effect, Event, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
-from betimes.domain.hooks import hooked
+from betimes.domain.hooks import hook_effects
 from betimes.scores.amounts import SCORE_MAX, micro, number
 from betimes.scores.fold import fold_score, score_alarm, score_index
 from betimes.scores.model import (
@@ -314,11 +314,11 @@ def _hooks(view: View[ScoreState], policy: Policy, events: tuple[Event, ...], at
     for event in passed:
         if isinstance(event, GameOver):
             more = {**detail, "reason": event.reason}
-            effects += hooked(policy, tenant, "GAME_OVER", key=key, at=at, subject=user, detail=more)
+            effects += hook_effects(policy, tenant, "GAME_OVER", key=key, at=at, subject=user, detail=more)
         else:
             own = key if event is passed[-1] else f"{key}:{event.name}"
             more = {**detail, "threshold": event.name, "threshold_score": number(event.threshold)}
-            effects += hooked(policy, tenant, "SCORE_THRESHOLD", key=own, at=at, subject=user, detail=more)
+            effects += hook_effects(policy, tenant, "SCORE_THRESHOLD", key=own, at=at, subject=user, detail=more)
     return tuple(effects)
 
 

@@ -39,7 +39,7 @@ from betimes.domain.paging import (
     page_of,
     place_of,
 )
-from betimes.domain.requests import asked, require_list
+from betimes.domain.requests import check_request, require_list
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
 from betimes.scores.amounts import Micro, micro
@@ -180,7 +180,7 @@ class Scores(Sweeps):
 
     async def create(self, request: NewScore | Mapping[str, Any], *, key: str | None = None) -> WrittenScore:
         rules = await self._request_rules()
-        return await self._create(asked(request, NewScore, rules.rules(NewScore)), key, rules)
+        return await self._create(check_request(request, NewScore, rules.rules(NewScore)), key, rules)
 
     async def _create(self, request: NewScore, key: str | None, rules: RequestRules) -> WrittenScore:
         command = CreateScore(
@@ -212,7 +212,7 @@ class Scores(Sweeps):
         self, request: NewScore | Mapping[str, Any], key: str | None, rules: RequestRules
     ) -> WrittenScore | BetimesError:
         try:
-            return await self._create(asked(request, NewScore, rules.rules(NewScore)), key, rules)
+            return await self._create(check_request(request, NewScore, rules.rules(NewScore)), key, rules)
         except BetimesError as error:
             return error
 
@@ -220,7 +220,7 @@ class Scores(Sweeps):
         self, user_id: str, request: Interaction | Mapping[str, Any], *, key: str | None = None
     ) -> InteractionAnswer:
         rules = await self._request_rules()
-        request = asked(request, Interaction, rules.rules(Interaction))
+        request = check_request(request, Interaction, rules.rules(Interaction))
         at = instant(request.timestamp)
         with rules.explain_refusal(request):
             recorded = await self._write(user_id, "interact", Interact(request.type, at), request, key)
@@ -232,7 +232,7 @@ class Scores(Sweeps):
         self, user_id: str, request: StatusChange | Mapping[str, Any], *, key: str | None = None
     ) -> WrittenScore:
         rules = await self._request_rules()
-        request = asked(request, StatusChange, rules.rules(StatusChange))
+        request = check_request(request, StatusChange, rules.rules(StatusChange))
         command = SetStatus(request.game_status, request.reason or "", request.chapter, request.timeout_seconds)
         with rules.explain_refusal(request):
             recorded = await self._write(user_id, "status", command, request, key)
@@ -241,7 +241,7 @@ class Scores(Sweeps):
     async def adjust(
         self, user_id: str, request: Adjustment | Mapping[str, Any], *, key: str | None = None
     ) -> AdjustAnswer:
-        request = asked(request, Adjustment)
+        request = check_request(request, Adjustment)
         command = AdjustScore(
             request.reason, _points("delta", request.delta, -100, 100), _points("score", request.score, 0, 100)
         )

@@ -24,7 +24,7 @@ from betimes.core.errors import BetimesError, Overloaded, StoreError
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.domain.json_view import JsonView
-from betimes.domain.requests import asked
+from betimes.domain.requests import check_request
 from betimes.domain.service import Caller, Service
 from betimes.engine.effects import Executor
 from betimes.engine.engine import Engine
@@ -114,7 +114,7 @@ class Sweeps(Service):
 
         `progress` is called after every batch; `unbounded` ignores the time limit.
         """
-        request = asked(request or {}, SweepRequest)
+        request = check_request(request or {}, SweepRequest)
         count = _Count()
         try:
             return await self._sweep(request, count, batch, progress, unbounded, until_at)

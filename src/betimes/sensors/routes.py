@@ -14,7 +14,7 @@ from betimes.core.errors import Invalid, Refused
 from betimes.domain.paging import Page
 from betimes.domain.service import Caller
 from betimes.http.batches import batch
-from betimes.http.definitions import Definitions
+from betimes.http.definitions import DefinitionRoutes
 from betimes.http.problems import HttpProblem
 from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
 from betimes.sensors.messages import BATCH, CloudEvent, NotJson, PlainMessage, is_batch
@@ -137,7 +137,7 @@ async def evaluations(request: RequestContext) -> Page[EvaluationView]:
     )
 
 
-SENSORS = Definitions(
+SENSORS = DefinitionRoutes(
     noun="sensor",
     domain="automation",
     tag=TAG,

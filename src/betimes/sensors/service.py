@@ -23,7 +23,7 @@ from betimes.core.deciders import Command
 from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
-from betimes.domain.definitions import Definitions, generated_id, named, request_of, targets_of
+from betimes.domain.definitions import Definitions, generated_id, raise_problems, request_of, targets_of
 from betimes.domain.deployment import Deployment
 from betimes.domain.outside_calls import call_warnings, calls_of_definition, handler_problems
 from betimes.domain.paging import (
@@ -114,7 +114,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         return await self._create(request.sensor_id or generated_id("sen", key), request, key)
 
     async def get(self, id: str) -> SensorView:
-        return sensor_view(id, await self.found(self.stream("sensor", id)))
+        return sensor_view(id, await self.require_state(self.stream("sensor", id)))
 
     @check_filters
     async def list(
@@ -160,7 +160,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def rotate_secret(self, sensor_id: str, *, key: str | None = None) -> SecretView:
         """Make a new secret, shown once: a replay has none. The old one stays valid for a while."""
         stream = self.stream("sensor", sensor_id)
-        state: SensorState = await self.found(stream)
+        state: SensorState = await self.require_state(stream)
         if state.definition.auth not in SECRET_AUTHS:
             raise Refused("NO_SECRET", f"the sensor {sensor_id!r} has auth: {state.definition.auth}; it has no secret")
         secret = fresh_secret(state.definition.auth)
@@ -193,15 +193,15 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         agreed = request or self.caller.request or fingerprint((stream, definition))
         command = kind(definition, if_version, kept, self.caller.application, self.caller.scopes)
         recorded = await self.change(stream, command, key=key, request=agreed)
-        view = await self._written_view(recorded)
+        view = await self._view_after(recorded)
         if secret is None or recorded.replayed:
             return view
         return replace(view, secret=secret, push_url=self._push_url(id, definition, secret))
 
     async def _change_definition(self, stream: StreamId, command: Command, key: str | None) -> SensorWritten:
-        return await self._written_view(await self.change(stream, command, key=key))
+        return await self._view_after(await self.change(stream, command, key=key))
 
-    async def _written_view(self, recorded: Recorded) -> SensorWritten:
+    async def _view_after(self, recorded: Recorded) -> SensorWritten:
         state: SensorState | None = await self.state_after(recorded)
         if state is None:
             raise NotFound(f"there is no sensor {recorded.stream.id!r}")
@@ -284,14 +284,14 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def evaluate(self, sensor_id: str, *, dry_run: bool = False, key: str | None = None) -> EvaluationView:
         """Ask the evaluator now, in any status; a dry run records nothing."""
         stream = self.stream("sensor", sensor_id)
-        state: SensorState = await self.found(stream)
+        state: SensorState = await self.require_state(stream)
         definition = state.definition
         if definition.sensor_type != "poll" or definition.evaluator is None:
             raise Refused("NOT_A_POLL_SENSOR", f"the sensor {sensor_id!r} is told of messages; it does not poll")
         calls = {"evaluator": definition.evaluator}
-        named(tuple(await handler_problems(self.engine, self.deployment, stream.tenant, calls)))
+        raise_problems(tuple(await handler_problems(self.engine, self.deployment, stream.tenant, calls)))
         evaluation_id, request = f"sensor_eval:{sensor_id}:manual:{key or uuid4().hex}", f"{sensor_id}|manual"
-        if key and not dry_run and (again := await self.answered(evaluation_id, EVALUATIONS, request)):
+        if key and not dry_run and (again := await self.find_recorded(evaluation_id, EVALUATIONS, request)):
             return await self._recorded_view(stream, again)
         started_at = await self.engine.store.now()
         evaluation, error = await self._call_evaluator(sensor_id, state)

@@ -1,6 +1,6 @@
-"""Requests that no single command stands behind (bulk claims, sweeps, passes), answered once under an idempotency key.
+"""Saved responses: requests without a single command behind them (bulk claims, sweeps, passes) answered once per key.
 
-What they do is done first and the answer is kept after it. A repeat is answered from the record. Two that arrive
+The work is done first and the response is saved after it. A repeat is answered from the record. Two that arrive
 together at one process take turns; at two processes both may be carried out, and both are then answered with what was
 kept first. A process that dies between the two leaves the work done and no answer: the repeat does it again, which for
 a claim means that the first claims run out unused. That is why these are also safe to repeat without a key.
@@ -24,7 +24,7 @@ _log = logging.getLogger("betimes.answers")
 
 
 class Turns:
-    """Whose turn it is with a name, within this process."""
+    """Locks by name, within this process."""
 
     def __init__(self) -> None:
         self._locks: dict[object, tuple[asyncio.Lock, int]] = {}
@@ -46,13 +46,13 @@ class Turns:
 class Answers(Service):
     """The answers of one caller's requests."""
 
-    async def kept(self, collection: str, key: str) -> msgspec.Raw | None:
-        """What the same request was answered with; `KeyConflict` if the key was used for another."""
-        again = await self.answered(key, collection, self.caller.request)
+    async def find(self, collection: str, key: str) -> msgspec.Raw | None:
+        """Return the answer of the same request, if any; raise `KeyConflict` if the key was used for another."""
+        again = await self.find_recorded(key, collection, self.caller.request)
         return None if again is None else msgspec.Raw(str(again.reply).encode())
 
     async def keep(self, collection: str, key: str, body: bytes) -> msgspec.Raw:
-        """Keep an answer; what is kept, which is another's if that was faster.
+        """Keep an answer and return the one that is kept, which is another's if that was faster.
 
         An answer that cannot be kept (too large, the store is away) is given all the same: what it tells has happened.
         """

@@ -1,4 +1,7 @@
-"""From bytes to what a handler is given: bounded, decoded, checked, with every problem named by its path."""
+"""The decoder of requests: from bytes to the values a handler is given, bounded and checked.
+
+Every problem is named by the path of its field, and all of them are reported together.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ HANDLES = frozenset({"segment_id", "effect_id", "incident_id", "key_id"})
 
 
 def json_of(raw: bytes, content_type: str | None, values_max: int = VALUES_MAX) -> Any:
-    """The body as JSON values; 413, 415 or 400 when it cannot be."""
+    """Return the body as JSON values; raise 413, 415 or 400 if it is too large, of another type, or malformed."""
     if len(raw) > BODY_BYTES_MAX:
         raise HttpProblem(413, "BODY_TOO_LARGE", f"The body has {len(raw):,} bytes; at most {BODY_BYTES_MAX:,} fit.")
     kind = (content_type or "").partition(";")[0].strip().lower()
@@ -55,7 +58,7 @@ def json_of(raw: bytes, content_type: str | None, values_max: int = VALUES_MAX) 
 def query_of(route: Route, sent: Mapping[str, str], found: Findings) -> Any:
     """Return the query's parameters as the route's type: texts become numbers and truths.
 
-    What is wrong is added to what was found, and left out; `None` if there is no query without it.
+    Wrong parameters are added to the findings and left out; `None` if a required one is among them.
     """
     fields, sound = _fields(route.query), dict(sent)
     for name, value in sent.items():
@@ -88,9 +91,9 @@ class Body(msgspec.Struct, frozen=True):
 def body_of(
     route: Route, value: Any, *, tenant: str, key: str | None, path: str = "", outside: Findings | None = None
 ) -> Body:
-    """The body, checked; `key` is that of the header, if there is one.
+    """Return the checked body; `key` is that of the header, if there is one.
 
-    What is known to be wrong outside of the body is told together with what is wrong with it.
+    Problems found outside of the body are reported together with those in it.
     """
     found, correlation = outside or Findings(), None
     if isinstance(value, dict):
@@ -109,11 +112,11 @@ def body_of(
             value = dict(_with_key(value, KEY_FIELD, key, path, found))
             key = value.pop(KEY_FIELD)
             found.extend(problems(dotted(path, KEY_FIELD), key, Id))
-    return Body(_examined(route, value, path, found), correlation, key)
+    return Body(_examine_body(route, value, path, found), correlation, key)
 
 
-def _examined(route: Route, value: Any, path: str, found: Findings) -> Any:
-    """The body as its type, with what is wrong besides; as far as it is sound where the handler has rules for it.
+def _examine_body(route: Route, value: Any, path: str, found: Findings) -> Any:
+    """Return the body as its type; where the handler has rules of its own, as far as it is sound, with the problems.
 
     No handler is given an id or a key that nothing can have: it would look it up.
     """
