@@ -9,11 +9,15 @@ import pytest
 
 from betimes import Betimes, BlockingBetimes, Invalid, VirtualClock
 
+
+async def _poll(cursor: Any, context: Any) -> None: ...
+
+
 DECLARED_LATE: dict[str, Callable[[Any], Any]] = {
     "handler": lambda bt: bt.handler("x")(print),
     "run": lambda bt: bt.run("SIGNAL_ARRIVED")(print),
     "schedule": lambda bt: bt.schedule("0 8 * * *")(print),
-    "sensor": lambda bt: bt.sensor(target={"kind": "sweep"})(print),
+    "sensor": lambda bt: bt.sensor(target={"kind": "sweep"})(_poll),
     "on_message": lambda bt: bt.on_message("orders")(print),
     "source": lambda bt: bt.source("price")(print),
     "enrichment": lambda bt: bt.enrichment(print),

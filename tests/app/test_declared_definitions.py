@@ -30,8 +30,12 @@ class Shop:
         for name in schedules:
             bt.schedule("0 * * * *", schedule_id=name)(lambda body, name=name: self.calls.append(name))
         for name in sensors:
-            bt.sensor(every="1h", target=TARGET, sensor_id=name)(lambda cursor, ctx: {})
+            bt.sensor(every="1h", target=TARGET, sensor_id=name)(_poll)
         return bt
+
+
+async def _poll(cursor: Any, context: Any) -> dict[str, Any]:
+    return {}
 
 
 async def statuses(bt: Betimes) -> dict[str, tuple[str, str | None]]:

@@ -260,7 +260,7 @@ class ScheduleState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def floor_at(self) -> Instant:
-        """No occurrence up to here is fired any more."""
+        """Return the instant up to which no occurrence fires any more."""
         return max(self.through_at or 0, self.created_at, self.changed_at)
 
 

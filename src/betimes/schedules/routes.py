@@ -147,7 +147,7 @@ ROUTES = (
         scope=READ,
         answer=ticks,
         tag=TAG,
-        summary="What was fired, skipped or failed, newest first",
+        summary="Ticks that were fired, skipped or failed, newest first",
         query=TickFilters,
         reply=Page[Tick],
     ),

@@ -84,7 +84,7 @@ def cursor(
     state_version: int,
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
-    """Put the cursor of a poll sensor elsewhere; what is under way lands as stale.
+    """Move the cursor of a poll sensor; an evaluation under way is recorded as stale.
 
     Parameters
     ----------

@@ -187,11 +187,11 @@ def _receive(
 
 def _evaluation_call(stream: StreamId, definition: SensorDefinition, asked: dict[str, Any]) -> Call:
     """Return the call to the evaluator of this name, or to the one executor that reaches evaluators over HTTP."""
-    told = {"timeout_s": definition.timeout_seconds, "body": asked}
+    payload = {"timeout_s": definition.timeout_seconds, "body": asked}
     if isinstance(definition.evaluator, WebhookEvaluator):
-        return Call("evaluator", {**told, "url": definition.evaluator.url}, report_to=stream)
+        return Call("evaluator", {**payload, "url": definition.evaluator.url}, report_to=stream)
     name = definition.evaluator.name if definition.evaluator else ""
-    return Call(f"evaluator:{name}", told, report_to=stream)
+    return Call(f"evaluator:{name}", payload, report_to=stream)
 
 
 # -- polling
@@ -253,7 +253,7 @@ def _take_answer(
 
 
 def _asking_version(stream: StreamId, command: Settled) -> int:
-    """Return the version of the segment that asked for the call that has ended; 0 if it cannot be told."""
+    """Return the version of the segment that asked for the call that has ended; 0 if its handle cannot be read."""
     try:
         return parse_effect_handle(stream.tenant, command.effect).version
     except BetimesError:
@@ -264,7 +264,7 @@ def _take_manual(
     view: View[SensorState], state: SensorState, command: Evaluated, policy: AutomationPolicy, now: Instant
 ) -> Decision | Refusal:
     if state.definition.sensor_type != "poll":
-        return Refusal("NOT_A_POLL_SENSOR", f"the sensor {view.stream.id!r} is told of messages; it does not poll")
+        return Refusal("NOT_A_POLL_SENSOR", f"the sensor {view.stream.id!r} takes messages; it does not poll")
     evaluation, error = None, command.error
     if command.evaluation is not None and not error:
         evaluation, error = read_answer(command.evaluation, state.definition)
@@ -281,7 +281,7 @@ def _take_manual(
 
 def _reset_cursor(stream: StreamId, state: SensorState, command: ResetCursor, now: Instant) -> Decision | Refusal:
     if state.definition.sensor_type != "poll":
-        return Refusal("NOT_A_POLL_SENSOR", f"the sensor {stream.id!r} is told of messages; it has no cursor")
+        return Refusal("NOT_A_POLL_SENSOR", f"the sensor {stream.id!r} takes messages; it has no cursor")
     if len(encode(command.cursor)) > CURSOR_CHARS_MAX:
         return Refusal("INVALID", f"the cursor is over {CURSOR_CHARS_MAX:,} characters")
     if command.if_state_version not in (None, state.state_version):

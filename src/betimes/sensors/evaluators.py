@@ -14,6 +14,7 @@ only checks that the answer can be recorded.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeVar
@@ -68,11 +69,12 @@ class Evaluators:
         self._functions: dict[str, Function] = {}
 
     def evaluator(self, name: str) -> Callable[[Decorated], Decorated]:
-        """Register the decorated function under a name."""
+        """Register the decorated async function under a name; raise `Invalid` if it is not async."""
         if not _NAME.fullmatch(name) or name in self._functions:
             raise Invalid(f"{name[:64]!r} is no name for an evaluator, or is taken")
 
         def register(function: Decorated) -> Decorated:
+            _demand_async(name, function)
             self._functions[name] = function
             return function
 
@@ -119,6 +121,12 @@ class Evaluators:
         sent = encode(body).encode()
         answer = await self._webhooks.post(url, sent, id=id, tenant=tenant, timeout_s=timeout_s)
         return _check_answer(read_json, answer) if answer else None
+
+
+def _demand_async(name: str, function: Callable[..., Any]) -> None:
+    """Refuse what cannot be awaited where it is declared: otherwise every poll would fail with a `TypeError`."""
+    if not inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(type(function).__call__):
+        raise Invalid(f"the evaluator {name!r} is not async; write it as `async def`")
 
 
 def _check_answer(check: Callable[[Any], Any], answer: Any) -> Any:

@@ -1,6 +1,6 @@
 """The stream `sensor`: commands, events, state.
 
-A push sensor is told of messages; a poll sensor asks its evaluator. Either way an evaluation and the runs it asks for
+A push sensor takes messages; a poll sensor asks its evaluator. Either way an evaluation and the runs it asks for
 are one segment. Secrets are in fields called `secret` or `secrets` and in nothing else, so that whoever shows commands,
 events or states to people can leave them out (`betimes.core.secret_fields`).
 """

@@ -71,10 +71,11 @@ class ProofQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def receive(request: RequestContext) -> Answer:
-    """With a key, or with the sensor's own proof, which is judged where no keys are needed too."""
+    """Take a message or a batch, with an API key or with the sensor's own proof."""
     is_token = Proof(request.headers, b"", None).bearer_token.count(".") == 2
     is_proof_offered = request.query.token is not None or "webhook-signature" in request.headers or is_token
     may_write = bool(request.scopes) and request.query.tenant in (None, request.caller.tenant)
+    # Where the server requests for no keys, a proof that is offered is judged all the same: a wrong one never passes.
     has_key = may_write and bool(request.key_id or not is_proof_offered)
     sensors, sensor_id = request.services.sensors if has_key else _of_tenant(request), request.path["sensor_id"]
     try:
@@ -97,12 +98,12 @@ async def receive(request: RequestContext) -> Answer:
 
 
 def _status(view: EvaluationView) -> int:
-    """202 while an evaluator works on it."""
+    """Return 202 while an evaluator works on the message."""
     return 202 if view.status == "pending" else 200
 
 
 def _of_tenant(request: RequestContext) -> Sensors:
-    """The sensors of the tenant a sender names; one that cannot be is as unknown as one that is not."""
+    """Return the sensors of the tenant a sender names; an impossible name is refused like an unknown one."""
     caller = Caller(request.query.tenant or "", f"sensor:{request.path['sensor_id']}", request.caller.correlation)
     sensors = request.application.for_caller(caller).sensors
     try:
@@ -203,9 +204,9 @@ ROUTES = (
         scope=WRITE,
         answer=reset_cursor,
         tag=TAG,
-        summary="Put a cursor elsewhere",
+        summary="Move the cursor",
         description="Of a poll sensor, in any status. Compared with `state_version` "
-        "and moves it by one, so that an evaluation under way lands as `skipped_stale_cursor`.",
+        "and moves it by one, so that an evaluation under way is recorded as `skipped_stale_cursor`.",
         body=CursorRequest,
         reply=SensorWritten,
         codes=((409, "NOT_A_POLL_SENSOR"), (412, "VERSION_MISMATCH")),
@@ -218,7 +219,7 @@ ROUTES = (
         answer=rotate_secret,
         tag=TAG,
         summary="Make a new secret",
-        description="Shown once, with its `push_url`; the old one lives for 24 h.",
+        description="Shown once, with its `push_url`; the old one stays valid for `secret_overlap_s`, by default 24 h.",
         reply=SecretView,
         codes=((409, "NO_SECRET"),),
     ),

@@ -153,7 +153,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def reset_cursor(
         self, sensor_id: str, cursor: Any = None, *, state_version: int, key: str | None = None
     ) -> SensorWritten:
-        """Put the cursor of a poll sensor elsewhere, if its state is still at that version."""
+        """Move the cursor of a poll sensor, if its state is still at that version."""
         command = ResetCursor(cursor, state_version)
         return await self._change_definition(self.stream("sensor", sensor_id), command, key)
 
@@ -287,7 +287,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         state: SensorState = await self.require_state(stream)
         definition = state.definition
         if definition.sensor_type != "poll" or definition.evaluator is None:
-            raise Refused("NOT_A_POLL_SENSOR", f"the sensor {sensor_id!r} is told of messages; it does not poll")
+            raise Refused("NOT_A_POLL_SENSOR", f"the sensor {sensor_id!r} takes messages; it does not poll")
         calls = {"evaluator": definition.evaluator}
         raise_problems(tuple(await handler_problems(self.engine, self.deployment, stream.tenant, calls)))
         evaluation_id, request = f"sensor_eval:{sensor_id}:manual:{key or uuid4().hex}", f"{sensor_id}|manual"
