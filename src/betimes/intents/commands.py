@@ -100,7 +100,7 @@ def history(
     cursor: str | None = None,
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
-    """How often an intent was looked at and what came of it, newest first.
+    """Show the executions of an intent, newest first.
 
     Parameters
     ----------

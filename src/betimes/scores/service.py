@@ -261,7 +261,7 @@ class Scores(Sweeps):
         """The score as the write left it, by the policy it was decided under."""
         policy = known.policy
         if policy.fingerprint != recorded.policy and (body := await self.engine.store.policy(recorded.policy)):
-            policy = self.engine.book.saved(body)
+            policy = self.engine.book.from_stored(body)
         state = _reply(recorded).state
         return written(recorded.stream.id, state, policy[ScoresPolicy], recorded.at, recorded.segment_id)
 
