@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from betimes.core.checks import Unreadable, checked, examine, require_whole
+from betimes.core.checks import Unreadable, check_value, examine, require_whole
 from betimes.core.errors import Invalid
 
 
@@ -32,12 +32,12 @@ class House(msgspec.Struct, forbid_unknown_fields=True):
 
 def wrong(value: Any) -> list[str]:
     with pytest.raises(Invalid) as refusal:
-        checked(value, House)
+        check_value(value, House)
     return sorted(path for path, _ in refusal.value.problems)
 
 
 def test_what_fits_is_converted() -> None:
-    assert checked({"street": "Elm", "pets": [{"kind": "cat", "lives": 9}]}, House) == House("Elm", [Cat(9)])
+    assert check_value({"street": "Elm", "pets": [{"kind": "cat", "lives": 9}]}, House) == House("Elm", [Cat(9)])
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ class Parcel(msgspec.Struct):
 )
 def test_a_struct_that_refuses_its_own_field_names_it(value: Any, problem: tuple[str, str]) -> None:
     with pytest.raises(Invalid) as refusal:
-        checked(value, Parcel)
+        check_value(value, Parcel)
     assert refusal.value.problems == (problem,)
 
 
@@ -89,7 +89,7 @@ class Home(msgspec.Struct, frozen=True):
 
 def test_a_choice_that_is_not_there_names_those_that_are() -> None:
     with pytest.raises(Invalid) as refused:
-        checked({"pet": {"kind": "cow"}, "size": "huge"}, Home)
+        check_value({"pet": {"kind": "cow"}, "size": "huge"}, Home)
     assert refused.value.problems == (
         ("pet.kind", "Invalid value 'cow'; one of cat, dog"),
         ("size", "Invalid enum value 'huge'; one of small, large"),
@@ -131,7 +131,7 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 )
 def test_what_could_not_be_shown_again_is_refused_at_the_door(field: str, value: Any) -> None:
     with pytest.raises(Invalid) as refusal:
-        checked({"guest": "ann", field: value}, Stay)
+        check_value({"guest": "ann", field: value}, Stay)
     assert [path.partition(".")[0] for path, _ in refusal.value.problems] == [field]
 
 
@@ -144,12 +144,12 @@ def test_what_could_not_be_shown_again_is_refused_at_the_door(field: str, value:
     ],
 )
 def test_what_is_just_within_bounds_is_taken(value: Any) -> None:
-    assert checked(value, Stay).guest == value["guest"]
+    assert check_value(value, Stay).guest == value["guest"]
 
 
 def test_a_struct_refuses_every_field_it_can_though_others_are_wrong() -> None:
     with pytest.raises(Invalid) as refusal:
-        checked({"guest": 1, "nights": 0, "notes": {"dog": 1}, "cat": 1}, Stay)
+        check_value({"guest": 1, "nights": 0, "notes": {"dog": 1}, "cat": 1}, Stay)
     assert [path for path, _ in refusal.value.problems] == ["guest", "cat", "nights", "notes"]
 
 
@@ -165,7 +165,7 @@ def _dear(stay: Stay) -> Iterator[tuple[str, str]]:
 
 def test_rules_judge_what_is_sound_of_it_in_the_same_answer() -> None:
     with pytest.raises(Invalid) as refusal:
-        checked(
+        check_value(
             {"guest": "bob", "nights": 4, "price": "dear", "arrives_at": "1980-01-01T00:00:00Z"},
             Stay,
             "stay",
@@ -173,7 +173,7 @@ def test_rules_judge_what_is_sound_of_it_in_the_same_answer() -> None:
         )
     assert [path for path, _ in refusal.value.problems] == ["stay.price", "stay.arrives_at", "stay.nights"]
     with pytest.raises(Invalid) as unreadable:
-        checked({"guest": 7, "nights": 4}, Stay, rules=(_early, _dear))
+        check_value({"guest": 7, "nights": 4}, Stay, rules=(_early, _dear))
     assert [path for path, _ in unreadable.value.problems] == ["guest"]
 
 
@@ -192,7 +192,7 @@ def test_a_part_that_is_wrong_is_still_of_its_type_to_a_rule() -> None:
 
 def test_many_problems_are_counted_and_the_first_described() -> None:
     with pytest.raises(Invalid) as refusal:
-        checked({"guest": "ann", **{f"x{n}": n for n in range(5_000)}}, Stay)
+        check_value({"guest": "ann", **{f"x{n}": n for n in range(5_000)}}, Stay)
     assert len(refusal.value.problems) == 20
     assert refusal.value.total == 5_000
     assert len(str(refusal.value)) < 2_000
@@ -237,7 +237,7 @@ class Hours(msgspec.Struct, forbid_unknown_fields=True):
 
 def test_what_a_text_must_look_like_is_told_in_words() -> None:
     with pytest.raises(Invalid) as refused:
-        checked({"start": "9", "more": ["10:00", "x"], "named": {"7": 1}}, Hours)
+        check_value({"start": "9", "more": ["10:00", "x"], "named": {"7": 1}}, Hours)
     words = "must be a time of day, such as 08:30"
     assert refused.value.problems == (("start", words), ("more[1]", words), ("named", words))
 

@@ -144,7 +144,7 @@ def test_a_bad_value_inside_a_table_is_named() -> None:
 @given(bodies)
 def test_a_saved_policy_is_the_policy_it_was(body: dict[str, Any]) -> None:
     policy = BOOK.effective(body)
-    again = BOOK.saved(policy.body)
+    again = BOOK.from_stored(policy.body)
     assert (again[Runs], again[Inbox]) == (policy[Runs], policy[Inbox])
     assert (again.fingerprint, again.body) == (policy.fingerprint, policy.body)
 
@@ -193,7 +193,7 @@ def test_a_section_may_be_written_as_the_list_it_is_short_for() -> None:
     book = PolicyBook({"steps": Steps})
     assert book.effective({"steps": [1, 2]})[Steps] == Steps((1, 2))
     assert book.effective({"steps": {"source": "there"}}, {"steps": [3]})[Steps] == Steps((3,), "there")
-    assert book.saved(book.effective({"steps": [1]}).body)[Steps] == Steps((1,))
+    assert book.from_stored(book.effective({"steps": [1]}).body)[Steps] == Steps((1,))
 
 
 def test_a_bad_item_of_such_a_list_is_named() -> None:
@@ -215,4 +215,4 @@ def test_an_override_of_one_entry_of_a_table_leaves_the_other_defaults() -> None
 
 
 def test_a_stored_policy_is_what_it_was_whatever_the_defaults_are_now() -> None:
-    assert PolicyBook({"table": Table}).saved('{"table":{"weights":{"a":9}}}')[Table].weights == {"a": 9}
+    assert PolicyBook({"table": Table}).from_stored('{"table":{"weights":{"a":9}}}')[Table].weights == {"a": 9}

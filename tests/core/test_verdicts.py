@@ -204,8 +204,8 @@ def test_an_old_trace_is_the_new_one_once_its_rules_have_names() -> None:
     verdict = SPOKEN.judge(case(busy=2))
     old = replace(verdict, trace=tuple(replace(step, rule=place) for place, step in enumerate(verdict.trace)))
     assert old != verdict
-    assert SPOKEN.named(old) == verdict
-    assert SPOKEN.named(verdict) is verdict
+    assert SPOKEN.with_rule_names(old) == verdict
+    assert SPOKEN.with_rule_names(verdict) is verdict
 
 
 def test_a_table_with_two_rules_of_one_name_is_refused() -> None:

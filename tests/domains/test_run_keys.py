@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from betimes import Betimes
-from betimes.core.checks import checked
+from betimes.core.checks import check_value
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.schedules.views import ScheduleRequest
 from betimes.sensors.model import Message
@@ -28,7 +28,7 @@ BRIEF: dict[str, Any] = {
 
 async def outcomes_of(bt: Betimes, schedule: dict[str, Any], until: str) -> Counter[tuple[str, ...]]:
     """What became of everything the schedule caused by then."""
-    await bt.schedules.put("brief", checked(schedule, ScheduleRequest))
+    await bt.schedules.put("brief", check_value(schedule, ScheduleRequest))
     while not (await bt.advance(to=until)).complete:
         pass
     ticks = (await bt.schedules.ticks("brief", limit=200)).items
@@ -53,7 +53,7 @@ async def test_every_brief_of_a_schedule_is_heard(start: str, schedule: dict[str
 async def test_a_push_sensors_message_is_heard_every_time() -> None:
     target = BRIEF | {"title": "New order", "message": "There is a new order in the shop"}
     async with Betimes("memory://", clock=VirtualClock()) as bt:
-        await bt.sensors.put("orders", checked({"sensor_type": "push", "target": target}, SensorRequest))
+        await bt.sensors.put("orders", check_value({"sensor_type": "push", "target": target}, SensorRequest))
         for order in range(6):
             await bt.sensors.message("orders", Message(f"order-{order}"))
             await bt.advance(by_s=400)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from betimes.core.checks import checked
+from betimes.core.checks import check_value
 from betimes.core.deciders import Call, Send
 from betimes.core.errors import Invalid, PolicyInvalid
 from betimes.core.instants import parse
@@ -105,7 +105,7 @@ def test_a_command_goes_to_a_stream_as_it_is_written_with_the_authority_of_its_a
 )
 def test_a_target_that_cannot_work_is_refused_by_its_path(body: dict[str, Any], path: str) -> None:
     with pytest.raises(Invalid) as refusal:
-        checked(body, Target)  # type: ignore[arg-type]
+        check_value(body, Target)  # type: ignore[arg-type]
     assert [found for found, _ in refusal.value.problems] == [path]
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from betimes.app import Betimes
 from betimes.core.errors import Invalid
+from betimes.intents.check_times import check_after_failure
 from betimes.intents.model import ChangeIntent, Defined, DefineIntent
 from betimes.intents.policy import IntentsPolicy
-from betimes.intents.timing import check_after_failure
 from tests.intents.stories import MINUTE, NINE, body, made, nothing
 
 LEAVES = st.one_of(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from betimes.core.deciders import Send
+from betimes.intents.check_times import next_checks
 from betimes.intents.model import (
     ChangeIntent,
     ClaimIntent,
@@ -26,7 +27,6 @@ from betimes.intents.model import (
     OwnerState,
 )
 from betimes.intents.owners import OWNER as OWNERS
-from betimes.intents.timing import next_checks
 from betimes.testing.scenarios import Scenario, given
 from tests.intents.stories import HOUR, MINUTE, NINE, OWNER, body, fired, made, nothing
 

@@ -113,6 +113,14 @@ def test_every_form_of_an_intent_has_its_fields() -> None:
         assert fields <= set(form.__struct_fields__)
 
 
+def test_every_field_that_an_author_decides_has_a_line_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "intents.md").read_text()
+    table = page.partition("### Fields")[2].partition("###")[0]
+    assert [name for name in Draft.__struct_fields__ if f"| `{name}` |" not in table] == []
+    schedule = next(line for line in table.splitlines() if line.startswith("| `schedule` |"))
+    assert [name for name in definitions.DraftSchedule.__struct_fields__ if f"`{name}`" not in schedule] == []
+
+
 def test_nothing_lists_the_fields_of_an_intent_again() -> None:
     """No class, call or dict in the folder names most of them, but the one that defines them."""
     fields = set(IntentFields.__struct_fields__)

@@ -67,7 +67,7 @@ def test_a_tenant_overrides_one_thing_and_keeps_the_rest() -> None:
 
 def test_a_stored_policy_is_read_as_it_was() -> None:
     policy = BOOK.effective({"notifications": {"thresholds": {"now_from": 0.7}}})
-    assert BOOK.saved(policy.body).fingerprint == policy.fingerprint
+    assert BOOK.from_stored(policy.body).fingerprint == policy.fingerprint
 
 
 def test_preferences_are_checked_all_at_once() -> None:

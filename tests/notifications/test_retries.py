@@ -11,7 +11,7 @@ from aiohttp import web
 
 from betimes.app.betimes import Betimes
 from betimes.app.settings import Settings
-from betimes.core.checks import checked
+from betimes.core.checks import check_value
 from betimes.core.streams import parse_effect_handle
 from betimes.engine.store import EffectQuery, EffectRow
 from betimes.engine.virtual_clock import VirtualClock
@@ -106,7 +106,7 @@ async def test_a_webhook_waits_for_its_receiver_as_long_as_a_delivery() -> None:
     there = Receiver()
     async with world(there) as (bt, url):
         asked = {"cron": "0 10 5 1 *", "target": {"kind": "webhook", "url": url}}
-        await bt.schedules.put("report", checked(asked, ScheduleRequest))
+        await bt.schedules.put("report", check_value(asked, ScheduleRequest))
         await bt.advance(to="2026-01-05T10:12:00Z")
         assert there.asked > 3
         there.is_down = False

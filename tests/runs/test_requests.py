@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from betimes.core.checks import checked
+from betimes.core.checks import check_value
 from betimes.core.errors import Invalid
 from betimes.runs.triggers import trigger_request
 from betimes.runs.views import CompleteRequest
@@ -61,5 +61,5 @@ def test_a_field_that_is_out_of_bounds_is_named(more: dict[str, Any], path: str)
 
 def test_a_result_that_is_too_large_is_named() -> None:
     with pytest.raises(Invalid) as refusal:
-        checked({"claim_token": 1, "status": "succeeded", "result": LARGE}, CompleteRequest)
+        check_value({"claim_token": 1, "status": "succeeded", "result": LARGE}, CompleteRequest)
     assert [path for path, _ in refusal.value.problems] == ["result"]

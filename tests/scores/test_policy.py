@@ -40,7 +40,7 @@ def test_the_defaults_are_the_table() -> None:
 
 def test_numbers_of_a_policy_are_exact_and_come_back_from_its_body() -> None:
     policy = BOOK.effective({"scores": {"stages": [{**STAGE, "rate": 0.1}], "start": "33.333333"}})
-    assert BOOK.saved(policy.body).fingerprint == policy.fingerprint
+    assert BOOK.from_stored(policy.body).fingerprint == policy.fingerprint
     assert policy[ScoresPolicy].terms["calm"].rate == 100_000
     assert micro(policy[ScoresPolicy].start) == 33_333_333
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from betimes.core.checks import checked
+from betimes.core.checks import check_value
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, KeyConflict, NotFound, Refused
 from betimes.domain.service import Caller
@@ -232,7 +232,7 @@ async def test_what_is_not_there_or_not_allowed_is_named(backend: Backend, tmp_p
 )
 def test_a_request_is_checked_whole(kind: Any, body: dict[str, Any], paths: list[str]) -> None:
     with pytest.raises(Invalid) as caught:
-        checked(body, kind)
+        check_value(body, kind)
     assert [path for path, _ in caught.value.problems] == paths
 
 

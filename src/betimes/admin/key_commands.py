@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from betimes.admin.service import KeyView, NewKey, Rotation, SecretKeyView, Tenants
 from betimes.cli.options import EVERYBODY, Tenant, on
 from betimes.cli.output import say, show
-from betimes.core.checks import checked
+from betimes.core.checks import check_value
 from betimes.core.streams import checked_stream
 from betimes.domain.paging import Page
 from betimes.domain.service import Caller
@@ -45,7 +45,7 @@ def create(
         The instant it ends at.
     """
     body = {"name": name, "scopes": scope, "expires_at": expires_at}
-    request = checked({field: value for field, value in body.items() if value is not None}, NewKey)
+    request = check_value({field: value for field, value in body.items() if value is not None}, NewKey)
     made: SecretKeyView = _tenants(at, lambda tenants: tenants.create_key(request))
     show(made, json=at.json)
     if not at.json:
@@ -71,7 +71,7 @@ def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Tenant = Tenant()) ->
     overlap_s
         Seconds the old secret lives on.
     """
-    request = checked({"overlap_s": overlap_s}, Rotation)
+    request = check_value({"overlap_s": overlap_s}, Rotation)
     show(_tenants(at, lambda tenants: tenants.rotate_key(key_id, request)), json=at.json)
 
 

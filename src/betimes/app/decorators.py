@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Protocol, TypeVar
 
-from betimes.core.checks import checked
+from betimes.core.checks import check_value
 from betimes.core.errors import Invalid
 from betimes.core.instants import parse_seconds
 from betimes.domain.targets import HandlerTarget
@@ -96,7 +96,7 @@ class Declarations:
         def register(function: Function) -> Function:
             name = settings.pop("schedule_id", None) or _name_of(function, "schedule_id")
             said = {**settings, **({} if cron is None else {"cron": cron}), "schedule_id": name}
-            request = checked({**said, "target": {"kind": "handler", "name": f"schedule.{name}"}}, ScheduleRequest)
+            request = check_value({**said, "target": {"kind": "handler", "name": f"schedule.{name}"}}, ScheduleRequest)
             self.handlers.handler(f"schedule.{name}")(function)
             self.schedules.append(request)
             return function

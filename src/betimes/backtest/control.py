@@ -105,7 +105,7 @@ class ControlCheck:
             return None
         verdict = _verdicts.decode(text)
         table = self._kinds.table(verdict.table)
-        return encode(table.named(verdict)) if table else text
+        return encode(table.with_rule_names(verdict)) if table else text
 
 
 def _text(verdict: Verdict | None) -> str | None:

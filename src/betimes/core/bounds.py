@@ -116,7 +116,7 @@ def check_json(value: Any) -> Any:
     return value
 
 
-def dotted(path: str, name: str) -> str:
+def join_path(path: str, name: str) -> str:
     """Return the path of a part; a part of a list begins with its bracket."""
     if not path or name.startswith("["):
         return path + name
@@ -194,7 +194,7 @@ def _scan_parts(value: Any, free: bool, depth: int) -> list[Problem]:
     for name, part, is_free in _parts(value, free):
         if below := _scan(part, is_free, depth + 1):
             shown = f"[{name}]" if isinstance(name, int) else name[:NAME_CHARS_MAX]
-            found += [(dotted(shown, path), message) for path, message in below]
+            found += [(join_path(shown, path), message) for path, message in below]
             if len(found) >= SCANNED_WRONG_MAX:
                 break
     return found

@@ -1,7 +1,7 @@
 """When a cron expression occurs in a zone.
 
 The expression speaks of local time. The time line is cut where the zone's offset changes; within a piece local time
-runs evenly, and `cronsim` says which of its seconds match. What remains are the two things that happen between pieces:
+runs evenly, and `cronsim` says which of its seconds match. That leaves the two things that happen between pieces:
 
 - a **gap**: local times that are skipped. `run_after`: whatever would have occurred in it occurs once, right after it;
   `skip`: not at all.
@@ -42,7 +42,7 @@ class Calendar(Occurrences, frozen=True):
     def after(self, at: Instant) -> Iterator[Instant]:
         """Occurrences later than the instant; none is left after 50 years without any."""
         start = at // SECOND + 1
-        known = _known(self)
+        known = _match_memo(self)
         while (found := known.at_or_after(start)) is not None:
             yield found * SECOND
             start = found + 1
@@ -122,7 +122,7 @@ class Calendar(Occurrences, frozen=True):
         return low, high
 
     def _fires_after_gap(self, piece: zones.Piece, wall: Wall) -> bool:
-        """Whether a local time that was skipped right before this piece matches."""
+        """Return whether a local time that was skipped right before this piece matches."""
         if piece.offset <= piece.before or self.gap != "run_after":
             return False
         return wall.at_or_after(piece.start + piece.before) < piece.start + piece.offset
@@ -149,17 +149,17 @@ class _Known:
 
 
 @lru_cache(maxsize=16_384)
-def _known(calendar: Calendar) -> _Known:
+def _match_memo(calendar: Calendar) -> _Known:
     return _Known()
 
 
 def forget_walks() -> None:
     """Answer from scratch; for tests that compare."""
-    _known.cache_clear()
+    _match_memo.cache_clear()
 
 
 def calendar_of(cron: str, zone: str, gap: Gap | None = None, overlap: Overlap | None = None) -> Calendar:
-    """The calendar of an expression, by kind of cron where nothing else is said; `ValueError` if there is none."""
+    """Return the calendar of a cron; left out, gap and overlap go by its kind. Raise `ValueError` if it is no cron."""
     check_cron(cron)
     zones.zone(zone)
     fixed = is_fixed(cron)

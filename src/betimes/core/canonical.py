@@ -1,6 +1,6 @@
 """Canonical bytes: the same value gives the same JSON text in every process, so it can be compared and hashed.
 
-Struct fields keep their declared order, mappings and sets are sorted, decimals are strings. Whatever is stored
+Struct fields keep their declared order, mappings and sets are sorted, decimals are strings. Everything that is stored
 is this text, readable with the database's own shell.
 """
 
@@ -16,15 +16,15 @@ _encoder = msgspec.json.Encoder(order="deterministic", decimal_format="string")
 
 
 def encode(value: Any) -> str:
-    """The canonical JSON text of a value."""
+    """Return the canonical JSON text of a value."""
     return _encoder.encode(value).decode()
 
 
 def fingerprint(value: Any) -> str:
-    """A short stable name for a value: the head of the SHA-256 of its canonical text."""
+    """Return a short stable name for a value: the head of the SHA-256 of its canonical text."""
     return sha256(_encoder.encode(value)).hexdigest()[:FINGERPRINT_CHARS]
 
 
 def digest(*parts: str | int | None) -> str:
-    """The SHA-256 of a row's columns, each delimited, so that no two different rows share it."""
+    """Return the SHA-256 of a row's columns, each delimited, so that no two different rows share it."""
     return sha256(_encoder.encode(parts)).hexdigest()

@@ -1,9 +1,9 @@
-"""The one door: whatever comes from outside is checked against a type here, and everything wrong with it is named.
+"""The one door: values from outside are checked against a type here, and everything wrong with them is named.
 
 msgspec stops at the first problem; people who fix a request or a policy want them all. `examine` converts, holds every
-text, number and instant against its bounds (`core.bounds`), and where something is wrong looks again part by part. What
-is sound of a struct is kept as a `Partial`, so that the rules of a domain can still judge the rest: a rule that reads
-what is wrong stops there, and shape and rules are told in one answer. Paths are dotted: `items[3].title`.
+text, number and instant against its bounds (`core.bounds`), and where something is wrong looks again part by part. The
+sound parts of a struct are kept as a `Partial`, so that the rules of a domain can still judge them: a rule that reads
+a wrong part stops there, and one answer names problems of shape and of rules. Paths are dotted: `items[3].title`.
 
 The work is linear in what was sent and bounded: the first `PROBLEMS_MAX` problems are described, the others counted,
 and after `LOOKED_AT_MAX` parts nobody looks any further.
@@ -24,7 +24,7 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, Union, 
 import msgspec
 
 from betimes.core.bounds import DEPTH_MAX as DEPTH_MAX
-from betimes.core.bounds import NAME_CHARS_MAX, dotted, scan
+from betimes.core.bounds import NAME_CHARS_MAX, join_path, scan
 from betimes.core.bounds import within_depth as within_depth
 from betimes.core.errors import PROBLEMS_MAX, Invalid
 
@@ -42,7 +42,7 @@ _fields_of = cache(msgspec.structs.fields)
 _REFUSED = (msgspec.ValidationError, ValueError, OverflowError, Invalid)
 
 
-def checked(value: Any, kind: type[T], path: str = "", rules: Sequence[Rule[T]] = ()) -> T:
+def check_value(value: Any, kind: type[T], path: str = "", rules: Sequence[Rule[T]] = ()) -> T:
     """Return the value as that type; raise `Invalid` with every problem found in it, those of the rules included.
 
     The rules are asked only when the shape is wrong: whoever has rules judges a sound value by them itself.
@@ -62,7 +62,7 @@ def problems(path: str, value: Any, kind: Any) -> list[Problem]:
 
 
 class Findings:
-    """What is wrong: the first problems, and how many there are."""
+    """Problems that were found: the first of them, and how many there are."""
 
     def __init__(self, first: Iterable[Problem] = ()) -> None:
         self.first: list[Problem] = []
@@ -94,7 +94,7 @@ class Findings:
 
 
 class Examined(Generic[T]):
-    """What was sent as a type: whole, or in part with what is wrong."""
+    """A value as a type: whole, or in part with its problems."""
 
     def __init__(self, value: T, found: Findings, path: str = "") -> None:
         self.value = value
@@ -113,7 +113,7 @@ class Examined(Generic[T]):
     def judge(self, rules: Sequence[Rule[T]]) -> None:
         """Add what the rules say; where the shape is known to be wrong they have nothing to add."""
         for path, message in broken_rules(self.value, rules):
-            place = dotted(self.path, path)
+            place = join_path(self.path, path)
             if not self._misshapen.touches(place):
                 self.found.add(place, message)
 
@@ -223,7 +223,7 @@ def _build(path: str, value: Any, kind: Any, found: Findings) -> Any:
     if found.looked_at < LOOKED_AT_MAX:
         part = _build_parts(path, value, kind, found)
     if found.total == known:
-        found.extend([(dotted(path, below), said) for below, said in off] or [_locate(path, message, value, kind)])
+        found.extend([(join_path(path, below), said) for below, said in off] or [_locate(path, message, value, kind)])
     return part
 
 
@@ -235,7 +235,7 @@ def _build_parts(path: str, value: Any, kind: Any, found: Findings) -> Any:
         if not _fits(path, value, kind, found):
             return BROKEN
         return {
-            name: _build(dotted(path, str(name)[:NAME_CHARS_MAX]), item, get_args(plain)[1], found)
+            name: _build(join_path(path, str(name)[:NAME_CHARS_MAX]), item, get_args(plain)[1], found)
             for name, item in _some(value.items(), found)
         }
     is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
@@ -267,7 +267,7 @@ def _build_struct(path: str, value: Mapping[Any, Any], kind: type[msgspec.Struct
     parts: dict[str, Any] = {}
     fields = _fields_of(kind)
     for field in fields:
-        place = dotted(path, field.encode_name)
+        place = join_path(path, field.encode_name)
         if field.encode_name in value:
             parts[field.name] = _build(place, value[field.encode_name], field.type, found)
         else:
@@ -278,7 +278,7 @@ def _build_struct(path: str, value: Mapping[Any, Any], kind: type[msgspec.Struct
         known = {field.encode_name for field in fields} | {kind.__struct_config__.tag_field}
         unknown = value.keys() - known
         for name in nsmallest(PROBLEMS_MAX, (str(name)[:NAME_CHARS_MAX] for name in unknown)):
-            found.add(dotted(path, name), _unknown_field(name, known) if found.describes_more else "")
+            found.add(join_path(path, name), _unknown_field(name, known) if found.describes_more else "")
         found.total += max(len(unknown) - PROBLEMS_MAX, 0)
     return _obeying(path, Partial(kind, parts), found)
 
@@ -306,7 +306,7 @@ def _obeying(path: str, part: Partial, found: Findings) -> Any:
                 return BROKEN
             if name in refused:
                 break
-            found.add(dotted(path, name), message)
+            found.add(join_path(path, name), message)
             refused[name] = BROKEN
             tried = tried._replace({name: defaults[name]})
         else:
@@ -324,8 +324,8 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _plain(kind: Any, value: Any) -> Any:
-    """The type without its annotations; of a union, the one member that the value can only be meant as."""
-    kind = _unannotated(kind)
+    """Return the type without its annotations; of a union, the only member that the value can be meant as."""
+    kind = _strip_annotations(kind)
     if get_origin(kind) not in (Union, types.UnionType):
         return kind
     members = [_plain(member, value) for member in get_args(kind) if member is not type(None)]
@@ -355,7 +355,7 @@ def _pattern_words(kind: Any, message: str) -> Iterator[str]:
         yield from _pattern_words(part, message)
 
 
-def _unannotated(kind: Any) -> Any:
+def _strip_annotations(kind: Any) -> Any:
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     return kind
@@ -380,12 +380,12 @@ def _is_within(path: str, whole: str) -> bool:
 def _locate(path: str, message: str, value: Any, kind: Any) -> Problem:
     """Return a message of msgspec's with its path, which it puts at the end (` - at `$.caps.hour``), in front."""
     text, _, below = message.partition(" - at `$")
-    below = below.rstrip("`")
-    return dotted(path, below.removeprefix(".")), with_choices(text, kind if " regex " in text else _plain(kind, value))
+    described = kind if " regex " in text else _plain(kind, value)
+    return join_path(path, below.rstrip("`").removeprefix(".")), with_choices(text, described)
 
 
 def with_choices(message: str, kind: Any) -> str:
-    """What msgspec says, and what may be chosen from if it says that something else was."""
+    """Return the message of msgspec, with the choices where it says that something else was sent."""
     plain = _plain(kind, None)
     if message == "Expected `datetime` with a timezone component":
         return "has no offset; send one, such as 2026-01-05T09:00:00Z"
@@ -394,6 +394,7 @@ def with_choices(message: str, kind: Any) -> str:
     if message.startswith("Invalid enum value") and get_origin(plain) is Literal:
         return f"{message}; one of {', '.join(map(str, get_args(plain)))}"
     if message.startswith("Invalid value") and get_origin(plain) in (Union, types.UnionType):
-        tags = [member.__struct_config__.tag for member in map(_unannotated, get_args(plain)) if _is_struct(member)]
+        members = map(_strip_annotations, get_args(plain))
+        tags = [member.__struct_config__.tag for member in members if _is_struct(member)]
         return f"{message}; one of {', '.join(map(str, tags))}"
     return message

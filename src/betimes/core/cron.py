@@ -1,6 +1,6 @@
 """Cron expressions: what is accepted, and which local seconds match.
 
-`cronsim` does the matching. What it does not read itself is rewritten for it once, when an expression is parsed:
+`cronsim` does the matching. Forms that it does not read are rewritten for it once, when an expression is parsed:
 `@daily` and the like, `?` in a day field, ranges that wrap (`FRI-MON`, `22-2`), and `nW`, the weekday nearest to a day
 of the month. Days follow Vixie: where the day of the month and the day of the week are both restricted, either will do;
 a field that begins with `*`, also `*/n`, is unrestricted, and then both must match.
@@ -48,13 +48,13 @@ def check_cron(cron: str) -> None:
 
 
 def is_fixed(cron: str) -> bool:
-    """Whether the expression names local times of day: neither its minute nor its hour begins with `*`."""
+    """Return whether the expression names local times of day: neither its minute nor its hour begins with `*`."""
     minute, hour = _fields_of(cron)[1:3]
     return not minute.startswith("*") and not hour.startswith("*")
 
 
 def restricts_both_days(cron: str) -> bool:
-    """Whether a match of either the day of the month or the day of the week is enough."""
+    """Return whether a match of either the day of the month or the day of the week is enough."""
     fields = _fields_of(cron)
     return not fields[_DAY].startswith("*") and not fields[_WEEKDAY].startswith("*")
 

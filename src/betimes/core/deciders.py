@@ -107,7 +107,7 @@ Effect: TypeAlias = Call | Send
 
 
 class View(msgspec.Struct, Generic[State], frozen=True, gc=False):
-    """What a decision may see: its stream's state and those of the streams it asked for."""
+    """The input of a decision: its stream's state and those of the streams it asked for."""
 
     stream: StreamId
     state: State | None
@@ -120,7 +120,7 @@ class View(msgspec.Struct, Generic[State], frozen=True, gc=False):
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """What a command leads to. Without events nothing is written and the reply is only returned; under a key of the
+    """The outcome of a command. Without events nothing is written and the reply is only returned; under a key of the
     caller's, a segment without events keeps it."""
 
     events: tuple[Event, ...] = ()
@@ -213,7 +213,7 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
 
 
 class EffectCall(msgspec.Struct, frozen=True):
-    """What an executor is given: the same id on every attempt, and the fence of this one."""
+    """The argument of an executor: the same id on every attempt, and the fence of this one."""
 
     id: EffectId
     executor: str

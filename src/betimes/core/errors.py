@@ -136,7 +136,7 @@ class PolicyInvalid(Invalid):
 
 
 class StoreError(BetimesError):
-    """What a store may answer instead of doing the work."""
+    """An error that a store may raise instead of doing the work."""
 
 
 class Conflict(StoreError):

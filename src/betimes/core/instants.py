@@ -39,12 +39,12 @@ _UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def seconds(count: float) -> int:
-    """A duration in microseconds, rounded to the nearest."""
+    """Return a duration in microseconds, rounded to the nearest."""
     return round(count * SECOND)
 
 
 def parse(text: str) -> Instant:
-    """The instant an ISO 8601 text with an offset names; finer than a microsecond is cut off."""
+    """Return the instant that an ISO 8601 text with an offset names; finer than a microsecond is cut off."""
     try:
         moment = _Moment.parse_iso(text) if text.endswith("Z") else OffsetDateTime.parse_iso(text).to_instant()
     except ValueError as error:
@@ -75,20 +75,20 @@ def nearest(at: Instant) -> Instant:
 
 
 def render(at: Instant) -> str:
-    """ISO 8601 in UTC with `Z`; beyond the calendar, its first or last instant."""
+    """Return ISO 8601 in UTC with `Z`; beyond the calendar, its first or last instant."""
     return _Moment.from_timestamp(nearest(at), unit="microsecond").format_iso()
 
 
 def epoch_up(at: Instant) -> int:
-    """Whole epoch seconds of a deadline: rounded up, so that whoever waits for it is never early."""
+    """Return whole epoch seconds of a deadline, rounded up, so that nobody who waits for it is early."""
     return -(-at // SECOND)
 
 
 def epoch_down(at: Instant) -> int:
-    """Whole epoch seconds of something that happened: rounded down."""
+    """Return whole epoch seconds of something that happened, rounded down."""
     return at // SECOND
 
 
 def earliest(*instants: Instant | None) -> Instant | None:
-    """The first of the instants that are set."""
+    """Return the first of the instants that are set."""
     return min((at for at in instants if at is not None), default=None)

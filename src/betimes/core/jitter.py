@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 @lru_cache(maxsize=1 << 12)
 def spread(span: int, *names: str | int) -> int:
-    """A whole number in `[0, span)` that depends on the names alone; 0 when the span is empty."""
+    """Return a whole number in `[0, span)` that depends on the names alone; 0 when the span is empty."""
     if span <= 0:
         return 0
     text = "\x1f".join(map(str, names)).encode()

@@ -86,7 +86,7 @@ class Interval(Occurrences, frozen=True):
 
 
 class Several(Occurrences, frozen=True):
-    """What occurs in any of the parts."""
+    """The occurrences of any of the parts."""
 
     parts: tuple[Occurrences, ...]
 
@@ -106,7 +106,7 @@ def _once_each(ticks: Iterator[Instant]) -> Iterator[Instant]:
 
 
 class Excluding(Occurrences, frozen=True):
-    """What occurs on other local days than these."""
+    """The occurrences on other local days than these."""
 
     inner: Occurrences
     zone: str

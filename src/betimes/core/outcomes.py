@@ -7,7 +7,7 @@ import msgspec
 from betimes.core.instants import Instant
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False):
+class EventOutcome(msgspec.Struct, frozen=True, gc=False):
     """One decision in the spelling of its domain, such as `fired` or `ALLOW`."""
 
     outcome: str

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from betimes.core.bounds import NAME_CHARS_MAX, dotted, scan
+from betimes.core.bounds import NAME_CHARS_MAX, join_path, scan
 from betimes.core.canonical import encode, fingerprint
 from betimes.core.checks import list_problems, problems
 from betimes.core.errors import Invalid, PolicyInvalid
@@ -36,7 +36,7 @@ class Policy:
         self.body = encode(said)
 
     def changed_from(self, before: Policy) -> frozenset[type[msgspec.Struct]]:
-        """The sections that say something else than they did."""
+        """Return the sections that say something else than they did."""
         return frozenset(kind for kind, section in self._sections.items() if before._sections.get(kind) != section)
 
     @property
@@ -52,7 +52,7 @@ class Policy:
 
 
 def _is_omitted(section: msgspec.Struct) -> bool:
-    """Whether a section is left out of the body: one that came later, and says nothing."""
+    """Return whether a section is left out of the body: one that came later, and says nothing."""
     return getattr(section, "omitted_by_default", False) and section == type(section)()
 
 
@@ -71,9 +71,9 @@ class PolicyBook:
         self._defaults = {name: _default_body(kind) for name, kind in self._sections.items()}
 
     def effective(self, *layers: Body) -> Policy:
-        """The policy of the layers, later ones over earlier ones and all over the defaults.
+        """Return the policy of the layers, later ones over earlier ones and all over the defaults.
 
-        Raises `PolicyInvalid` naming every bad path.
+        Raise `PolicyInvalid` naming every bad path.
         """
         found = [("policy", problem) for layer in layers if (problem := _no_mapping(layer))]
         merged: Body = self._defaults
@@ -82,18 +82,18 @@ class PolicyBook:
                 merged = merge(merged, self._spelt_out(layer))
         return self._policy(merged, found)
 
-    def sent(self, *layers: Body) -> Policy:
-        """The same of layers that come from outside: every text, number and instant is held against its bounds too."""
+    def effective_from_outside(self, *layers: Body) -> Policy:
+        """Return the policy of layers from outside: every text, number and instant is held against its bounds too."""
         policy = self.effective(*layers)
         found = [("policy", "is nothing that JSON can spell")] if any(scan(layer, Any) for layer in layers) else []
         for name, kind in self._sections.items():
-            found += [(dotted(name, path), message) for path, message in scan(policy[kind], kind)]
+            found += [(join_path(name, path), message) for path, message in scan(policy[kind], kind)]
         if found:
             raise PolicyInvalid(_sentence(found), tuple(found))
         return policy
 
-    def saved(self, body: str) -> Policy:
-        """The policy a stored body describes, as it was when segments were decided under it."""
+    def from_stored(self, body: str) -> Policy:
+        """Return the policy of a stored body, as it was when segments were decided under it."""
         return self._policy(msgspec.json.decode(body), [])
 
     def _policy(self, body: Body, found: list[tuple[str, str]]) -> Policy:
@@ -114,14 +114,17 @@ class PolicyBook:
         return Policy(sections)
 
     def _spelt_out(self, layer: Body) -> Body:
-        """The layer with every list that stands for a section put under the field it is short for."""
+        """Return the layer with every list that stands for a section under the field it is short for."""
         lists = {name: value for name, value in layer.items() if isinstance(value, list | tuple)}
         fields = {name: getattr(self._sections.get(name), "listed", None) for name in lists}
         return {**layer, **{name: {field: lists[name]} for name, field in fields.items() if field}}
 
 
 def merge(base: Body, over: Body) -> dict[str, Any]:
-    """`over` laid on `base`, mappings merged key by key, everything else replaced."""
+    """Return a layer of policy over another: mappings are merged key by key, everything else is replaced.
+
+    Unlike in a merge patch, `None` is a value, which a section may refuse.
+    """
     merged = dict(base)
     for name, value in over.items():
         below = merged.get(name)
@@ -133,12 +136,12 @@ def merge(base: Body, over: Body) -> dict[str, Any]:
 
 
 def _is_another_kind(below: Body, value: Body) -> bool:
-    """Of another `kind`, nothing of the first would make sense in the second."""
+    """Return whether the two differ in their `kind`: nothing of the one would make sense in the other then."""
     return "kind" in below and "kind" in value and bool(below["kind"] != value["kind"])
 
 
 def _default_body(kind: type[msgspec.Struct]) -> Body:
-    """What a section says when nothing is overridden; a table's entries stay when some of them are."""
+    """Return the body of a section in which nothing is overridden; entries of a table stay when others are."""
     if any(field.required for field in msgspec.structs.fields(kind)):
         return {}
     body: Body = msgspec.to_builtins(kind())
@@ -146,7 +149,7 @@ def _default_body(kind: type[msgspec.Struct]) -> Body:
 
 
 def _no_mapping(value: Any) -> str:
-    """What is wrong with a body or section of this shape, if anything is."""
+    """Return the problem with the shape of a body or section, or nothing."""
     return "" if isinstance(value, Mapping) else f"expected a mapping of names to values, got {type(value).__name__}"
 
 

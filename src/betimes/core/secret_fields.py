@@ -1,6 +1,6 @@
 """Fields that hold a secret or its digest, wherever they stand in commands, events and states.
 
-Whatever leaves the process goes by this one list: the ledger as people see it, and the lake.
+This one list holds for everything that leaves the process: the ledger as people see it, answers, and the lake.
 """
 
 from __future__ import annotations

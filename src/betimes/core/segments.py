@@ -46,7 +46,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False):
 
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):
-    """What a submitted command led to, now or when its key was first seen."""
+    """The outcome of a submitted command, now or when its key was first seen."""
 
     stream: StreamId
     version: int
@@ -62,7 +62,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
 
 
 def segment_digest(segment: Segment) -> str:
-    """The digest a segment's row must carry: every column, the one before included."""
+    """Return the digest a segment's row must carry: every column, the one before included."""
     return chained_digest(
         segment.prev,
         segment.stream,
@@ -99,24 +99,7 @@ def chained_digest(
     correlation: str,
     cause: str,
 ) -> str:
-    """SHA-256 over a segment's columns; `key` by its collection and text, its tenant being the stream's."""
-    return digest(
-        prev,
-        stream.tenant,
-        stream.kind,
-        stream.id,
-        version,
-        turn,
-        at,
-        schema,
-        command,
-        events,
-        policy,
-        key and key.collection,
-        key and key.key,
-        verdict,
-        reply,
-        actor,
-        correlation,
-        cause,
-    )
+    """Return the SHA-256 over a segment's columns; `key` by its collection and text, its tenant being the stream's."""
+    place = (prev, stream.tenant, stream.kind, stream.id, version, turn, at, schema)
+    key_columns = (key and key.collection, key and key.key)
+    return digest(*place, command, events, policy, *key_columns, verdict, reply, actor, correlation, cause)

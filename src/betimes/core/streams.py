@@ -56,12 +56,12 @@ class EffectId(NamedTuple):
 
     @property
     def handle(self) -> str:
-        """The same name as one opaque string, unique within the tenant."""
+        """Return the same name as one opaque string, unique within the tenant."""
         return f"{self.kind}:{self.id}:{self.version}:{self.place}"
 
 
 def checked_stream(tenant: str, kind: str, id: str) -> StreamId:
-    """The stream id, or `Invalid` naming every part that is not well formed."""
+    """Return the stream id; raise `Invalid` with every part that is not well formed."""
     if _ID.fullmatch(id) and _KIND.fullmatch(kind) and _ID.fullmatch(tenant):
         return StreamId(tenant, kind, id)
     problems = tuple(
@@ -79,12 +79,12 @@ def checked_stream(tenant: str, kind: str, id: str) -> StreamId:
 
 
 def segment_handle(stream: StreamId, version: int) -> str:
-    """The handle `/v1/explain` takes: `{kind}:{id}:{version}`; the tenant comes from the caller."""
+    """Return the handle `/v1/explain` takes: `{kind}:{id}:{version}`; the tenant comes from the caller."""
     return f"{stream.kind}:{stream.id}:{version}"
 
 
 def parse_segment_handle(tenant: str, handle: str) -> tuple[StreamId, int]:
-    """The stream and version of a segment handle, or `Invalid`."""
+    """Return the stream and version of a segment handle; raise `Invalid` if it is none."""
     kind, _, rest = handle.partition(":")
     id, _, version = rest.rpartition(":")
     if not _NUMBER.fullmatch(version):
@@ -95,7 +95,7 @@ def parse_segment_handle(tenant: str, handle: str) -> tuple[StreamId, int]:
 
 
 def parse_effect_handle(tenant: str, handle: str) -> EffectId:
-    """The effect id of a handle, or `Invalid`."""
+    """Return the effect id of a handle; raise `Invalid` if it is none."""
     segment, _, place = handle.rpartition(":")
     if not _NUMBER.fullmatch(place):
         raise Invalid(

@@ -33,7 +33,7 @@ class Hit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False):
-    """What a rule saw, in the order of its `sees`, and the hit if it matched."""
+    """The values a rule saw, in the order of its `sees`, and the hit if it matched."""
 
     values: tuple[Any, ...] = ()
     hit: Hit | None = None
@@ -54,7 +54,7 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults
 
 
 @cache
-def _passed(rule: str) -> Step:
+def _passed_step(rule: str) -> Step:
     return Step(rule)
 
 
@@ -136,12 +136,12 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
             named = self.places[named] if 0 <= named < len(self.places) else ""
         return next((rule for rule in (*self.rules, *self.retired) if rule.name == named), None)
 
-    def named(self, verdict: Verdict) -> Verdict:
+    def with_rule_names(self, verdict: Verdict) -> Verdict:
         """Return the verdict with the names of its rules where an old trace has numbers."""
-        steps = tuple(self._named(step) for step in verdict.trace)
+        steps = tuple(self._with_rule_name(step) for step in verdict.trace)
         return verdict if steps == verdict.trace else msgspec.structs.replace(verdict, trace=steps)
 
-    def _named(self, step: Step) -> Step:
+    def _with_rule_name(self, step: Step) -> Step:
         rule = self.rule(step.rule) if isinstance(step.rule, int) else None
         return msgspec.structs.replace(step, rule=rule.name) if rule else step
 
@@ -152,7 +152,7 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
             name = rule.name
             finding = rule.check(case)
             if finding is PASSED:
-                trace.append(_passed(name))
+                trace.append(_passed_step(name))
                 continue
             hit = finding.hit
             if hit is None:
@@ -165,7 +165,7 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
         return self._verdict(self.otherwise, trace)
 
     def first_hit(self, case: Case, shadowed: Collection[str] = ()) -> Hit:
-        """The hit that `judge` would go by, without the trace."""
+        """Return the hit that `judge` would go by, without the trace."""
         for rule in self.rules:
             hit = rule.check(case).hit
             if hit is not None and rule.name not in shadowed:
@@ -177,9 +177,9 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
 
     def explain(self, verdict: Verdict) -> list[ExplainedStep]:
         """Return the trace with the sentences of this table's rules; one it never had has none."""
-        return [self._explained(step, verdict.trace_cut) for step in verdict.trace]
+        return [self._explain_step(step, verdict.trace_cut) for step in verdict.trace]
 
-    def _explained(self, step: Step, cut: bool) -> ExplainedStep:
+    def _explain_step(self, step: Step, cut: bool) -> ExplainedStep:
         rule = self.rule(step.rule)
         if rule is None:
             name, sentence = step.rule if isinstance(step.rule, str) else "?", ""
@@ -203,7 +203,7 @@ class _Blanks(dict[str, Any]):
 
 
 def within_bound(verdict: Verdict) -> Verdict:
-    """The verdict with a trace of at most `TRACE_BYTES_MAX`: the last values are dropped first, and it says so."""
+    """Return the verdict with a trace of at most `TRACE_BYTES_MAX`; it drops the last values first, and says so."""
     if _size(verdict.trace) <= TRACE_BYTES_MAX:
         return verdict
     bare = [Step(step.rule, step.reason, (), step.shadow) for step in verdict.trace]
@@ -216,5 +216,5 @@ def within_bound(verdict: Verdict) -> Verdict:
 
 
 def _size(value: Any) -> int:
-    """In bytes, not characters: names of people are not ASCII."""
+    """Return the size in bytes, not characters: names of people are not ASCII."""
     return len(encode(value).encode())

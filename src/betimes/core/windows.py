@@ -14,13 +14,13 @@ Window: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def count(window: Window, now: Instant, span_s: int) -> int:
-    """How many are inside `(now - span_s, now]`."""
+    """Return the count inside `(now - span_s, now]`."""
     oldest = epoch_down(now) - span_s
     return sum(n for second, n in window if second > oldest)
 
 
 def add(window: Window, at: Instant, span_s: int, n: int = 1) -> Window:
-    """The window with `n` more at `at`, without what has left it."""
+    """Return the window with `n` more at `at`, without what has left it."""
     second = epoch_up(at)
     kept = tuple(pair for pair in window if pair[0] > epoch_down(at) - span_s)
     if kept and kept[-1][0] >= second:
@@ -29,7 +29,7 @@ def add(window: Window, at: Instant, span_s: int, n: int = 1) -> Window:
 
 
 def free_at(window: Window, now: Instant, span_s: int, cap: int) -> Instant:
-    """The first instant at or after `now` with fewer than `cap` (at least 1) inside, if nothing more happens."""
+    """Return the first instant at or after `now` with fewer than `cap` (at least 1) inside, if nothing more happens."""
     excess = count(window, now, span_s) - cap + 1
     if excess <= 0:
         return now

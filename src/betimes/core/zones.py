@@ -53,7 +53,7 @@ def zone_names() -> frozenset[str]:
 
 
 def is_zone(name: str) -> bool:
-    """Whether it is a zone's name, as it is spelt everywhere: libraries differ on case and on names of this machine."""
+    """Return whether it is a zone's name in its one spelling; libraries differ on case and on this machine's names."""
     return name in zone_names()
 
 
@@ -104,7 +104,7 @@ def from_local(name: str, local: datetime, fold: int = 0) -> Instant:
 
 
 def pieces(name: str, at: int) -> Iterator[Piece]:
-    """The time line from the piece that holds the instant on, a year at a time, to the end of the calendar."""
+    """Yield the time line from the piece that holds the instant, a year at a time, to the end of the calendar."""
     year = _year_of(at)
     while year <= YEAR_MAX:
         for piece in _year(name, year):
@@ -136,7 +136,7 @@ def _year(name: str, year: int) -> tuple[Piece, ...]:
 
 
 def transitions(name: str, start: int, end: int) -> list[int]:
-    """The first seconds of every new offset in `[start, end)`."""
+    """Return the first seconds of every new offset in `[start, end)`."""
     found = zone(name)
     changes = []
     left, left_offset = start - 1, _offset(found, start - 1)
@@ -150,7 +150,7 @@ def transitions(name: str, start: int, end: int) -> list[int]:
 
 
 def _change(found: ZoneInfo, left: int, right: int) -> int:
-    """The first second in `(left, right]` that has not the offset of `left`."""
+    """Return the first second in `(left, right]` that has not the offset of `left`."""
     before = _offset(found, left)
     while right - left > 1:
         middle = (left + right) // 2

@@ -16,7 +16,7 @@ import msgspec
 
 from betimes.core.deciders import Command, Decider, Event
 from betimes.core.lake_tables import Table
-from betimes.core.outcomes import Outcome
+from betimes.core.outcomes import EventOutcome
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
 
@@ -74,7 +74,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     answers: Mapping[str, str] = {}
     """How it spells NOW, LATER and NEVER, where it spells them otherwise."""
     describe_verdict: Callable[[Segment, Verdict], str] = list_reasons
-    outcome_of: Callable[[Event], Outcome | None] | None = None
+    outcome_of: Callable[[Event], EventOutcome | None] | None = None
     """Return what an event decided, if anything. Without it, a segment decided what its verdict says."""
     describe_event: Callable[[Event], str] = lambda event: ""
     """Return a sentence about an event that `outcome_of` knows."""

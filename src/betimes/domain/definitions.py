@@ -11,7 +11,7 @@ from uuid import uuid4
 import msgspec
 
 from betimes.core.canonical import encode, fingerprint
-from betimes.core.checks import Examined, Problem, Rule, broken_rules, checked, refusal
+from betimes.core.checks import Examined, Problem, Rule, broken_rules, check_value, refusal
 from betimes.core.deciders import Command, Event
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NotFound, Refused, UnknownKind, VersionMismatch
 from betimes.core.merge_patch import apply_merge_patch
@@ -308,7 +308,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
 
 def request_of(body: Mapping[str, Any], kind: type[Request], read_only: frozenset[str]) -> Request:
     """Return the request in a body; read-only fields that are sent back are ignored, all others are checked."""
-    return checked({name: value for name, value in body.items() if name not in read_only}, kind)
+    return check_value({name: value for name, value in body.items() if name not in read_only}, kind)
 
 
 def apply_patch(view: Any, patch: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:

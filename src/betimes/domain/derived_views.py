@@ -43,6 +43,8 @@ from betimes.core.secret_fields import SECRET_FIELDS
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 Field = tuple[str, Any, Any]
 """A name, a type and the default, as `msgspec.defstruct` takes them."""
+Convert = Callable[[Any, Callable[[Any], Any]], Any]
+"""Of a value and the function for instants."""
 _CONFIG = ("frozen", "eq", "order", "array_like", "gc", "omit_defaults", "forbid_unknown_fields", "tag", "tag_field")
 _METHODS = (FunctionType, property, classmethod, staticmethod)
 
@@ -78,7 +80,7 @@ def read_only_fields(answer: type[msgspec.Struct], request: type[msgspec.Struct]
 
 def nested_fields(kind: type[msgspec.Struct]) -> tuple[str, ...]:
     """Return the fields that hold a struct."""
-    return tuple(name for name, inner, _ in _plan(kind) if inner is not None)
+    return tuple(name for name, type_, _ in _fields(kind) if _option(type_, _is_struct))
 
 
 def copy_fields(kind: type[Kind], *sources: msgspec.Struct, instant: Callable[[Any], Any], **given: Any) -> Kind:
@@ -87,16 +89,10 @@ def copy_fields(kind: type[Kind], *sources: msgspec.Struct, instant: Callable[[A
     Instants go through `instant`, structs inside become the kind of struct that the field asks for. A field that no
     source has keeps its default; raise `Invalid` if it has none.
     """
-    values = dict(given)
-    for name, inner, collection in _plan(kind):
-        if name in values:
-            continue
-        for source in sources:
-            found = _name_in(type(source), name)
-            if found:
-                value = getattr(source, found)
-                values[name] = value if value is None else _copy(value, found, inner, collection, instant)
-                break
+    values = given
+    for name, place, spelt, convert in _plan(kind, tuple(map(type, sources)), frozenset(given)):
+        value = getattr(sources[place], spelt)
+        values[name] = value if value is None or convert is None else convert(value, instant)
     try:
         return kind(**values)
     except TypeError as error:
@@ -104,24 +100,34 @@ def copy_fields(kind: type[Kind], *sources: msgspec.Struct, instant: Callable[[A
         raise Invalid(f"{kind.__name__} cannot be filled from {names}: {error}") from None
 
 
-def _copy(value: Any, name: str, inner: Any, collection: Any, instant: Callable[[Any], Any]) -> Any:
-    if name.endswith("_at"):
-        return instant(value)
-    if inner is not None and type(value) is not inner:
-        return copy_fields(inner, value, instant=instant)
-    return value if collection is None else collection(value)
-
-
 @cache
-def _plan(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any, Any], ...]:
-    """Return the fields of a kind, each with the struct and the collection it holds, if it does."""
-    return tuple((name, _option(type_, _is_struct), _collection(type_)) for name, type_, _ in _fields(kind))
+def _plan(
+    kind: type[msgspec.Struct], sources: tuple[type[msgspec.Struct], ...], given: frozenset[str]
+) -> tuple[tuple[str, int, str, Convert | None], ...]:
+    """Return each field that is copied: the place of its source, its name there, and how its value is converted.
+
+    Lists of answers are made by the page, so this is worked out once.
+    """
+    steps = []
+    for name, type_, _ in _fields(kind):
+        places = ((place, _spelling(source, name)) for place, source in enumerate(sources))
+        place, spelt = next(((place, spelt) for place, spelt in places if spelt), (0, ""))
+        if spelt and name not in given:
+            steps.append((name, place, spelt, _conversion(spelt, type_)))
+    return tuple(steps)
 
 
-@cache
-def _name_in(kind: type[msgspec.Struct], name: str) -> str:
-    names = kind.__struct_fields__
-    return next((spelt for spelt in (name, f"{name}_at") if spelt in names), "")
+def _spelling(source: type[msgspec.Struct], name: str) -> str:
+    return next((spelt for spelt in (name, f"{name}_at") if spelt in source.__struct_fields__), "")
+
+
+def _conversion(spelt: str, type_: Any) -> Convert | None:
+    if spelt.endswith("_at"):
+        return lambda value, instant: instant(value)
+    inner, collection = _option(type_, _is_struct), _collection(type_)
+    if inner is not None:
+        return lambda value, instant: value if type(value) is inner else copy_fields(inner, value, instant=instant)
+    return collection and (lambda value, instant: collection(value))
 
 
 def _fields(kind: type[msgspec.Struct]) -> list[Field]:

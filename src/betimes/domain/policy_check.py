@@ -17,7 +17,7 @@ from betimes.engine.tenants.model import DEPLOYMENT, TenantState
 async def checked_policy(service: Service, overrides: Body) -> Policy:
     """Return what the caller's overrides would put in force; raise `PolicyInvalid` with every path that cannot work."""
     deployment: TenantState | None = await service.state(DEPLOYMENT)
-    policy = service.engine.book.sent(deployment.policy if deployment else {}, overrides)
+    policy = service.engine.book.effective_from_outside(deployment.policy if deployment else {}, overrides)
     tenant = service.caller.tenant
     before = await service.engine.policy_of(tenant)
     refused = await handler_problems(service.engine, service.deployment, tenant, calls_of_policy(policy))

@@ -17,7 +17,7 @@ from betimes.core.bounds import (
     VALUES_MAX,
     check_cost,
     decode_json,
-    dotted,
+    join_path,
     scan,
     text_problem,
 )
@@ -102,16 +102,16 @@ def body_of(
         value = {name: part for name, part in value.items() if name not in route.read_only}
         fields = _fields(route.body_shape)
         if "tenant_id" in value and "tenant_id" not in fields and value.pop("tenant_id") != tenant:
-            found.add(dotted(path, "tenant_id"), "not the key's tenant")
+            found.add(join_path(path, "tenant_id"), "not the key's tenant")
         if "correlation_id" in value:
             correlation = value["correlation_id"] if "correlation_id" in fields else value.pop("correlation_id")
-            found.extend(problems(dotted(path, "correlation_id"), correlation, Correlation))
+            found.extend(problems(join_path(path, "correlation_id"), correlation, Correlation))
         if route.key_field:
             value = _with_key(value, route.key_field, key, path, found)
         elif KEY_FIELD in value and KEY_FIELD not in fields and route.method in ("POST", "PATCH"):
             value = dict(_with_key(value, KEY_FIELD, key, path, found))
             key = value.pop(KEY_FIELD)
-            found.extend(problems(dotted(path, KEY_FIELD), key, Id))
+            found.extend(problems(join_path(path, KEY_FIELD), key, Id))
     return Body(_examine_body(route, value, path, found), correlation, key)
 
 
@@ -156,5 +156,5 @@ def _with_key(value: dict[str, Any], field: str, key: str | None, path: str, fou
     if key is None:
         return value
     if value.get(field, key) != key:
-        found.add(dotted(path, field), "differs from the header Idempotency-Key")
+        found.add(join_path(path, field), "differs from the header Idempotency-Key")
     return {**value, field: key}

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """What a handler is given."""
+    """The argument of a handler."""
 
     action_id: str
     """The same for every attempt at this check: a key for whatever the handler does elsewhere."""
@@ -23,5 +23,5 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     trigger_data: dict[str, Any]
     metadata: dict[str, Any]
     condition: str = ""
-    """What was waited for, as it can be read; nothing for what goes by the clock."""
+    """The condition that came true, in words; empty for intents that go by the clock."""
     action_channels: tuple[str, ...] | None = None

@@ -1,4 +1,4 @@
-"""What the built-in worker does about an intent that is due: ask the gate, and notify or call a handler.
+"""The actions of the built-in worker about an intent that is due: ask the gate, and notify or call a handler.
 
 The action's id is `intent:{id}:{check}`, with the check that is owed. It stays while failures are tried again and when
 another worker takes over, so a notification that was asked for twice is a replay of the first.
@@ -24,7 +24,7 @@ from betimes.engine.jobs import Submission
 from betimes.intents.action import Action
 from betimes.intents.model import ActionPriority, Definition, IntentState
 from betimes.intents.policy import IntentsPolicy
-from betimes.intents.sources import called
+from betimes.intents.sources import call_function
 from betimes.notifications.model import NOTIFICATIONS, Notify, Priority, inbox_stream
 from betimes.runs.model import TRIGGERS, RequestRun, account_stream, agreed_request
 
@@ -43,7 +43,7 @@ _GATE_ANSWERS = {"NOW": "ALLOW", "LATER": "DEFER", "NEVER": "SKIP"}
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of an action, as a fire reports it."""
+    """The result of an action, as a fire reports it."""
 
     message_id: str | None = None
     message_preview: str | None = None
@@ -106,7 +106,7 @@ class Acting:
         """By tenant, as policies say."""
 
     async def can_act(self, tenant: str, definition: Definition) -> bool:
-        """Whether there is a handler, or one of the channels, for what the intent asks."""
+        """Return whether there is a handler, or one of the channels, for what the intent asks."""
         if self._handler(definition.action_type):
             return True
         channels = definition.action_channels or await self._default_channels(tenant)
@@ -125,11 +125,11 @@ class Acting:
         return self._handlers.get(action_type) if action_type in HANDLED else None
 
     async def gate(self, definition: Definition, action: Action) -> dict[str, Any] | None:
-        """What the run gate says, if the intent asks it.
+        """Return the answer of the run gate, if the intent asks it.
 
         A request that the gate postpones waits there and is admitted in its turn, which would take from the intent what
-        it waits for, again and again. So it is asked for good only when it does not answer LATER. What it answered for
-        this check before holds: whoever tries again after a failure was let through already.
+        it waits for, again and again. So it is asked for good only when it does not answer LATER. An answer it gave for
+        this check before still holds: a retry after a failure was let through already.
         """
         gate = definition.gate
         if gate is None:
@@ -137,11 +137,9 @@ class Acting:
         account = account_stream(action.tenant, gate.account_id or definition.user_id)
         command = RequestRun(gate.trigger_type, payload={"intent_id": action.intent_id})
         key = KeyId(action.tenant, TRIGGERS, f"{action.action_id}:gate")
-        answered = await self._engine.store.seen(key)
-        if answered is not None:
-            first = self._engine.kinds.of(answered.segment.stream).recorded(answered.segment)
-            return _gate_result(first.verdict, first.segment_id)
-        foreseen = await self._foreseen(account, command, key.key)
+        if before := await self._earlier_answer(key):
+            return before
+        foreseen = await self._foresee_verdict(account, command, key.key)
         if foreseen is not None and foreseen.answer == "LATER":
             return _gate_result(foreseen, None)
         recorded = await self._engine.submit(
@@ -156,8 +154,15 @@ class Acting:
         )
         return _gate_result(recorded.verdict, recorded.segment_id)
 
-    async def _foreseen(self, account: StreamId, command: RequestRun, key: str) -> Verdict | None:
-        """What the gate would say; nothing is recorded."""
+    async def _earlier_answer(self, key: KeyId) -> dict[str, Any] | None:
+        seen = await self._engine.store.seen(key)
+        if seen is None:
+            return None
+        first = self._engine.kinds.of(seen.segment.stream).recorded(seen.segment)
+        return _gate_result(first.verdict, first.segment_id)
+
+    async def _foresee_verdict(self, account: StreamId, command: RequestRun, key: str) -> Verdict | None:
+        """Return the verdict the gate would give; nothing is recorded."""
         decider = self._engine.kinds.of(account).decider
         policy = await self._engine.policy_of(account.tenant)
         others = (*decider.needs(account, command, policy), *decider.reads(account))
@@ -231,7 +236,7 @@ def _gate_result(verdict: Verdict | None, segment_id: str | None) -> dict[str, A
 
 async def _handle(handler: Handler, action: Action) -> Done:
     begun_s = time.perf_counter()
-    result = await called(handler, action)
+    result = await call_function(handler, action)
     said = result[:PREVIEW_CHARS_MAX] if isinstance(result, str) else ""
     return Done(message_id=action.action_id, message_preview=said or None, generation_ms=elapsed_ms(begun_s))
 

@@ -22,7 +22,7 @@ async def claim_due(
 ) -> list[Recorded]:
     """Claim up to `limit` due intents, of one user or type if given.
 
-    What was claimed is returned although others failed; the first failure is raised if nothing was.
+    Claims that succeeded are returned although others failed; if none did, the first failure is raised.
     """
     taken: list[Recorded] = []
     if user_id is None and trigger_type is None:

@@ -1,4 +1,4 @@
-"""Who is at work on an intent: claims, their fences, and giving them back.
+"""Claims: the right of one worker to work on an intent, with its fence and its end.
 
 The token of a claim is the version of the segment that granted it, so it grows with every claim of an intent, also over
 deletion. A claim that is alive keeps everybody else out; one that has run out is over for its holder, whether or not
@@ -12,6 +12,7 @@ import msgspec
 from betimes.core.deciders import Decision, Refusal, View
 from betimes.core.instants import SECOND, Instant, render
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
+from betimes.intents.check_times import check_after_source
 from betimes.intents.model import (
     AwaitSource,
     Claim,
@@ -26,7 +27,6 @@ from betimes.intents.model import (
     SourceAwaited,
 )
 from betimes.intents.policy import IntentsPolicy
-from betimes.intents.timing import check_after_source
 
 
 class ClaimCase(msgspec.Struct, frozen=True, gc=False):
@@ -38,26 +38,26 @@ class ClaimCase(msgspec.Struct, frozen=True, gc=False):
     builtin: bool = False
 
 
-def _disabled(case: ClaimCase) -> Finding:
+def _check_enabled(case: ClaimCase) -> Finding:
     enabled = case.intent.enabled
     return Finding((enabled,), None if enabled else Hit("NEVER", "DISABLED"))
 
 
-def _claimed(case: ClaimCase) -> Finding:
+def _check_unclaimed(case: ClaimCase) -> Finding:
     claim = case.intent.live_claim(case.now)
     if claim is None:
         return Finding((None, None))
     return Finding((claim.worker, render(claim.expires_at)), Hit("LATER", "ALREADY_CLAIMED", claim.expires_at))
 
 
-def _not_due(case: ClaimCase) -> Finding:
+def _check_due(case: ClaimCase) -> Finding:
     due_at = case.intent.next_check_at
     if due_at is None:
         return Finding((None,), Hit("NEVER", "NOT_DUE"))
     return Finding((render(due_at),), Hit("LATER", "NOT_DUE", due_at) if case.now < due_at else None)
 
 
-def _cooling(case: ClaimCase) -> Finding:
+def _check_cooldown(case: ClaimCase) -> Finding:
     ends_at = case.intent.cooldown_ends_at
     seen = (case.among_many, None if ends_at is None else render(ends_at))
     if not case.among_many or not case.intent.is_cooling(case.now):
@@ -65,7 +65,7 @@ def _cooling(case: ClaimCase) -> Finding:
     return Finding(seen, Hit("LATER", "COOLDOWN", ends_at))
 
 
-def _reserved(case: ClaimCase) -> Finding:
+def _check_reservation(case: ClaimCase) -> Finding:
     choice = case.intent.definition.worker
     fits = choice == "any" or (choice == "builtin") == case.builtin
     return Finding((choice,), None if fits else Hit("NEVER", "NOT_CLAIMABLE"))
@@ -74,25 +74,27 @@ def _reserved(case: ClaimCase) -> Finding:
 CLAIM_RULES: RuleTable[ClaimCase] = RuleTable(
     "intents.claim",
     (
-        Rule("disabled", _disabled, ("enabled",), "enabled: {enabled}", "it is enabled"),
+        Rule("disabled", _check_enabled, ("enabled",), "enabled: {enabled}", "it is enabled"),
         Rule(
             "claimed",
-            _claimed,
+            _check_unclaimed,
             ("worker", "expires_at"),
             "claimed by {worker} until {expires_at}",
             "nobody has claimed it",
         ),
-        Rule("not_due", _not_due, ("next_check",), "the next check is at {next_check}", "it is due since {next_check}"),
+        Rule(
+            "not_due", _check_due, ("next_check",), "the next check is at {next_check}", "it is due since {next_check}"
+        ),
         Rule(
             "cooling",
-            _cooling,
+            _check_cooldown,
             ("among_many", "ends_at"),
             "the cooldown ends at {ends_at}",
             "no cooldown stands in the way (last until {ends_at})",
         ),
         Rule(
             "reserved",
-            _reserved,
+            _check_reservation,
             ("worker",),
             "it is for other workers: {worker}",
             "this worker may claim it ({worker})",
@@ -158,7 +160,7 @@ def await_source(
 
 
 def held_claim(view: View[IntentState], intent: IntentState, token: int, now: Instant) -> Claim | Refusal:
-    """The live claim, if the token is its own; whoever has another has lost theirs."""
+    """Return the live claim if the token is its own, or else the refusal."""
     live = intent.live_claim(now)
     if live is not None and live.token == token:
         return live

@@ -74,7 +74,7 @@ def history(
     paging: Paging = Paging(),  # noqa: B008 — frozen
     at: Tenant = Tenant(),  # noqa: B008 — frozen
 ) -> None:
-    """How often an intent was looked at and what came of it, newest first.
+    """Show the executions of an intent, newest first.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from betimes.intents.expressions import PRICE, CannotTell, parsed
+from betimes.intents.expressions import PRICE, CannotTell, parse_expression
 from betimes.intents.model import Condition, Definition, Operator
 
 Values: TypeAlias = Mapping[str, Decimal]
@@ -45,7 +45,7 @@ class Askable(Protocol):
     def needs(self) -> tuple[str, ...]: ...
 
     def holds(self, values: Values) -> bool:
-        """Whether it is true of these values; `CannotTell` if they do not do."""
+        """Return whether it is true of these values; raise `CannotTell` if they are not enough."""
 
 
 class Expression:
@@ -54,7 +54,7 @@ class Expression:
     __slots__ = ("_holds", "needs")
 
     def __init__(self, text: str) -> None:
-        self._holds, self.needs = parsed(text)
+        self._holds, self.needs = parse_expression(text)
 
     def holds(self, values: Values) -> bool:
         _demand(self.needs, values)
@@ -93,17 +93,17 @@ def expression(text: str) -> Expression:
 
 
 def askable(definition: Definition) -> Askable | None:
-    """The condition of a condition-based intent; `None` for one that goes by the clock."""
+    """Return the condition of a condition-based intent; `None` for one that goes by the clock."""
     condition = definition.condition
     if not definition.is_condition_based or condition is None:
         return None
     if condition.expression is not None:
         return expression(condition.expression)
-    return structured(definition.trigger_type, condition)
+    return comparison_of(definition.trigger_type, condition)
 
 
-def structured(trigger_type: str, condition: Condition) -> Comparison | None:
-    """The comparison that the structured fields make for this type, if they are complete."""
+def comparison_of(trigger_type: str, condition: Condition) -> Comparison | None:
+    """Return the comparison that the structured fields make for this type, if they are complete."""
     if trigger_type == "silence":
         if condition.threshold_hours is None:
             return None

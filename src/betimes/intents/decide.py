@@ -1,4 +1,4 @@
-"""What happens to an intent: it is defined, changed, claimed, fired, and wakes when its claim or its time is over.
+"""Decisions about an intent: it is defined, changed, claimed and fired, and wakes when its claim or its time is over.
 
 A definition that breaks rules is no refusal but an answer: `Defined` with every problem, and nothing is written.
 """
@@ -18,9 +18,10 @@ from betimes.core.merge_patch import apply_merge_patch
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId, checked_stream
 from betimes.domain.hooks import Hooks
+from betimes.intents.check_times import check_after_failure, first_check
 from betimes.intents.claims import CLAIM_RULES, await_source, claim, release, renew
 from betimes.intents.drafts import body_of, definition_of, draft_from, sent_fields
-from betimes.intents.firing import FIRE_RULES, claim_expired, expired, fire, uncounting
+from betimes.intents.fires import FIRE_RULES, expire_claim, expire_intent, fire, uncount_effects
 from betimes.intents.fold import TYPES, alarm, fold, index
 from betimes.intents.model import (
     AwaitSource,
@@ -52,8 +53,7 @@ from betimes.intents.model import (
 from betimes.intents.owners import OWNER
 from betimes.intents.policy import IntentsPolicy
 from betimes.intents.reasons import REASONS
-from betimes.intents.timing import check_after_failure, first_check
-from betimes.intents.validation import Case, problems_of, warnings_of
+from betimes.intents.validation import DefinitionCase, problems_of, warnings_of
 from betimes.notifications.policy import NotificationsPolicy
 
 
@@ -62,9 +62,14 @@ def decide(
 ) -> Decision | Refusal:
     if isinstance(command, DefineIntent):
         return _define(view, command, policy, now)
-    intent = view.state
-    if intent is None:
+    if view.state is None:
         return Refusal("NOT_FOUND", f"there is no intent {view.stream.id!r}")
+    return _decide_existing(view, view.state, command, policy, now)
+
+
+def _decide_existing(
+    view: View[IntentState], intent: IntentState, command: Any, policy: Policy, now: Instant
+) -> Decision | Refusal:
     match command:
         case ClaimIntent():
             return claim(view, intent, command, policy[IntentsPolicy], now)
@@ -88,16 +93,16 @@ def decide(
             return _mismatch(view, intent, expected) or _delete(view, intent, now)
         case Reconsider():
             return _reconsider(intent, policy[IntentsPolicy], now)
-        case Settled():
+        case _:
             return Refusal("NOT_A_COMMAND", "an intent calls nobody")
 
 
 def _wake(view: View[IntentState], intent: IntentState, policy: Policy) -> Decision:
-    """Whichever came first: the end of the claim or of the intent."""
+    """End the claim or the intent, whichever was over first."""
     ends_at = intent.definition.expires_at if intent.enabled else None
     if intent.claim and (ends_at is None or intent.claim.expires_at <= ends_at):
-        return claim_expired(view, intent, policy)
-    return expired(view, intent)
+        return expire_claim(view, intent, policy)
+    return expire_intent(view, intent)
 
 
 def state_at(stream: StreamId, intent: IntentState, policy: Policy, now: Instant) -> IntentState:
@@ -111,7 +116,7 @@ def state_at(stream: StreamId, intent: IntentState, policy: Policy, now: Instant
 
 
 def _reconsider(intent: IntentState, policy: IntentsPolicy, now: Instant) -> Decision:
-    """A pause after failures that is shorter now; everything else an intent waits for is its own definition's."""
+    """Check again sooner if the policy has a shorter pause after failures now; nothing else depends on the policy."""
     failed_at, check_at = intent.last_checked_at, intent.next_check_at
     waits = check_at is not None and check_at > now and not intent.is_cooling(now) and intent.claim is None
     if not waits or failed_at is None or check_at is None or not intent.failure_count:
@@ -133,7 +138,7 @@ def _define(view: View[IntentState], command: DefineIntent, policy: Policy, now:
         return Refusal(
             "ALREADY_EXISTS", f"there is an intent {view.stream.id!r} already; replace it, or take another id"
         )
-    return _mismatch(view, before, command.expected) or _written(view, sent_fields(command.body), policy, now)
+    return _mismatch(view, before, command.expected) or _write_definition(view, sent_fields(command.body), policy, now)
 
 
 def _change(
@@ -145,7 +150,7 @@ def _change(
     if mismatch:
         return mismatch
     body = apply_merge_patch(body_of(view.stream.id, intent), command.patch)
-    return _written(view, sent_fields(body), policy, now)
+    return _write_definition(view, sent_fields(body), policy, now)
 
 
 def _mismatch(view: View[IntentState], intent: IntentState | None, expected: int | None) -> Refusal | None:
@@ -155,13 +160,13 @@ def _mismatch(view: View[IntentState], intent: IntentState | None, expected: int
     return Refusal("VERSION_MISMATCH", f"{view.stream.id!r} is at version {version}, not {expected}; read it again")
 
 
-def _written(view: View[IntentState], fields: dict[str, Any], policy: Policy, now: Instant) -> Decision:
-    """The definition put in place, or every problem it has."""
+def _write_definition(view: View[IntentState], fields: dict[str, Any], policy: Policy, now: Instant) -> Decision:
+    """Put the definition in place, or answer with every problem it has."""
     draft, misshapen, misshapen_count = draft_from(fields)
     before, owner = view.state, owner_stream(view.stream.tenant, str(fields.get("user_id")))
     state: OwnerState = view.others.get(owner) or OwnerState()
     channels = frozenset(policy[NotificationsPolicy].channels)
-    case = Case(draft, view.stream, before, state, policy[IntentsPolicy], channels, now)
+    case = DefinitionCase(draft, view.stream, before, state, policy[IntentsPolicy], channels, now)
     found = problems_of(case, misshapen)
     warnings = tuple(broken_rules(draft, [warnings_of]))
     if found:
@@ -173,7 +178,7 @@ def _written(view: View[IntentState], fields: dict[str, Any], policy: Policy, no
     if event is None:
         assert before is not None
         return Decision(reply=Defined(before.version, warnings=warnings))
-    also = _counting(view, state, draft.enabled, event.version)
+    also = _owner_events(view, state, draft.enabled, event.version)
     reply = Defined(event.version, created=before is None, warnings=warnings)
     return Decision((event,), also={owner: also} if also else {}, reply=reply)
 
@@ -181,7 +186,7 @@ def _written(view: View[IntentState], fields: dict[str, Any], policy: Policy, no
 def _event(
     view: View[IntentState], definition: Definition, enabled: bool, now: Instant
 ) -> IntentDefined | IntentEnabled | IntentDisabled | None:
-    """What changes, said as shortly as possible; `None` if nothing does."""
+    """Return the shortest event that makes the change; `None` if nothing changes."""
     before = view.state
     if before is None:  # the stream's version has counted every change of any intent that had this id
         return IntentDefined(
@@ -202,8 +207,8 @@ def _planned_otherwise(before: Definition, after: Definition) -> bool:
     return any(getattr(before, name) != getattr(after, name) for name in planned)
 
 
-def _counting(view: View[IntentState], owner: OwnerState, enabled: bool, version: int) -> tuple[Event, ...]:
-    """What the owner's limit must know."""
+def _owner_events(view: View[IntentState], owner: OwnerState, enabled: bool, version: int) -> tuple[Event, ...]:
+    """Return the events for the limit of the owner."""
     was_enabled = view.state is not None and view.state.enabled
     if enabled and not was_enabled:
         return (IntentCounted(view.stream.id, version),)
@@ -216,17 +221,17 @@ def _disable(view: View[IntentState], intent: IntentState, now: Instant) -> Deci
     if not intent.enabled:
         return Decision(reply=Defined(intent.version))
     events = (IntentDisabled(intent.version + 1, now),)
-    effects = uncounting(view, events, intent.definition.user_id)
+    effects = uncount_effects(view, events, intent.definition.user_id)
     return Decision(events, effects=effects, reply=Defined(intent.version + 1))
 
 
 def _delete(view: View[IntentState], intent: IntentState, now: Instant) -> Decision:
     gone = IntentDisabled(intent.version + 1, now)
-    return Decision((IntentDeleted(now),), effects=uncounting(view, (gone,), intent.definition.user_id))
+    return Decision((IntentDeleted(now),), effects=uncount_effects(view, (gone,), intent.definition.user_id))
 
 
 def needs(stream: StreamId, command: Any, policy: Policy) -> tuple[StreamId, ...]:
-    """The limit of whoever the intent belongs to, for commands that may enable it."""
+    """Return the limit of the owner, for commands that may enable the intent."""
     match command:
         case DefineIntent(body):
             user_id = body.get("user_id")

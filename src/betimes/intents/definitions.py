@@ -123,13 +123,13 @@ class Definition(IntentFields[Instant], frozen=True, omit_defaults=True, kw_only
 
     @property
     def cooldown(self) -> int:
-        """In microseconds; none for what goes by the clock."""
+        """Return the cooldown in microseconds; 0 for intents that go by the clock."""
         if not self.is_condition_based or self.condition is None:
             return 0
         return self.condition.cooldown_hours * HOUR
 
 
-class Problem(msgspec.Struct, frozen=True, array_like=True):
+class DefinitionProblem(msgspec.Struct, frozen=True, array_like=True):
     """One thing that is wrong with a definition, or worth a warning."""
 
     path: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from betimes.core.deciders import Event
 from betimes.core.instants import render
-from betimes.core.outcomes import Outcome
+from betimes.core.outcomes import EventOutcome
 from betimes.domain.declaration import Domain
 from betimes.intents.decide import DECIDERS
 from betimes.intents.model import CLAIM_EXPIRED, FireCooled, IntentFired
@@ -12,13 +12,13 @@ from betimes.intents.policy import IntentsPolicy
 from betimes.intents.tables import TABLES
 
 
-def outcome_of(event: Event) -> Outcome | None:
+def outcome_of(event: Event) -> EventOutcome | None:
     """Return what a report of a check came to."""
     match event:
         case IntentFired(status=status, next_check_at=next_check_at):
-            return Outcome(status, (CLAIM_EXPIRED,) if is_lost_claim(event) else (), next_check_at)
+            return EventOutcome(status, (CLAIM_EXPIRED,) if is_lost_claim(event) else (), next_check_at)
         case FireCooled(next_check_at=next_check_at):
-            return Outcome("cooldown_active", ("COOLDOWN_ACTIVE",), next_check_at)
+            return EventOutcome("cooldown_active", ("COOLDOWN_ACTIVE",), next_check_at)
         case _:
             return None
 

@@ -14,10 +14,10 @@ import msgspec
 from betimes.core.checks import examine
 from betimes.core.instants import Instant, render
 from betimes.domain.derived_views import copy_fields, nested_fields
+from betimes.intents.check_times import read_instant, usual_check_minutes
 from betimes.intents.conditions import TRIGGER_SOURCES, expression, sources_of
 from betimes.intents.intent_view import READ_ONLY
-from betimes.intents.model import CONDITION_BASED, Definition, Draft, Gate, IntentState, Problem, Schedule
-from betimes.intents.timing import read_instant, usual_check_minutes
+from betimes.intents.model import CONDITION_BASED, Definition, DefinitionProblem, Draft, Gate, IntentState, Schedule
 
 _NESTED = nested_fields(Draft)
 
@@ -31,10 +31,10 @@ def sent_fields(body: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def draft_from(fields: dict[str, Any]) -> tuple[Draft, list[Problem], int]:
+def draft_from(fields: dict[str, Any]) -> tuple[Draft, list[DefinitionProblem], int]:
     """Return the draft as far as its shape is right, the first things wrong with that, and how many there are."""
     examined = examine(fields, Draft)
-    first = [Problem(path, message) for path, message in examined.found.first]
+    first = [DefinitionProblem(path, message) for path, message in examined.found.first]
     return examined.value, first, examined.found.total
 
 

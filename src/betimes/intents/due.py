@@ -1,6 +1,6 @@
 """Due intents that somebody can carry out: a walk through what is due that passes over what is left to others.
 
-What is not for a worker stays due until somebody else takes it, so it would stand at the head of the queue for ever.
+An intent that is not for a worker stays due until somebody else takes it, and would stay at the head of the queue.
 Most of it is not even looked at: the store has what is due by status, which says an intent's type and for whom it is.
 Of the rest, a walk remembers how far from the head nothing was for it, and looks there again only after
 `LOOK_AGAIN_S`: a definition may have changed meanwhile. An intent that this process cannot read is left to
@@ -31,7 +31,7 @@ Place: TypeAlias = tuple[Instant, StreamId]
 
 
 class DueIntents:
-    """What is due of one tenant or owner, or of all, and fits; of any of these statuses."""
+    """The due intents of one tenant or owner, or of all, that fit and have one of these statuses."""
 
     def __init__(
         self,

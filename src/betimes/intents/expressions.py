@@ -6,7 +6,7 @@
 
 Names are `inactive_hours`, `total_value`, `any_holding_change`, a ticker in capitals, or `price("…")` for a ticker of
 any spelling. There are numbers, percentages, `+ - * /`, `< <= > >= == !=`, `and`, `or`, `not` and parentheses, and
-nothing else: no functions, strings, lists or attributes. Whatever is wrong is a `BadExpression` that says where,
+nothing else: no functions, strings, lists or attributes. A mistake is a `BadExpression` that says where it is,
 counted in characters from 1. Numbers are fractions: `0.1 + 0.2 == 0.3` and `1 / 3 * 3 == 1` are true.
 
 Length, depth and arithmetic steps are bounded, and reading and computing are linear in the length.
@@ -107,20 +107,20 @@ class _Token(NamedTuple):
     """As its author wrote it: `and` for `&&`."""
 
 
-class _Part(NamedTuple):
+class _Operand(NamedTuple):
     compute: Compute
     sort: Sort
     at: int
 
 
-_Inner: TypeAlias = Callable[[str], _Part]
+_Inner: TypeAlias = Callable[[str], _Operand]
 
 
-def parsed(text: str) -> Parsed:
+def parse_expression(text: str) -> Parsed:
     """Compile an expression; raise `BadExpression` if it makes no sense."""
     if len(text) > CHARS_MAX:
         raise BadExpression(CHARS_MAX + 1, f"an expression has at most {CHARS_MAX} characters")
-    return _Parser(text).parsed()
+    return _Parser(text).parse()
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -129,7 +129,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         match = _TOKEN.match(text, place)
         if match is None:
             hint = _HINTS.get(text[place : place + 2]) or _HINTS.get(text[place])
-            raise BadExpression(place + 1, f"unexpected {_shown(text[place])}" + (f": {hint}" if hint else ""))
+            raise BadExpression(place + 1, f"unexpected {_quote_text(text[place])}" + (f": {hint}" if hint else ""))
         kind, found = match.lastgroup or "", match[0]
         if kind == "name" and found.lower() in _WORDS:
             yield _Token("mark", _WORDS[found.lower()], place + 1, found)
@@ -139,7 +139,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     yield _Token("end", "", len(text) + 1, "")
 
 
-def _shown(text: str) -> str:
+def _quote_text(text: str) -> str:
     return repr(text) if text.isprintable() else ascii(text)
 
 
@@ -153,10 +153,10 @@ class _Parser:
         self._reckonings = 0
         self._needs: dict[str, None] = {}
 
-    def parsed(self) -> Parsed:
-        whole = self._either("a condition")
+    def parse(self) -> Parsed:
+        whole = self._parse_either("a condition")
         if self._next.kind != "end":
-            raise self._unexpected(_GOING_ON)
+            raise self._unexpected_token(_GOING_ON)
         self._demand_truth(whole)
         if not self._needs:
             raise BadExpression(whole.at, f"nothing in it can change: name a ticker or one of {', '.join(NAMES)}")
@@ -175,11 +175,11 @@ class _Parser:
         self._place += 1
         return token
 
-    def _unexpected(self, wanted: str) -> BadExpression:
+    def _unexpected_token(self, wanted: str) -> BadExpression:
         token = self._next
         if wanted == _GOING_ON and token.kind == "mark" and token.text in _COMPARING:
             return BadExpression(token.at, "comparisons cannot be chained: join two with and")
-        found = "" if token.kind == "end" else f", found {_shown(token.written)}"
+        found = "" if token.kind == "end" else f", found {_quote_text(token.written)}"
         return BadExpression(token.at, f"expected {wanted}{found}")
 
     def _deeper(self, at: int) -> None:
@@ -189,51 +189,53 @@ class _Parser:
 
     # -- truths
 
-    def _either(self, wanted: str) -> _Part:
-        return self._joined("||", _either, self._both, wanted)
+    def _parse_either(self, wanted: str) -> _Operand:
+        return self._parse_joined("||", _either, self._parse_both, wanted)
 
-    def _both(self, wanted: str) -> _Part:
-        return self._joined("&&", _both, self._denied, wanted)
+    def _parse_both(self, wanted: str) -> _Operand:
+        return self._parse_joined("&&", _both, self._parse_negation, wanted)
 
-    def _joined(self, mark: str, join: Callable[[Compute, Compute], Compute], inner: _Inner, wanted: str) -> _Part:
+    def _parse_joined(
+        self, mark: str, join: Callable[[Compute, Compute], Compute], inner: _Inner, wanted: str
+    ) -> _Operand:
         left = inner(wanted)
         while self._take(mark):
             right = inner("a condition")
             self._demand_truth(left)
             self._demand_truth(right)
-            left = _Part(join(left.compute, right.compute), "truth", left.at)
+            left = _Operand(join(left.compute, right.compute), "truth", left.at)
         return left
 
-    def _denied(self, wanted: str) -> _Part:
+    def _parse_negation(self, wanted: str) -> _Operand:
         token = self._take("!")
         if token is None:
-            return self._compared(wanted)
+            return self._parse_comparison(wanted)
         self._deeper(token.at)
-        inner = self._denied("a condition")
+        inner = self._parse_negation("a condition")
         self._depth -= 1
         self._demand_truth(inner)
-        return _Part(_applied(operator.not_, inner.compute), "truth", token.at)
+        return _Operand(_apply(operator.not_, inner.compute), "truth", token.at)
 
-    def _compared(self, wanted: str) -> _Part:
-        left = self._sum(wanted)
+    def _parse_comparison(self, wanted: str) -> _Operand:
+        left = self._parse_sum(wanted)
         token = self._take(*_COMPARING)
         if token is None:
             return left
-        right = self._sum("a number")
+        right = self._parse_sum("a number")
         self._demand_number(left)
         self._demand_number(right)
         self._demand_alike(left, right, token.at)
-        return _Part(_applied(_COMPARING[token.text], left.compute, right.compute), "truth", left.at)
+        return _Operand(_apply(_COMPARING[token.text], left.compute, right.compute), "truth", left.at)
 
     # -- numbers
 
-    def _sum(self, wanted: str) -> _Part:
-        return self._reckoned(("+", "-"), self._product, wanted)
+    def _parse_sum(self, wanted: str) -> _Operand:
+        return self._parse_arithmetic(("+", "-"), self._parse_product, wanted)
 
-    def _product(self, wanted: str) -> _Part:
-        return self._reckoned(("*", "/"), self._signed, wanted)
+    def _parse_product(self, wanted: str) -> _Operand:
+        return self._parse_arithmetic(("*", "/"), self._parse_sign, wanted)
 
-    def _reckoned(self, marks: tuple[str, str], inner: _Inner, wanted: str) -> _Part:
+    def _parse_arithmetic(self, marks: tuple[str, str], inner: _Inner, wanted: str) -> _Operand:
         left = inner(wanted)
         while token := self._take(*marks):
             self._reckonings += 1
@@ -244,73 +246,73 @@ class _Parser:
             self._demand_number(right)
             self._demand_alike(left, right, token.at)
             sort = right.sort if left.sort == "bare" else left.sort
-            left = _Part(_applied(_RECKONING[token.text], left.compute, right.compute), sort, left.at)
+            left = _Operand(_apply(_RECKONING[token.text], left.compute, right.compute), sort, left.at)
         return left
 
-    def _signed(self, wanted: str) -> _Part:
+    def _parse_sign(self, wanted: str) -> _Operand:
         token = self._take("-")
         if token is None:
-            return self._single(wanted)
+            return self._parse_operand(wanted)
         self._deeper(token.at)
-        inner = self._signed("a number")
+        inner = self._parse_sign("a number")
         self._depth -= 1
         self._demand_number(inner)
-        return _Part(_applied(operator.neg, inner.compute), inner.sort, token.at)
+        return _Operand(_apply(operator.neg, inner.compute), inner.sort, token.at)
 
-    def _single(self, wanted: str) -> _Part:
+    def _parse_operand(self, wanted: str) -> _Operand:
         token = self._next
         if opening := self._take("("):
             self._deeper(opening.at)
-            inner = self._either("a condition or a number")
+            inner = self._parse_either("a condition or a number")
             self._depth -= 1
             if not self._take(")"):
-                raise self._unexpected("a closing parenthesis")
-            return _Part(inner.compute, inner.sort, opening.at)
+                raise self._unexpected_token("a closing parenthesis")
+            return _Operand(inner.compute, inner.sort, opening.at)
         if token.kind == "number":
             self._place += 1
             sort: Sort = "share" if self._take("%") else "bare"
-            return _Part(_constant(_literal(token)), sort, token.at)
+            return _Operand(_constant(_literal(token)), sort, token.at)
         if token.kind == "name":
             self._place += 1
-            return self._named(token)
-        raise self._unexpected(wanted)
+            return self._parse_name(token)
+        raise self._unexpected_token(wanted)
 
-    def _named(self, token: _Token) -> _Part:
+    def _parse_name(self, token: _Token) -> _Operand:
         if token.text in NAMES:
-            return self._looked_up(token.text, "share" if token.text == "any_holding_change" else "amount", token.at)
+            return self._look_up(token.text, "share" if token.text == "any_holding_change" else "amount", token.at)
         if token.text == "price":
-            return self._priced(token)
+            return self._parse_price(token)
         if not _PLAIN_TICKER.fullmatch(token.text):
             capital = " (a ticker is written in capitals)" if _PLAIN_TICKER.fullmatch(token.text.upper()) else ""
-            raise BadExpression(token.at, f"unknown name {_shown(token.text)}{capital}")
-        return self._looked_up(PRICE + token.text, "amount", token.at)
+            raise BadExpression(token.at, f"unknown name {_quote_text(token.text)}{capital}")
+        return self._look_up(PRICE + token.text, "amount", token.at)
 
-    def _priced(self, token: _Token) -> _Part:
+    def _parse_price(self, token: _Token) -> _Operand:
         if not self._take("("):
-            raise self._unexpected('("TICKER") after price')
+            raise self._unexpected_token('("TICKER") after price')
         quoted = self._next
         if quoted.kind != "text" or not TICKER.fullmatch(quoted.text[1:-1]):
-            raise self._unexpected("a ticker in quotation marks")
+            raise self._unexpected_token("a ticker in quotation marks")
         self._place += 1
         if not self._take(")"):
-            raise self._unexpected("a closing parenthesis")
-        return self._looked_up(PRICE + quoted.text[1:-1], "amount", token.at)
+            raise self._unexpected_token("a closing parenthesis")
+        return self._look_up(PRICE + quoted.text[1:-1], "amount", token.at)
 
-    def _looked_up(self, name: str, sort: Sort, at: int) -> _Part:
+    def _look_up(self, name: str, sort: Sort, at: int) -> _Operand:
         self._needs[name] = None
-        return _Part(operator.itemgetter(name), sort, at)
+        return _Operand(operator.itemgetter(name), sort, at)
 
     # -- sense
 
-    def _demand_truth(self, part: _Part) -> None:
+    def _demand_truth(self, part: _Operand) -> None:
         if part.sort != "truth":
             raise BadExpression(part.at, "this is a number where a condition is expected: compare it with something")
 
-    def _demand_number(self, part: _Part) -> None:
+    def _demand_number(self, part: _Operand) -> None:
         if part.sort == "truth":
             raise BadExpression(part.at, "this is a condition where a number is expected")
 
-    def _demand_alike(self, left: _Part, right: _Part, at: int) -> None:
+    def _demand_alike(self, left: _Operand, right: _Operand, at: int) -> None:
         if {left.sort, right.sort} == {"amount", "share"}:
             raise BadExpression(at, "a percentage goes with any_holding_change only, and that with nothing else")
 
@@ -331,7 +333,7 @@ def _constant(value: Fraction) -> Compute:
     return lambda numbers: value
 
 
-def _applied(function: Callable[..., Any], *parts: Compute) -> Compute:
+def _apply(function: Callable[..., Any], *parts: Compute) -> Compute:
     return lambda numbers: function(*(part(numbers) for part in parts))
 
 

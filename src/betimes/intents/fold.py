@@ -1,4 +1,4 @@
-"""How the state of an intent follows from what happened, when it wants to be woken, and by what it is found.
+"""The state of an intent as events change it, with its alarm and its index.
 
 `due_at`, which claims scan, is the latest of the next check, the end of the cooldown and the end of the claim, so that
 intents nobody may take never stand at the head of the queue. `listed_at`, by which what is pending is listed, leaves
@@ -42,34 +42,15 @@ TYPES = ("cron", "interval", "once", "price", "silence", "portfolio")
 
 
 def fold(state: IntentState | None, event: IntentEvents) -> IntentState | None:
+    """Return the state after an event; `None` once the intent is deleted."""
     if isinstance(event, IntentDefined):
-        return _defined(state, event)
+        return _define(state, event)
     assert state is not None, f"{event} happened to an intent that is not there"
     match event:
-        case IntentEnabled(version, at, next_check_at):
-            return replace(
-                state,
-                version=version,
-                updated_at=at,
-                enabled=True,
-                next_check_at=next_check_at,
-                occasion_at=next_check_at,
-                failure_count=0,
-                was_disabled_reason=None,
-                expiry_count=0,
-                waiting_for_source=None,
-            )
-        case IntentDisabled(version, at, reason):
-            return replace(
-                state,
-                version=version,
-                updated_at=at,
-                enabled=False,
-                next_check_at=None,
-                occasion_at=None,
-                was_disabled_reason=reason,
-                waiting_for_source=None,
-            )
+        case IntentEnabled():
+            return _enable(state, event)
+        case IntentDisabled():
+            return _disable(state, event)
         case IntentClaimed(token, worker, at, expires_at):
             return replace(state, claim=Claim(token, worker, at, expires_at))
         case ClaimRenewed(expires_at):
@@ -77,35 +58,21 @@ def fold(state: IntentState | None, event: IntentEvents) -> IntentState | None:
             return replace(state, claim=replace(state.claim, expires_at=expires_at))
         case ClaimReleased():
             return replace(state, claim=None, expiry_count=0)
-        case ClaimExpired(next_check_at=next_check_at):
-            return replace(
-                state,
-                claim=None,
-                next_check_at=next_check_at,
-                expiry_count=state.expiry_count + 1,
-                last_error=CLAIM_EXPIRED,
-            )
+        case ClaimExpired():
+            return _expire_claim(state, event)
         case SourceAwaited():
-            return _awaited(state, event)
+            return _await_source(state, event)
         case IntentFired():
-            return _fired(state, event)
-        case FireCooled(at, next_check_at):
-            return replace(
-                state,
-                claim=None,
-                last_checked_at=at,
-                next_check_at=next_check_at,
-                occasion_at=next_check_at,
-                expiry_count=0,
-                waiting_for_source=None,
-            )
+            return _fire(state, event)
+        case FireCooled():
+            return _cool(state, event)
         case RetryMoved(next_check_at):
             return replace(state, next_check_at=next_check_at)
         case IntentDeleted():
             return None
 
 
-def _defined(state: IntentState | None, event: IntentDefined) -> IntentState:
+def _define(state: IntentState | None, event: IntentDefined) -> IntentState:
     if state is None:
         return IntentState(
             event.definition, event.version, event.at, event.at, event.enabled, event.next_check_at, event.next_check_at
@@ -126,7 +93,58 @@ def _defined(state: IntentState | None, event: IntentDefined) -> IntentState:
     )
 
 
-def _awaited(state: IntentState, event: SourceAwaited) -> IntentState:
+def _enable(state: IntentState, event: IntentEnabled) -> IntentState:
+    return replace(
+        state,
+        version=event.version,
+        updated_at=event.at,
+        enabled=True,
+        next_check_at=event.next_check_at,
+        occasion_at=event.next_check_at,
+        failure_count=0,
+        was_disabled_reason=None,
+        expiry_count=0,
+        waiting_for_source=None,
+    )
+
+
+def _disable(state: IntentState, event: IntentDisabled) -> IntentState:
+    # the claim stays: its holder may still report, and what was under way is recorded
+    return replace(
+        state,
+        version=event.version,
+        updated_at=event.at,
+        enabled=False,
+        next_check_at=None,
+        occasion_at=None,
+        was_disabled_reason=event.reason,
+        waiting_for_source=None,
+    )
+
+
+def _expire_claim(state: IntentState, event: ClaimExpired) -> IntentState:
+    return replace(
+        state,
+        claim=None,
+        next_check_at=event.next_check_at,
+        expiry_count=state.expiry_count + 1,
+        last_error=CLAIM_EXPIRED,
+    )
+
+
+def _cool(state: IntentState, event: FireCooled) -> IntentState:
+    return replace(
+        state,
+        claim=None,
+        last_checked_at=event.at,
+        next_check_at=event.next_check_at,
+        occasion_at=event.next_check_at,
+        expiry_count=0,
+        waiting_for_source=None,
+    )
+
+
+def _await_source(state: IntentState, event: SourceAwaited) -> IntentState:
     before = state.waiting_for_source
     since_at, count = (before.since_at, before.count) if before and before.source == event.source else (event.at, 0)
     return replace(
@@ -139,13 +157,14 @@ def _awaited(state: IntentState, event: SourceAwaited) -> IntentState:
     )
 
 
-def _fired(state: IntentState, event: IntentFired) -> IntentState:
+def _fire(state: IntentState, event: IntentFired) -> IntentState:
     succeeded, failed = event.status == "success", event.status == "failed"
     fires_condition = succeeded and state.definition.is_condition_based
     return replace(
         state,
         claim=None,
         next_check_at=event.next_check_at,
+        # a failed check is still owed: actions take their id from it, so a retry repeats the same event
         occasion_at=state.occasion_at if failed and event.next_check_at is not None else event.next_check_at,
         failure_count=state.failure_count + 1 if failed else 0,
         execution_count=state.execution_count + succeeded,
@@ -160,7 +179,7 @@ def _fired(state: IntentState, event: IntentFired) -> IntentState:
 
 
 def alarm(state: IntentState) -> Instant | None:
-    """The end of the claim, or of the intent."""
+    """Return the end of the claim or of the intent, whichever is first."""
     return earliest(
         state.claim.expires_at if state.claim else None, state.definition.expires_at if state.enabled else None
     )

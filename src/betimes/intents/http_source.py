@@ -93,7 +93,7 @@ class HttpSource:
     async def _get(self, url: str) -> Any:
         from yarl import URL
 
-        async with self._opened().get(URL(url, encoded=True), allow_redirects=False) as answer:
+        async with self._open_session().get(URL(url, encoded=True), allow_redirects=False) as answer:
             if answer.status != 200:
                 raise SourceAnswer(f"answered {answer.status}")
             body = await answer.content.read(ANSWER_BYTES_MAX + 1)
@@ -106,7 +106,7 @@ class HttpSource:
         except Invalid as error:
             raise SourceAnswer(f"the answer is of no use: {error}") from error
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             try:
                 import aiohttp

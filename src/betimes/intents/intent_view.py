@@ -13,9 +13,9 @@ from betimes.core.instants import HOUR, Instant
 from betimes.domain.derived_views import copy_fields, read_only_fields, shown
 from betimes.domain.json_view import JsonView
 from betimes.domain.warnings import Remark
+from betimes.intents.check_times import check_minutes
 from betimes.intents.definitions import Condition, Draft, Gate, IntentFields, ScheduleFields
 from betimes.intents.model import Claim, Definition, DisabledReason, FireStatus, IntentState, SourceWait
-from betimes.intents.timing import check_minutes
 
 
 @shown()

@@ -117,12 +117,12 @@ def _execution(kind: Kind, segment: Segment) -> ExecutionView | UnreadableRow | 
     read: Listing[ExecutionView] = Listing()
     with read.reading(segment):
         events: Any = () if checkpoint_of(segment) else kind.events(segment)
-        if view := execution_view(segment, events, _told(kind, segment)):
+        if view := execution_view(segment, events, _fire_command(kind, segment)):
             return view
     return next(iter(read.unreadable), None)
 
 
-def _told(kind: Any, segment: Segment) -> FireIntent | None:
+def _fire_command(kind: Any, segment: Segment) -> FireIntent | None:
     if segment.command is None or not segment.command.startswith('{"type":"FireIntent"'):
         return None
     command: FireIntent = kind.command(segment.command, segment)

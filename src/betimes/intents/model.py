@@ -1,4 +1,4 @@
-"""The streams of intents: what is asked, what happened, what is remembered.
+"""The streams of intents: their commands, events, states and replies.
 
 `intent` is one stored wish: its definition, when it is looked at next, and who is at work on it. `owner` is one
 person's limit: which of their intents are enabled. A definition comes as a `Draft`, as its author wrote it, and is kept
@@ -18,10 +18,10 @@ from betimes.intents.definitions import CONDITION_BASED as CONDITION_BASED
 from betimes.intents.definitions import ActionPriority as ActionPriority
 from betimes.intents.definitions import Condition as Condition
 from betimes.intents.definitions import Definition as Definition
+from betimes.intents.definitions import DefinitionProblem as DefinitionProblem
 from betimes.intents.definitions import Draft as Draft
 from betimes.intents.definitions import Gate as Gate
 from betimes.intents.definitions import Operator as Operator
-from betimes.intents.definitions import Problem as Problem
 from betimes.intents.definitions import Schedule as Schedule
 from betimes.intents.definitions import TriggerType as TriggerType
 
@@ -183,7 +183,7 @@ class ClaimReleased(msgspec.Struct, frozen=True, tag=True):
 
 
 class ClaimExpired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Whoever held the claim did not come back. From the second in a row on it is followed by a failed execution."""
+    """The holder of the claim did not come back. From the second in a row on, a failed execution follows."""
 
     at: Instant
     worker: str
@@ -200,7 +200,7 @@ class SourceAwaited(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class IntentFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """An execution. What was reported with it is in the command of its segment."""
+    """An execution. The rest of its report is in the command of its segment."""
 
     status: FireStatus
     at: Instant
@@ -242,7 +242,7 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SourceWait(msgspec.Struct, frozen=True, array_like=True):
-    """Which source could not be asked the last time, why, since when, and how often in a row."""
+    """The source that could not be asked the last time, why, since when, and how often in a row."""
 
     source: str
     error: str
@@ -275,7 +275,7 @@ class IntentState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def cooldown_ends_at(self) -> Instant | None:
-        """When the last fire of a condition has been long enough ago."""
+        """Return the end of the cooldown after the last fire of a condition, if there was one."""
         if self.last_condition_fire_at is None or not self.definition.cooldown:
             return None
         return self.last_condition_fire_at + self.definition.cooldown
@@ -286,7 +286,7 @@ class IntentState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def was_planned_anew(self) -> bool:
-        """Whether the next check was chosen after the claim was granted: a report under it is about an older one."""
+        """Return whether the next check was planned after the claim was granted: its report is about an older one."""
         return self.claim is not None and self.next_check_at is not None and self.next_check_at > self.claim.claimed_at
 
     def live_claim(self, now: Instant) -> Claim | None:
@@ -294,7 +294,7 @@ class IntentState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OwnerState(msgspec.Struct, frozen=True):
-    """Which intents are enabled, each with the version at which it was."""
+    """The enabled intents of a person, each with the version at which it was enabled."""
 
     enabled: dict[str, int] = {}
 
@@ -303,12 +303,12 @@ class OwnerState(msgspec.Struct, frozen=True):
 
 
 class Defined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """What became of a definition; with problems, nothing did."""
+    """The answer to a definition; with problems, nothing was changed."""
 
     version: int = 0
     created: bool = False
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    problems: tuple[DefinitionProblem, ...] = ()
+    warnings: tuple[DefinitionProblem, ...] = ()
     problem_count: int = 0
     """How many problems there are, of which the first are listed."""
 

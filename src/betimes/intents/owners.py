@@ -1,7 +1,7 @@
-"""A person's limit: which of their intents are enabled.
+"""The limit of a person: the intents of theirs that are enabled.
 
-It is locked together with an intent that is made or enabled, so there is never one too many. What is disabled is told
-with a command of its own, which may come after the same intent was enabled again; the version it carries tells.
+It is locked together with an intent that is made or enabled, so there is never one too many. A disabled intent reports
+itself with a command of its own, which may arrive after it was enabled again; the version in the command tells.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What intents go by: the section `intents` of the policy."""
+"""The section `intents` of the policy."""
 
 from __future__ import annotations
 

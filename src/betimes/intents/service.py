@@ -1,6 +1,6 @@
 """Intents: definitions, what is pending, claims, fires and what was executed.
 
-What is wrong with a definition is raised as `Invalid` with every problem; what cannot be done as things stand as
+A wrong definition is raised as `Invalid` with every problem; a request that cannot be granted as things stand as
 `Refused` with its reason (`ALREADY_CLAIMED`, `NOT_DUE`, `DISABLED`, `CLAIM_LOST`, `ALREADY_EXISTS`).
 """
 
@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
-from betimes.core.checks import Findings, checked
+from betimes.core.checks import Findings, check_value
 from betimes.core.checks import problems as problems_in
 from betimes.core.datetimes import moment
 from betimes.core.deciders import Command, Decision, View
@@ -45,6 +45,7 @@ from betimes.domain.service import Service
 from betimes.domain.warnings import Remark
 from betimes.engine.store import StreamQuery
 from betimes.intents.bulk_claims import claim_due
+from betimes.intents.check_times import next_checks
 from betimes.intents.decide import decide, state_at
 from betimes.intents.drafts import definition_of, draft_from, sent_fields
 from betimes.intents.lists import executions, pending, state_of, statuses
@@ -55,6 +56,7 @@ from betimes.intents.model import (
     ClaimIntent,
     Defined,
     DefineIntent,
+    DefinitionProblem,
     DeleteIntent,
     DisableIntent,
     Draft,
@@ -62,13 +64,11 @@ from betimes.intents.model import (
     Fired,
     FireIntent,
     IntentState,
-    Problem,
     ReleaseClaim,
     RenewClaim,
     TriggerType,
     owner_stream,
 )
-from betimes.intents.timing import next_checks
 from betimes.intents.views import (
     CheckView,
     ClaimsView,
@@ -99,11 +99,8 @@ _log = logging.getLogger("betimes.intents")
 class Intents(Service):
     """Intents for one caller. A replay is answered with the intent as it was recorded."""
 
-    @property
-    def has_created(self) -> bool:
-        """Whether what was written last is a new intent, or was one when it was recorded."""
-        made = self.last.reply if self.last else None
-        return isinstance(made, Defined) and made.created
+    has_created = False
+    """Whether the last write made a new intent, or did when it was recorded."""
 
     # -- definitions
 
@@ -112,22 +109,24 @@ class Intents(Service):
         fields = _fields(body)
         stream = self._new_stream(fields.get("intent_id"), key)
         command = DefineIntent({name: value for name, value in fields.items() if name != "version"})
-        return await self._written(stream, command, key=key, request=self.caller.request or fingerprint(fields))
+        return await self._write(stream, command, key=key, request=self.caller.request or fingerprint(fields))
 
     async def put(
         self, intent_id: str, body: Body, *, if_match: int | None = None, only_create: bool = False
     ) -> IntentWritten:
         """Make or replace an intent."""
         fields = _fields(body)
-        command = DefineIntent(fields, replaces=True, expected=_expected(fields, if_match), only_new=only_create)
-        return await self._written(self._stream(intent_id), command)
+        command = DefineIntent(
+            fields, replaces=True, expected=_expected_version(fields, if_match), only_new=only_create
+        )
+        return await self._write(self._stream(intent_id), command)
 
     async def patch(
         self, intent_id: str, patch: Mapping[str, Any], *, if_match: int | None = None, key: str | None = None
     ) -> IntentWritten:
         """Lay a JSON merge patch over an intent."""
         fields = _fields(patch)
-        expected, stream = _expected(fields, if_match), self._stream(intent_id)
+        expected, stream = _expected_version(fields, if_match), self._stream(intent_id)
         changed = {name: value for name, value in fields.items() if name != "version"}
         return await self._of_its_owner(stream, lambda user_id: ChangeIntent(changed, user_id, expected), key, changed)
 
@@ -135,7 +134,7 @@ class Intents(Service):
         return await self._of_its_owner(self._stream(intent_id), EnableIntent, key, "enable")
 
     async def disable(self, intent_id: str, *, key: str | None = None) -> IntentWritten:
-        return await self._written(self._stream(intent_id), DisableIntent(), key=key)
+        return await self._write(self._stream(intent_id), DisableIntent(), key=key)
 
     async def delete(self, intent_id: str, *, if_match: int | None = None) -> None:
         await self._submit(self._stream(intent_id), DeleteIntent(if_match))
@@ -155,7 +154,7 @@ class Intents(Service):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[IntentView]:
-        """The last created first."""
+        """Return intents, the last created first."""
         filters = ("intents", self.caller.tenant, user_id, trigger_type, enabled)
         wanted = () if trigger_type is None and enabled is None else statuses(trigger_type, enabled)
         query = StreamQuery(
@@ -176,7 +175,7 @@ class Intents(Service):
         return found.page(cursor_after(filters, last) if last else None)
 
     async def check(self, body: Body) -> CheckView:
-        """What making this intent would say, and when it would be looked at; nothing is recorded."""
+        """Return the answer that making this intent would get, and when it would be checked; nothing is recorded."""
         fields, now = _fields(body), await self.engine.store.now()
         stream = self._new_stream(fields.get("intent_id"), None)
         user_id = fields.get("user_id")
@@ -187,11 +186,11 @@ class Intents(Service):
         assert isinstance(decision, Decision)
         problems = [*decision.reply.problems]
         if taken is not None:
-            problems.append(Problem("intent_id", f"there is an intent {stream.id!r} already"))
+            problems.append(DefinitionProblem("intent_id", f"there is an intent {stream.id!r} already"))
         draft = None if problems else draft_from(sent_fields(fields))[0]
         checks = next_checks(definition_of(draft), now, CHECKS_SHOWN) if draft else []
-        warnings = _shown(decision.reply.warnings)
-        return CheckView(not problems, _shown(problems), warnings, [moment(at) for at in checks])
+        warnings = _remarks_of(decision.reply.warnings)
+        return CheckView(not problems, _remarks_of(problems), warnings, [moment(at) for at in checks])
 
     # -- what is to be done
 
@@ -199,9 +198,9 @@ class Intents(Service):
     async def pending(
         self, *, user_id: str | None = None, in_cooldown: bool | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[IntentView]:
-        """Due and unclaimed, by their next check, cooling ones too, flagged. It changes nothing.
+        """Return due and unclaimed intents by their next check, cooling ones too, flagged; nothing is changed.
 
-        Without cooling ones they are in the order in which they could be claimed.
+        Without cooling ones they come in the order in which they could be claimed.
         """
         filters = ("pending", self.caller.tenant, user_id, in_cooldown)
         place, now = place_of(cursor, filters, InstantPlace), await self.engine.store.now()
@@ -218,7 +217,7 @@ class Intents(Service):
         self, intent_id: str, request: IntentClaimRequest | Mapping[str, Any] = _NO_CLAIM, *, key: str | None = None
     ) -> ClaimView:
         """Reserve a due intent; `Refused` as ALREADY_CLAIMED, NOT_DUE or DISABLED."""
-        asked, stream = _checked(request, IntentClaimRequest), self._stream(intent_id)
+        asked, stream = _parse_request(request, IntentClaimRequest), self._stream(intent_id)
         try:
             recorded = await self._submit(stream, ClaimIntent(self._worker(asked.worker), asked.lease_s), key=key)
         except Refused as refused:
@@ -226,7 +225,7 @@ class Intents(Service):
         return claim_view(intent_id, await self.state_after(recorded), recorded.reply)
 
     async def _with_retry(self, stream: StreamId, refused: Refused) -> Refused:
-        """Whoever comes second is told when the claim in their way ends."""
+        """Return the refusal with the seconds until the claim in the way ends."""
         now = await self.engine.store.now()
         claim = (await self._state(stream)).live_claim(now)
         if refused.reason != "ALREADY_CLAIMED" or claim is None:
@@ -237,7 +236,7 @@ class Intents(Service):
         self, request: IntentClaimsRequest | Mapping[str, Any] = _NO_CLAIMS, *, limit: int = 10
     ) -> ClaimsView:
         """Claim up to so many due intents that are not cooling, the longest due first."""
-        asked, limit = _checked(request, IntentClaimsRequest), checked_limit(limit)
+        asked, limit = _parse_request(request, IntentClaimsRequest), checked_limit(limit)
         command = ClaimIntent(self._worker(asked.worker), asked.lease_s, among_many=True)
         taken = await claim_due(self, command, limit, user_id=asked.user_id, trigger_type=asked.trigger_type)
         granted = {recorded.stream: recorded.reply for recorded in taken if isinstance(recorded.reply, Claimed)}
@@ -251,21 +250,21 @@ class Intents(Service):
     async def renew(
         self, intent_id: str, request: IntentRenewRequest | Mapping[str, Any], *, key: str | None = None
     ) -> ClaimView:
-        asked, stream = _checked(request, IntentRenewRequest), self._stream(intent_id)
+        asked, stream = _parse_request(request, IntentRenewRequest), self._stream(intent_id)
         recorded = await self._submit(stream, RenewClaim(asked.claim_token, asked.lease_s), key=key)
         return claim_view(intent_id, await self.state_after(recorded), recorded.reply)
 
     async def release(
         self, intent_id: str, request: ReleaseRequest | Mapping[str, Any], *, key: str | None = None
     ) -> None:
-        asked = _checked(request, ReleaseRequest)
+        asked = _parse_request(request, ReleaseRequest)
         await self._submit(self._stream(intent_id), ReleaseClaim(asked.claim_token), key=key)
 
     async def fire(
         self, intent_id: str, request: FireRequest | Mapping[str, Any], *, key: str | None = None
     ) -> FireView:
         """Report what became of a check; `Refused` as CLAIM_LOST or DISABLED."""
-        asked = _checked(request, FireRequest)
+        asked = _parse_request(request, FireRequest)
         command = FireIntent(**msgspec.structs.asdict(asked))
         recorded = await self._submit(self._stream(intent_id), command, key=key)
         view = fire_view(recorded)
@@ -294,7 +293,7 @@ class Intents(Service):
         return self.stream("intent", intent_id)
 
     def _new_stream(self, intent_id: Any, key: str | None) -> StreamId:
-        """The id that was chosen, or one of ours; one that is malformed is named with everything else that is wrong."""
+        """Return the stream of the chosen id, or of a new one; a malformed id is reported with the other problems."""
         try:
             if intent_id is not None:
                 return self._stream(intent_id)
@@ -328,41 +327,42 @@ class Intents(Service):
             raise
 
     async def _of_its_owner(self, stream: StreamId, command: Any, key: str | None, asked: Any) -> IntentWritten:
-        """Commands that may enable an intent name its owner, who is read first and may have changed meanwhile."""
+        """Submit a command that names the owner of the intent; the owner is read first and may change meanwhile."""
         request = self.caller.request or fingerprint((stream, asked))
         if key and (again := await self.find_recorded(key, INTENTS, request)):
             return await self._as_left(again)
         for _ in range(OWNER_TRIES_MAX):
             user_id = (await self._state(stream)).definition.user_id
             try:
-                return await self._written(stream, command(user_id), key=key, request=request)
+                return await self._write(stream, command(user_id), key=key, request=request)
             except Refused as refused:
                 if refused.reason != "OWNER_MOVED":
                     raise
         raise VersionMismatch(f"{stream.id!r} changes hands faster than it can be read; try again")
 
-    async def _written(self, stream: StreamId, command: Command, **keyed: Any) -> IntentWritten:
+    async def _write(self, stream: StreamId, command: Command, **keyed: Any) -> IntentWritten:
         return await self._as_left(await self._submit(stream, command, **keyed))
 
     async def _as_left(self, recorded: Recorded) -> IntentWritten:
-        """The intent as a write left it."""
+        """Return the intent as a write left it."""
         reply = recorded.reply
         assert isinstance(reply, Defined)
+        self.has_created = reply.created
         if reply.problems:
             raise _invalid(reply)
         state: IntentState | None = await self.state_after(recorded)
         if state is None:
             raise NotFound(f"there is no intent {recorded.stream.id!r}")
-        return written_view(recorded.stream.id, state, recorded.at, _shown(reply.warnings), recorded.segment_id)
+        return written_view(recorded.stream.id, state, recorded.at, _remarks_of(reply.warnings), recorded.segment_id)
 
 
 def _fields(body: Body) -> dict[str, Any]:
     """Return what was sent, as JSON would have it; raise `Invalid` if it is no JSON object."""
-    return checked(json_of(body), dict[str, Any])
+    return check_value(json_of(body), dict[str, Any])
 
 
-def _expected(fields: dict[str, Any], if_match: int | None) -> int | None:
-    """The version a change is conditional on, from the header or the body."""
+def _expected_version(fields: dict[str, Any], if_match: int | None) -> int | None:
+    """Return the version a change is conditional on, from the header or the body."""
     given = fields.pop("version", None)
     if given is not None and type(given) is not int:
         raise Invalid("version is a whole number", (("version", "must be a whole number"),))
@@ -371,11 +371,11 @@ def _expected(fields: dict[str, Any], if_match: int | None) -> int | None:
     return if_match if given is None else given
 
 
-def _checked(request: Any, kind: type[Request]) -> Request:
-    return checked(json_of(request), kind)
+def _parse_request(request: Any, kind: type[Request]) -> Request:
+    return check_value(json_of(request), kind)
 
 
-def _shown(problems: Any) -> list[Remark]:
+def _remarks_of(problems: Any) -> list[Remark]:
     return [Remark(problem.path, problem.message) for problem in problems]
 
 

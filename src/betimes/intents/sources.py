@@ -1,4 +1,4 @@
-"""What conditions are evaluated against: sources by name, and the values they give.
+"""Sources: by their names, the functions that give conditions their values.
 
     price(ticker)            a number
     portfolio(user_id)       {"total_value": a number, "any_holding_change": percent}, or, in place of the latter,
@@ -71,7 +71,7 @@ class Sources:
 
     @property
     def names(self) -> frozenset[str]:
-        """The sources that can be asked here; scores stand in for `last_interaction`."""
+        """Return the sources that can be asked here; scores stand in for `last_interaction`."""
         scored = {"last_interaction"} if KIND in self._engine.kinds.names else set()
         return frozenset(self._sources.keys() | scored)
 
@@ -112,7 +112,7 @@ class Sources:
         limit = asyncio.timeout(self._timeout_s)
         try:
             async with limit:
-                return await called(source, subject, *((context,) if with_context else ()))
+                return await call_function(source, subject, *((context,) if with_context else ()))
         except Exception as error:
             if limit.expired():
                 raise SourceFailed(name, f"{name}({subject!r}) took longer than {self._timeout_s:g} s") from error
@@ -126,7 +126,7 @@ def check_source_name(name: str) -> None:
 
 
 def takes_context(source: Source) -> bool:
-    """Whether a source has a second parameter, which it must be given or which is called `context`."""
+    """Return whether a source has a second parameter that it must be given or that is called `context`."""
     try:
         _, *more = inspect.signature(source).parameters.values()
     except (TypeError, ValueError):  # some built-in functions do not tell
@@ -135,8 +135,8 @@ def takes_context(source: Source) -> bool:
     return bool(more) and more[0].kind in positional and (more[0].default is more[0].empty or more[0].name == "context")
 
 
-async def called(function: Callable[..., Any], *args: Any) -> Any:
-    """The result of a function, which may block, or of a coroutine function."""
+async def call_function(function: Callable[..., Any], *args: Any) -> Any:
+    """Return the result of a coroutine function, or of a function that may block, in a thread."""
     try:
         is_async = inspect.iscoroutinefunction(function)
         result = function(*args) if is_async else await asyncio.to_thread(_in_thread, function, *args)

@@ -168,7 +168,7 @@ def _explanation(reply: Fired) -> str:
 def execution_view(
     segment: Segment, events: Iterable[IntentEvents], command: FireIntent | None
 ) -> ExecutionView | None:
-    """The execution a segment recorded, if it did; what a worker reported is in its command."""
+    """Return the execution that a segment recorded, if it did; the report of the worker is in its command."""
     fired = next((event for event in events if isinstance(event, IntentFired)), None)
     if fired is None:
         return None

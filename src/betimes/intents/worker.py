@@ -9,7 +9,7 @@ action it has neither a handler nor a channel for, or which is for workers outsi
 
 Any number of workers may run, in any number of processes. While one works its claim is renewed; if the claim is lost
 all the same, because the process was stopped for longer, the work is dropped and nothing is reported. A worker that
-dies leaves claims that run out. What a handler raises is a failed execution; what a source raises is the source's own
+dies leaves claims that run out. An error of a handler is a failed execution; an error of a source is the source's own
 failure: the intent waits for it, and its failures do not count it.
 
 A handler may be called twice for one check, when its worker dies or loses its claim after the call and before the
@@ -58,7 +58,7 @@ CLAIMS_MAX = 200
 
 
 class IntentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who works off intents."""
+    """The settings of the built-in worker."""
 
     worker: Literal["on", "off"] = "on"
     """`off`: workers outside take all of them, those that go by the clock too."""
@@ -77,11 +77,11 @@ class _Held:
         self.lease_s = (claim.expires_at - claim.claimed_at) // SECOND
         self.ends_s = asked_s + self.lease_s
 
-    def renewed(self, asked_s: float) -> None:
+    def renew(self, asked_s: float) -> None:
         self.ends_s = asked_s + self.lease_s
 
     def demand_alive(self) -> None:
-        """Before anything happens outside: a process that slept must not believe what it knew before."""
+        """Raise `_Over` if the claim may have ended. A process that slept must not trust what it knew before."""
         if asyncio.get_running_loop().time() >= self.ends_s:
             raise _Over
 
@@ -121,7 +121,7 @@ class IntentWorker:
         self._report = guard_reporter(report)
 
     async def once(self, limit: int = CLAIMS_MAX, max_s: float | None = None) -> Counter[str]:
-        """Claim what is due, up to a limit, and see it to its end: how many ended in which way.
+        """Claim what is due, up to a limit, finish it, and return how many ended in which way.
 
         After `max_s` seconds no more is claimed, and what is under way is given back.
         """
@@ -143,7 +143,7 @@ class IntentWorker:
         try:
             await asyncio.wait(tasks)
         finally:
-            await _stopped(*tasks)
+            await _stop_tasks(*tasks)
             ends.update(task.result() for task in tasks if not task.cancelled())
 
     async def run(self) -> None:
@@ -171,7 +171,7 @@ class IntentWorker:
             return []
 
     async def _rest_s(self) -> float:
-        """Until the next intent is due, as far as is known here, but no longer than the poll."""
+        """Return the seconds until the next intent is due, as far as is known here, but no longer than the poll."""
         try:
             now, due_at = await self._engine.store.now(), await self.next_due_at()
         except BetimesError:
@@ -190,7 +190,7 @@ class IntentWorker:
         return statuses(None, True, ("any", "builtin"), self._sources.names)
 
     async def _carries_out(self, stream: StreamId, definition: Definition) -> bool:
-        """Whether this worker has all that the intent needs."""
+        """Return whether this worker has all that the intent needs."""
         condition = askable(definition)
         if condition is not None and not sources_of(condition.needs) <= self._sources.names:
             return False
@@ -233,8 +233,8 @@ class IntentWorker:
             self._report(Report("intent_not_claimed", str(stream), error))
 
     async def _work(self, held: _Held) -> str:
-        """One claimed intent, to its report; how it ended."""
-        work = asyncio.create_task(self._carried_out(held))
+        """Work on one claimed intent until it is reported, and return how it ended."""
+        work = asyncio.create_task(self._carry_out(held))
         renewing = asyncio.create_task(self._renew(held))
         try:
             await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
@@ -242,20 +242,20 @@ class IntentWorker:
         except _Over:
             return "claim_lost"
         except asyncio.CancelledError:
-            await _stopped(work, renewing)  # first, so that nobody takes over what is still being done
+            await _stop_tasks(work, renewing)  # first, so that nobody takes over what is still being done
             await self._release(held)
             raise
         finally:
-            await _stopped(work, renewing)
+            await _stop_tasks(work, renewing)
 
     async def _renew(self, held: _Held) -> None:
-        """Ends when the claim is lost."""
+        """Renew the claim until it is lost."""
         while True:
             await asyncio.sleep(held.lease_s / 3)
             asked_s = asyncio.get_running_loop().time()
             try:
                 await self._submit(held.stream, RenewClaim(held.token, held.lease_s))
-                held.renewed(asked_s)
+                held.renew(asked_s)
             except Refused:
                 return
             except BetimesError as error:
@@ -282,45 +282,35 @@ class IntentWorker:
 
     # -- one intent
 
-    async def _carried_out(self, held: _Held) -> FireIntent | AwaitSource:
+    async def _carry_out(self, held: _Held) -> FireIntent | AwaitSource:
         try:
             return await self._outcome(held)
         except _Over:
             raise
         except SourceFailed as error:
             self._report(Report("source_failed", f"{error.source} of {held.stream}", error))
-            return AwaitSource(held.token, error.source, _told(error)[:SOURCE_ERROR_CHARS_MAX])
+            return AwaitSource(held.token, error.source, _describe_error(error)[:SOURCE_ERROR_CHARS_MAX])
         except Exception as error:  # noqa: BLE001 — whatever a handler raises is a failed execution
             self._report(Report("intent_failed", str(held.stream), error))
-            return FireIntent(status="failed", claim_token=held.token, error_message=_told(error))
+            return FireIntent(status="failed", claim_token=held.token, error_message=_describe_error(error))
 
     async def _outcome(self, held: _Held) -> FireIntent:
-        begun_s = time.perf_counter()
-        stream, intent = held.stream, held.intent
-        condition = askable(intent.definition)
-        needs = condition.needs if condition else ()
-        values = await self._sources.values(needs, stream, intent, held.claimed_at)
-        seen = {name: _shown(value) for name, value in values.items()}
-        try:
-            holds = condition is None or condition.holds(values)
-        except CannotTell as error:
-            raise SourceFailed(min(sources_of(needs)), str(error)) from error
-        report = FireIntent(
-            status="condition_not_met", claim_token=held.token, trigger_data=seen, evaluation_ms=elapsed_ms(begun_s)
-        )
+        """Check the condition, ask the gate and act; return the report."""
+        report, holds = await self._evaluate(held)
         if not holds:
             return report
-        action = action_of(stream, intent, seen)
+        action = action_of(held.stream, held.intent, report.trigger_data or {})
         held.demand_alive()
-        gate_result = await self._acting.gate(intent.definition, action)
+        gate_result = await self._acting.gate(held.intent.definition, action)
+        report = replace(report, gate_result=gate_result)
         if gate_result is not None and gate_result["result"] != "ALLOW":
-            return replace(report, status="gate_blocked", gate_result=gate_result)
+            return replace(report, status="gate_blocked")
         held.demand_alive()
         done = await self._acting.act(action)
+        seen = action.trigger_data
         return replace(
             report,
             status="success",
-            gate_result=gate_result,
             message_id=done.message_id,
             trigger_data=seen if done.outcome is None else {**seen, "notification": done.outcome},
             message_preview=done.message_preview and _storable(done.message_preview),
@@ -328,18 +318,35 @@ class IntentWorker:
             delivery_ms=done.delivery_ms,
         )
 
+    async def _evaluate(self, held: _Held) -> tuple[FireIntent, bool]:
+        """Return the report of a condition that is not met, and whether it is met."""
+        begun_s = time.perf_counter()
+        condition = askable(held.intent.definition)
+        needs = condition.needs if condition else ()
+        values = await self._sources.values(needs, held.stream, held.intent, held.claimed_at)
+        try:
+            holds = condition is None or condition.holds(values)
+        except CannotTell as error:
+            raise SourceFailed(min(sources_of(needs)), str(error)) from error
+        seen = {name: _json_number(value) for name, value in values.items()}
+        took_ms = elapsed_ms(begun_s)
+        report = FireIntent(
+            status="condition_not_met", claim_token=held.token, trigger_data=seen, evaluation_ms=took_ms
+        )
+        return report, holds
 
-async def _stopped(*tasks: asyncio.Task[Any]) -> None:
+
+async def _stop_tasks(*tasks: asyncio.Task[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _shown(value: Decimal) -> float | int:
+def _json_number(value: Decimal) -> float | int:
     return int(value) if value == value.to_integral_value() else float(round(value, 6))
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     try:
         told = str(error) if isinstance(error, BetimesError) else repr(error)
     except Exception:  # noqa: BLE001 — an error that cannot say what it is

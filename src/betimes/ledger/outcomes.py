@@ -10,7 +10,7 @@ import msgspec
 from betimes.catalogue import DOMAIN_OF, spell_answer
 from betimes.core.datetimes import moment
 from betimes.core.deciders import Event
-from betimes.core.outcomes import Outcome
+from betimes.core.outcomes import EventOutcome
 from betimes.core.segments import Segment
 from betimes.domain.declaration import Domain, list_reasons
 from betimes.engine.codecs import Kinds, checkpoint_of
@@ -54,7 +54,7 @@ def outcomes_of(kinds: Kinds, segment: Segment) -> list[OutcomeView]:
 
 
 def _event_outcomes(
-    domain: Domain, outcome_of: Callable[[Event], Outcome | None], events: Iterable[Event]
+    domain: Domain, outcome_of: Callable[[Event], EventOutcome | None], events: Iterable[Event]
 ) -> Iterator[OutcomeView]:
     for event in events:
         decided = outcome_of(event)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from betimes.core.checks import Problem, Rule, broken_rules, checked, readable, refusal
+from betimes.core.checks import Problem, Rule, broken_rules, check_value, readable, refusal
 from betimes.core.errors import Invalid, Refused, VersionMismatch
 from betimes.core.policies import Policy
 from betimes.domain.deployment import Deployment
@@ -78,7 +78,7 @@ class Registry(Service):
 
 def _entries(entries: Sequence[RegistryEntry | Mapping[str, Any]]) -> list[RegistryEntry]:
     sent = [msgspec.to_builtins(entry) for entry in entries]
-    return checked(sent, list[RegistryEntry], "entries")
+    return check_value(sent, list[RegistryEntry], "entries")
 
 
 def repeated_types(request: Any) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from betimes.cli.definitions import DefinitionCommands
 from betimes.cli.options import Paging, Tenant, for_tenant
 from betimes.cli.output import show
-from betimes.core.checks import checked
+from betimes.core.checks import check_value
 from betimes.core.instants import parse_seconds
 from betimes.schedules.recurrence_views import PreviewRequest
 from betimes.schedules.service import schedule_request
@@ -91,7 +91,7 @@ def preview(
         "timezone": timezone,
         "count": count,
     }
-    request = checked(body, PreviewRequest)
+    request = check_value(body, PreviewRequest)
     preview = for_tenant(at, lambda bt: bt.schedules.preview(request))
     show(preview, json=at.json, columns=("scheduled_for", "local"), empty="It never ticks.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from betimes.core.deciders import Event
 from betimes.core.instants import render
-from betimes.core.outcomes import Outcome
+from betimes.core.outcomes import EventOutcome
 from betimes.domain.declaration import Domain
 from betimes.schedules.backfills import BACKFILL
 from betimes.schedules.decide import SCHEDULE
@@ -12,13 +12,13 @@ from betimes.schedules.model import ScheduleTicked, TicksSkipped
 from betimes.schedules.tables import TABLES
 
 
-def outcome_of(event: Event) -> Outcome | None:
+def outcome_of(event: Event) -> EventOutcome | None:
     """Return what became of a tick, or of ticks that were left out."""
     match event:
         case ScheduleTicked(error=error):
-            return Outcome("failed", ("TARGET_FAILED",)) if error else Outcome("fired")
+            return EventOutcome("failed", ("TARGET_FAILED",)) if error else EventOutcome("fired")
         case TicksSkipped(reason=reason):
-            return Outcome("skipped", (reason,))
+            return EventOutcome("skipped", (reason,))
         case _:
             return None
 

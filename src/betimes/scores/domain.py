@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from betimes.core.deciders import Event
-from betimes.core.outcomes import Outcome
+from betimes.core.outcomes import EventOutcome
 from betimes.domain.declaration import BacktestRules, Domain
 from betimes.scores.amounts import points
 from betimes.scores.decide import DECIDERS
@@ -14,13 +14,13 @@ from betimes.scores.tables import TABLES
 AMOUNTS = ("score", "amount", "delta", "rate", "before", "forgiven", "threshold")
 
 
-def outcome_of(event: Event) -> Outcome | None:
+def outcome_of(event: Event) -> EventOutcome | None:
     """Return the decay of a score, or that it reached the floor."""
     match event:
         case Decayed(due_at=due_at):
-            return Outcome("decay", until=due_at)
+            return EventOutcome("decay", until=due_at)
         case GameOver(reason=reason):
-            return Outcome("game_over", (reason,))
+            return EventOutcome("game_over", (reason,))
         case _:
             return None
 

@@ -265,7 +265,7 @@ class Scores(Sweeps):
         """Return the score as the write left it, by the policy it was decided under."""
         policy = rules.policy
         if policy.fingerprint != recorded.policy and (body := await self.engine.store.policy(recorded.policy)):
-            policy = self.engine.book.saved(body)
+            policy = self.engine.book.from_stored(body)
         state = _reply(recorded).state
         return written_score(recorded.stream.id, state, policy[ScoresPolicy], recorded.at, recorded.segment_id)
 

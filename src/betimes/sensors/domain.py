@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from betimes.core.deciders import Event
-from betimes.core.outcomes import Outcome
+from betimes.core.outcomes import EventOutcome
 from betimes.domain.declaration import BacktestRules, Domain
 from betimes.sensors.decide import SENSOR
 from betimes.sensors.model import SensorEvaluated
@@ -11,9 +11,9 @@ from betimes.sensors.policy import AutomationPolicy
 from betimes.sensors.tables import TABLES
 
 
-def outcome_of(event: Event) -> Outcome | None:
+def outcome_of(event: Event) -> EventOutcome | None:
     """Return how an evaluation ended."""
-    return Outcome(event.status) if isinstance(event, SensorEvaluated) else None
+    return EventOutcome(event.status) if isinstance(event, SensorEvaluated) else None
 
 
 def describe_event(event: Event) -> str:

@@ -20,7 +20,7 @@ import msgspec
 
 from betimes.core.bounds import read_json
 from betimes.core.canonical import encode
-from betimes.core.checks import checked, examine, refusal
+from betimes.core.checks import check_value, examine, refusal
 from betimes.core.errors import BetimesError, Invalid, TooLarge
 from betimes.sensors.model import MESSAGE_CHARS_MAX, MESSAGE_ID_CHARS_MAX, Message
 
@@ -181,7 +181,7 @@ def _parse_plain(document: dict[str, Any], fallback_id: str | None) -> Message:
 
 
 def _parse_structured(document: Any) -> Message:
-    event = checked(document, CloudEvent)
+    event = check_value(document, CloudEvent)
     attributes = {name: value for name, value in document.items() if name not in ("data", "data_base64")}
     if event.data_base64 is None:
         return Message(_event_name(event), document.get("data"), attributes)
@@ -198,7 +198,7 @@ def _parse_binary(headers: Mapping[str, str], body: bytes) -> Message:
     attributes = {name.removeprefix(_CE): value for name, value in _ce_values(headers).items()}
     if content_type:
         attributes["datacontenttype"] = content_type
-    event = checked(attributes, CloudEvent)
+    event = check_value(attributes, CloudEvent)
     if body and content_type and _is_json(content_type):
         message = Message(_event_name(event), _decode_json(body), attributes)
     else:
@@ -245,7 +245,7 @@ def _is_envelope(document: dict[str, Any]) -> bool:
 
 def _parse_envelope(document: dict[str, Any]) -> Message:
     """Return the message in a Pub/Sub envelope; of names that are sent in both spellings, the camel-case one counts."""
-    envelope = checked(document, PubSubEnvelope)
+    envelope = check_value(document, PubSubEnvelope)
     pushed = envelope.message
     raw = None if pushed.data is None else _decode_base64(pushed.data, "message.data")
     return msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""What a report of a check leads to: an execution, or the cooldown; the next check; and when it was the last.
+"""Fires: a report of a check becomes an execution or waits for the cooldown, plans the next check or ends the intent.
 
 A claim that runs out frees its intent at that instant, however late that is noticed. From the second in a row on it is
 a failed execution besides, so that an intent that kills its workers is not offered for ever.
@@ -12,6 +12,7 @@ from betimes.core.deciders import Decision, Effect, Refusal, Send, View
 from betimes.core.instants import HOUR, Instant, render
 from betimes.core.policies import Policy
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable, Verdict
+from betimes.intents.check_times import check_after_failure, check_after_success, check_interval
 from betimes.intents.claims import held_claim
 from betimes.intents.failure_notice import failure_news
 from betimes.intents.fold import fold
@@ -31,7 +32,6 @@ from betimes.intents.model import (
     owner_stream,
 )
 from betimes.intents.policy import IntentsPolicy
-from betimes.intents.timing import check_after_failure, check_after_success, check_interval
 
 
 class FireCase(msgspec.Struct, frozen=True, gc=False):
@@ -70,7 +70,7 @@ FIRE_RULES: RuleTable[FireCase] = RuleTable(
 def fire(
     view: View[IntentState], intent: IntentState, command: FireIntent, policy: Policy, now: Instant
 ) -> Decision | Refusal:
-    refusal = _refused(view, intent, command, now)
+    refusal = _refusal_of(view, intent, command, now)
     if refusal:
         return refusal
     verdict = FIRE_RULES.judge(FireCase(intent, now))
@@ -78,12 +78,15 @@ def fire(
         next_check_at = verdict.until if intent.enabled else None
         return _decision(view, intent, (FireCooled(now, next_check_at),), policy, now, "cooldown_active", verdict)
     worker = intent.claim.worker if intent.claim else None
-    events = executed(intent, command.status, policy[IntentsPolicy], now, worker, command.error_message)
+    events = execution_events(intent, command.status, policy[IntentsPolicy], now, worker, command.error_message)
     return _decision(view, intent, events, policy, now, command.status, verdict)
 
 
-def _refused(view: View[IntentState], intent: IntentState, command: FireIntent, now: Instant) -> Refusal | None:
-    """A token must be the live claim's; without one, no claim may be alive and the intent must be enabled."""
+def _refusal_of(view: View[IntentState], intent: IntentState, command: FireIntent, now: Instant) -> Refusal | None:
+    """Return why a report is refused, if it is.
+
+    A token must be the live claim's; without one, no claim may be alive and the intent must be enabled.
+    """
     live = intent.live_claim(now)
     if command.claim_token is not None:
         held = held_claim(view, intent, command.claim_token, now)
@@ -97,8 +100,8 @@ def _refused(view: View[IntentState], intent: IntentState, command: FireIntent, 
     return None if intent.enabled else Refusal("DISABLED", f"{view.stream.id} is disabled and nobody has claimed it")
 
 
-def claim_expired(view: View[IntentState], intent: IntentState, policy: Policy) -> Decision:
-    """Whoever had claimed it did not come back."""
+def expire_claim(view: View[IntentState], intent: IntentState, policy: Policy) -> Decision:
+    """Free an intent whose worker did not come back."""
     events = expiry_events(intent, policy[IntentsPolicy])
     return Decision(events, effects=consequences(view, intent, events, policy))
 
@@ -111,23 +114,23 @@ def expiry_events(intent: IntentState, policy: IntentsPolicy) -> tuple[IntentEve
     ended = ClaimExpired(ended_at, worker, free_at if intent.enabled else None)
     if not intent.expiry_count:
         return (ended,)
-    return (ended, *executed(intent, "failed", policy, ended_at, worker, CLAIM_EXPIRED))
+    return (ended, *execution_events(intent, "failed", policy, ended_at, worker, CLAIM_EXPIRED))
 
 
-def expired(view: View[IntentState], intent: IntentState) -> Decision:
+def expire_intent(view: View[IntentState], intent: IntentState) -> Decision:
     assert intent.definition.expires_at is not None
     events = (IntentDisabled(intent.version + 1, intent.definition.expires_at, "EXPIRED"),)
-    return Decision(events, effects=uncounting(view, events, intent.definition.user_id))
+    return Decision(events, effects=uncount_effects(view, events, intent.definition.user_id))
 
 
-def executed(
+def execution_events(
     intent: IntentState, status: FireStatus, policy: IntentsPolicy, at: Instant, worker: str | None, error: str | None
 ) -> tuple[IntentEvents, ...]:
-    """The execution, and the disabling it leads to."""
+    """Return the execution, and the disabling it leads to, if it does."""
     next_check_at = next_check(intent, status, policy, at) if intent.enabled else None
     if intent.was_planned_anew:
         next_check_at = intent.next_check_at
-    reason = _last_because(intent, status, policy) if intent.enabled else None
+    reason = _disabling_reason(intent, status, policy) if intent.enabled else None
     fired = IntentFired(status, at, None if reason else next_check_at, worker, error)
     return (fired, IntentDisabled(intent.version + 1, at, reason)) if reason else (fired,)
 
@@ -142,7 +145,7 @@ def next_check(intent: IntentState, status: FireStatus, policy: IntentsPolicy, a
             return check_after_success(intent.definition, at)
 
 
-def _last_because(intent: IntentState, status: FireStatus, policy: IntentsPolicy) -> DisabledReason | None:
+def _disabling_reason(intent: IntentState, status: FireStatus, policy: IntentsPolicy) -> DisabledReason | None:
     definition = intent.definition
     if status == "failed":
         return "FAILURES" if intent.failure_count + 1 >= policy.failures_max else None
@@ -160,7 +163,7 @@ def consequences(
     view: View[IntentState], intent: IntentState, events: tuple[IntentEvents, ...], policy: Policy
 ) -> tuple[Effect, ...]:
     """Return what an execution causes elsewhere: room for another intent, and news of one that failed for good."""
-    effects = list(uncounting(view, events, intent.definition.user_id))
+    effects = list(uncount_effects(view, events, intent.definition.user_id))
     for event in events:
         if isinstance(event, IntentDisabled) and event.reason == "FAILURES":
             error = next((fired.error for fired in events if isinstance(fired, IntentFired)), None)
@@ -168,7 +171,7 @@ def consequences(
     return tuple(effects)
 
 
-def uncounting(view: View[IntentState], events: tuple[IntentEvents, ...], user_id: str) -> tuple[Effect, ...]:
+def uncount_effects(view: View[IntentState], events: tuple[IntentEvents, ...], user_id: str) -> tuple[Effect, ...]:
     """Tell the owner of every disabling among the events."""
     return tuple(
         Send(owner_stream(view.stream.tenant, user_id), ForgetIntent(view.stream.id, event.version))

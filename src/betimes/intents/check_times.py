@@ -1,4 +1,4 @@
-"""When an intent is looked at: crons and zones, intervals, and the pauses after failures.
+"""The times at which an intent is checked: crons and zones, intervals, and the pauses after failures.
 
 All calendar arithmetic of the domain is here. It is done when something is decided; events carry what came of it.
 """
@@ -21,7 +21,7 @@ DAY_S = 86_400
 
 
 def read_instant(text: str, zone_name: str) -> Instant:
-    """The instant of an ISO 8601 text; without an offset it is a time in the zone. `Invalid` if it is neither."""
+    """Return the instant of an ISO 8601 text, in the zone if it has no offset; raise `Invalid` if it is neither."""
     try:
         local = PlainDateTime.parse_iso(text)
     except ValueError:
@@ -34,14 +34,14 @@ def read_instant(text: str, zone_name: str) -> Instant:
 
 
 def cron_times(cron: str) -> tuple[int, int]:
-    """Fires on a day on which it fires, and the least seconds between two; `ValueError` if it is no cron."""
+    """Return the fires on a day with fires, and the least seconds between two; raise `ValueError` if it is no cron."""
     times = times_of_day(cron)
     around = [*times[1:], times[0] + DAY_S]
     return len(times), min(later - earlier for earlier, later in zip(times, around, strict=True))
 
 
 def next_cron(cron: str, zone_name: str, after: Instant) -> Instant | None:
-    """The first fire strictly after an instant, if there ever is one."""
+    """Return the first fire strictly after an instant, if there ever is one."""
     try:
         return next(calendar_of(cron, zone_name).after(after), None)
     except ValueError:  # the zone is not known any more
@@ -58,12 +58,12 @@ def check_minutes(definition: Definition) -> int:
 
 
 def check_interval(definition: Definition) -> int:
-    """In microseconds: the pause before a check that led to nothing is made again."""
+    """Return, in microseconds, the pause before a check that led to nothing is made again."""
     return check_minutes(definition) * MINUTE
 
 
 def first_check(definition: Definition, now: Instant) -> Instant | None:
-    """When an intent that was just made, changed or enabled is looked at: a condition at once."""
+    """Return the first check of an intent that was just made, changed or enabled: a condition is checked at once."""
     if definition.is_condition_based:
         return now
     if definition.trigger_type == "once":
@@ -85,7 +85,7 @@ def check_after_success(definition: Definition, now: Instant) -> Instant | None:
 
 
 def check_after_failure(failure_count: int, policy: IntentsPolicy, now: Instant) -> Instant:
-    """`failure_count` failures in a row, this one included."""
+    """Return the check after so many failures in a row, this one included."""
     doubled = policy.retry_minutes << min(failure_count - 1, 20)
     return now + min(doubled, policy.retry_minutes_max) * MINUTE
 
@@ -97,7 +97,7 @@ def check_after_source(count: int, policy: IntentsPolicy, now: Instant) -> Insta
 
 
 def next_checks(definition: Definition, now: Instant, count: int) -> list[Instant]:
-    """When it would be looked at: by the clock, if every check succeeds; a condition, as long as it is not met."""
+    """Return the checks to come: by the clock, if every check succeeds; of a condition, while it is not met."""
     checks: list[Instant] = []
     if definition.max_executions is not None and not definition.is_condition_based:
         count = min(count, definition.max_executions)
