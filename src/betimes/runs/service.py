@@ -13,6 +13,7 @@ from betimes.core.errors import BetimesError, MalformedRow, NewerVersion, NotFou
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId, parse_effect_handle, segment_handle
+from betimes.domain.derivation import derive
 from betimes.domain.paging import Listing, Page, check_filters, checked_limit, cursor_after, look_through, page_of
 from betimes.domain.requests import check_request
 from betimes.engine.store import PAGE_MAX, EffectQuery, StreamQuery, StreamRow
@@ -49,6 +50,7 @@ from betimes.runs.views import (
     TriggerStatus,
     TriggerVerdict,
 )
+from betimes.schedules.nominal_time import NO_NOMINAL_TIME
 
 RUNS = "runs"
 """The collection of keys under which runs are claimed, renewed and completed."""
@@ -79,16 +81,12 @@ class Runs(Triggers, Registry):
         status, retry, run_id = outcome.status, None, outcome.run_id if outcome.status == "allowed" else None
         if outcome.status in ("deferred", "joined"):
             status, retry, run_id = await self._find_ending(segment, request.trigger_type, outcome, key)
-        return TriggerStatus(
+        return derive(
+            TriggerStatus,
+            request,
             account_id=segment.stream.id,
-            trigger_type=request.trigger_type,
             idempotency_key=key,
-            scheduled_at=moment(request.scheduled_at),
-            payload=request.payload,
-            budget_remaining=request.budget_remaining,
-            action_saturation_score=request.action_saturation_score,
-            tenant_tier=request.tenant_tier,
-            correlation_id=request.correlation or segment.correlation or None,
+            correlation_id=request.correlation or segment.correlation,
             status=status,
             verdict=self.verdict_view(recorded, request.trigger_type, key, trace=True),
             retry=retry,
@@ -199,30 +197,20 @@ class Runs(Triggers, Registry):
         return fits and run.allowed_at is not None
 
     async def _view(self, stream: StreamId, run: RunState, version: int) -> RunView:
-        brought = await run_input_of(self.engine.store, stream.tenant, run)
-        nominal = brought.nominal
-        return RunView(
+        given = await run_input_of(self.engine.store, stream.tenant, run)
+        nominal = given.nominal
+        return derive(
+            RunView,
+            run,
+            nominal,
             run_id=stream.id,
-            account_id=run.account_id,
-            trigger_type=run.trigger_type,
             idempotency_key=run.key,
-            run_key=run.run_key,
-            status=run.status,
-            handler=run.handler,
-            payloads=brought.payloads,
-            scheduled_for=moment(nominal.scheduled_for if nominal else None),
-            data_interval_start=moment(nominal.data_interval_start if nominal else None),
-            data_interval_end=moment(nominal.scheduled_for if nominal else None),
-            partition_key=nominal.partition_key if nominal else None,
-            allowed_at=moment(run.allowed_at),
-            started_at=moment(run.started_at),
-            finished_at=moment(run.finished_at),
-            worker=run.worker or None,
-            lease_expires_at=moment(await self._lease_end(stream, run)),
+            payloads=given.payloads,
+            lease_expires_at=await self._lease_end(stream, run),
             result=await self._result(stream, run),
-            error=run.error or None,
-            correlation_id=run.correlation or None,
+            correlation_id=run.correlation,
             segment_id=segment_handle(stream, version),
+            **({"data_interval_end": nominal.scheduled_for} if nominal else NO_NOMINAL_TIME),
         )
 
     async def _lease_end(self, stream: StreamId, run: RunState) -> Instant | None:

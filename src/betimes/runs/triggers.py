@@ -129,16 +129,7 @@ class Triggers(Service):
         """Ask for a run; the verdict is durable. A type that is not registered is refused."""
         request = await self._checked_request(request, TriggerRequest)
         correlation = request.correlation_id or self.caller.correlation
-        command = RequestRun(
-            request.trigger_type,
-            instant(request.scheduled_at),
-            request.payload,
-            request.budget_remaining,
-            request.action_saturation_score,
-            request.tenant_tier,
-            correlation,
-            strict=True,
-        )
+        command = _run_command(request, correlation)
         with _report_unknown_tier():
             recorded = await self.submit(
                 account_stream(self.caller.tenant, request.account_id),
@@ -203,15 +194,7 @@ class Triggers(Service):
         if request.recency_last_run_epoch is not None:
             account = replace(account, last_allowed_at=request.recency_last_run_epoch * SECOND)
         view = View(stream, account, 0, {quota_stream(stream.tenant): quota}, key=_NO_KEY)
-        command = RequestRun(
-            request.trigger_type,
-            instant(request.scheduled_at),
-            budget_remaining=request.budget_remaining,
-            action_saturation_score=request.action_saturation_score,
-            tenant_tier=request.tenant_tier,
-            strict=True,
-        )
-        decision = ACCOUNT.decide(view, command, policy, now)
+        decision = ACCOUNT.decide(view, _run_command(request), policy, now)
         if isinstance(decision, Refusal):
             with _report_unknown_tier():
                 raise Refused(decision.reason, decision.message)
@@ -278,6 +261,19 @@ class Triggers(Service):
         account = await self.state(stream) or AccountState()
         quota = await self.state(quota_stream(stream.tenant))
         return account, quota, await self.engine.policy_of(stream.tenant)
+
+
+def _run_command(request: TriggerRequest | EvaluateRequest, correlation: str = "") -> RequestRun:
+    """Return the command of a request, with every field that both have."""
+    fields = {name: getattr(request, name) for name in _COMMAND_FIELDS[type(request)]}
+    fields["scheduled_at"] = instant(request.scheduled_at)
+    return RequestRun(**fields, correlation=correlation, strict=True)
+
+
+_COMMAND_FIELDS = {
+    kind: [name for name in kind.__struct_fields__ if name in RequestRun.__struct_fields__]
+    for kind in (TriggerRequest, EvaluateRequest)
+}
 
 
 def _shadow_view(verdict: Verdict | None) -> ShadowVerdict | None:

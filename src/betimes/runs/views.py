@@ -78,9 +78,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lease_s: LeaseSeconds = 300
 
 
-class ClaimManyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    worker: Worker | None = None
-    lease_s: LeaseSeconds = 300
+class ClaimManyRequest(ClaimRequest, frozen=True, forbid_unknown_fields=True):
     account_id: Id | None = None
     trigger_type: TriggerType | None = None
 

@@ -57,14 +57,14 @@ def decide_score(
 ) -> Decision | Refusal:
     """Decide a command on a score."""
     if view.state is None:
-        return _begin(view, command, policy, now)
-    decision = _judge(view, view.state, command, policy, now)
+        return _begin_score(view, command, policy, now)
+    decision = _judge_command(view, view.state, command, policy, now)
     if isinstance(decision, Refusal):
-        return replace(decision, settles=_fall(view.state, command, policy[ScoresPolicy], now))
+        return replace(decision, settles=_game_over_sweep(view.state, command, policy[ScoresPolicy], now))
     return decision
 
 
-def _judge(
+def _judge_command(
     view: View[ScoreState],
     state: ScoreState,
     command: Commands | Wake | Settled | Reconsider,
@@ -74,50 +74,50 @@ def _judge(
     scores = policy[ScoresPolicy]
     match command:
         case SweepScore(at):
-            return _sweep(view, state, policy, scores, now if at is None or at > now else at)
+            return _sweep_score(view, state, policy, scores, now if at is None or at > now else at)
         case Interact():
-            return _interact(view, command, policy, now)
+            return _record_interaction(view, command, policy, now)
         case SetStatus():
             return _set_status(view, state, command, policy, now)
         case AdjustScore():
-            return _adjust(view, state, command, policy, now)
+            return _adjust_score(view, state, command, policy, now)
         case CreateScore():
             return Refusal("ALREADY_EXISTS", f"{view.stream.id!r} has a score already")
         case Wake():
-            return _time_out(state, scores)
+            return _end_pause(state, scores)
         case Reconsider():
-            return Decision() if _stage_gone(state, scores) else Decision(_reschedule_if_moved(state, scores))
+            return Decision() if _refuse_unknown_stage(state, scores) else Decision(_reschedule_if_moved(state, scores))
         case Settled():
             return Decision()
 
 
-def _fall(
+def _game_over_sweep(
     state: ScoreState, command: Commands | Wake | Settled | Reconsider, scores: ScoresPolicy, now: Instant
 ) -> SweepScore | None:
     """Return the sweep that ends a score whose debt by the command's instant reaches 0, if it does."""
-    if state.score == 0 or _stage_gone(state, scores):
+    if state.score == 0 or _refuse_unknown_stage(state, scores):
         return None
     at = command.at if isinstance(command, Interact) and command.at is not None else now
     return SweepScore(min(at, now)) if settle_score(state, scores, min(at, now)).state.score == 0 else None
 
 
-def _begin(
+def _begin_score(
     view: View[ScoreState], command: Commands | Wake | Settled | Reconsider, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     """Decide a command for a user who has no score yet."""
     match command:
         case CreateScore():
-            return _create(view, command, policy[ScoresPolicy], now)
+            return _create_score(view, command, policy[ScoresPolicy], now)
         case Interact():
-            return _interact(view, command, policy, now)
+            return _record_interaction(view, command, policy, now)
         case _:
             return Refusal("NOT_FOUND", f"there is no score of {view.stream.id!r}; create it, or send an interaction")
 
 
-# -- sweeping
+# -- sweeps
 
 
-def _sweep(
+def _sweep_score(
     view: View[ScoreState], state: ScoreState, policy: Policy, scores: ScoresPolicy, until_at: Instant
 ) -> Decision:
     paid = settle_score(state, scores, until_at)
@@ -126,8 +126,11 @@ def _sweep(
         # If the score is listed as due it is put elsewhere: a sweep that found it again and again would never end.
         verdict = RULES.judge(score_case(state, scores, until_at))
         return Decision(_reschedule_if_moved(state, scores), verdict=verdict, reply="skipped")
-    over = isinstance(events[-1], GameOver)
-    reply: Swept = "game_over" if over else "capped" if decay.forgiven else "decayed"
+    reply: Swept = "capped" if decay.forgiven else "decayed"
+    if len(events) == 1:
+        return Decision(events, reply=reply)  # most of a sweep: no threshold was crossed, so there are no hooks
+    if isinstance(events[-1], GameOver):
+        reply = "game_over"
     return Decision(events, effects=_hooks(view, policy, events, until_at), reply=reply)
 
 
@@ -140,15 +143,15 @@ def _reschedule_if_moved(state: ScoreState, policy: ScoresPolicy) -> tuple[Event
 # -- commands of callers
 
 
-def _create(view: View[ScoreState], asked: CreateScore, policy: ScoresPolicy, now: Instant) -> Decision | Refusal:
+def _create_score(view: View[ScoreState], asked: CreateScore, policy: ScoresPolicy, now: Instant) -> Decision | Refusal:
     late = max(asked.created_at or 0, asked.interacted_at or 0, asked.applied_at or 0)
     created = _initial_score(asked, policy, now)
     if late > now:
-        return _in_the_future(late, now)
-    if refusal := _unknown(created.status, created.chapter, policy):
+        return _refuse_future(late, now)
+    if refusal := _refuse_unknown_names(created.status, created.chapter, policy):
         return refusal
     if created.score == 0 and created.status not in policy.pauses:
-        return _at_floor(view)
+        return _refuse_at_floor(view)
     created = replace(created, due_at=due_of(fold_score(None, created), policy))
     return Decision((created,), reply=Reply(fold_score(None, created), created=True))
 
@@ -161,11 +164,11 @@ def _initial_score(asked: CreateScore, policy: ScoresPolicy, now: Instant) -> Sc
     return ScoreCreated(score, chapter, status, created_at, asked.interacted_at, asked.applied_at)
 
 
-def _interact(view: View[ScoreState], asked: Interact, policy: Policy, now: Instant) -> Decision | Refusal:
+def _record_interaction(view: View[ScoreState], asked: Interact, policy: Policy, now: Instant) -> Decision | Refusal:
     scores = policy[ScoresPolicy]
     at = now if asked.at is None else asked.at
     if at > now:
-        return _in_the_future(at, now)
+        return _refuse_future(at, now)
     counted = asked.interaction in scores.interactions
     if not counted and asked.interaction not in scores.uncounted_interactions:
         return Refusal("UNKNOWN_INTERACTION", f"the policy knows no interaction {asked.interaction!r}")
@@ -175,10 +178,11 @@ def _interact(view: View[ScoreState], asked: Interact, policy: Policy, now: Inst
         created = _initial_score(CreateScore(), scores, now)
         state = reschedule(fold_score(None, created), scores)
         begun = (replace(created, due_at=state.due_at),)
-    if counted and (refusal := _stage_gone(state, scores)):
+    if counted and (refusal := _refuse_unknown_stage(state, scores)):
         return refusal
-    paid = settle_score(state, scores, at) if state.chapter in scores.terms else SettledScore(state)
-    tended, happened = paid.state, Interacted(asked.interaction, at, paid.state.score, False)
+    paid = _settle_known_stage(state, scores, at)
+    tended = paid.state
+    happened = Interacted(asked.interaction, at, tended.score, False)
     if counted:
         tended = reschedule(replace(tended, interacted_at=max(at, tended.base_at)), scores)
         happened = Interacted(asked.interaction, at, tended.score, True, tended.interacted_at, tended.due_at)
@@ -187,23 +191,28 @@ def _interact(view: View[ScoreState], asked: Interact, policy: Policy, now: Inst
     return Decision(events, effects=_hooks(view, policy, events, at), reply=reply)
 
 
+def _settle_known_stage(state: ScoreState, policy: ScoresPolicy, until_at: Instant) -> SettledScore:
+    """Take the debt, except of a score whose stage is gone: that one does not fade."""
+    return settle_score(state, policy, until_at) if state.chapter in policy.terms else SettledScore(state)
+
+
 def _set_status(
     view: View[ScoreState], state: ScoreState, asked: SetStatus, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     scores = policy[ScoresPolicy]
     chapter = state.chapter if asked.chapter is None else asked.chapter
-    if refusal := _unknown(asked.status, chapter, scores):
+    if refusal := _refuse_unknown_names(asked.status, chapter, scores):
         return refusal
     into_pause = asked.status in scores.pauses
     if asked.timeout_s is not None and not into_pause:
         return Refusal("NOT_A_PAUSE", f"{asked.status!r} is not paused, so no time-out can end it")
-    paid = settle_score(state, scores, now) if state.chapter in scores.terms else SettledScore(state)
+    paid = _settle_known_stage(state, scores, now)
     if paid.state.score == 0 and (asked.status != scores.game_over_status or asked.timeout_s is not None):
-        return _at_floor(view)
+        return _refuse_at_floor(view)
     leaves = state.status in scores.pauses and not into_pause
     until_at = _pause_end(state, asked, scores, now) if into_pause else None
     changed = StatusChanged(asked.status, chapter, paid.state.score, asked.reason, now if leaves else None, until_at)
-    return _change_status(view, policy, paid.state, changed, paid.events, paid.decay, now)
+    return _change_status(view, policy, paid, changed, now)
 
 
 def _pause_end(state: ScoreState, asked: SetStatus, policy: ScoresPolicy, now: Instant) -> Instant | None:
@@ -215,19 +224,14 @@ def _pause_end(state: ScoreState, asked: SetStatus, policy: ScoresPolicy, now: I
 
 
 def _change_status(
-    view: View[ScoreState],
-    policy: Policy,
-    state: ScoreState,
-    changed: StatusChanged,
-    before: tuple[Event, ...],
-    decay: Decayed | None,
-    now: Instant,
+    view: View[ScoreState], policy: Policy, paid: SettledScore, changed: StatusChanged, now: Instant
 ) -> Decision:
-    scores = policy[ScoresPolicy]
+    """Complete the event with the instants that depend on the policy."""
+    scores, state = policy[ScoresPolicy], paid.state
     changed = replace(changed, applied_at=_counted_until(state, fold_score(state, changed), scores, now))
     changed = replace(changed, due_at=due_of(fold_score(state, changed), scores))
-    events = (*before, changed)
-    return Decision(events, effects=_hooks(view, policy, events, now), reply=Reply(fold_score(state, changed), decay))
+    events, reply = (*paid.events, changed), Reply(fold_score(state, changed), paid.decay)
+    return Decision(events, effects=_hooks(view, policy, events, now), reply=reply)
 
 
 def _counted_until(before: ScoreState, after: ScoreState, policy: ScoresPolicy, now: Instant) -> Instant | None:
@@ -240,7 +244,7 @@ def _counted_until(before: ScoreState, after: ScoreState, policy: ScoresPolicy, 
     return max(now, after.applied_at or 0)
 
 
-def _time_out(state: ScoreState, policy: ScoresPolicy) -> Decision:
+def _end_pause(state: ScoreState, policy: ScoresPolicy) -> Decision:
     """End the pause at the instant it was to end at, however late the alarm rings.
 
     If the stage is gone from the policy the score is due at once, so that the next sweep reports it; a wake that failed
@@ -252,13 +256,13 @@ def _time_out(state: ScoreState, policy: ScoresPolicy) -> Decision:
     return Decision((replace(changed, due_at=due_at),))
 
 
-def _adjust(
+def _adjust_score(
     view: View[ScoreState], state: ScoreState, asked: AdjustScore, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     scores = policy[ScoresPolicy]
     if (asked.delta is None) == (asked.score is None):
         return Refusal("NOT_ONE_AMOUNT", "give one of delta and score")
-    if refusal := _stage_gone(state, scores):
+    if refusal := _refuse_unknown_stage(state, scores):
         return refusal
     paid = settle_score(state, scores, now)
     before = paid.state.score
@@ -276,7 +280,7 @@ def _adjust(
 # -- refusals
 
 
-def _unknown(status: str, chapter: int | str, policy: ScoresPolicy) -> Refusal | None:
+def _refuse_unknown_names(status: str, chapter: int | str, policy: ScoresPolicy) -> Refusal | None:
     if not policy.knows_status(status):
         return Refusal("UNKNOWN_STATUS", f"the policy knows no status {status!r}")
     if chapter not in policy.terms:
@@ -284,18 +288,18 @@ def _unknown(status: str, chapter: int | str, policy: ScoresPolicy) -> Refusal |
     return None
 
 
-def _stage_gone(state: ScoreState, policy: ScoresPolicy) -> Refusal | None:
+def _refuse_unknown_stage(state: ScoreState, policy: ScoresPolicy) -> Refusal | None:
     """Refuse if the policy does not know the score's stage any more: then its debt cannot be computed."""
     if state.status in policy.pauses or state.chapter in policy.terms:
         return None
     return Refusal("UNKNOWN_STAGE", str(UnknownStage(state.chapter)))
 
 
-def _in_the_future(at: Instant, now: Instant) -> Refusal:
+def _refuse_future(at: Instant, now: Instant) -> Refusal:
     return Refusal("IN_THE_FUTURE", f"{(at - now) / SECOND:g} s from now; what has not happened cannot be recorded")
 
 
-def _at_floor(view: View[ScoreState]) -> Refusal:
+def _refuse_at_floor(view: View[ScoreState]) -> Refusal:
     return Refusal("AT_FLOOR", f"the score of {view.stream.id!r} is 0; adjust it first")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from betimes.core.deciders import Event
 from betimes.core.instants import Instant, render
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
 from betimes.scores.amounts import Micro
@@ -109,11 +108,19 @@ def reschedule(state: ScoreState, policy: ScoresPolicy) -> ScoreState:
 
 
 class SettledScore(msgspec.Struct, frozen=True, gc=False):
-    """A score after its debt was taken, and the events that took it."""
+    """A score whose debt was taken, and the events that took it."""
 
-    state: ScoreState
-    events: tuple[Event, ...] = ()
+    before: ScoreState
+    events: tuple[ThresholdCrossed | Decayed | GameOver, ...] = ()
     decay: Decayed | None = None
+
+    @property
+    def state(self) -> ScoreState:
+        """The score after it; computed on demand, because a sweep never asks."""
+        state = self.before
+        for event in self.events:
+            state = fold_score(state, event)
+        return state
 
 
 def settle_score(state: ScoreState, policy: ScoresPolicy, until_at: Instant) -> SettledScore:
@@ -136,11 +143,9 @@ def settle_score(state: ScoreState, policy: ScoresPolicy, until_at: Instant) -> 
         _due_after(terms, state.base_at, debt.to_at, policy) if left else None,
         debt.forgiven,
     )
-    after, crossed = fold_score(state, decay), crossings(state.score, left, policy)
-    if left:
-        return SettledScore(after, (decay, *crossed), decay)
-    over = GameOver("decay", policy.game_over_status)
-    return SettledScore(fold_score(after, over), (decay, *crossed, over), decay)
+    crossed = crossings(state.score, left, policy)
+    over = () if left else (GameOver("decay", policy.game_over_status),)
+    return SettledScore(state, (decay, *crossed, *over), decay)
 
 
 def crossings(before: Micro, after: Micro, policy: ScoresPolicy) -> tuple[ThresholdCrossed, ...]:
