@@ -1,5 +1,10 @@
 """The source tree keeps its rules, and each rule is shown to catch what it forbids."""
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -227,3 +232,120 @@ def test_unfinished_work_is_caught(write: Write, name: str, text: str) -> None:
 @pytest.mark.parametrize("name", ["core/utils.py", "helpers/dates.py", "engine/manager.py", "misc/one.py"])
 def test_a_vague_module_name_is_caught(write: Write, name: str) -> None:
     assert len(architecture.vague_module_names(write(name, ""))) == 1
+
+
+PLANTED = {
+    "domain.py": '''
+"""The declaration of echoes: a domain as small as one can be."""
+
+import msgspec
+
+from betimes.core.deciders import Decider, Decision
+from betimes.domain.declaration import Domain
+
+
+class EchoesPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    loudness: int = 1
+
+
+class Echo(msgspec.Struct, frozen=True, tag=True):
+    words: str
+
+
+class Echoed(msgspec.Struct, frozen=True, tag=True):
+    words: str
+
+
+class EchoState(msgspec.Struct, frozen=True):
+    words: str
+
+
+ECHO = Decider(
+    kind="echo",
+    state=EchoState,
+    commands=Echo,
+    events=Echoed,
+    decide=lambda view, command, policy, now: Decision((Echoed(command.words),)),
+    fold=lambda state, event: EchoState(event.words),
+)
+DOMAIN = Domain(
+    package="betimes.echoes",
+    area="echoes",
+    deciders=(ECHO,),
+    policy=EchoesPolicy,
+    commands={"echo": "Echoes."},
+)
+''',
+    "routes.py": '''
+"""The routes of echoes."""
+
+from betimes.http.routes import RequestContext, Route
+
+
+async def echo(request: RequestContext) -> str:
+    return request.path["words"]
+
+
+ROUTES = (
+    Route(method="GET", path="/v1/echoes/{words}", scope="echoes:read", answer=echo, summary="An echo", tag="Echoes"),
+)
+''',
+    "commands.py": '''
+"""The commands of echoes."""
+
+from cyclopts import App
+
+app = App(name="echo", help="Echoes.")
+
+
+@app.command
+def say(words: str, /) -> str:
+    return words
+''',
+}
+PLANTED_LINE = "from betimes.echoes.domain import DOMAIN as ECHOES"
+COLLECTED = """
+import json
+from betimes.app.routes import ROUTES
+from betimes.catalogue import DECIDERS, SCOPES, SECTIONS, area_of
+from betimes.cli.main import application
+print(json.dumps({
+    "decider": "echo" in {decider.kind for decider in DECIDERS},
+    "area": area_of("echo"),
+    "section": SECTIONS["echoes"].__name__,
+    "scopes": [scope for scope in SCOPES if scope.startswith("echoes")],
+    "routes": [route.path for route in ROUTES if "echoes" in route.path],
+    "command": application()(["echo", "say", "hello"]),
+}))
+"""
+
+
+def test_a_domain_is_one_folder_and_one_line_in_the_catalogue(tmp_path: Path) -> None:
+    package = tmp_path / "betimes"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in PLANTED.items():
+        path = package / "echoes" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text.lstrip())
+    catalogue = package / "catalogue.py"
+    before = catalogue.read_text()
+    after = before.replace("\n\nDOMAINS: tuple[Domain, ...] = (", "\n\nDOMAINS: tuple[Domain, ...] = (ECHOES, ")
+    assert after != before
+    catalogue.write_text(after.replace("from betimes.http.policy", f"{PLANTED_LINE}\nfrom betimes.http.policy"))
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTED],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "decider": True,
+        "area": "echoes",
+        "section": "EchoesPolicy",
+        "scopes": ["echoes:read", "echoes:write"],
+        "routes": ["/v1/echoes/{words}"],
+        "command": "hello",
+    }

@@ -23,19 +23,11 @@ from betimes.core.deciders import Command
 from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
+from betimes.domain import paging
 from betimes.domain.definitions import Definitions, generated_id, raise_problems, request_of, targets_of
 from betimes.domain.deployment import Deployment
 from betimes.domain.outside_calls import call_warnings, calls_of_definition, handler_problems
-from betimes.domain.paging import (
-    NumberPlace,
-    Page,
-    check_filters,
-    checked_limit,
-    cursor_of,
-    look_through,
-    page_of,
-    place_of,
-)
+from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.domain.service import Caller
 from betimes.domain.target_names import unserved_names
 from betimes.engine.engine import Engine
@@ -129,9 +121,9 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         filters = ["sensors", self.caller.tenant, status, sensor_type]
         among = () if status is None or sensor_type is not None else (status,)
         query = StreamQuery(tenant=self.caller.tenant, kind="sensor", owner=sensor_type, among=among)
-        rows, last = await look_through(
+        rows, last = await paging.look_through(
             self.engine.store,
-            page_of(query, cursor, filters),
+            paging.page_of(query, cursor, filters),
             checked_limit(limit),
             lambda row: status in (None, row.status),
         )
