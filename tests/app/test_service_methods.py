@@ -14,7 +14,7 @@ CALLED_WITH_AN_ID: dict[str, Callable[[Betimes], Any]] = {
     "runs.state": lambda bt: bt.runs.state(("acct", "1")),  # type: ignore[arg-type]
     "scores.submit": lambda bt: bt.scores.submit("ana", None),  # type: ignore[arg-type]
     "intents.state_after": lambda bt: bt.intents.state_after("ana"),  # type: ignore[arg-type]
-    "schedules.found": lambda bt: bt.schedules.found("brief"),  # type: ignore[arg-type]
+    "schedules.require_state": lambda bt: bt.schedules.require_state("brief"),  # type: ignore[arg-type]
     "schedules.segment": lambda bt: bt.schedules.segment("brief", 1),  # type: ignore[arg-type]
     "schedules.change": lambda bt: bt.schedules.change("brief", None),  # type: ignore[arg-type]
 }

@@ -58,6 +58,7 @@ def demo(
     Both are in virtual time. The town is on SQLite in a temporary folder and ends by itself, or on Ctrl-C; nothing is
     left behind. Ctrl-C in the town tells what its days came to and exits with 0; in the story it exits with 130.
     """
+    town = TownOptions(people=people, days=days, seconds=seconds, port=port)
     if town.people < 1 or town.days < 1 or town.seconds < 0:
         raise Invalid("a town needs at least one person and one day, and no less than 0 seconds")
     code = asyncio.run(_tell(town, announce_json if json else _Page().print))

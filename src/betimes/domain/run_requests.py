@@ -17,7 +17,7 @@ from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Effect, Event
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
-from betimes.domain.targets import Cause, CommandTarget, Target, caused
+from betimes.domain.targets import Cause, CommandTarget, Target, effect_of
 from betimes.runs.model import RunAsked, RunConflicted, RunState, run_id_of, run_stream
 from betimes.schedules.nominal_time import NO_NOMINAL_TIME, NominalTime
 
@@ -133,7 +133,7 @@ class RunRequests:
             nominal=run.nominal,
             authority=self._authority,
         )
-        self.effects.append(caused(stream.tenant, run.target, cause))
+        self.effects.append(effect_of(stream.tenant, run.target, cause))
 
 
 def ends_at_once(target: Target) -> bool:

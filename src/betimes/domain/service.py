@@ -90,7 +90,7 @@ class Service:
         return row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
 
     async def state_after(self, recorded: Recorded) -> Any:
-        """Return the stream's state as a command left it, also when that was long ago and is answered from the record."""
+        """Return the stream's state as a command left it, also when it is answered from the record."""
         if not isinstance(recorded, Recorded):
             raise Invalid(f"{recorded!r} is not the record of a command; `last` of a service is one")
         row = (await self.engine.store.load([recorded.stream])).get(recorded.stream)

@@ -8,7 +8,7 @@ import msgspec
 
 from betimes.domain.paging import Page
 from betimes.domain.requests import check_request
-from betimes.http.routes import Answer, RequestContext, ClaimLimit, Listed, Route, Traced, answer_of
+from betimes.http.routes import Answer, ClaimLimit, Listed, RequestContext, Route, Traced, answer_of
 from betimes.runs.registry import repeated_types, uncallable_urls
 from betimes.runs.triggers import examined_trigger
 from betimes.runs.views import (

@@ -9,7 +9,7 @@ from betimes.core.instants import Instant, epoch_up, render
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.domain.completions import RunFinished
-from betimes.domain.hooks import Hooks, envelope, hook_effects
+from betimes.domain.hooks import Hooks, envelope
 from betimes.runs.model import HandlerKind, RunState, WaitingTrigger, run_id_of
 from betimes.runs.policy import Handler, PythonHandler, RunsPolicy, WebhookHandler
 
@@ -106,7 +106,9 @@ def _hooks(
     if trigger.by_hook:
         return ()
     tenant, subject, correlation = account.tenant, account.id, trigger.correlation
-    return hooked(policy, tenant, occasion, key=key, at=now, subject=subject, detail=detail, correlation=correlation)
+    return hook_effects(
+        policy, tenant, occasion, key=key, at=now, subject=subject, detail=detail, correlation=correlation
+    )
 
 
 def end_notice(run: StreamId, state: RunState | None, status: str, reason: str) -> tuple[Effect, ...]:
