@@ -9,7 +9,7 @@ from betimes.core.instants import Instant, epoch_up, render
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.domain.completions import RunFinished
-from betimes.domain.hooks import Hooks, envelope
+from betimes.domain.hooks import Hooks, envelope, hook_effects
 from betimes.runs.model import HandlerKind, RunState, WaitingTrigger, run_id_of
 from betimes.runs.policy import Handler, PythonHandler, RunsPolicy, WebhookHandler
 
