@@ -24,7 +24,17 @@ NOTE = {
     "channels": ["push"],
 }
 TRIGGER = {"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"}
-INTERNAL = {"submit", "answered", "segment", "rows_back", "change", "found", "state", "state_after", "runs_of"}
+INTERNAL = {
+    "submit",
+    "find_recorded",
+    "segment",
+    "rows_back",
+    "change",
+    "require_state",
+    "state",
+    "state_after",
+    "runs_of",
+}
 """Methods services share among themselves."""
 
 

@@ -276,7 +276,7 @@ class Definitions(Service, Generic[Asked, Shown, Written]):
         """Return the events of a segment; a checkpoint, which stands for what was pruned, has none."""
         return () if checkpoint_of(segment) else self.engine.kinds.of(segment.stream).events(segment)
 
-    async def page_of_states(
+    async def _page_of_states(
         self, view_of: Callable[[str, Any], Item], rows: Sequence[StreamRow], last: StreamRow | None, filters: Any
     ) -> Page[Item]:
         """Return the page of rows that were found; it goes on after the last that was looked at, if there is one."""

@@ -116,7 +116,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         filters = ["schedules", self.caller.tenant, status]
         query = StreamQuery(tenant=self.caller.tenant, kind="schedule", among=() if status is None else (status,))
         rows, last = await look_through(self.engine.store, page_of(query, cursor, filters), checked_limit(limit))
-        return await self.page_of_states(schedule_view, rows, last, filters)
+        return await self._page_of_states(schedule_view, rows, last, filters)
 
     async def delete(self, schedule_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("schedule", schedule_id), DeleteSchedule(if_match))
@@ -247,7 +247,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         filters = ["backfills", self.caller.tenant, schedule_id]
         query = StreamQuery(tenant=self.caller.tenant, kind="backfill", owner=schedule_id)
         rows, last = await look_through(self.engine.store, page_of(query, cursor, filters), checked_limit(limit))
-        return await self.page_of_states(backfill_view, rows, last, filters)
+        return await self._page_of_states(backfill_view, rows, last, filters)
 
     async def get_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
         return backfill_view(backfill_id, await self._found_backfill(schedule_id, backfill_id))

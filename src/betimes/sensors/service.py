@@ -127,7 +127,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             checked_limit(limit),
             lambda row: status in (None, row.status),
         )
-        return await self.page_of_states(sensor_view, rows, last, filters)
+        return await self._page_of_states(sensor_view, rows, last, filters)
 
     async def delete(self, sensor_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("sensor", sensor_id), DeleteSensor(if_match))
