@@ -14,7 +14,10 @@ LINES_MAX = 400
 
 DOMAINS = frozenset({"runs", "notifications", "intents", "schedules", "sensors", "scores"})
 """The folders of one shape."""
-SHAPE = ("model.py", "decide.py", "domain.py", "tables.py", "service.py", "views.py", "routes.py")
+SHAPE = tuple(
+    f"{name}.py"
+    for name in ("model", "reasons", "decide", "fold", "domain", "tables", "service", "views", "routes", "commands")
+)
 """The files that every domain has."""
 OUTER = {
     "service", "routes", "commands", "worker",  # what callers see, and what is done outside a commit
@@ -22,7 +25,7 @@ OUTER = {
     "delivery", "enrichment", "history", "inboxes", "message_texts", "pending_delivery",
     "actions", "bulk_claims", "due", "http_source", "lists", "sources",
     "evaluators", "identity_tokens", "proof", "secrets",
-    "hourly_sweep", "sweep", "sweep_executor",
+    "hourly_sweep", "sweep",
 }  # fmt: skip
 """The files of a domain that are not pure. All others decide, fold or describe, and import pure files only."""
 PURE_ELSEWHERE = frozenset(
