@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
-from betimes.core.checks import Problem, Rule, broken_rules, readable
+from betimes.core.checks import BROKEN, Problem, Rule, broken_rules, readable
+from betimes.core.errors import PROBLEMS_MAX
 from betimes.core.zones import is_zone, unknown_zone
 from betimes.notifications import digests
 from betimes.notifications import quiet_hours as quiet
@@ -64,12 +66,11 @@ def _digest_channel(policy: NotificationsPolicy, chosen: Preferences) -> Iterato
         yield "digest_channel", f"no such channel: {chosen.digest_channel!r}"
 
 
-def _addresses(policy: NotificationsPolicy, chosen: Preferences) -> list[Problem]:
-    found = []
-    known = [address for _, address in readable(chosen.addresses.values())]
-    for name, address in chosen.addresses.items():
+def _addresses(policy: NotificationsPolicy, chosen: Preferences) -> Iterator[Problem]:
+    # Beyond so many, one of those looked at is of no channel; a body may hold thousands, and nobody reads on.
+    looked_at = islice(chosen.addresses.items(), len(policy.channels) + PROBLEMS_MAX)
+    for name, address in looked_at:
         if name not in policy.channels:
-            found.append((f"addresses.{name}", f"no such channel: {name!r}"))
-        elif address in known and not 1 <= len(address) <= ADDRESS_CHARS_MAX:
-            found.append((f"addresses.{name}", f"1 to {ADDRESS_CHARS_MAX} characters"))
-    return found
+            yield f"addresses.{name}", f"no such channel: {name!r}"
+        elif address is not BROKEN and not 1 <= len(address) <= ADDRESS_CHARS_MAX:
+            yield f"addresses.{name}", f"1 to {ADDRESS_CHARS_MAX} characters"

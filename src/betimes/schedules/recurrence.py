@@ -123,7 +123,8 @@ def choice_problems(timed: Any) -> Iterator[Problem]:
 
 
 def cron_problems(timed: Any) -> Iterator[Problem]:
-    for place, cron in readable(_crons(timed.cron)):
+    # More than that are refused for their number alone.
+    for place, cron in readable(_crons(timed.cron)[:CRONS_MAX]):
         path = "cron" if isinstance(timed.cron, str) else f"cron[{place}]"
         yield from _refusal(path, check_cron, cron)
 
