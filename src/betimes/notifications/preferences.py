@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from betimes.core.checks import BROKEN, Problem, Rule, broken_rules, readable
+from betimes.core.checks import Problem, Rule, broken_rules, readable
 from betimes.core.errors import PROBLEMS_MAX
 from betimes.core.zones import is_zone, unknown_zone
 from betimes.notifications import digests
@@ -68,9 +68,10 @@ def _digest_channel(policy: NotificationsPolicy, chosen: Preferences) -> Iterato
 
 def _addresses(policy: NotificationsPolicy, chosen: Preferences) -> Iterator[Problem]:
     # Beyond so many, one of those looked at is of no channel; a body may hold thousands, and nobody reads on.
-    looked_at = islice(chosen.addresses.items(), len(policy.channels) + PROBLEMS_MAX)
-    for name, address in looked_at:
+    looked_at = dict(islice(chosen.addresses.items(), len(policy.channels) + PROBLEMS_MAX))
+    sound = {place for place, _ in readable(looked_at.values())}
+    for place, (name, address) in enumerate(looked_at.items()):
         if name not in policy.channels:
             yield f"addresses.{name}", f"no such channel: {name!r}"
-        elif address is not BROKEN and not 1 <= len(address) <= ADDRESS_CHARS_MAX:
+        elif place in sound and not 1 <= len(address) <= ADDRESS_CHARS_MAX:
             yield f"addresses.{name}", f"1 to {ADDRESS_CHARS_MAX} characters"
