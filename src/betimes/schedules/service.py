@@ -288,12 +288,6 @@ def _warnings(state: ScheduleState) -> list[Remark]:
     return found
 
 
-def _range_problems(from_at: Instant, to_at: Instant, now: Instant) -> tuple[Problem, ...]:
-    order = ("to", "must be later than from") if to_at <= from_at else None
-    future = ("to", "must not be in the future") if to_at > now else None
-    return tuple(problem for problem in (order, future) if problem)
-
-
 def _count_ticks(definition: ScheduleDefinition, from_at: Instant, to_at: Instant) -> int:
     total = sum(1 for _ in islice(occurrences(definition, from_at, to_at), BACKFILL_TICKS_MAX + 1))
     if total > BACKFILL_TICKS_MAX:
