@@ -208,6 +208,7 @@ BLOCKS = """
 DROP TABLE head; DROP INDEX stream_tenant_alarm; DROP INDEX ledger_kind;
 DROP INDEX stream_status; DROP INDEX stream_work; DROP INDEX stream_tenant_work;
 DROP INDEX stream_listed; DROP INDEX stream_owner_listed; ALTER TABLE stream DROP COLUMN listed_at;
+ALTER TABLE stream DROP COLUMN snooze_error;
 DROP TRIGGER ledger_block_end; DROP TABLE ledger_block; DROP INDEX ledger_key; DELETE FROM migration WHERE number > 1;
 """
 

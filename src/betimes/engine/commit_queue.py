@@ -48,7 +48,7 @@ from betimes.engine.codecs import Kinds
 from betimes.engine.fair_queue import FairQueue
 from betimes.engine.fast_path import pause_collector
 from betimes.engine.jobs import Job
-from betimes.engine.reports import Observer, Report, Reporter
+from betimes.engine.reports import Observer, Report, Reporter, storable_text
 from betimes.engine.required_streams import reads_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Store
@@ -59,6 +59,8 @@ HELD_MAX = 20
 HELD_INTERNAL_MAX = 3
 """The same for what nobody waits for; it is found again by the next look at the store."""
 FAILURES_REMEMBERED_MAX = 10_000
+SNOOZE_ERROR_CHARS_MAX = 500
+"""Of what is kept of a failed wake's error."""
 
 
 class DuePass:
@@ -318,11 +320,11 @@ class CommitQueue:
             self._report(Report("send_failed", job.send.handle, error))
         elif isinstance(job.command, Wake) and job.stream:
             self._report(Report("wake_failed", str(job.stream), error))
-            await self._snooze(job.stream)
+            await self._snooze(job.stream, error)
         elif job.is_internal:
             self._report(Report("job_failed", job.name, error))
 
-    async def _snooze(self, stream: StreamId) -> None:
+    async def _snooze(self, stream: StreamId, error: BetimesError) -> None:
         if len(self._failures) >= FAILURES_REMEMBERED_MAX:
             self._failures.clear()
         failures = self._failures[stream] = self._failures.get(stream, 0) + 1
@@ -330,9 +332,10 @@ class CommitQueue:
         try:
             row = (await self._store.load([stream])).get(stream)
             if row:
-                await self._store.snooze(stream, row.version, await self._store.now() + seconds(rest_s))
-        except StoreError as error:
-            self._report(Report("snooze_failed", str(stream), error))
+                until = await self._store.now() + seconds(rest_s)
+                await self._store.snooze(stream, row.version, until, storable_text(str(error), SNOOZE_ERROR_CHARS_MAX))
+        except StoreError as failure:
+            self._report(Report("snooze_failed", str(stream), failure))
 
     async def _unavailable(self, jobs: list[Job], error: Unavailable) -> None:
         for job in jobs:

@@ -28,7 +28,7 @@ from betimes.core.jitter import spread
 from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effect_rows import UnreadablePayload
 from betimes.engine.jobs import Ended, Job
-from betimes.engine.reports import Report, Reporter
+from betimes.engine.reports import Report, Reporter, storable_text
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import LEASE_RAN_OUT, Lease, Store
 from betimes.engine.tenant_turns import TenantRotation, call_shares
@@ -301,7 +301,7 @@ class Dispatcher:
         took_ms = None if begun_s is None else round((asyncio.get_running_loop().time() - begun_s) * 1_000)
         if end in ("dead", "failed", "abandoned"):
             self._report(Report(f"call_{end}", call.id.handle, RuntimeError(error)))
-        result, error = _recordable(result, self._settings.effect_chars_max), _storable(error)
+        result, error = _recordable(result, self._settings.effect_chars_max), storable_text(error, ERROR_CHARS_MAX)
         pause = retry_pause(pauses_s or self._settings.call_pauses_s, call.id, call.attempt)
         job = self._settling_job(call, end, result, error, took_ms, pause)
         job.answer = asyncio.get_running_loop().create_future()
@@ -360,7 +360,7 @@ def _recordable(result: Any, chars_max: int) -> Any:
     try:
         text = encode(check_json(result))
     except (TypeError, ValueError, RecursionError, Invalid):
-        return _storable(_look(result))
+        return storable_text(_look(result), ERROR_CHARS_MAX)
     return result if len(text) <= chars_max else {"cut": text[:ERROR_CHARS_MAX]}
 
 
@@ -369,11 +369,6 @@ def _look(result: Any) -> str:
         return repr(result)
     except Exception as error:  # noqa: BLE001 — a user's class, or a number too long to be printed
         return f"<{type(result).__name__} that cannot be shown: {type(error).__name__}>"
-
-
-def _storable(text: str) -> str:
-    """Text every store can keep: bounded, no NUL, no lone surrogate."""
-    return text[:ERROR_CHARS_MAX].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 _NOTHING = Settled("", "", "done")

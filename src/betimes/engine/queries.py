@@ -69,7 +69,7 @@ class EffectQuery(msgspec.Struct, frozen=True):
     """A choice of effects to list; a field left out does not narrow.
 
     In order of their ids after `after`; or, with `newest_first`, against the order of `(created_at, id)` from before
-    `(after_created_at, after)`.
+    `(after_created_at, after)`; or, with `oldest_first`, which needs a tenant and a status, in that order after it.
     """
 
     tenant: str | None = None
@@ -80,6 +80,7 @@ class EffectQuery(msgspec.Struct, frozen=True):
     status: EffectStatus | None = None
     after: EffectId | None = None
     newest_first: bool = False
+    oldest_first: bool = False
     after_created_at: Instant | None = None
     limit: int = 100
 

@@ -48,6 +48,11 @@ def guard_observer(observe: Observer) -> Observer:
     return observe_safely
 
 
+def storable_text(text: str, chars_max: int) -> str:
+    """Return text that every store can keep: bounded, no NUL, no lone surrogate."""
+    return text[:chars_max].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
 def log_report(report: Report) -> None:
     """Write a warning to the log: the default."""
     _log.warning("%s: %s: %s", report.what, report.name, report.error)

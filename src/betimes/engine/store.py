@@ -282,6 +282,8 @@ class StreamRow(NamedTuple):
     created_at: Instant
     """The instant of its first segment, kept for ever."""
     listed_at: Instant | None = None
+    snooze_error: str | None = None
+    """Why its last wake failed; it means nothing once `snooze_until` is gone."""
 
 
 class Store(Protocol):
@@ -334,8 +336,8 @@ class Store(Protocol):
     ) -> Instant | None:
         """The earliest instant at which a stream of these kinds, or a call for these executors, is due."""
 
-    async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
-        """Let a wake that failed rest, beside the state; any later commit to the stream ends it."""
+    async def snooze(self, stream: StreamId, version: int, until: Instant, error: str = "") -> None:
+        """Let a wake that failed rest, with why, beside the state; any later commit to the stream ends it."""
 
     async def lease_calls(
         self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None

@@ -22,6 +22,7 @@ class MemoryDatabase:
         self.rows: dict[StreamId, StreamWrite] = {}
         self.created: dict[StreamId, Instant] = {}
         self.snoozes: dict[StreamId, Instant] = {}
+        self.snooze_errors: dict[StreamId, str] = {}
         self.segments: list[Segment] = []
         self.histories: dict[StreamId, list[Segment]] = {}
         self.by_key: dict[str, list[Segment]] = {}

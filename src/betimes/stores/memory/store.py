@@ -133,9 +133,10 @@ class MemoryStore:
         effects = self.database.effects.values()
         return [e for e in effects if e.write.executor in executors and tenant in (None, e.write.id.tenant)]
 
-    async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
+    async def snooze(self, stream: StreamId, version: int, until: Instant, error: str = "") -> None:
         if stream in self.database.rows and self.database.version(stream) == version:
             self.database.snoozes[stream] = until
+            self.database.snooze_errors[stream] = error
 
     async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
         now = self.clock()
@@ -184,6 +185,8 @@ class MemoryStore:
         rows = [self.database.effects[id].row() for id in sorted(self.database.effects)]
         if query.newest_first:
             rows.sort(key=lambda row: (row.created_at, row.id), reverse=True)
+        elif query.oldest_first:
+            rows.sort(key=lambda row: (row.created_at, row.id))
         return [row for row in rows if _effect_fits(row, query)][: min(query.limit, PAGE_MAX)]
 
     async def revive_effect(self, effect: EffectId) -> bool:
@@ -228,6 +231,7 @@ class MemoryStore:
             self.database.snoozes.get(row.stream),
             self.database.created.get(row.stream, row.at),
             row.listed_at,
+            self.database.snooze_errors.get(row.stream),
         )
 
     async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
@@ -358,4 +362,6 @@ def _after_effect(row: EffectRow, query: EffectQuery) -> bool:
         return True
     if query.newest_first:
         return (row.created_at, row.id) < (query.after_created_at or 0, query.after)
+    if query.oldest_first:
+        return (row.created_at, row.id) > (query.after_created_at or 0, query.after)
     return row.id > query.after

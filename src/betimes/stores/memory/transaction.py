@@ -142,6 +142,7 @@ class MemoryTx:
             db.rows[write.stream] = write
             db.created.setdefault(write.stream, write.at)
             db.snoozes.pop(write.stream, None)
+            db.snooze_errors.pop(write.stream, None)
         for segment in changes.segments:
             db.append(segment)
         for key in changes.keys:

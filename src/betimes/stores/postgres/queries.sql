@@ -77,7 +77,7 @@ SELECT least(
 );
 
 -- snooze: let a wake rest, unless the stream has moved on
-UPDATE betimes.stream SET snooze_until = :until
+UPDATE betimes.stream SET snooze_until = :until, snooze_error = :error
 WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND version > 0;
 
 -- lease_calls: take calls that are due, the oldest of each executor first

@@ -178,8 +178,9 @@ class PostgresStore:
         )
         return at
 
-    async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
-        await self._sessions.write(self._statement("snooze", **stream._asdict(), version=version, until=until))
+    async def snooze(self, stream: StreamId, version: int, until: Instant, error: str = "") -> None:
+        asked = {**stream._asdict(), "version": version, "until": until, "error": error}
+        await self._sessions.write(self._statement("snooze", **asked))
 
     async def lease_calls(
         self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
@@ -212,12 +213,13 @@ class PostgresStore:
             **_name_values("source", query.source, StreamId),
             **_name_values("after", query.after, EffectId),
         }
-        if query.newest_first:
+        if query.newest_first or query.oldest_first:
             narrowed["after_created_at"] = (query.after_created_at or 0) if query.after else None
             narrowed["dead"] = query.status == "dead" or None
             narrowed["any_source"] = query.source is None or None
             narrowed["same_source"] = (query.after is not None and query.after.source == query.source) or None
-        statement = self._statement("newest_effects" if query.newest_first else "effects", **narrowed)
+        name = "newest_effects" if query.newest_first else "oldest_effects" if query.oldest_first else "effects"
+        statement = self._statement(name, **narrowed)
         return [rows.effect_row(record) for record in await self._sessions.rows(statement)]
 
     async def revive_effect(self, effect: EffectId) -> bool:

@@ -38,8 +38,8 @@ def check_writable(connection: Connection) -> None:
         raise Unavailable(f"{connection.path}: its disk has no room ({error.strerror}); make room") from error
 
 
-def snooze(connection: Connection, stream: StreamId, version: int, until: Instant) -> None:
-    connection.change("snooze", {**stream._asdict(), "version": version, "until": until})
+def snooze(connection: Connection, stream: StreamId, version: int, until: Instant, error: str) -> None:
+    connection.change("snooze", {**stream._asdict(), "version": version, "until": until, "error": error})
 
 
 def lease_calls(

@@ -147,6 +147,9 @@ def effects(connection: Connection, query: EffectQuery) -> list[EffectRow]:
         **_parts(query.source, "source"),
         **_parts(query.after, "after"),
     }
+    if query.oldest_first:
+        bindings["other_status"] = query.status != "dead" or None
+        return [effect_row(columns) for columns in connection.json("effects_oldest", bindings)]
     name = "effects_newest" if query.newest_first else "effects"
     return [effect_row(columns) for columns in connection.json(name, bindings)]
 

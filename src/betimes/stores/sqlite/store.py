@@ -252,8 +252,8 @@ class SqliteStore:
     async def backlog(self, kinds: Sequence[str]) -> Backlog:
         return await self._read(reading.backlog, kinds, self.clock())
 
-    async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
-        await self._write(upkeep.snooze, stream, version, until)
+    async def snooze(self, stream: StreamId, version: int, until: Instant, error: str = "") -> None:
+        await self._write(upkeep.snooze, stream, version, until, error)
 
     async def lease_calls(
         self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None

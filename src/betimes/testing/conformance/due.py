@@ -175,7 +175,7 @@ async def a_snooze_does_not_bring_an_alarm_forward(pair: Pair) -> None:
 async def any_commit_to_the_stream_ends_its_snooze(pair: Pair) -> None:
     now = pair.clock()
     await pair.commit(moved(A, 1, now, alarm_at=now))
-    await pair.one.snooze(A, 1, now + HOUR)
+    await pair.one.snooze(A, 1, now + HOUR, "it failed")
     await pair.commit(moved(B, 1, now))
     expect_equal(await _due(pair.two), [], "a commit to another stream does not end it")
     await pair.commit(moved(A, 2, now, alarm_at=now))

@@ -35,6 +35,9 @@ from betimes.engine.store import (
 from betimes.testing.conformance.samples import row_of
 from betimes.testing.conformance.visible import Visible
 
+WHY = "its wake failed"
+"""The error of every snooze."""
+
 
 class ModelEffect(msgspec.Struct):
     """An effect and how far it has come."""
@@ -205,6 +208,7 @@ class Model:
             self.snoozes.get(of),
             self.created[of],
             row.listed_at,
+            WHY if of in self.snoozes else None,
         )
 
     def backlog(self, kinds: Sequence[str], now: Instant) -> Backlog:

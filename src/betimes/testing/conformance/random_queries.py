@@ -71,6 +71,22 @@ class RandomQueries:
         return after and self.model.created.get(after, now - self.dice.randint(0, 20) * MINUTE)
 
     def effects_query(self) -> EffectQuery:
+        return self.oldest_effects_query() if self.dice.random() < 0.2 else self.any_effects_query()
+
+    def oldest_effects_query(self) -> EffectQuery:
+        some = [id for id in sorted(self.model.effects) if id.tenant == "acme"]
+        after = self.dice.choice(some) if some and self.dice.random() < 0.4 else None
+        return EffectQuery(
+            tenant="acme",
+            executor=self.maybe("send", *EXECUTORS),
+            status=self.dice.choice(STATUSES) or "dead",
+            limit=self.limit(),
+            after=after,
+            oldest_first=True,
+            after_created_at=self.model.effects[after].write.created_at if after else None,
+        )
+
+    def any_effects_query(self) -> EffectQuery:
         some = sorted(self.model.effects)
         after = self.dice.choice(some) if some and self.dice.random() < 0.4 else None
         newest_first = self.dice.random() < 0.5
@@ -89,6 +105,8 @@ class RandomQueries:
         rows = [self.model.effects[id].row() for id in sorted(self.model.effects)]
         if query.newest_first:
             rows.sort(key=lambda row: (row.created_at, row.id), reverse=True)
+        elif query.oldest_first:
+            rows.sort(key=lambda row: (row.created_at, row.id))
         return [row for row in rows if _effect_fits(row, query)][: query.limit]
 
     def ledger_query(self, now: Instant) -> LedgerQuery:
@@ -145,9 +163,10 @@ def _effect_fits(row: EffectRow, query: EffectQuery) -> bool:
 
 
 def _effect_follows(row: EffectRow, query: EffectQuery) -> bool:
-    if query.after is None or not query.newest_first:
+    if query.after is None or not (query.newest_first or query.oldest_first):
         return query.after is None or row.id > query.after
-    return (row.created_at, row.id) < (query.after_created_at, query.after)
+    here, there = (row.created_at, row.id), (query.after_created_at, query.after)
+    return here < there if query.newest_first else here > there
 
 
 def _segment_fits(segment: Segment, query: LedgerQuery) -> bool:

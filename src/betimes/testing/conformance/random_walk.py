@@ -15,7 +15,7 @@ from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.store import NO_ROW, DueIndex, LockRequest, Row, Store, Tx
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
-from betimes.testing.conformance.model import Model, without_positions
+from betimes.testing.conformance.model import WHY, Model, without_positions
 from betimes.testing.conformance.pairs import Pair
 from betimes.testing.conformance.random_batches import EXECUTORS, KEYS, KINDS, STREAMS, RandomBatches
 from betimes.testing.conformance.random_queries import RandomQueries
@@ -162,7 +162,7 @@ class _Walker:
         of = self.dice.choice(STREAMS)
         version = self.model.version(of) - self.dice.choice((0, 0, 1))
         until = self.now + self.dice.randint(1, 4) * MINUTE
-        await self.store.snooze(of, version, until)
+        await self.store.snooze(of, version, until, WHY)
         if of in self.model.rows and version == self.model.version(of):
             self.model.snoozes[of] = until
 

@@ -254,7 +254,11 @@ def alarm_after_command() -> Iterator[Replacement]:
 @bug("a wake that failed once never comes back")
 def wake_lost_when_snoozed() -> Iterator[Replacement]:
     snooze = Connection.snooze
-    yield Connection, "snooze", lambda store, stream, version, until: snooze(store, stream, version, until + 10**15)
+    yield (
+        Connection,
+        "snooze",
+        lambda store, stream, version, until, error: snooze(store, stream, version, until + 10**15),
+    )
 
 
 @bug("a turn takes the store's time even if its streams are further")

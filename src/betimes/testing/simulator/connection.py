@@ -213,9 +213,9 @@ class Connection(MemoryStore):
         await self.reach("next_due")
         return await super().next_due(index, kinds, executors, tenant=tenant)
 
-    async def snooze(self, stream: StreamId, version: int, until: Instant) -> None:
+    async def snooze(self, stream: StreamId, version: int, until: Instant, error: str = "") -> None:
         await self.reach("snooze")
-        await super().snooze(stream, version, until)
+        await super().snooze(stream, version, until, error)
         self._answer("snooze")
 
     async def lease_calls(

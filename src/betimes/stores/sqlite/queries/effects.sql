@@ -169,6 +169,16 @@ SELECT json_group_array(@effect_columns) FROM (
     LIMIT :limit
 );
 
+-- effects_oldest: Effects of one tenant and status from the oldest on.
+SELECT json_group_array(@effect_columns) FROM (
+    SELECT * FROM effect WHERE tenant = :tenant
+    AND status = 'dead' --? dead
+    AND +status = :status --? other_status
+    AND +executor = :executor --? executor
+    AND (created_at, kind, id, version, place) > (:created_at_after, :kind_after, :id_after, :version_after, :place_after) --? id_after
+    ORDER BY created_at, kind, id, version, place LIMIT :limit
+);
+
 -- forget_effects: Remove effects that ended long ago; dead letters stay.
 DELETE FROM effect WHERE n IN (
     SELECT n FROM effect
