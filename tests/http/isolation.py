@@ -6,12 +6,14 @@ the same ids, acts in between. Requests build on each other: what was made is re
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 from typing import Any, NamedTuple
 
 from betimes.admin.service import NewKey
 from betimes.domain.service import Caller
 from tests.http.served import Client, Reply, Site, site
+from tests.patience import HANGS_S
 
 OWN = "globex"
 OTHER = "acme"
@@ -34,6 +36,8 @@ VOLATILE = frozenset(
     }
 )
 """Made by chance, places in a ledger that all share, or how long something really took."""
+UNDER_WAY = {"run_requests": frozenset({"run"})}
+"""Read while it still changes: the command that asks for a run is applied after the answer's commit, at any moment."""
 
 
 class Asked(NamedTuple):
@@ -190,18 +194,24 @@ async def _sent(client: Client, asked: Asked) -> Reply:
 
 
 async def _later(s: Site, wait_s: int) -> None:
+    """Let so much time pass, and commands between streams arrive: a list would show those that have not yet."""
     if wait_s:
         await s.bt.advance(by_s=wait_s)
+    store = s.bt.engine.store
+    async with asyncio.timeout(HANGS_S):
+        while await store.waiting_sends(1, created_before=await store.now() + 1):  # noqa: ASYNC110 — told by the store
+            await asyncio.sleep(0)
 
 
 def _seen(reply: Reply) -> tuple[int, Any]:
     return reply.status, _stable(reply.json) if reply.raw else None
 
 
-def _stable(value: Any) -> Any:
+def _stable(value: Any, without: frozenset[str] = VOLATILE) -> Any:
     if isinstance(value, dict):
-        return {name: _stable(inner) for name, inner in value.items() if name not in VOLATILE}
-    return [_stable(one) for one in value] if isinstance(value, list) else value
+        kept = {name: inner for name, inner in value.items() if name not in without}
+        return {name: _stable(inner, VOLATILE | UNDER_WAY.get(name, frozenset())) for name, inner in kept.items()}
+    return [_stable(one, without) for one in value] if isinstance(value, list) else value
 
 
 def _difference(one: Any, other: Any, path: str = "") -> str:

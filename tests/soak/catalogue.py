@@ -52,7 +52,12 @@ RUNS = {
     "clock": Run(units="steps", says="wall clocks stepped forward and back", play=step_clocks, size=50, record=1_000),
     "caps": Run(units="trials", says="eight processes at one limit", play=overshoot_caps, size=20, record=1_000),
     "isolation": Run(
-        units="operations", says="a tenant's requests among another's", play=compare_tenants, size=300, record=10_000
+        units="operations",
+        says="a tenant's requests among another's",
+        play=compare_tenants,
+        size=300,
+        record=10_000,
+        at_once=2 * CORES,  # a round mostly waits for its commits
     ),
     "fuzz": Run(
         units="requests",
