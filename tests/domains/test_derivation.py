@@ -80,5 +80,5 @@ def test_the_first_source_with_a_field_wins_and_what_is_given_wins_over_all() ->
 
 
 def test_a_field_that_nobody_has_is_missing_by_name() -> None:
-    with pytest.raises(TypeError, match="Missing required argument 'id'"):
+    with pytest.raises(TypeError, match="View cannot be filled from Model: nothing has id"):
         derive(View, Model(name="abc", at=0))

@@ -10,11 +10,10 @@ import msgspec
 import pytest
 
 import betimes.intents
-from betimes.core.datetimes import moment
-from betimes.core.errors import Invalid
 from betimes.core.instants import Instant, parse
-from betimes.domain.derived_views import copy_fields, nested_fields, placed, read_only_fields, shown, stored
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
+from betimes.domain.struct_forms import nested_fields, placed, read_only_fields, shown, stored
 from betimes.intents import definitions, intent_view, model, views
 from betimes.intents.definitions import Definition, Draft, IntentFields
 from betimes.intents.intent_view import READ_ONLY, IntentView
@@ -37,7 +36,7 @@ class NewDraft(NewFields[str], frozen=True, omit_defaults=True, forbid_unknown_f
     schedule: definitions.DraftSchedule = definitions.DraftSchedule()
 
 
-@stored
+@stored()
 class NewDefinition(NewFields[Instant], frozen=True, omit_defaults=True, kw_only=True):
     schedule: definitions.Schedule = definitions.Schedule()
 
@@ -64,13 +63,13 @@ SENT = {
 
 def test_a_line_more_in_the_fields_is_a_field_of_every_form() -> None:
     draft = msgspec.convert(SENT, NewDraft)
-    kept = copy_fields(NewDefinition, draft, instant=parse)
-    schedule = copy_fields(intent_view.IntentScheduleView, kept.schedule, instant=moment, check_interval_minutes=5)
-    view = copy_fields(NewView, kept, instant=moment, intent_id="i", enabled=True, version=1, schedule=schedule)
+    kept = derive(NewDefinition, draft, instant=parse)
+    schedule = derive(intent_view.IntentScheduleView, kept.schedule, check_interval_minutes=5)
+    view = derive(NewView, kept, intent_id="i", enabled=True, version=1, schedule=schedule)
     assert (kept.locale, kept.reviewed_at, kept.labels) == ("de", 1_767_603_600_000_000, ("a", "b"))
     assert (view.locale, view.reviewed_at) == ("de", datetime(2026, 1, 5, 9, tzinfo=UTC))
     assert view.to_dict()["labels"] == ["a", "b"]
-    again = copy_fields(NewDraft, kept, instant=lambda at: "2026-01-05T09:00:00Z")
+    again = derive(NewDraft, kept, instant=lambda at: "2026-01-05T09:00:00Z")
     assert msgspec.json.decode(msgspec.json.encode(again)) == SENT
 
 
@@ -96,8 +95,8 @@ def test_an_answer_has_all_its_fields_and_no_secret() -> None:
     class HookView(Hook, JsonView, frozen=True): ...  # type: ignore[misc]
 
     assert HookView.__struct_fields__ == ("url",)
-    with pytest.raises(Invalid, match="HookView cannot be filled from Definition"):
-        copy_fields(HookView, msgspec.convert(SENT, Definition), instant=moment)
+    with pytest.raises(TypeError, match="HookView cannot be filled from Definition"):
+        derive(HookView, msgspec.convert(SENT, Definition))
 
 
 def test_whatever_is_answered_and_cannot_be_sent_is_read_only() -> None:

@@ -23,7 +23,7 @@ def moment(at: None) -> None: ...
 def moment(at: Instant | None) -> datetime | None: ...
 def moment(at: Instant | None) -> datetime | None:
     """Return the instant as a datetime in UTC; beyond the calendar, its first or last."""
-    return None if at is None else _EPOCH + timedelta(microseconds=nearest(at))
+    return None if at is None else _EPOCH + timedelta(0, 0, nearest(at))
 
 
 @overload

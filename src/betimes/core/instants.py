@@ -71,7 +71,7 @@ def checked_instant(at: Instant) -> Instant:
 
 def nearest(at: Instant) -> Instant:
     """Return the instant, or the first or last the calendar has: what is stored or added up can always be shown."""
-    return min(max(at, _CALENDAR_FIRST), LAST)
+    return at if _CALENDAR_FIRST <= at <= LAST else min(max(at, _CALENDAR_FIRST), LAST)
 
 
 def render(at: Instant) -> str:

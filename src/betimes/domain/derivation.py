@@ -1,69 +1,213 @@
-"""Structs derived from other structs by the names of their fields: views from models, definitions from requests.
+"""Structs filled from other structs by the names of their fields: answers from states, definitions from requests.
 
-A field is said once in each struct and copied nowhere: its value comes from the first source that has the name, and is
-rendered as the type of the field asks. So a new field of a definition reaches its view by being declared there.
+`derive(View, state, id="x")` looks for each field of `View` among what is given, then in each source in turn; what
+nobody has keeps its default. A value is converted when the types of the two fields differ in one of these ways:
+
+| from | to | becomes |
+|---|---|---|
+| `Instant` | `datetime` | the moment, and the other way round |
+| `Instant` | `str` | what the function `instant` makes of it, and the other way round |
+| text that may be empty | text or `None` | `None` if it is empty |
+| anything | something or `UNSET` | `UNSET` if it is empty, so that it is left out where it is stored |
+| something or `UNSET` | something else | `None` or `()` if it is unset |
+| a struct | another struct | derived likewise, also within lists |
+
+A field whose annotation names another is taken from that (`Annotated[Decimal, From("amount", points)]`), and an answer
+may leave out the ending of an instant (`next_check` is taken from `next_check_at`).
+
+What is to be done for a kind of struct and the kinds of its sources is worked out once and kept: answers are made for
+every verdict, and for lists by the page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from betimes.core.datetimes import instant, moment
+from betimes.core.datetimes import instant as read_moment
+from betimes.core.datetimes import moment
+from betimes.domain.struct_forms import From, marks_of, options_of, struct_options
 
-Derived = TypeVar("Derived", bound=msgspec.Struct)
-Render = Callable[[Any], Any]
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+OnInstant = Callable[[Any], Any]
+Convert = Callable[[Any, Any], Any]
+"""Of a value and the function for instants that are text."""
+Options = tuple[Any, ...]
+"""The types that a value may have."""
 
 
-def derive(kind: type[Derived], *sources: object, **given: Any) -> Derived:
+class Plan(NamedTuple):
+    """How one kind of struct is filled from sources of certain types."""
+
+    copied: tuple[tuple[str, int, str], ...]
+    """Each field that is taken as it is: its name, the place of its source, its name there."""
+    converted: tuple[tuple[str, int, str, Convert], ...]
+    given: tuple[tuple[str, Convert], ...]
+
+
+def derive(kind: type[Kind], *sources: object, instant: OnInstant | None = None, **given: Any) -> Kind:
     """Return a struct whose fields are those given, else those of the first source that has them, else defaults.
 
-    - An instant is rendered as a datetime where the type is one, and a datetime as an instant.
-    - A struct is derived as the struct that the type names.
-    - Nothing said is `UNSET` where the type allows that. Unset or empty text is `None` where the type allows that, and
-      an unset tuple is empty.
+    Raise `TypeError` with the names of all required fields that nobody has.
     """
-    fields: dict[str, Any] = {}
-    for name, render in _renderers(kind).items():
-        if name in given:
-            fields[name] = render(given[name])
-            continue
-        for source in sources:
-            if hasattr(source, name):
-                fields[name] = render(getattr(source, name))
-                break
-    return kind(**fields)
+    plan = _plan(kind, tuple(map(type, sources)), tuple(given))
+    for name, convert in plan.given:
+        given[name] = convert(given[name], instant)
+    for name, place, spelt in plan.copied:
+        given[name] = getattr(sources[place], spelt)
+    for name, place, spelt, convert in plan.converted:
+        given[name] = convert(getattr(sources[place], spelt), instant)
+    return kind(**given)
 
 
 @cache
-def _renderers(kind: type[msgspec.Struct]) -> dict[str, Render]:
-    hints = get_type_hints(kind)
-    return {name: _renderer(hints[name]) for name in kind.__struct_fields__}
+def _plan(kind: type[msgspec.Struct], sources: tuple[type, ...], given: tuple[str, ...]) -> Plan:
+    copied, converted, rendered, missing = [], [], [], []
+    for field in msgspec.structs.fields(kind):
+        if field.name in given:
+            if convert := _given_conversion(field.type):
+                rendered.append((field.name, convert))
+        elif found := _find_source(sources, field):
+            place, spelt, source_type = found
+            convert = _conversion(source_type, field.type)
+            if convert:
+                converted.append((field.name, place, spelt, convert))
+            else:
+                copied.append((field.name, place, spelt))
+        elif field.required:
+            missing.append(field.name)
+    if missing:
+        names = ", ".join(source.__name__ for source in sources)
+        raise TypeError(f"{kind.__name__} cannot be filled from {names}: nothing has {', '.join(missing)}")
+    return Plan(tuple(copied), tuple(converted), tuple(rendered))
 
 
-def _renderer(hint: Any) -> Render:
-    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    structs = tuple(option for option in options if isinstance(option, type) and issubclass(option, msgspec.Struct))
+def _find_source(sources: Sequence[type], field: msgspec.structs.FieldInfo) -> tuple[int, str, Any] | None:
+    """Return the place of the first source that has a field, its name there and its type."""
+    origin = next(marks_of(field.type, From), None)
+    spellings = (origin.name,) if origin else (field.name, f"{field.name}_at")
+    for place, source in enumerate(sources):
+        types = _types_of(source)
+        for spelt in spellings:
+            if spelt in types:
+                return place, spelt, types[spelt]
+    return None
 
-    def render(value: Any) -> Any:
-        if UnsetType in options and not value:
-            return UNSET
-        if type(None) in options and (value is UNSET or value == ""):
-            return None
-        if value is UNSET:
-            return ()
-        if datetime in options and isinstance(value, int):
-            return moment(value)
-        if int in options and isinstance(value, datetime):
-            return instant(value)
-        if structs and isinstance(value, msgspec.Struct) and not isinstance(value, structs):
-            return derive(structs[0], value)
+
+@cache
+def _types_of(source: type) -> dict[str, Any]:
+    """Return the type of every field and property of a struct."""
+    if not issubclass(source, msgspec.Struct):
+        return {}
+    types = {field.name: field.type for field in msgspec.structs.fields(source)}
+    for name in dir(source):
+        found = getattr(source, name)
+        if isinstance(found, property):
+            types[name] = get_type_hints(found.fget).get("return", Any)
+    return types
+
+
+# -- conversions
+
+
+def _conversion(source: Any, wanted: Any) -> Convert | None:
+    """Return how a value of one type becomes one of another, or `None` if it stays as it is."""
+    if render := next((mark.render for mark in marks_of(wanted, From) if mark.render), None):
+        return lambda value, _: None if value is None else render(value)
+    have, want = options_of(source), options_of(wanted)
+    if Any in want:
+        return None
+    return _chain(*(step(have, want) for step in _STEPS))
+
+
+def _given_conversion(wanted: Any) -> Convert | None:
+    """Return the conversion of a value whose type is not known: of instants and structs only."""
+    want = options_of(wanted)
+    return _chain(_time((int,), want) if datetime in want else None, _struct((), want))
+
+
+def _chain(*steps: Convert | None) -> Convert | None:
+    taken = [step for step in steps if step]
+    if len(taken) < 2:
+        return taken[0] if taken else None
+
+    def convert(value: Any, instant: Any) -> Any:
+        for step in taken:
+            value = step(value, instant)
         return value
 
-    return render
+    return convert
+
+
+def _leave_out(have: Options, want: Options) -> Convert | None:
+    return (lambda value, _: value or UNSET) if UnsetType in want else None
+
+
+def _fill_in(have: Options, want: Options) -> Convert | None:
+    if UnsetType in want or UnsetType not in have:
+        return None
+    nothing: Any = None if NoneType in want else ()
+    return lambda value, _: nothing if value is UNSET else value
+
+
+def _blank(have: Options, want: Options) -> Convert | None:
+    # Where the source can be `None` itself, empty text is what somebody wrote and stays.
+    is_text = any(option is str or _origin(option) is Literal for option in have)
+    if not is_text or NoneType in have or NoneType not in want:
+        return None
+    return lambda value, _: None if value == "" else value
+
+
+def _time(have: Options, want: Options) -> Convert | None:
+    if datetime in want and int in have:
+        return lambda value, _: moment(value) if type(value) is int else value
+    if int in want and datetime in have:
+        return lambda value, _: read_moment(value) if isinstance(value, datetime) else value
+    pairs = ((int, str), (str, int))
+    if any(one in have and other in want and one not in want and other not in have for one, other in pairs):
+        return lambda value, instant: None if value is None else instant(value)
+    return None
+
+
+def _struct(have: Options, want: Options) -> Convert | None:
+    kinds = struct_options(want)
+    if not kinds or (have and all(issubclass(one, kinds) for one in struct_options(have))):
+        return None
+    kind, others = kinds[0], struct_options(have)
+
+    def convert(value: Any, instant: Any) -> Any:
+        # The exact types come first: `isinstance` of a struct takes as long as all the rest of a small answer.
+        if value is None or type(value) in kinds:
+            return value
+        is_other = type(value) in others or (isinstance(value, msgspec.Struct) and not isinstance(value, kinds))
+        return derive(kind, value, instant=instant) if is_other else value
+
+    return convert
+
+
+def _collection(have: Options, want: Options) -> Convert | None:
+    wanted = next((option for option in want if _origin(option) in (list, tuple)), None)
+    if wanted is None:
+        return None
+    found = next((option for option in have if _origin(option) in (list, tuple, Sequence)), None)
+    make, convert = get_origin(wanted), _struct(_items_of(found), _items_of(wanted))
+    if convert is None:
+        return None if get_origin(found) is make else lambda value, _: None if value is None else make(value)
+    return lambda value, instant: None if value is None else make([convert(one, instant) for one in value])
+
+
+def _origin(option: Any) -> Any:
+    return get_origin(option)
+
+
+def _items_of(collection: Any) -> Options:
+    return options_of(get_args(collection)[0]) if collection else ()
+
+
+_STEPS = (_leave_out, _fill_in, _blank, _time, _struct, _collection)

@@ -13,12 +13,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from betimes.core.datetimes import moment
 from betimes.core.deciders import Decision, View
 from betimes.core.instants import Instant, render
 from betimes.core.streams import ID_CHARS_MAX, KeyId, StreamId
 from betimes.core.verdicts import Verdict
-from betimes.domain.derived_views import copy_fields
+from betimes.domain.derivation import derive
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.intents.action import Action
@@ -67,10 +66,9 @@ def action_id_of(intent_id: str, check_at: Instant) -> str:
 
 
 def action_of(stream: StreamId, intent: IntentState, trigger_data: dict[str, Any]) -> Action:
-    return copy_fields(
+    return derive(
         Action,
         intent.definition,
-        instant=moment,
         action_id=action_id_of(stream.id, intent.occasion_at or 0),
         attempt=intent.failure_count + 1,
         tenant=stream.tenant,

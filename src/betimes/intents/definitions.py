@@ -15,7 +15,7 @@ import msgspec
 
 from betimes.core.instants import HOUR, Instant
 from betimes.core.names import Id
-from betimes.domain.derived_views import placed, stored
+from betimes.domain.struct_forms import placed, stored
 
 At = TypeVar("At")
 CONDITION_BASED = frozenset({"price", "silence", "portfolio"})
@@ -75,7 +75,7 @@ class DraftSchedule(ScheduleFields[LocalInstant], frozen=True, omit_defaults=Tru
     __doc__ = None
 
 
-@stored
+@stored()
 class Schedule(ScheduleFields[Instant], frozen=True):
     """The schedule of an intent as it is kept."""
 
@@ -109,7 +109,7 @@ class Draft(IntentFields[LocalInstant], frozen=True, omit_defaults=True, forbid_
     schedule: DraftSchedule = DraftSchedule()
 
 
-@stored
+@stored()
 class Definition(IntentFields[Instant], frozen=True, omit_defaults=True, kw_only=True):
     """An intent as it is kept, apart from its id, its switch and its progress."""
 

@@ -13,7 +13,8 @@ import msgspec
 
 from betimes.core.checks import examine
 from betimes.core.instants import Instant, render
-from betimes.domain.derived_views import copy_fields, nested_fields
+from betimes.domain.derivation import derive
+from betimes.domain.struct_forms import nested_fields
 from betimes.intents.check_times import read_instant, usual_check_minutes
 from betimes.intents.conditions import TRIGGER_SOURCES, expression, sources_of
 from betimes.intents.intent_view import READ_ONLY
@@ -40,7 +41,7 @@ def draft_from(fields: dict[str, Any]) -> tuple[Draft, list[DefinitionProblem], 
 
 def body_of(intent_id: str, state: IntentState) -> dict[str, Any]:
     """Return the definition as its author could have written it."""
-    draft = copy_fields(Draft, state.definition, instant=render, intent_id=intent_id, enabled=state.enabled)
+    draft = derive(Draft, state.definition, instant=render, intent_id=intent_id, enabled=state.enabled)
     body: dict[str, Any] = msgspec.to_builtins(draft)
     return body
 
@@ -53,11 +54,11 @@ def definition_of(draft: Draft) -> Definition:
     def instant(text: str) -> Instant:
         return read_instant(text, draft.schedule.timezone)
 
-    return copy_fields(
+    return derive(
         Definition,
         draft,
         instant=instant,
-        schedule=copy_fields(
+        schedule=derive(
             Schedule, draft.schedule, instant=instant, check_interval_minutes=None if is_usual else minutes
         ),
         gate=Gate(gate.trigger_type) if gate and gate.account_id == draft.user_id else gate,

@@ -1,21 +1,22 @@
 """The answer about an intent: the fields its author decides, and its read-only state.
 
 The author's fields come from `IntentFields`. A field of the state is shown by naming it here: its value is taken from
-`IntentState` by that name, an instant also by that name with `_at`.
+`IntentState` by that name, an instant also by that name with `_at`. What is computed is in `_computed_fields`.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated, Any
 
-from betimes.core.datetimes import moment
 from betimes.core.instants import HOUR, Instant
-from betimes.domain.derived_views import copy_fields, read_only_fields, shown
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
+from betimes.domain.struct_forms import From, read_only_fields, shown
 from betimes.domain.warnings import Remark
 from betimes.intents.check_times import check_minutes
 from betimes.intents.definitions import Condition, Draft, Gate, IntentFields, ScheduleFields
-from betimes.intents.model import Claim, Definition, DisabledReason, FireStatus, IntentState, SourceWait
+from betimes.intents.model import Definition, DisabledReason, FireStatus, IntentState
 
 
 @shown()
@@ -45,7 +46,7 @@ class ClaimHolder(JsonView, frozen=True):
 class SourceWaitView(JsonView, frozen=True):
     """The source that could not be asked the last time."""
 
-    name: str
+    name: Annotated[str, From("source")]
     error: str
     since: datetime
 
@@ -89,7 +90,7 @@ READ_ONLY = read_only_fields(IntentWritten, Draft)
 
 def intent_view(intent_id: str, state: IntentState, now: Instant) -> IntentView:
     """Return the answer about an intent as it is now."""
-    return copy_fields(IntentView, state.definition, state, instant=moment, **_computed_fields(intent_id, state, now))
+    return derive(IntentView, state.definition, state, **_computed_fields(intent_id, state, now))
 
 
 def written_view(
@@ -98,10 +99,10 @@ def written_view(
     """Return the answer to a write that left the intent in this state."""
     computed = _computed_fields(intent_id, state, now)
     answer = {**computed, "warnings": warnings, "segment_id": segment_id}
-    return copy_fields(IntentWritten, state.definition, state, instant=moment, **answer)
+    return derive(IntentWritten, state.definition, state, **answer)
 
 
-def _computed_fields(intent_id: str, state: IntentState, now: Instant) -> dict[str, object]:
+def _computed_fields(intent_id: str, state: IntentState, now: Instant) -> dict[str, Any]:
     """Return the fields that are not simply those of the definition and the state."""
     definition, claim, is_cooling = state.definition, state.live_claim(now), state.is_cooling(now)
     return {
@@ -110,30 +111,20 @@ def _computed_fields(intent_id: str, state: IntentState, now: Instant) -> dict[s
         "gate": _gate_view(definition),
         "in_cooldown": is_cooling,
         "cooldown_remaining_hours": hours_until(state.cooldown_ends_at if is_cooling else None, now),
-        "claimed_at": moment(claim.claimed_at) if claim else None,
-        "claim": _claim_holder(claim),
-        "waiting_for_source": _source_wait_view(state.waiting_for_source),
+        "claimed_at": claim.claimed_at if claim else None,
+        "claim": claim,
     }
 
 
 def _schedule_view(definition: Definition) -> IntentScheduleView:
-    minutes = check_minutes(definition)
-    return copy_fields(IntentScheduleView, definition.schedule, instant=moment, check_interval_minutes=minutes)
+    return derive(IntentScheduleView, definition.schedule, check_interval_minutes=check_minutes(definition))
 
 
 def _gate_view(definition: Definition) -> GateView | None:
     gate = definition.gate
     if gate is None:
         return None
-    return copy_fields(GateView, gate, instant=moment, account_id=gate.account_id or definition.user_id)
-
-
-def _claim_holder(claim: Claim | None) -> ClaimHolder | None:
-    return copy_fields(ClaimHolder, claim, instant=moment) if claim else None
-
-
-def _source_wait_view(wait: SourceWait | None) -> SourceWaitView | None:
-    return copy_fields(SourceWaitView, wait, instant=moment, name=wait.source) if wait else None
+    return derive(GateView, gate, account_id=gate.account_id or definition.user_id)
 
 
 def hours_until(at: Instant | None, now: Instant) -> float | None:

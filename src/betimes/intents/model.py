@@ -13,7 +13,7 @@ import msgspec
 
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
-from betimes.domain.derived_views import stored
+from betimes.domain.struct_forms import stored
 from betimes.intents.definitions import CONDITION_BASED as CONDITION_BASED
 from betimes.intents.definitions import ActionPriority as ActionPriority
 from betimes.intents.definitions import Condition as Condition
@@ -125,7 +125,7 @@ class FireReport(msgspec.Struct, frozen=True, kw_only=True):
     error_message: Annotated[str, msgspec.Meta(max_length=2_000)] | None = None
 
 
-@stored
+@stored()
 class FireIntent(FireReport, frozen=True, tag=True, omit_defaults=True):
     """Report the outcome of a check."""
 

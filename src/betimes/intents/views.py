@@ -12,12 +12,12 @@ import msgspec
 
 from betimes.core.canonical import encode
 from betimes.core.checks import obey
-from betimes.core.datetimes import moment
 from betimes.core.instants import HOUR, render
 from betimes.core.names import Id
 from betimes.core.segments import Recorded, Segment
-from betimes.domain.derived_views import copy_fields, shown
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
+from betimes.domain.struct_forms import shown
 from betimes.domain.warnings import Remark
 from betimes.intents.definitions import TriggerType
 from betimes.intents.intent_view import IntentView as IntentView
@@ -130,7 +130,7 @@ class CheckView(JsonView, frozen=True):
 
 
 def claim_view(intent_id: str, state: IntentState, granted: Claimed) -> ClaimView:
-    return copy_fields(ClaimView, granted, instant=moment, intent=intent_view(intent_id, state, granted.claimed_at))
+    return derive(ClaimView, granted, intent=intent_view(intent_id, state, granted.claimed_at))
 
 
 def execution_id(intent_id: str, version: int) -> str:
@@ -140,10 +140,9 @@ def execution_id(intent_id: str, version: int) -> str:
 def fire_view(recorded: Recorded) -> FireView:
     reply: Fired = recorded.reply
     intent_id, cooled = recorded.stream.id, reply.cooldown_ends_at is not None
-    return copy_fields(
+    return derive(
         FireView,
         reply,
-        instant=moment,
         intent_id=intent_id,
         cooldown_active=cooled,
         cooldown_remaining_hours=hours_until(reply.cooldown_ends_at, reply.at),
@@ -172,13 +171,12 @@ def execution_view(
     fired = next((event for event in events if isinstance(event, IntentFired)), None)
     if fired is None:
         return None
-    return copy_fields(
+    return derive(
         ExecutionView,
         fired,
         command or FireIntent(status=fired.status),
-        instant=moment,
         execution_id=execution_id(segment.stream.id, segment.version),
-        executed_at=moment(fired.at),
+        executed_at=fired.at,
         segment_id=segment.handle,
         error_message=fired.error,
     )

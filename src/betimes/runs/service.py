@@ -86,7 +86,7 @@ class Runs(Triggers, Registry):
             request,
             account_id=segment.stream.id,
             idempotency_key=key,
-            correlation_id=request.correlation or segment.correlation,
+            correlation_id=request.correlation or segment.correlation or None,
             status=status,
             verdict=self.verdict_view(recorded, request.trigger_type, key, trace=True),
             retry=retry,
@@ -208,7 +208,7 @@ class Runs(Triggers, Registry):
             payloads=given.payloads,
             lease_expires_at=await self._lease_end(stream, run),
             result=await self._result(stream, run),
-            correlation_id=run.correlation,
+            correlation_id=run.correlation or None,
             segment_id=segment_handle(stream, version),
             **({"data_interval_end": nominal.scheduled_for} if nominal else NO_NOMINAL_TIME),
         )

@@ -89,7 +89,7 @@ def dry_run_view(
         expected_state_version=state.state_version,
         cursor_before=state.cursor,
         cursor=evaluation.cursor if evaluation and is_moved else state.cursor,
-        error=error,
+        error=error or None,
         run_requests=[_dry_request(tenant, request, state) for request in asked],
         segment_id=None,
     )

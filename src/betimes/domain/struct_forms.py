@@ -1,57 +1,78 @@
-"""Structs that are derived from one definition of their fields, and the copies between them.
+"""The forms of a struct whose fields are defined once: as it is sent, kept and answered.
 
 A domain writes each field once, in a struct that says its type, bounds and default. Of that struct it derives
 
-- with `@stored` the one that is kept: without bounds, since what was accepted once is always read again;
+- with `@stored()` the one that is kept: without bounds, since what was accepted once is always read again;
 - with `@shown()` the one that is answered: without bounds and defaults, so that an answer has all its fields, always.
 
 Both are declared as subclasses of the struct with the fields, so a type checker knows every field of them, and
-`copy_fields` fills one from another by name. A field of either is therefore added in one place:
+`derivation.derive` fills one from another by name. A field of either is therefore added in one place:
 
-    class Fields(msgspec.Struct, Generic[At], kw_only=True, frozen=True):
+    class Fields(msgspec.Struct, Generic[At, Absent], kw_only=True, frozen=True):
         title: Annotated[str, msgspec.Meta(max_length=80)] = "untitled"
         ends_at: At | None = None
+        owner: Owner | Absent = LEFT_OUT
 
-    class Request(Fields[str], forbid_unknown_fields=True): ...
+    class Request(Fields[datetime, None], forbid_unknown_fields=True): ...
 
-    @stored
-    class Kept(Fields[Instant]): ...
+    @stored()
+    class Kept(Fields[Instant, UnsetType]): ...
 
     @shown()
-    class Answer(Fields[datetime], JsonView): ...
+    class Answer(Fields[datetime, None], JsonView): ...
 
-    kept = copy_fields(Kept, request, instant=parse)
-    answer = copy_fields(Answer, kept, instant=moment)
+    kept = derive(Kept, request)
+    answer = derive(Answer, kept)
 
-Two conventions hold. A field whose name ends in `_at` is an instant, and goes through `instant` when it is copied; an
-answer may leave that ending out (`next_check` is copied from `next_check_at`). A field that `core.secret_fields` names
-is never shown. Whatever else an answer has is read-only: see `read_only_fields`.
+A struct that is kept without `omit_defaults` takes new fields as `owner` here: `UNSET` is not encoded, so a state from
+before the field was there is replayed to the byte. A field that `core.secret_fields` names is never shown. Whatever
+else an answer has is read-only: see `read_only_fields`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from betimes.core.errors import Invalid
 from betimes.core.secret_fields import SECRET_FIELDS
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
+Mark = TypeVar("Mark")
 Field = tuple[str, Any, Any]
 """A name, a type and the default, as `msgspec.defstruct` takes them."""
-Convert = Callable[[Any, Callable[[Any], Any]], Any]
-"""Of a value and the function for instants."""
+LEFT_OUT: Any = None
+"""The default of a field that may be absent: `None` where it is sent, `UNSET` where it is kept."""
 _CONFIG = ("frozen", "eq", "order", "array_like", "gc", "omit_defaults", "forbid_unknown_fields", "tag", "tag_field")
 _METHODS = (FunctionType, property, classmethod, staticmethod)
 
 
-def stored(kind: type[Kind]) -> type[Kind]:
-    """Derive the struct that is kept: the same fields, order and defaults, without bounds."""
-    return _rebuild(kind, [(name, _without_bounds(type_, tuple), default) for name, type_, default in _fields(kind)])
+class From(NamedTuple):
+    """An annotation: the field is taken from one of another name, and rendered by a function if there is one."""
+
+    name: str
+    render: Callable[[Any], Any] | None = None
+
+
+def stored(**after: str | None) -> Callable[[type[Kind]], type[Kind]]:
+    """Derive the struct that is kept: the same fields and defaults, without bounds; placed as with `placed`.
+
+    What is stored keeps its order for ever, because replays are compared to the byte.
+    """
+
+    def derive(kind: type[Kind]) -> type[Kind]:
+        fields = [(name, _without_bounds(type_, tuple), default) for name, type_, default in _fields(kind)]
+        kept = [(name, type_, _absent(type_, default)) for name, type_, default in fields]
+        return _rebuild(kind, _place(kept, after))
+
+    return derive
+
+
+def _absent(type_: Any, default: Any) -> Any:
+    return UNSET if default is LEFT_OUT and UnsetType in options_of(type_) else default
 
 
 def shown(**after: str | None) -> Callable[[type[Kind]], type[Kind]]:
@@ -80,54 +101,26 @@ def read_only_fields(answer: type[msgspec.Struct], request: type[msgspec.Struct]
 
 def nested_fields(kind: type[msgspec.Struct]) -> tuple[str, ...]:
     """Return the fields that hold a struct."""
-    return tuple(name for name, type_, _ in _fields(kind) if _option(type_, _is_struct))
+    return tuple(name for name, type_, _ in _fields(kind) if struct_options(options_of(type_)))
 
 
-def copy_fields(kind: type[Kind], *sources: msgspec.Struct, instant: Callable[[Any], Any], **given: Any) -> Kind:
-    """Return a struct of a kind: every field as given, or else from the first source that has it.
-
-    Instants go through `instant`, structs inside become the kind of struct that the field asks for. A field that no
-    source has keeps its default; raise `Invalid` if it has none.
-    """
-    values = given
-    for name, place, spelt, convert in _plan(kind, tuple(map(type, sources)), frozenset(given)):
-        value = getattr(sources[place], spelt)
-        values[name] = value if value is None or convert is None else convert(value, instant)
-    try:
-        return kind(**values)
-    except TypeError as error:
-        names = ", ".join(type(source).__name__ for source in sources)
-        raise Invalid(f"{kind.__name__} cannot be filled from {names}: {error}") from None
+def marks_of(type_: Any, kind: type[Mark]) -> Iterator[Mark]:
+    """Yield the annotations of a type that are of a kind."""
+    return (mark for mark in getattr(type_, "__metadata__", ()) if isinstance(mark, kind))
 
 
-@cache
-def _plan(
-    kind: type[msgspec.Struct], sources: tuple[type[msgspec.Struct], ...], given: frozenset[str]
-) -> tuple[tuple[str, int, str, Convert | None], ...]:
-    """Return each field that is copied: the place of its source, its name there, and how its value is converted.
-
-    Lists of answers are made by the page, so this is worked out once.
-    """
-    steps = []
-    for name, type_, _ in _fields(kind):
-        places = ((place, _spelling(source, name)) for place, source in enumerate(sources))
-        place, spelt = next(((place, spelt) for place, spelt in places if spelt), (0, ""))
-        if spelt and name not in given:
-            steps.append((name, place, spelt, _conversion(spelt, type_)))
-    return tuple(steps)
+def options_of(type_: Any) -> tuple[Any, ...]:
+    """Return the types that a value of a type may have, without annotations."""
+    if get_origin(type_) is Annotated:
+        return options_of(get_args(type_)[0])
+    if get_origin(type_) in (Union, UnionType):
+        return tuple(option for part in get_args(type_) for option in options_of(part))
+    return (type_,)
 
 
-def _spelling(source: type[msgspec.Struct], name: str) -> str:
-    return next((spelt for spelt in (name, f"{name}_at") if spelt in source.__struct_fields__), "")
-
-
-def _conversion(spelt: str, type_: Any) -> Convert | None:
-    if spelt.endswith("_at"):
-        return lambda value, instant: instant(value)
-    inner, collection = _option(type_, _is_struct), _collection(type_)
-    if inner is not None:
-        return lambda value, instant: value if type(value) is inner else copy_fields(inner, value, instant=instant)
-    return collection and (lambda value, instant: collection(value))
+def struct_options(options: tuple[Any, ...]) -> tuple[type[msgspec.Struct], ...]:
+    """Return those of the types that are structs."""
+    return tuple(option for option in options if isinstance(option, type) and issubclass(option, msgspec.Struct))
 
 
 def _fields(kind: type[msgspec.Struct]) -> list[Field]:
@@ -184,27 +177,12 @@ def _without_bounds(type_: Any, collection: Any) -> Any:
     """Return a type without what `msgspec.Meta` says of it; sequences become that collection."""
     origin, inner = get_origin(type_), get_args(type_)
     if origin is Annotated:
-        return _without_bounds(inner[0], collection)
+        marks = tuple(marks_of(type_, From))
+        bare = _without_bounds(inner[0], collection)
+        return Annotated[(bare, *marks)] if marks else bare
     if origin in (Union, UnionType):
         return Union[tuple(_without_bounds(option, collection) for option in inner)]  # noqa: UP007
     if origin in (Sequence, tuple) and (origin is Sequence or inner[-1] is Ellipsis):
         item = _without_bounds(inner[0], collection)
         return tuple[item, ...] if collection is tuple else list[item]  # type: ignore[valid-type]
     return type_
-
-
-def _option(type_: Any, is_wanted: Callable[[Any], bool]) -> Any:
-    """Return the first of a type's options that is wanted, if there is one."""
-    if get_origin(type_) is Annotated:
-        return _option(get_args(type_)[0], is_wanted)
-    options = get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
-    return next((option for option in options if is_wanted(option)), None)
-
-
-def _is_struct(type_: Any) -> bool:
-    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
-
-
-def _collection(type_: Any) -> Any:
-    found = _option(type_, lambda option: get_origin(option) in (list, tuple))
-    return get_origin(found) if found is not None else None
