@@ -8,6 +8,11 @@ PEERS := $(VENV)/.peers
 SOURCES := $(wildcard src tests benchmarks examples docs)
 SLOW := crash or simulator or postgres or browser
 
+# Hundreds of tests start an interpreter. Compiling everything each time doubles what that costs, so the bytecode is
+# kept with the environment, also for who has told Python to write none beside the sources.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
+
 # uv does not read pip's configuration, so an index set there is handed on.
 INDEX = $(or $(UV_DEFAULT_INDEX),$(PIP_INDEX_URL),$(shell $(BIN)/pip config get global.index-url 2>/dev/null))
 UV_PIP = $(BIN)/pip install --quiet uv && VIRTUAL_ENV=$(VENV) $(if $(INDEX),UV_DEFAULT_INDEX='$(INDEX)') $(BIN)/uv --quiet pip

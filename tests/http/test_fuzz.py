@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from functools import cache, partial
 from typing import Any
 from urllib.parse import unquote, urlencode
 
@@ -24,7 +25,8 @@ from betimes.http.routes import Route
 from tests.http.served import Reply, Site, site
 
 API: Any = msgspec.json.decode(msgspec.json.encode(openapi(ROUTES, "1")))
-SCHEMA = schemathesis.openapi.from_dict(API)
+SCHEMA = cache(partial(schemathesis.openapi.from_dict, API))
+"""Made where it is needed: it takes a second, and every process of a test run reads this file."""
 EXAMPLES = 6
 ELSEWHERE = {404, 405}
 """A path that is another path, or none, once it is taken apart."""
@@ -44,7 +46,7 @@ def _asked() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("route", "mode"), [*_asked()])
 def test_no_request_makes_it_fail(route: Route, mode: GenerationMode) -> None:
-    operation = SCHEMA[route.path][route.method]
+    operation = SCHEMA()[route.path][route.method]
     described = API["paths"][route.path][route.method.lower()]
     with asyncio.Runner() as runner:
         context = site()
