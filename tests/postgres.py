@@ -28,6 +28,8 @@ from tests.patience import HANGS_S
 
 GIVEN = "BETIMES_TEST_POSTGRES"
 PORT = 5432
+PATIENCE: dict[str, float] = {"lock_timeout_s": HANGS_S, "idle_timeout_s": HANGS_S, "connect_timeout_s": HANGS_S}
+"""For stores whose time-outs are not what is tested: the usual ones are met by whoever gets no core for seconds."""
 _numbers = count(1)
 EMPTY = """
     SET lock_timeout = '1s';
@@ -61,6 +63,11 @@ def server_dsn() -> str:
 def own_server() -> PostgresServer:
     """A server nobody else uses; it goes when the process ends."""
     return get_server(Path(tempfile.mkdtemp(prefix="betimes-postgres-")), cleanup_mode="delete")
+
+
+def patient_store(dsn: str, **options: Any) -> PostgresStore:
+    """A store that waits for as long as a busy machine takes, but for the time-outs that are given."""
+    return PostgresStore(dsn, **PATIENCE | options)
 
 
 def with_settings(dsn: str, **settings: str) -> str:
@@ -118,7 +125,7 @@ async def empty_schema() -> AsyncIterator[str]:
 async def opened_stores(*dsns: str, **options: Any) -> AsyncIterator[list[PostgresStore]]:
     """One open store for each DSN, all on one fresh schema."""
     async with fresh_schema() as schema, AsyncExitStack() as stack:
-        stores = [PostgresStore(dsn, schema=schema, **options) for dsn in dsns]
+        stores = [patient_store(dsn, schema=schema, **options) for dsn in dsns]
         for store in stores:
             await store.open()
             stack.push_async_callback(store.close)

@@ -17,10 +17,9 @@ import asyncpg
 
 from betimes.app import Betimes
 from betimes.engine.virtual_clock import VirtualClock
-from betimes.stores.postgres import PostgresStore
 from tests.http.extremes import INTENT, NOTE, SWEEP
 from tests.http.served import Client
-from tests.postgres import empty_schema, raw_connection, server_dsn
+from tests.postgres import empty_schema, patient_store, raw_connection, server_dsn
 
 FAR = 2**62
 COLUMNS = {
@@ -102,7 +101,7 @@ async def opened(store: str, folder: Path, clock: VirtualClock) -> AsyncIterator
         return
     async with empty_schema() as schema, raw_connection() as connection:
         application = Betimes(server_dsn(), clock=clock, workers=False)
-        application._store = PostgresStore(server_dsn(), schema=schema, clock=clock)
+        application._store = patient_store(server_dsn(), schema=schema, clock=clock)
         async with application as bt:
             await connection.execute(f"SET search_path = {schema}")
             yield bt, PostgresSchema(connection)

@@ -11,8 +11,7 @@ import pytest
 
 from betimes.app import Betimes
 from betimes.engine.virtual_clock import VirtualClock
-from betimes.stores.postgres import PostgresStore
-from tests.postgres import empty_schema, server_dsn
+from tests.postgres import empty_schema, patient_store, server_dsn
 
 StoreName: TypeAlias = Literal["sqlite", "postgres"]
 STORES = ("sqlite", pytest.param("postgres", marks=pytest.mark.postgres))
@@ -28,6 +27,6 @@ async def application_on(
         bt = Betimes(url, clock=clock, workers=False)
         if store == "postgres":
             schema = await stack.enter_async_context(empty_schema())
-            bt._store = PostgresStore(server_dsn(), schema=schema, clock=clock)
+            bt._store = patient_store(server_dsn(), schema=schema, clock=clock)
         declare(bt)
         yield await stack.enter_async_context(bt)

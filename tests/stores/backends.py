@@ -12,10 +12,9 @@ import pytest
 from betimes.engine.store import Store
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryDatabase, MemoryStore
-from betimes.stores.postgres import PostgresStore
 from betimes.stores.sqlite import SqliteStore
 from betimes.testing.conformance import Pair, Traits
-from tests.postgres import empty_schema, server_dsn
+from tests.postgres import empty_schema, patient_store, server_dsn
 
 # Given the clock and an empty folder, a context with both connections open.
 Opener = Callable[[VirtualClock, Path], AbstractAsyncContextManager[Pair]]
@@ -57,7 +56,7 @@ def sqlite_pair(clock: VirtualClock, folder: Path) -> AbstractAsyncContextManage
 @asynccontextmanager
 async def postgres_pair(clock: VirtualClock, folder: Path) -> AsyncIterator[Pair]:
     async with empty_schema() as schema:
-        one, two = (PostgresStore(server_dsn(), clock=clock, schema=schema) for _ in range(2))
+        one, two = (patient_store(server_dsn(), clock=clock, schema=schema) for _ in range(2))
         async with opened(one, two, clock) as pair:
             yield pair
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from msgspec.structs import replace
 
 from betimes.core.errors import Conflict, Invalid, MissingExtra, Unavailable
 from betimes.core.instants import HOUR, MINUTE
@@ -31,12 +32,14 @@ async def test_time_is_the_databases() -> None:
 
 async def test_rows_being_created_are_left_out_and_the_others_made() -> None:
     new = [stream(f"new-{n}") for n in range(5)]
-    async with two_stores() as (one, two):
+    async with two_stores(lock_timeout_s=60) as (one, two):
         await commit(one, moved(A, 1, await one.now()))
         async with one.begin(locking(new[1], new[3])), two.begin(locking(A, *new)) as tx:
             assert set(tx.rows) == {A, new[0], new[2], new[4]}
             assert tx.rows[new[0]] == NO_ROW
-            assert await tx._session.value(("SHOW lock_timeout", [])) == "5s", "the short patience was for the creation"
+            assert await tx._session.value(("SHOW lock_timeout", [])) == "1min", (
+                "the short patience was for the creation"
+            )
             await tx.commit(moved(new[0], 1, tx.now))
         assert set(await one.load(new)) == {new[0]}
 
@@ -111,7 +114,8 @@ async def test_a_cancelled_wait_leaves_the_only_connection_clean(caplog: pytest.
 
 
 async def test_waiting_for_a_connection_of_the_pool_ends_in_unavailable() -> None:
-    async with opened_stores(server_dsn(), pool_max=1, connect_timeout_s=2) as (store,):
+    async with opened_stores(server_dsn(), pool_max=1) as (store,):
+        store._sessions._settings = replace(store._sessions._settings, connect_timeout_s=0.2)
         async with store.begin(locking(A)):
             with pytest.raises(Unavailable, match="connections are busy"):
                 await store.now()
