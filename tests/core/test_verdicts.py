@@ -213,3 +213,18 @@ def test_a_table_with_two_rules_of_one_name_is_refused() -> None:
         RuleTable("twice", (SPOKEN.rules[0], TABLE.rules[1]), PASS)
     with pytest.raises(ValueError, match="gone"):
         RuleTable("lost", SPOKEN.rules, PASS, places=("gone",))
+
+
+def test_every_rule_is_explained_the_retired_and_the_unseen_too() -> None:
+    """A retired rule has no number, and one that came later than the verdict was not looked at."""
+    later = replace(SPOKEN, rules=(*SPOKEN.rules, Rule("new", new)), retired=(Rule("old", closed, says="old"),))
+    verdict = Verdict("NOW", ("PASS",), SPOKEN.name, trace=(Step(0, None, (1, 5)), Step("old", None), Step("ban", "X")))
+    told = later.explain_all(verdict)
+    assert [(rule.number, rule.rule, rule.outcome) for rule in told] == [
+        (1, "busy", "passed"),
+        (None, "old", "passed"),
+        (2, "ban", "bound"),
+        (3, "new", "not_reached"),
+    ]
+    assert told[-1].sentence == "an earlier rule had decided"
+    assert later.explain_all(replace(verdict, trace=()))[0].sentence == "it was not looked at"

@@ -35,10 +35,11 @@ from betimes.backtest.executor import backtester
 from betimes.backtest.model import EXECUTOR
 from betimes.backtest.plan import Plan
 from betimes.backtest.report import BacktestReport
-from betimes.catalogue import DECIDERS, SECTIONS
+from betimes.catalogue import DECIDERS, SECTIONS, readable_areas
 from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.instants import Instant, parse, seconds
 from betimes.core.policies import Body, merge
+from betimes.core.scopes import ADMIN
 from betimes.domain.deployment import Deployment
 from betimes.domain.policy_check import demand_callable
 from betimes.domain.service import Caller
@@ -52,6 +53,7 @@ from betimes.http.commit_counters import CommitCounters
 from betimes.intents.http_source import HttpSource
 from betimes.intents.service import Intents
 from betimes.intents.worker import IntentWorker
+from betimes.ledger.service import Ledger
 from betimes.notifications.delivery import CHANNELS, delivery_executors
 from betimes.notifications.enrichment import Enrichment
 from betimes.notifications.service import Notifications
@@ -328,6 +330,11 @@ class Betimes:
     @property
     def scores(self) -> Scores:
         return self.mine.scores
+
+    @property
+    def ledger(self) -> Ledger:
+        """Return what happened, and why, of this application's own tenant."""
+        return Ledger(self.engine, self.mine.caller, readable_areas((ADMIN,)))
 
     # -- time
 

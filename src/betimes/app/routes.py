@@ -9,13 +9,14 @@ from betimes.backtest import routes as backtest
 from betimes.catalogue import DOMAINS
 from betimes.http import health
 from betimes.http.routes import Route
-from betimes.ledger import effect_routes, live_routes
+from betimes.ledger import effect_routes, explain_routes, live_routes
 from betimes.ledger import routes as ledger
 
 ROUTES: tuple[Route, ...] = (
     *(route for domain in DOMAINS for route in import_module(f"{domain.package}.routes").ROUTES),
     *effect_routes.ROUTES,
     *ledger.ROUTES,
+    *explain_routes.ROUTES,
     *live_routes.ROUTES,
     *backtest.ROUTES,
     *admin.ROUTES,

@@ -82,6 +82,9 @@ class Rule(msgspec.Struct, Generic[Case], frozen=True):
     """When it did not."""
     absent: str = ""
     """When it did not because there was nothing to look at: its first value is `None`."""
+    reads: tuple[str, ...] = ()
+    """The settings of the policy that it goes by, as dotted paths: `runs.registry.{trigger_type}.mode`; a name in
+    braces stands for one that the case gives."""
 
     def sentence(self, step: Step, values: dict[str, Any], *, cut: bool) -> str:
         """Return what the rule says of a step, or that what it saw is missing."""
@@ -110,6 +113,26 @@ class ExplainedStep(msgspec.Struct, frozen=True):
     mode: Literal["enforce", "shadow"]
     values: dict[str, Any]
     sentence: str
+
+
+RuleOutcome: TypeAlias = Literal["passed", "bound", "shadow", "not_reached"]
+
+
+class ExplainedRule(msgspec.Struct, frozen=True):
+    """One rule of a table and what became of it in a verdict."""
+
+    number: int | None
+    """Its place in the table, from 1; `None` of a rule that judges no more."""
+    rule: str
+    outcome: RuleOutcome
+    reason: str | None
+    values: dict[str, Any]
+    sentence: str
+    reads: tuple[str, ...]
+
+
+NOT_REACHED = "an earlier rule had decided"
+NOT_JUDGED = "it was not looked at"
 
 
 class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
@@ -179,6 +202,24 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
         """Return the trace with the sentences of this table's rules; one it never had has none."""
         return [self._explain_step(step, verdict.trace_cut) for step in verdict.trace]
 
+    def explain_all(self, verdict: Verdict) -> list[ExplainedRule]:
+        """Return every rule that was looked at, in order, and after them those of this table that were not."""
+        steps = self.explain(verdict)
+        seen = {step.rule for step in steps}
+        why = NOT_REACHED if any(_outcome(step) == "bound" for step in steps) else NOT_JUDGED
+        unseen = [rule for rule in self.rules if rule.name not in seen]
+        return [
+            *(self._explain_rule(step.rule, _outcome(step), step.reason, step.values, step.sentence) for step in steps),
+            *(self._explain_rule(rule.name, "not_reached", None, {}, why) for rule in unseen),
+        ]
+
+    def _explain_rule(
+        self, name: str, outcome: RuleOutcome, reason: str | None, values: dict[str, Any], sentence: str
+    ) -> ExplainedRule:
+        number = next((place for place, rule in enumerate(self.rules, start=1) if rule.name == name), None)
+        rule = self.rule(name)
+        return ExplainedRule(number, name, outcome, reason, values, sentence, rule.reads if rule else ())
+
     def _explain_step(self, step: Step, cut: bool) -> ExplainedStep:
         rule = self.rule(step.rule)
         if rule is None:
@@ -189,6 +230,12 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
             name, sentence = rule.name, rule.sentence(step, values, cut=cut)
         mode: Literal["enforce", "shadow"] = "shadow" if step.shadow else "enforce"
         return ExplainedStep(name, step.reason is not None, step.reason, mode, values, sentence)
+
+
+def _outcome(step: ExplainedStep) -> RuleOutcome:
+    if not step.matched:
+        return "passed"
+    return "shadow" if step.mode == "shadow" else "bound"
 
 
 class _Blanks(dict[str, Any]):

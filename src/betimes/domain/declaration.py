@@ -9,7 +9,7 @@ This module and every `domain.py` are pure: they import deciders and policies, n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -74,6 +74,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     answers: Mapping[str, str] = {}
     """How it spells NOW, LATER and NEVER, where it spells them otherwise."""
     describe_verdict: Callable[[Segment, Verdict], str] = list_reasons
+    shadow_rules: Callable[[Any], Collection[str]] = lambda policy: ()
+    """Return the rules that are judged and recorded and do not bind, from its section of the policy."""
     outcome_of: Callable[[Event], EventOutcome | None] | None = None
     """Return what an event decided, if anything. Without it, a segment decided what its verdict says."""
     describe_event: Callable[[Event], str] = lambda event: ""

@@ -9,16 +9,15 @@ from betimes.cli.bootstrap import Application, current_wiring
 from betimes.cli.options import At, Tenant, on
 from betimes.cli.output import progress, say, show, show_json
 from betimes.core.errors import STATUS, Invalid
-from betimes.core.streams import parse_segment_handle
+from betimes.core.verdicts import RuleOutcome
 from betimes.domain.service import Caller
 from betimes.engine.audit import Head, parse_head
-from betimes.engine.explanation import Explanation
-from betimes.engine.explanation import explain as explained
 from betimes.engine.pruning import PruneReport, Retention
 from betimes.engine.pruning import prune as pruned
 from betimes.engine.replay import LedgerFinding, VerifyReport
 from betimes.engine.replay import verify as verified
 from betimes.ledger.effect_commands import EVERY_DOMAIN
+from betimes.ledger.rule_views import ExplainedRuleView
 from betimes.ledger.service import ExplanationView, Ledger
 
 
@@ -30,25 +29,29 @@ def explain(segment_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008
     segment_id
         As answers carry it: kind:id:version.
     """
-    stream, version = parse_segment_handle(at.tenant, segment_id)
 
-    async def work(application: Application) -> tuple[ExplanationView, Explanation]:
-        engine = application.engine
-        view = await Ledger(engine, Caller(at.tenant, "cli"), EVERY_DOMAIN).explain(segment_id)
-        return view, await explained(engine.store, engine.kinds, stream, version)
+    async def work(application: Application) -> ExplanationView:
+        return await Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN).explain(segment_id)
 
-    view, why = on(at.target, work, exists=True)
+    view = on(at.target, work, exists=True)
     if at.json:
         show_json(view)
         return
     say(view.summary)
-    for step in why.steps:
-        mark = "→" if step.matched else " "
-        shadow = " (shadow)" if step.mode == "shadow" else ""
-        say(f"  {mark} {step.rule}{shadow}: {step.sentence or ', '.join(f'{k}={v}' for k, v in step.values.items())}")
+    for rule in view.rules:
+        say(_rule_line(rule))
     for effect in view.effects:
         say(f"  effect {effect.effect_id}: {effect.effect_kind} {effect.target}, {effect.status}")
     say(f"  policy {view.policy}")
+
+
+_MARKS: dict[RuleOutcome, str] = {"passed": " ", "bound": "→", "shadow": "→", "not_reached": "·"}
+
+
+def _rule_line(rule: ExplainedRuleView) -> str:
+    shadow = " (shadow)" if rule.outcome == "shadow" else ""
+    said = rule.sentence or ", ".join(f"{name}={value}" for name, value in rule.values.items())
+    return f"  {_MARKS[rule.outcome]} {rule.rule}{shadow}: {said}"
 
 
 def verify(

@@ -149,7 +149,8 @@ def _too_far(field: str) -> Invalid:
 # -- history
 
 
-def _ledger(request: RequestContext) -> Ledger:
+def ledger_of(request: RequestContext) -> Ledger:
+    """Return the ledger as the caller may read it."""
     return Ledger(request.engine, request.caller, readable_areas(request.scopes, "read"))
 
 
@@ -164,11 +165,11 @@ async def ledger(request: RequestContext) -> SegmentPage:
         since=query.since,
         until=query.until,
     )
-    return await _ledger(request).segments(filters, order=query.order, limit=query.limit, cursor=query.cursor)
+    return await ledger_of(request).segments(filters, order=query.order, limit=query.limit, cursor=query.cursor)
 
 
 async def explain(request: RequestContext) -> ExplanationView:
-    return await _ledger(request).explain(request.path["segment_id"])
+    return await ledger_of(request).explain(request.path["segment_id"])
 
 
 ROUTES = (

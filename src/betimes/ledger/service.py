@@ -36,6 +36,7 @@ from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.ledger.outcomes import OutcomeView, verdict_outcome
 from betimes.ledger.redaction import redact
+from betimes.ledger.rule_views import ExplainedRuleView, RuleTables, explain_rules, list_rule_tables
 from betimes.notifications.model import Digested, NotificationReply, Postponed, Released, Suppressed
 from betimes.runs.model import RunAllowed, RunDeferred, RunSkipped, TriggerJoined, WouldRun
 
@@ -83,7 +84,11 @@ class CausedBy(JsonView, frozen=True):
 
 class ExplanationView(SegmentView, frozen=True, kw_only=True):
     trace: list[TraceStep]
+    rules: list[ExplainedRuleView]
+    """Every rule of the table, in order, with its sentence: those looked at, then those that were not reached."""
     summary: str
+    policy_in_force: str
+    """The fingerprint of the policy in force now; another than `policy` if it has changed since."""
     caused_by: CausedBy | None
     effects: list[EffectView]
     later: list[str]
@@ -224,6 +229,10 @@ class Ledger(Service):
 
     # -- why
 
+    async def rules(self) -> RuleTables:
+        """Return every table of rules, with the mode of each rule under the policy in force."""
+        return list_rule_tables(self._domains, await self.engine.policy_of(self.caller.tenant))
+
     async def explain(self, segment_id: str) -> ExplanationView:
         """A segment with every rule that was looked at, its cause and its consequences; or `NotFound`."""
         unknown = NotFound(f"there is no segment {segment_id[:80]!r}; a segment id looks like kind:id:version")
@@ -239,6 +248,8 @@ class Ledger(Service):
         return ExplanationView(
             **self._fields(told.segment),
             trace=trace_of(self.engine.kinds, told.verdict),
+            rules=explain_rules(self.engine.kinds, told.verdict),
+            policy_in_force=(await self.engine.policy_of(self.caller.tenant)).fingerprint,
             summary=_summary(told),
             caused_by=self._caused_by(told.segment.cause),
             effects=[await effects.view(row) for row in told.effects],

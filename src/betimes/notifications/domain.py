@@ -25,6 +25,11 @@ def score_as_decimal(scaled: int) -> Decimal:
     return Decimal(decimal_text(scaled))
 
 
+def shadow_rules(policy: NotificationsPolicy) -> frozenset[str]:
+    """Return the rules that are judged and recorded and do not bind."""
+    return policy.shadow_rules
+
+
 def timezone_of(inbox: InboxState) -> str:
     """Return the zone of the person whose inbox it is."""
     return inbox.preferences.timezone
@@ -46,6 +51,7 @@ DOMAIN = Domain(
     deciders=DECIDERS,
     policy=NotificationsPolicy,
     describe_verdict=describe_verdict,
+    shadow_rules=shadow_rules,
     render_amounts={"inbox": {"ai": score_as_decimal, "ai_score": score_as_decimal}},
     tables=TABLES,
     backtest=BacktestRules(

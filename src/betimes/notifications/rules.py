@@ -30,12 +30,21 @@ class PipelineRule(Rule[RuleContext], frozen=True):
 
 
 def _rule(
-    name: str, stage: str, answers: str, *, sees: tuple[str, ...], says: str, passes: str, absent: str = ""
+    name: str,
+    stage: str,
+    answers: str,
+    *,
+    sees: tuple[str, ...],
+    says: str,
+    passes: str,
+    absent: str = "",
+    reads: tuple[str, ...] = (),
 ) -> Callable[[Callable[[RuleContext], Finding]], PipelineRule]:
-    """Make a function a rule; `sees` names the values of its findings, for the sentences it says."""
+    """Make a function a rule; `sees` names the values of its findings, `reads` the settings of this section."""
+    paths = tuple(f"notifications.{path}" for path in reads)
 
     def declare(check: Callable[[RuleContext], Finding]) -> PipelineRule:
-        return PipelineRule(name, check, sees, says, passes, absent, stage, answers)
+        return PipelineRule(name, check, sees, says, passes, absent, paths, stage, answers)
 
     return declare
 
@@ -92,6 +101,7 @@ def critical(context: RuleContext) -> Finding:
     sees=("original", "match", "known"),
     says="segment {original} said the same, {match}",
     passes="none of the {known} remembered texts is like it",
+    reads=("dedup.window_s", "dedup.near", "dedup.distance_max", "mode", "shadow"),
 )
 def dedup(context: RuleContext) -> Finding:
     known = len(context.inbox.seen)
@@ -146,6 +156,7 @@ def incident(context: RuleContext) -> Finding:
     sees=("deferrals", "max_deferrals"),
     says="it was put off {deferrals} times, which is enough",
     passes="it was put off {deferrals} of at most {max_deferrals} times",
+    reads=("max_deferrals",),
 )
 def forced_delivery(context: RuleContext) -> Finding:
     count, most = context.item.defer_count, context.policy.max_deferrals
@@ -164,6 +175,7 @@ def _delivered_of_cap(context: RuleContext, cap: Cap) -> tuple[int, int]:
     sees=("count", "cap"),
     says="{count} of {cap} were delivered in 24 hours",
     passes="{count} of {cap} were delivered in 24 hours",
+    reads=("fatigue.day.cap", "fatigue.day.span_s", "fatigue.day_resumes", "jitter_s"),
 )
 def fatigue_24h(context: RuleContext) -> Finding:
     seen = _delivered_of_cap(context, context.policy.fatigue.day)
@@ -182,6 +194,7 @@ def fatigue_24h(context: RuleContext) -> Finding:
     sees=("count", "cap"),
     says="{count} of {cap} were delivered in an hour",
     passes="{count} of {cap} were delivered in an hour",
+    reads=("fatigue.hour.cap", "fatigue.hour.span_s", "jitter_s"),
 )
 def fatigue_1h(context: RuleContext) -> Finding:
     seen = _delivered_of_cap(context, context.policy.fatigue.hour)
@@ -198,6 +211,7 @@ def fatigue_1h(context: RuleContext) -> Finding:
     sees=("count", "cap"),
     says="{count} of {cap} were delivered in 5 minutes",
     passes="{count} of {cap} were delivered in 5 minutes",
+    reads=("fatigue.burst.cap", "fatigue.burst.span_s", "fatigue.burst_pause_s", "jitter_s"),
 )
 def fatigue_5m(context: RuleContext) -> Finding:
     seen = _delivered_of_cap(context, context.policy.fatigue.burst)
@@ -214,6 +228,7 @@ def fatigue_5m(context: RuleContext) -> Finding:
     sees=("end", "zone"),
     says="quiet until {end} in {zone}",
     passes="it is not quiet in {zone}",
+    reads=("jitter_s",),
 )
 def quiet_hours(context: RuleContext) -> Finding:
     end = context.quiet_until
@@ -239,6 +254,7 @@ def cooldown_ends_at(context: RuleContext) -> Instant | None:
     sees=("event_type", "ends_at"),
     says="{event_type} rests until {ends_at}",
     passes="{event_type} does not rest now (last until {ends_at})",
+    reads=("event_types.{event_type}.cooldown_s", "jitter_s"),
 )
 def cooldown(context: RuleContext) -> Finding:
     ends_at = cooldown_ends_at(context)
@@ -255,6 +271,7 @@ def cooldown(context: RuleContext) -> Finding:
     sees=("channels",),
     says="the caps of {channels} are reached",
     passes="there is room on {channels}",
+    reads=("channels.{channel}.cap_24h", "channels.{channel}.needs_address", "jitter_s"),
 )
 def channel_cap(context: RuleContext) -> Finding:
     room_at = context.first_room_at
@@ -270,12 +287,23 @@ def channel_cap(context: RuleContext) -> Finding:
     sees=("event_type",),
     says="{event_type} is gathered in a digest",
     passes="{event_type} is not gathered in a digest",
+    reads=("event_types.{event_type}.digest", "digest_windows", "jitter_s"),
 )
 def digest(context: RuleContext) -> Finding:
     if not context.digest_eligible:
         return Finding((context.item.event_type,))
     until = context.next_digest(context.now)
     return Finding((context.item.event_type,), Hit("LATER", "DIGEST_ELIGIBLE", until) if until is not None else None)
+
+
+_SCORE_SETTINGS = (
+    *(f"weights.{name}" for name in ("hint", "ai", "type", "recency")),
+    *(f"hints.{name}" for name in ("critical", "high", "medium", "low", "absent")),
+    *(f"event_types.{{event_type}}.{name}" for name in ("weight", "ai_fallback", "digest")),
+    *(f"event_types.{{event_type}}.thresholds.{name}" for name in ("now_from", "never_below")),
+    *("thresholds.now_from", "thresholds.never_below"),
+    *("ai_fallback", "recency_count", "score_defer_s", "digest_windows", "jitter_s"),
+)
 
 
 def _skip_score(because: str) -> Finding:
@@ -290,6 +318,7 @@ def _skip_score(because: str) -> Finding:
     says="it scores {score}; below {never_below} is never, from {now_from} on is now",
     passes="it scores {score}; from {now_from} on is now",
     absent="it is not scored: {because}",
+    reads=_SCORE_SETTINGS,
 )
 def score(context: RuleContext) -> Finding:
     if context.item.requested:

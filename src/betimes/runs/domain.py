@@ -9,6 +9,7 @@ from betimes.domain.declaration import BacktestRules, Domain
 from betimes.runs.decide import DECIDERS
 from betimes.runs.model import LEASE_RAN_OUT, RunAllowed, RunEnded, StartRun
 from betimes.runs.policy import RunsPolicy
+from betimes.runs.rules import ADMISSION
 from betimes.runs.sentences import sentence
 from betimes.runs.tables import TABLES
 
@@ -16,6 +17,11 @@ from betimes.runs.tables import TABLES
 def describe_verdict(segment: Segment, verdict: Verdict) -> str:
     """Return why a trigger was answered so, in a sentence."""
     return sentence(segment.stream.id, verdict, segment.at)
+
+
+def shadow_rules(policy: RunsPolicy) -> frozenset[str]:
+    """Return the rules that are judged and recorded and do not bind: all of them, or none."""
+    return frozenset(rule.name for rule in ADMISSION.rules) if policy.mode == "shadow" else frozenset()
 
 
 def is_lost_claim(event: Event) -> bool:
@@ -30,6 +36,7 @@ DOMAIN = Domain(
     policy=RunsPolicy,
     answers={"NOW": "ALLOW", "LATER": "DEFER", "NEVER": "SKIP"},
     describe_verdict=describe_verdict,
+    shadow_rules=shadow_rules,
     lost_claims={"run": is_lost_claim},
     tables=TABLES,
     backtest=BacktestRules(costs=(RunAllowed,), starts={"run": StartRun}, parts=frozenset({"run"})),

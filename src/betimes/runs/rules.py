@@ -213,6 +213,21 @@ def next_day(now: Instant) -> Instant:
 
 # -- the tables
 
+_TIER = ("runs.tier", "runs.tier_from")
+_BUDGETS = (
+    *("runs.daily_run_budget", "runs.tenant_daily_run_budget"),
+    *("runs.tiers.{tier}.daily_run_budget", "runs.tiers.{tier}.tenant_daily_run_budget"),
+    *_TIER,
+)
+_ACCOUNT_CAP = (
+    "runs.registry.{trigger_type}.max_per_account_per_hour",
+    "runs.tiers.{tier}.max_per_account_per_hour",
+    *_TIER,
+)
+_TENANT_CAP = ("runs.registry.{trigger_type}.max_per_tenant_per_hour", "runs.tiers.{tier}.max_per_tenant_per_hour")
+_COOLDOWN = "runs.registry.{trigger_type}.cooldown_seconds"
+_TIME_LIMITS = (_COOLDOWN, *_ACCOUNT_CAP, *_TENANT_CAP)
+"""Whichever of them binds, the wait lasts until all have passed."""
 _GATE_RULES: tuple[Rule[Any], ...] = (
     Rule(
         "budget",
@@ -221,6 +236,7 @@ _GATE_RULES: tuple[Rule[Any], ...] = (
         "{budget_remaining} runs are left in the budget",
         "{budget_remaining} runs are left in the budget",
         "no budget is set",
+        _BUDGETS,
     ),
     Rule(
         "cooldown",
@@ -229,6 +245,7 @@ _GATE_RULES: tuple[Rule[Any], ...] = (
         "{elapsed_s} s of the cooldown of {limit_s} s have passed",
         "the last run was {elapsed_s} s ago; the cooldown is {limit_s} s",
         "the account has not run before",
+        _TIME_LIMITS,
     ),
     Rule(
         "account_cap",
@@ -237,6 +254,7 @@ _GATE_RULES: tuple[Rule[Any], ...] = (
         "{used} of {cap} runs of this type in the account's last hour",
         "{used} of {cap} runs of this type in the account's last hour",
         "the account has no cap for this type",
+        _TIME_LIMITS,
     ),
     Rule(
         "tenant_cap",
@@ -245,6 +263,7 @@ _GATE_RULES: tuple[Rule[Any], ...] = (
         "{used} of {cap} runs of this type in the tenant's last hour, {promised} promised",
         "{used} of {cap} runs of this type in the tenant's last hour, {promised} promised",
         "the tenant has no cap for this type",
+        _TIME_LIMITS,
     ),
     Rule(
         "saturation",
@@ -253,6 +272,7 @@ _GATE_RULES: tuple[Rule[Any], ...] = (
         "the action saturation is {action_saturation_score}",
         "the action saturation is {action_saturation_score}, below 1",
         "no action saturation is known",
+        ("runs.action_cap", "runs.tiers.{tier}.action_cap", *_TIER),
     ),
 )
 _DEBOUNCE: Rule[Any] = Rule(
@@ -262,6 +282,7 @@ _DEBOUNCE: Rule[Any] = Rule(
     "{elapsed_s} s since the last run of this type, at least {limit_s}",
     "the last run of this type was {elapsed_s} s ago; its debounce is {limit_s} s",
     "no run of this type before",
+    ("runs.registry.{trigger_type}.debounce_seconds", "runs.registry.{trigger_type}.debounce_mode"),
 )
 _PASS = Hit("NOW", "WITHIN_LIMITS")
 _PLACES = ("debounce", "budget", "cooldown", "account_cap", "tenant_cap", "saturation")

@@ -60,13 +60,21 @@ def _nothing_owed(case: ScoreCase) -> Finding:
 RULES: RuleTable[ScoreCase] = RuleTable(
     "scores",
     (
-        Rule("paused", _pause, ("status",), "the score is {status}", "it is {status}, which is not paused"),
+        Rule(
+            "paused",
+            _pause,
+            ("status",),
+            "the score is {status}",
+            "it is {status}, which is not paused",
+            reads=("scores.paused_statuses",),
+        ),
         Rule(
             "grace",
             _grace,
             ("grace_ends_at", "until_at"),
             "grace lasts until {grace_ends_at}, looked at {until_at}",
             "grace ended at {grace_ends_at}, looked at {until_at}",
+            reads=("scores.stages.{chapter}.grace_hours",),
         ),
         Rule(
             "nothing_owed",
@@ -74,6 +82,10 @@ RULES: RuleTable[ScoreCase] = RuleTable(
             ("amount", "from_at"),
             "{amount} micro-points are owed since {from_at}",
             "{amount} micro-points are owed since {from_at}",
+            reads=(
+                *(f"scores.stages.{{chapter}}.{name}" for name in ("grace_hours", "rate", "daily_cap")),
+                "scores.max_decay_per_cycle",
+            ),
         ),
     ),
     otherwise=Hit("NOW", "OVERDUE"),

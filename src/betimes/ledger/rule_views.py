@@ -1,0 +1,127 @@
+"""Rules as people read them: the tables there are, and every rule of the one that a verdict was given by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Literal
+
+from betimes.catalogue import DOMAINS
+from betimes.core.policies import Policy
+from betimes.core.verdicts import Rule, RuleOutcome, RuleTable, Verdict
+from betimes.domain.declaration import Domain
+from betimes.domain.json_view import JsonView
+from betimes.engine.codecs import Kinds
+
+
+class ExplainedRuleView(JsonView, frozen=True):
+    """A rule of the table that a verdict was given by, and what became of it."""
+
+    number: int | None
+    """Its place in the table, from 1; `null` of a rule that judges no more."""
+    rule: str
+    outcome: RuleOutcome
+    """`bound` decided; `shadow` would have, and does not bind; `not_reached`: an earlier rule had decided."""
+    reason: str | None
+    values: dict[str, Any]
+    sentence: str
+    """What it says of the values it saw."""
+    reads: tuple[str, ...]
+    """The settings of the policy that it goes by."""
+
+
+class RuleView(JsonView, frozen=True, kw_only=True):
+    """A rule: what it records and says, and what it goes by."""
+
+    number: int | None
+    """Its place in the table, from 1; `null` of one that judges no more."""
+    rule: str
+    mode: Literal["enforce", "shadow", "retired"]
+    """Under the policy in force: `shadow` is judged and recorded and does not bind; `retired` judges no more and still
+    explains old verdicts."""
+    sees: tuple[str, ...]
+    """The names of the values it records, which its sentences hold in braces."""
+    says: str
+    """Its sentence when it matched."""
+    passes: str
+    """Its sentence when it did not."""
+    absent: str
+    """Its sentence when there was nothing to look at."""
+    reads: tuple[str, ...]
+    """The settings of the policy that it goes by; a name in braces is one that the case gives. An entry of a list is
+    addressed by its `name`."""
+
+
+class RuleTableView(JsonView, frozen=True, kw_only=True):
+    """A table: its rules in the order they are looked at; the first that matches decides."""
+
+    table: str
+    domain: str
+    kinds: tuple[str, ...]
+    """The kinds of streams whose verdicts are given by it."""
+    otherwise: str
+    """The answer when no rule matches, in the domain's spelling."""
+    reason: str
+    """The reason of that answer."""
+    rules: list[RuleView]
+    """With those that judge no more at the end."""
+
+
+class RuleTables(JsonView, frozen=True):
+    tables: list[RuleTableView]
+
+
+def explain_rules(kinds: Kinds, verdict: Verdict | None) -> list[ExplainedRuleView]:
+    """Return every rule of the table that a verdict was given by, with what became of it."""
+    table = kinds.table(verdict.table) if verdict else None
+    if verdict is None or table is None:
+        return []
+    return [
+        ExplainedRuleView(step.number, step.rule, step.outcome, step.reason, step.values, step.sentence, step.reads)
+        for step in table.explain_all(verdict)
+    ]
+
+
+def list_rule_tables(areas: Collection[str], policy: Policy) -> RuleTables:
+    """Return the tables of the domains in these areas, under the policy in force."""
+    found: dict[str, RuleTableView] = {}
+    for domain in DOMAINS:
+        if domain.area not in areas:
+            continue
+        shadowed = domain.shadow_rules(policy[domain.policy]) if domain.policy else ()
+        for decider in domain.deciders:
+            for table in decider.tables:
+                known = found.get(table.name)
+                kinds = (*(known.kinds if known else ()), decider.kind)
+                found[table.name] = _table_view(table, domain, kinds, shadowed)
+    return RuleTables([*found.values()])
+
+
+def _table_view(
+    table: RuleTable[Any], domain: Domain, kinds: tuple[str, ...], shadowed: Collection[str]
+) -> RuleTableView:
+    answer = table.otherwise.answer
+    in_use = [
+        _rule_view(rule, number, "shadow" if rule.name in shadowed else "enforce")
+        for number, rule in enumerate(table.rules, start=1)
+    ]
+    return RuleTableView(
+        table=table.name,
+        domain=domain.area,
+        kinds=kinds,
+        otherwise=domain.answers.get(answer, answer),
+        reason=table.otherwise.reason,
+        rules=[*in_use, *(_rule_view(rule, None, "retired") for rule in table.retired)],
+    )
+
+
+def _rule_view(rule: Rule[Any], number: int | None, mode: Literal["enforce", "shadow", "retired"]) -> RuleView:
+    return RuleView(
+        number=number,
+        rule=rule.name,
+        mode=mode,
+        sees=rule.sees,
+        says=rule.says,
+        passes=rule.passes,
+        absent=rule.absent,
+        reads=rule.reads,
+    )
