@@ -38,6 +38,8 @@ PURE_ELSEWHERE = frozenset(
         "domain/derivation.py",
         "domain/hooks.py",
         "domain/json_view.py",
+        "domain/operations/decide.py",
+        "domain/operations/model.py",
         "domain/run_requests.py",
         "domain/saved_responses/decide.py",
         "domain/saved_responses/model.py",

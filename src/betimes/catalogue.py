@@ -15,6 +15,7 @@ from betimes.core.deciders import Decider
 from betimes.core.scopes import ADMIN, areas_of
 from betimes.domain.declaration import Domain
 from betimes.domain.hooks import Hooks
+from betimes.domain.operations.decide import OPERATION
 from betimes.domain.saved_responses.decide import ANSWER
 from betimes.http.policy import LimitsPolicy
 from betimes.intents.domain import DOMAIN as INTENTS
@@ -30,6 +31,7 @@ DECIDERS: tuple[Decider[Any], ...] = (
     *(decider for domain in DOMAINS for decider in domain.deciders),
     BACKTESTS,
     ANSWER,
+    OPERATION,
 )
 """Of the domains, and of what is asked about them."""
 DOMAIN_OF: Mapping[str, Domain] = {decider.kind: domain for domain in DOMAINS for decider in domain.deciders}

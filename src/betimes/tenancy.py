@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from betimes.admin.service import Tenants
+from betimes.admin.wakes import Wakes
 from betimes.domain.deployment import Deployment
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
@@ -61,3 +62,7 @@ class Tenancy:
     @cached_property
     def tenants(self) -> Tenants:
         return Tenants(self.engine, self.caller, deployment=self._deployment)
+
+    @cached_property
+    def wakes(self) -> Wakes:
+        return Wakes(self.engine, self.caller)

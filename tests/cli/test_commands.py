@@ -174,7 +174,7 @@ def test_a_dead_letter_is_listed_retried_and_discarded(tmp_path: Path) -> None:
     assert "on purpose" in letter["last_error"]
     retried = betimes("effects", "retry", letter["effect_id"], "--json", folder=tmp_path)
     assert retried.json["status"] == "pending"
-    assert betimes("effects", "discard", letter["effect_id"], folder=tmp_path).code == STATUS["NOT_FOUND"][1]
+    assert betimes("effects", "discard", letter["effect_id"], folder=tmp_path).code == STATUS["REFUSED"][1]
     betimes("tick", "--app", "shop:bt", folder=tmp_path)
     assert betimes("effects", "discard", letter["effect_id"], "--json", folder=tmp_path).code == 0
     assert betimes("effects", "list", "--json", folder=tmp_path).json["items"] == []

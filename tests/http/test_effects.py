@@ -82,6 +82,7 @@ async def test_a_dead_letter_is_listed_shown_and_retried_with_fresh_attempts() -
             "stream",
             "segment_id",
             "target",
+            "executor",
             "status",
             "attempts",
             "next_attempt_at",

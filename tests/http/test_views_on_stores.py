@@ -18,6 +18,7 @@ from betimes.domain.targets import HandlerTarget
 from betimes.engine.effects import GiveUp
 from betimes.engine.engine import Engine
 from betimes.engine.virtual_clock import VirtualClock
+from betimes.ledger.effect_actions import EffectActions
 from betimes.ledger.effects import EffectFilters, Effects
 from betimes.ledger.service import Ledger, LedgerFilters
 from betimes.ledger.verdict_feed import (
@@ -99,7 +100,7 @@ async def test_dead_letters_are_found_and_revived(backend: Backend, tmp_path: Pa
             await schedules.create(ScheduleRequest(schedule_id=name, cron="0 0 1 1 *", target=HandlerTarget("x")))
             await schedules.trigger(name)
         await engine.tick()
-        effects = Effects(engine, ME, EVERYTHING)
+        effects = EffectActions(engine, ME, EVERYTHING)
         dead = EffectFilters(status="dead", domain="automation")
         first = await effects.effects(dead, limit=2)
         rest = await effects.effects(dead, limit=2, cursor=first.next_cursor)

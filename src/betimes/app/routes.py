@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from betimes.admin import routes as admin
+from betimes.admin import wake_routes
 from betimes.backtest import routes as backtest
 from betimes.catalogue import DOMAINS
 from betimes.http import health
@@ -20,5 +21,6 @@ ROUTES: tuple[Route, ...] = (
     *live_routes.ROUTES,
     *backtest.ROUTES,
     *admin.ROUTES,
+    *wake_routes.ROUTES,
     *health.ROUTES,
 )

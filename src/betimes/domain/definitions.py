@@ -18,12 +18,13 @@ from betimes.core.merge_patch import apply_merge_patch
 from betimes.core.scopes import allows
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
+from betimes.domain.bulk_changes import BulkChanges
 from betimes.domain.definition_rules import id_problems
 from betimes.domain.outside_calls import calls_of_definition, handler_problems, url_problems
 from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow, cursor_after
 from betimes.domain.requests import examine_request, in_slices
 from betimes.domain.run_briefs import RunBrief, run_brief
-from betimes.domain.service import Service, demanded_stream
+from betimes.domain.service import demanded_stream
 from betimes.domain.target_names import unknown_names
 from betimes.domain.target_scopes import scope_to_save
 from betimes.domain.targets import CommandTarget, Target
@@ -53,7 +54,7 @@ PAGES_MAX = 20
 """Pages of the ledger that one list looks through; what is left is behind its cursor."""
 
 
-class Definitions(Service, Generic[Asked, Shown, Written]):
+class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
     """A domain whose streams are made, changed and removed by people.
 
     A replay is answered with the definition as it was recorded, whatever became of it since.

@@ -31,7 +31,7 @@ from betimes.engine.codecs import Kinds
 from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effects import Dispatcher, Executor, is_carrying_out
 from betimes.engine.fast_path import FastPath
-from betimes.engine.jobs import Job, Submission
+from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.orphans import OrphanWatch
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.policy_change import PolicyChangePass
@@ -203,6 +203,14 @@ class Engine:
         self._check_room(submission.stream.tenant)
         answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
         self._queue.put(Job.of(submission, answer))
+        return await answer
+
+    async def wake(self, stream: StreamId, *, actor: str = "", correlation: str = "") -> Recorded:
+        """Ring a stream's alarm if it is due, whether it is snoozed or not; raise what its wake fails with."""
+        self.kinds.of(stream)
+        self._check_room(stream.tenant)
+        answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
+        self._queue.put(Job(stream, WAKE, actor=actor, correlation=correlation, answer=answer))
         return await answer
 
     async def submit_due(

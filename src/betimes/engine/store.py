@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -214,8 +214,7 @@ class Presumes(Protocol):
 
         Its commit locks first, in the order of `begin`, and compares; it raises `Conflict` or `Duplicate` if a version
         has moved, a row is held or a key was used, and `Unavailable` if it must be asked for. Its `now` is not ahead of
-        the store's. Once it has raised `Unknown` it cannot begin any more. A decision that is not committed was
-        compared with nothing. `None` where the ask is not one to presume (`is_presumable`) or the store has reasons.
+        the store's. Once it has raised `Unknown` it cannot begin any more. `None` where the ask is not one to presume.
         """
 
 
@@ -283,7 +282,12 @@ class StreamRow(NamedTuple):
     """The instant of its first segment, kept for ever."""
     listed_at: Instant | None = None
     snooze_error: str | None = None
-    """Why its last wake failed; it means nothing once `snooze_until` is gone."""
+
+    @classmethod
+    def of(cls, stream: StreamId, *columns: Any) -> StreamRow:
+        """Return the row with these columns; the error of a snooze that has ended is left where it was."""
+        row = cls(stream, *columns)
+        return row if row.snooze_until is not None or row.snooze_error is None else row._replace(snooze_error=None)
 
 
 class Store(Protocol):
@@ -353,10 +357,7 @@ class Store(Protocol):
     async def waiting_sends(
         self, limit: int, *, created_before: Instant, tenant: str | None = None
     ) -> list[WaitingSend]:
-        """Return the oldest sends that nobody has applied; dead ones are left out.
-
-        A source's sends are never younger than the ones that wait for them, so its first is always among its oldest.
-        """
+        """Return the oldest sends that nobody has applied; dead ones are left out. A source's first is among them."""
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]: ...
 

@@ -7,6 +7,7 @@ from typing import Any, Optional, Protocol
 
 import msgspec
 
+from betimes.domain.bulk_changes import PAGING, BulkOutcome, BulkRequest
 from betimes.domain.service import Service
 from betimes.http.routes import Answer, Handler, Listed, Method, RequestContext, Route, answer_of
 
@@ -28,6 +29,7 @@ class DefinitionService(Protocol):
     async def delete(self, id: str, /, *, if_match: int | None = ...) -> None: ...
     async def enable(self, id: str, /, *, key: str | None = ...) -> Any: ...
     async def disable(self, id: str, /, *, key: str | None = ...) -> Any: ...
+    async def bulk(self, request: Any, /) -> Any: ...
 
 
 def merge_patch(name: str, kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
@@ -35,6 +37,20 @@ def merge_patch(name: str, kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
     fields = [(field.name, Optional[field.type], None) for field in msgspec.structs.fields(kind)]  # noqa: UP045
     said = {"__doc__": "What changes: a field left out stays, `null` empties it or restores its default."}
     return msgspec.defstruct(name, fields, namespace=said, frozen=True, forbid_unknown_fields=True)
+
+
+def bulk_request(name: str, filters: type[Listed]) -> type[msgspec.Struct]:
+    """Return the type of a bulk change of a collection, as it is described: its filter holds the list's parameters."""
+    parameters = [
+        (field.name, field.type, None) for field in msgspec.structs.fields(filters) if field.name not in PAGING
+    ]
+    chosen = msgspec.defstruct(f"{name}Filter", parameters, frozen=True, forbid_unknown_fields=True)
+    fields = [
+        (field.name, chosen | None if field.name == "filter" else field.type, field.default)
+        for field in msgspec.structs.fields(BulkRequest)
+    ]
+    said = {"__doc__": BulkRequest.__doc__}
+    return msgspec.defstruct(name, fields, namespace=said, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +131,9 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
             request, await self._service(request).disable(self.id_of(request), key=request.idempotency_key)
         )
 
+    async def bulk(self, request: RequestContext) -> Any:
+        return await self._service(request).bulk(request.body)
+
     # -- routes
 
     def routes(self) -> tuple[Route, ...]:
@@ -135,6 +154,7 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
             ),
             self._route("POST", self.enable, "Enable {a} {noun}", f"{self.one_path}/enable", reply=self.written),
             self._route("POST", self.disable, "Disable {a} {noun}", f"{self.one_path}/disable", reply=self.written),
+            self._bulk_route(),
         )
 
     def _create_route(self) -> Route:
@@ -172,6 +192,21 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
             described_body=merge_patch(f"{self.noun.capitalize()}Patch", self.request),
             reply=self.written,
             codes=_CHANGED,
+        )
+
+    def _bulk_route(self) -> Route:
+        return self._route(
+            "POST",
+            self.bulk,
+            f"Enable, disable or delete many {self.noun}s",
+            f"{self.path}/bulk",
+            description="Those named, or what the filter finds: the parameters of the list. Each is a change of its "
+            "own and says how it went; `complete` says whether anything is left.",
+            body=BulkRequest,
+            described_body=bulk_request(f"{self.noun.capitalize()}Bulk", self.filters),
+            reply=BulkOutcome,
+            keeps_answer=f"{self.noun}_bulk",
+            example={"action": "disable", "filter": {}, "note": "while the database moves"},
         )
 
     def _whole_body(self) -> dict[str, Any]:

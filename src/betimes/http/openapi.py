@@ -95,6 +95,8 @@ def _sent_types(route: Route) -> Iterator[Any]:
         yield route.body_shape
     if route.batch_body is not None:
         yield route.batch_body[1]
+    if route.batch_item is not None:
+        yield route.batch_item
 
 
 def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
@@ -191,7 +193,7 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
 def _request_body(route: Route, schemas: Schemas) -> dict[str, Any]:
     schema = schemas.describe(route.body_shape)
     if route.batch:
-        schema = {"anyOf": [schema, schemas.describe(_several(Items, route.body_shape))]}
+        schema = {"anyOf": [schema, schemas.describe(_several(Items, route.batch_item or route.body_shape))]}
     content: dict[str, Any] = {"schema": schema}
     if route.example is not None:
         content["example"] = route.example
@@ -215,7 +217,7 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
     else:
         schema = schemas.describe(route.reply)
         if route.batch or route.batch_body:
-            schema = {"anyOf": [schema, schemas.describe(_several(Batch, route.reply))]}
+            schema = {"anyOf": [schema, schemas.describe(_several(Batch, route.batch_reply or route.reply))]}
         content = {route.media_type: {"schema": schema, **_events(route, schemas)}}
         responses = {str(route.status): {"description": route.summary, "content": content}}
         for status in (*((200,) if route.status == 201 else ()), *route.also):

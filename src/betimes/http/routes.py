@@ -202,6 +202,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """A media type whose body holds several, and the type of that body; the answer is a batch's."""
     batch: bool = False
     """Takes `{"items": […]}` too."""
+    batch_item: Any = None
+    """The type of an item, where it is not the type of the body."""
+    batch_reply: Any = None
+    """The type of the answer to an item, where it is not the type of the answer."""
     answer_many: ManyHandler | None = None
     """Answers the items of a batch together, with an error where an answer would be; by default each alone."""
     dry_run: bool = False

@@ -296,7 +296,8 @@ def _item(route: Route, context: RequestContext, item: Any, place: int) -> Reque
         key_id=context.key_id,
     )
     try:
-        _decode(route, alone, item, f"items[{place}]")
+        single = route if route.batch_item is None else msgspec.structs.replace(route, body=route.batch_item)
+        _decode(single, alone, item, f"items[{place}]")
     except Invalid as error:
         return error
     return alone

@@ -26,6 +26,7 @@ from betimes.core.names import Id
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
+from betimes.domain.bulk_changes import BulkChanges
 from betimes.domain.paging import (
     InstantPlace,
     Listing,
@@ -41,7 +42,6 @@ from betimes.domain.paging import (
     stream_at,
 )
 from betimes.domain.requests import json_of
-from betimes.domain.service import Service
 from betimes.domain.warnings import Remark
 from betimes.engine.store import StreamQuery
 from betimes.intents.bulk_claims import claim_due
@@ -96,7 +96,7 @@ _NO_CLAIM, _NO_CLAIMS = IntentClaimRequest(), IntentClaimsRequest()
 _log = logging.getLogger("betimes.intents")
 
 
-class Intents(Service):
+class Intents(BulkChanges):
     """Intents for one caller. A replay is answered with the intent as it was recorded."""
 
     has_created = False

@@ -11,12 +11,12 @@ from betimes.catalogue import readable_areas
 from betimes.cli.bootstrap import Application
 from betimes.cli.options import At, Tenant, on
 from betimes.cli.output import show
-from betimes.core.errors import Invalid, NotFound
-from betimes.core.streams import parse_effect_handle
+from betimes.core.errors import Invalid
 from betimes.domain.paging import Page
 from betimes.domain.service import Caller
 from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow, EffectStatus
-from betimes.ledger.effects import Effects, EffectView
+from betimes.ledger.effect_actions import EffectActions
+from betimes.ledger.effects import EffectView
 
 COLUMNS = ("tenant", "effect_id", "executor", "status", "attempts", "next_attempt_at", "last_error")
 EVERY_DOMAIN = readable_areas(("admin",), "write")
@@ -57,8 +57,8 @@ def list_(
     show(Page(on(at.target, work, exists=True)), json=at.json, columns=COLUMNS, empty="No effects.")
 
 
-def _effects(application: Application, tenant: str) -> Effects:
-    return Effects(application.engine, Caller(tenant, "cli"), EVERY_DOMAIN)
+def _effects(application: Application, tenant: str) -> EffectActions:
+    return EffectActions(application.engine, Caller(tenant, "cli"), EVERY_DOMAIN)
 
 
 def _fields(row: EffectRow, view: EffectView) -> dict[str, Any]:
@@ -89,7 +89,5 @@ def discard(effect_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 
     effect_id
         As it is listed.
     """
-    effect = parse_effect_handle(at.tenant, effect_id)
-    if not on(at.target, lambda application: application.engine.store.discard_effect(effect), exists=True):
-        raise NotFound(f"{effect_id} is no dead letter of {at.tenant!r}; see betimes effects list --status dead")
+    on(at.target, lambda application: _effects(application, at.tenant).discard(effect_id), exists=True)
     show({"effect_id": effect_id, "tenant": at.tenant, "status": "discarded"}, json=at.json)

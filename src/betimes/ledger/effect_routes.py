@@ -7,8 +7,17 @@ from typing import Literal
 import msgspec
 
 from betimes.catalogue import readable_areas
+from betimes.domain.operations.model import Note
 from betimes.domain.paging import Page
 from betimes.http.routes import Listed, RequestContext, Route
+from betimes.ledger.effect_actions import (
+    DeadLetterFilter,
+    EffectActions,
+    EffectGroups,
+    EffectsAction,
+    EffectsOutcome,
+    ErrorText,
+)
 from betimes.ledger.effects import EffectDetail, EffectFilters, EffectKind, Effects, EffectView, Status
 
 TAG = "Effects"
@@ -22,18 +31,27 @@ class EffectsQuery(Listed, frozen=True, forbid_unknown_fields=True):
     """Of a delivery."""
     channel: str | None = None
     """Of a delivery."""
+    executor: str | None = None
+    """Such as `webhook` or `deliver:push`."""
+    error: ErrorText | None = None
+    """A text in the last error, in any case."""
 
 
-class RetryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NamedEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     effect_id: str
+
+
+class Noted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    note: Note | None = None
+    """Why, for the record."""
 
 
 def _readable(request: RequestContext) -> Effects:
     return Effects(request.engine, request.caller, readable_areas(request.scopes, "read"))
 
 
-def _writable(request: RequestContext) -> Effects:
-    return Effects(request.engine, request.caller, readable_areas(request.scopes, "write"))
+def _writable(request: RequestContext) -> EffectActions:
+    return EffectActions(request.engine, request.caller, readable_areas(request.scopes, "write"))
 
 
 async def effects(request: RequestContext) -> Page[EffectView]:
@@ -44,6 +62,8 @@ async def effects(request: RequestContext) -> Page[EffectView]:
         domain=query.domain,
         user_id=query.user_id,
         channel=query.channel,
+        executor=query.executor,
+        error=query.error,
     )
     return await _readable(request).effects(filters, limit=query.limit, cursor=query.cursor)
 
@@ -52,16 +72,40 @@ async def effect(request: RequestContext) -> EffectDetail:
     return await _readable(request).effect(request.path["effect_id"])
 
 
+async def groups(request: RequestContext) -> EffectGroups:
+    readable = EffectActions(request.engine, request.caller, readable_areas(request.scopes, "read"))
+    return await readable.groups(request.query)
+
+
 async def retry(request: RequestContext) -> EffectView:
-    return await _writable(request).retry(request.path["effect_id"])
+    return await _writable(request).retry(request.path["effect_id"], note=request.query.note)
 
 
-async def retry_listed(request: RequestContext) -> EffectView:
-    return await _writable(request).retry(request.body.effect_id)
+async def discard(request: RequestContext) -> None:
+    await _writable(request).discard(request.path["effect_id"], note=request.query.note)
+
+
+async def retry_many(request: RequestContext) -> EffectView | EffectsOutcome:
+    actions = _writable(request)
+    if isinstance(request.body, NamedEffect):
+        return await actions.retry(request.body.effect_id)
+    return await actions.retry_matching(request.body)
+
+
+async def discard_many(request: RequestContext) -> NamedEffect | EffectsOutcome:
+    actions = _writable(request)
+    if isinstance(request.body, NamedEffect):
+        await actions.discard(request.body.effect_id)
+        return request.body
+    return await actions.discard_matching(request.body)
 
 
 _RETRY = (
     "Only a dead letter can be retried: a run's handler is called at most once, and an expired notification is over."
+)
+_MANY = (
+    "With a filter the oldest come first, at most 500 a call; `next_cursor` leads on past those that were skipped. "
+    "The operation is on the ledger as a segment of `operation:effects` with its note."
 )
 
 ROUTES = (
@@ -95,22 +139,63 @@ ROUTES = (
         keeps_answer="effects",
         summary="Try a dead letter once more, with fresh attempts",
         description=_RETRY,
+        query=Noted,
         reply=EffectView,
         codes=((409, "NOT_RETRYABLE"),),
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/effects/{effect_id}",
+        scope="any:write",
+        answer=discard,
+        tag=TAG,
+        summary="Remove a dead letter for good",
+        query=Noted,
+        codes=((409, "NOT_DISCARDABLE"),),
+    ),
+    Route(
+        method="GET",
+        path="/v1/effects/groups",
+        scope="any:read",
+        answer=groups,
+        tag=TAG,
+        summary="Dead letters by executor and error",
+        description="What a retry or a discard with the same filter would reach, counted.",
+        query=DeadLetterFilter,
+        reply=EffectGroups,
     ),
     Route(
         method="POST",
         path="/v1/effects/retry",
         scope="any:write",
-        answer=retry_listed,
+        answer=retry_many,
         tag=TAG,
         keeps_answer="effects",
-        summary="Try dead letters once more",
-        description=_RETRY,
-        body=RetryRequest,
-        reply=EffectView,
+        summary="Try dead letters once more: those named, or those that fit",
+        description=f"{_RETRY} {_MANY}",
+        body=EffectsAction,
+        reply=EffectsOutcome,
+        batch_reply=EffectView,
         batch=True,
+        batch_item=NamedEffect,
         codes=((409, "NOT_RETRYABLE"),),
-        example={"items": [{"effect_id": "inbox:u-1:7:0"}]},
+        example={"filter": {"executor": "webhook", "error": "503"}, "note": "their server is back"},
+    ),
+    Route(
+        method="POST",
+        path="/v1/effects/discard",
+        scope="any:write",
+        answer=discard_many,
+        tag=TAG,
+        keeps_answer="discards",
+        summary="Remove dead letters for good: those named, or those that fit",
+        description=_MANY,
+        body=EffectsAction,
+        reply=EffectsOutcome,
+        batch_reply=NamedEffect,
+        batch=True,
+        batch_item=NamedEffect,
+        codes=((409, "NOT_DISCARDABLE"),),
+        example={"filter": {"until": "2026-01-01T00:00:00Z"}, "note": "too old to matter"},
     ),
 )

@@ -1,4 +1,4 @@
-"""Effects as a caller may see them: what had to happen outside, how it went, and once more for dead letters."""
+"""Effects as a caller may see them: what had to happen outside, and how it went."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from betimes.catalogue import area_of
 from betimes.core.datetimes import moment
-from betimes.core.errors import Invalid, NotFound, Refused
+from betimes.core.errors import Invalid, NotFound
 from betimes.core.streams import EffectId, StreamId, parse_effect_handle, segment_handle
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
@@ -55,6 +55,8 @@ class EffectView(JsonView, frozen=True, kw_only=True):
     stream: StreamView
     segment_id: str
     target: str
+    executor: str
+    """The name by which processes take it, such as `webhook` or `deliver:push`."""
     status: Status
     attempts: int
     next_attempt_at: datetime | None
@@ -88,6 +90,9 @@ class EffectFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     domain: str | None = None
     user_id: str | None = None
     channel: str | None = None
+    executor: str | None = None
+    error: str | None = None
+    """A text in the last error, in any case."""
 
 
 class Effects(Service):
@@ -108,7 +113,7 @@ class Effects(Service):
         found: list[EffectRow] = []
         query, place = self._query(filters), place_of(cursor, named, InstantPlace) or InstantPlace(0, "")
         if cursor is not None:
-            after = _effect_at(place, self.caller.tenant)
+            after = effect_at(place, self.caller.tenant)
             query = msgspec.structs.replace(query, after=after, after_created_at=place.at)
         for _ in range(LOOKED_AT_MAX // PAGE_MAX):
             page = await self.engine.store.effects(query)
@@ -146,6 +151,8 @@ class Effects(Service):
             and filters.domain in (None, domain_of(row.id.kind))
             and (filters.user_id is None or row.executor.startswith(DELIVER))
             and (filters.channel is None or row.executor == DELIVER + filters.channel)
+            and filters.executor in (None, row.executor)
+            and (filters.error is None or filters.error.lower() in row.last_error.lower())
         )
 
     async def effect(self, effect_id: str) -> EffectDetail:
@@ -156,17 +163,6 @@ class Effects(Service):
             payload["url"] = bare_url(payload["url"])
         fields = {name: getattr(view, name) for name in view.__struct_fields__}
         return EffectDetail(**fields, payload=payload, history=history_of(row))
-
-    async def retry(self, effect_id: str) -> EffectView:
-        """Give a dead letter fresh attempts."""
-        row = await self._row(effect_id)
-        if row.status != "dead":
-            raise Refused("NOT_RETRYABLE", f"the effect is {status_of(row)}; only a dead letter can be tried again")
-        if objection := await self._objection(row):
-            raise Refused("NOT_RETRYABLE", objection)
-        if not await self.engine.store.revive_effect(row.id):
-            raise Refused("NOT_RETRYABLE", "somebody else was first; look at the effect again")
-        return await self.view(await self._row(effect_id))
 
     async def _objection(self, row: EffectRow) -> str:
         """Say why a delivery may not be made any more, if it is one and may not."""
@@ -211,6 +207,7 @@ class Effects(Service):
             stream=StreamView(row.id.kind, row.id.id),
             segment_id=segment_handle(row.id.source, row.id.version),
             target=target_of(row),
+            executor=row.executor,
             status=status_of(row),
             attempts=row.attempts,
             next_attempt_at=moment(row.next_attempt_at) if is_open else None,
@@ -280,7 +277,8 @@ def history_of(row: EffectRow) -> list[EffectAttempt]:
     return [EffectAttempt(moment(made.at), made.ok, made.error or None, made.duration_ms) for made in row.history]
 
 
-def _effect_at(place: InstantPlace, tenant: str) -> EffectId:
+def effect_at(place: InstantPlace, tenant: str) -> EffectId:
+    """Return the effect a place names; raise `Invalid` if nothing can have that id."""
     try:
         after = parse_effect_handle(tenant, place.id)
     except Invalid:

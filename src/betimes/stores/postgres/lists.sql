@@ -3,7 +3,7 @@
 
 -- streams: streams that exist, in order of their ids
 SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at, CASE WHEN snooze_until IS NOT NULL THEN snooze_error END
+    listed_at, snooze_error
 FROM betimes.stream
 WHERE version > 0
     AND state IS NOT NULL --? living
@@ -18,7 +18,7 @@ ORDER BY tenant, kind, id LIMIT :limit;
 
 -- newest_streams: streams that exist, from the last created on
 SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at, CASE WHEN snooze_until IS NOT NULL THEN snooze_error END
+    listed_at, snooze_error
 FROM betimes.stream
 WHERE created_at IS NOT NULL AND version > 0
     AND state IS NOT NULL --? living
@@ -34,7 +34,7 @@ ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC LIMIT :limit;
 
 -- newest_streams_among: the same of any of these statuses, each read along an index
 SELECT s.tenant, s.kind, s.id, s.version, s.schema, s.state, s.at, s.alarm_at, s.status, s.owner, s.due_at, s.digest,
-    s.snooze_until, s.created_at, s.listed_at, CASE WHEN s.snooze_until IS NOT NULL THEN s.snooze_error END
+    s.snooze_until, s.created_at, s.listed_at, s.snooze_error
 FROM unnest(:among::text[]) x
 CROSS JOIN LATERAL (
     SELECT * FROM betimes.stream
@@ -51,7 +51,7 @@ ORDER BY s.created_at DESC, s.id DESC LIMIT :limit;
 
 -- due_streams: streams that exist and are due by an instant, the earliest first
 SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at, CASE WHEN snooze_until IS NOT NULL THEN snooze_error END
+    listed_at, snooze_error
 FROM betimes.stream
 WHERE version > 0 AND due_at <= :due_before
     AND state IS NOT NULL --? living
@@ -66,7 +66,7 @@ ORDER BY due_at, tenant, kind, id LIMIT :limit;
 
 -- due_streams_among: streams with an owner that are due, of any of these statuses, each read along an index
 SELECT s.tenant, s.kind, s.id, s.version, s.schema, s.state, s.at, s.alarm_at, s.status, s.owner, s.due_at, s.digest,
-    s.snooze_until, s.created_at, s.listed_at, CASE WHEN s.snooze_until IS NOT NULL THEN s.snooze_error END
+    s.snooze_until, s.created_at, s.listed_at, s.snooze_error
 FROM unnest(:among::text[]) x
 CROSS JOIN LATERAL (
     SELECT * FROM betimes.stream
@@ -83,7 +83,7 @@ ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit;
 
 -- listed_streams: streams that stand in a list by an instant, the earliest first
 SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at, CASE WHEN snooze_until IS NOT NULL THEN snooze_error END
+    listed_at, snooze_error
 FROM betimes.stream
 WHERE version > 0 AND listed_at <= :listed_before
     AND state IS NOT NULL --? living
@@ -100,7 +100,7 @@ ORDER BY listed_at, tenant, kind, id LIMIT :limit;
 -- history: a stream's row, beside its first segment, and a page of its segments
 SELECT s.version AS row_version, s.schema AS row_schema, CASE WHEN coalesce(l.nth, 1) = 1 THEN s.state END AS row_state,
     s.at AS row_at, s.alarm_at AS row_alarm_at, s.status, s.owner, s.due_at, s.digest AS row_digest, s.snooze_until,
-    s.created_at, s.listed_at, CASE WHEN s.snooze_until IS NOT NULL THEN s.snooze_error END,
+    s.created_at, s.listed_at, s.snooze_error,
     l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy,
     l.prev, l.digest, l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
 FROM betimes.stream s

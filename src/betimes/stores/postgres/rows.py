@@ -156,7 +156,7 @@ def rows_by_stream(records: Iterable[Record]) -> dict[StreamId, Row]:
 
 
 def stream_row(record: Record) -> StreamRow:
-    return StreamRow(StreamId(*record[:3]), *record[3:])
+    return StreamRow.of(StreamId(*record[:3]), *record[3:])
 
 
 def history(stream: StreamId, records: Sequence[Record]) -> tuple[StreamRow | None, list[Segment]]:
@@ -164,7 +164,7 @@ def history(stream: StreamId, records: Sequence[Record]) -> tuple[StreamRow | No
     if not records:
         return None, []
     columns = tuple(records[0])
-    row = StreamRow(stream, *columns[:-SEGMENT_COLUMNS])
+    row = StreamRow.of(stream, *columns[:-SEGMENT_COLUMNS])
     return row, [segment_of(record[-SEGMENT_COLUMNS:]) for record in records if record["seq"] is not None]
 
 

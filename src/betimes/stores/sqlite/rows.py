@@ -41,7 +41,7 @@ def row_of(place: RowPlace, rest: Columns) -> Row:
 
 
 def listed_stream(columns: Columns) -> StreamRow:
-    return StreamRow(StreamId(*columns[:3]), *columns[3:])
+    return StreamRow.of(StreamId(*columns[:3]), *columns[3:])
 
 
 def segment_of(columns: Columns) -> Segment:

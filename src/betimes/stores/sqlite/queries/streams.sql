@@ -187,7 +187,7 @@ WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version;
 
 -- stream_columns: A stream as it is listed.
 json_array(tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until,
-    created_at, listed_at, iif(snooze_until IS NULL, NULL, snooze_error));
+    created_at, listed_at, snooze_error);
 
 -- one_stream: One stream as it is listed.
 SELECT json_group_array(@stream_columns) FROM stream WHERE tenant = :tenant AND kind = :kind AND id = :id;

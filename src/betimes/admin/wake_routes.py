@@ -1,0 +1,36 @@
+"""The route that rings one stream by hand."""
+
+from __future__ import annotations
+
+import msgspec
+
+from betimes.admin.wakes import WakeView
+from betimes.domain.operations.model import Note
+from betimes.http.routes import RequestContext, Route
+
+
+class WakeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    note: Note | None = None
+    """Why, for the record."""
+
+
+async def wake(request: RequestContext) -> WakeView:
+    return await request.services.wakes.wake(request.path["kind"], request.path["id"], note=request.body.note)
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/streams/{kind}/{id}/wake",
+        scope="tick",
+        answer=wake,
+        tag="Time and history",
+        summary="Ring a stream's alarm now, if it is due",
+        description="Ends the snooze of a stream whose wake failed and wakes it; if that fails again, `error` says why "
+        "and it rests once more.",
+        body=WakeRequest,
+        body_optional=True,
+        reply=WakeView,
+        keeps_answer="wakes",
+    ),
+)

@@ -1,0 +1,71 @@
+"""Ringing the alarm of one stream by hand: of one that is snoozed because its wake failed, mostly."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from betimes.core.datetimes import moment
+from betimes.core.errors import BetimesError, NotFound, StoreError
+from betimes.core.streams import StreamId
+from betimes.domain.json_view import JsonView
+from betimes.domain.operations.service import record_operation
+from betimes.domain.service import Service
+from betimes.engine.store import StreamRow
+
+
+class WakeView(JsonView, frozen=True, kw_only=True):
+    kind: str
+    id: str
+    rung: bool
+    """Whether its alarm was due and its wake succeeded."""
+    error: str | None
+    """Why the wake failed again."""
+    alarm_at: datetime | None
+    """Its next alarm."""
+    snoozed_until: datetime | None
+    """Until when the alarm rests, because the wake failed."""
+    segment_id: str | None
+    """What the wake wrote."""
+
+
+class Wakes(Service):
+    """The alarms of a tenant's streams."""
+
+    async def wake(self, kind: str, id: str, *, note: str | None = None) -> WakeView:
+        """End a stream's snooze and ring its alarm, if that is due; say what it fails with."""
+        stream = await self._found(kind, id)
+        await record_operation(self, "streams", "wake", [f"{kind}:{id}"], note=note)
+        before = await self._row(stream)
+        error = None
+        try:
+            await self.engine.wake(stream, actor=self.caller.actor, correlation=self.caller.correlation)
+        except StoreError:
+            raise
+        except BetimesError as failure:
+            error = str(failure)
+        row = await self._row(stream)
+        is_moved = row.version > before.version
+        return WakeView(
+            kind=kind,
+            id=id,
+            rung=is_moved and error is None,
+            error=error,
+            alarm_at=moment(row.alarm_at),
+            snoozed_until=moment(row.snooze_until),
+            segment_id=f"{kind}:{id}:{row.version}" if is_moved else None,
+        )
+
+    async def _found(self, kind: str, id: str) -> StreamId:
+        unknown = NotFound(f"there is no stream {kind[:40]}:{id[:80]}")
+        if kind not in self.engine.kinds.names:
+            raise unknown
+        stream = self.stream(kind, id)
+        if not await self.engine.store.load([stream]):
+            raise unknown
+        return stream
+
+    async def _row(self, stream: StreamId) -> StreamRow:
+        row, _ = await self.engine.store.history(stream, 0, 1)
+        if row is None:
+            raise NotFound(f"there is no stream {stream.kind}:{stream.id}")
+        return row

@@ -1,0 +1,49 @@
+"""The stream `operation`: one per collection that operators act on, a segment for each thing they did.
+
+What they did to a single stream is a segment of that stream. This one holds what has no stream of its own (effects are
+rows, not streams), and the note that goes with many changes made at once; those carry the same correlation id.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from betimes.core.instants import Instant
+from betimes.core.streams import StreamId
+
+KIND = "operation"
+NOTE_CHARS_MAX = 500
+SUBJECTS_MAX = 500
+"""Of one operation."""
+Note: TypeAlias = Annotated[str, msgspec.Meta(max_length=NOTE_CHARS_MAX)]
+
+
+class RecordOperation(msgspec.Struct, frozen=True, tag=True):
+    action: str
+    subjects: tuple[str, ...]
+    """The ids that were acted on."""
+    note: str
+    filter: dict[str, Any]
+    """How they were chosen; empty if they were named."""
+
+
+class OperationRecorded(msgspec.Struct, frozen=True, tag=True):
+    action: str
+    subject_count: int
+    at: Instant
+
+
+class OperationState(msgspec.Struct, frozen=True):
+    operation_count: int
+    last_action: str
+    last_at: Instant
+
+
+Commands: TypeAlias = RecordOperation
+Events: TypeAlias = OperationRecorded
+
+
+def operation_stream(tenant: str, collection: str) -> StreamId:
+    return StreamId(tenant, KIND, collection)

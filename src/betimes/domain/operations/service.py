@@ -1,0 +1,21 @@
+"""Putting operations on record, before they are carried out: a process that dies in between leaves who asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from betimes.domain.operations.model import RecordOperation, operation_stream
+from betimes.domain.service import Service
+
+
+async def record_operation(
+    service: Service, collection: str, action: str, subjects: Iterable[str], *, note: str | None, chosen_by: Any = None
+) -> str:
+    """Record what the service's caller is about to do to these; return the id of the segment."""
+    chosen = {} if chosen_by is None else msgspec.to_builtins(chosen_by)
+    command = RecordOperation(action, tuple(subjects), note or "", chosen)
+    recorder = Service(service.engine, service.caller)  # leaves the service's own `last` alone
+    return (await recorder.submit(operation_stream(service.caller.tenant, collection), command)).segment_id

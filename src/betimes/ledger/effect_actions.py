@@ -1,0 +1,221 @@
+"""Acting on dead letters: once more or away, one by one or all that a filter finds, oldest first, on record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from betimes.catalogue import Area
+from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.errors import BetimesError, Refused
+from betimes.domain.json_view import JsonView
+from betimes.domain.operations.model import SUBJECTS_MAX, Note
+from betimes.domain.operations.service import record_operation
+from betimes.domain.paging import LOOKED_AT_MAX, InstantPlace, cursor_of, place_of
+from betimes.domain.requests import check_request
+from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow
+from betimes.ledger.effects import DELIVER, EffectKind, Effects, EffectView, domain_of, effect_at, kind_of, status_of
+
+GROUPS_MAX = 100
+ERROR_CHARS_SHOWN = 300
+SKIPPED_MAX = 20
+Action: TypeAlias = Literal["retry", "discard"]
+ErrorText: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A choice of dead letters; a field left out does not narrow."""
+
+    effect_kind: EffectKind | None = None
+    domain: Area | None = None
+    channel: str | None = None
+    """Of a delivery."""
+    executor: str | None = None
+    """Such as `webhook` or `deliver:push`."""
+    error: ErrorText | None = None
+    """A text in the last error, in any case."""
+    since: Moment | None = None
+    """Asked for at this instant or later."""
+    until: Moment | None = None
+    """Asked for before this instant."""
+
+    def fits(self, row: EffectRow) -> bool:
+        return (
+            self.effect_kind in (None, kind_of(row))
+            and self.domain in (None, domain_of(row.id.kind))
+            and (self.channel is None or row.executor == DELIVER + self.channel)
+            and self.executor in (None, row.executor)
+            and (self.error is None or self.error.lower() in row.last_error.lower())
+            and (self.since is None or row.created_at >= instant(self.since))
+            and (self.until is None or row.created_at < instant(self.until))
+        )
+
+
+class EffectsAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    filter: DeadLetterFilter
+    """Empty for all."""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=SUBJECTS_MAX)] = SUBJECTS_MAX
+    """How many in this call."""
+    cursor: str | None = None
+    """The `next_cursor` of the call before, with the same filter."""
+    note: Note | None = None
+
+
+class SkippedEffect(JsonView, frozen=True):
+    effect_id: str
+    code: str
+    message: str
+
+
+class EffectsOutcome(JsonView, frozen=True):
+    action: Action
+    done: int
+    skipped: int
+    """Dead letters that fit and were left: expired, or changed meanwhile."""
+    skipped_first: list[SkippedEffect]
+    """The first of them."""
+    oldest_at: datetime | None
+    complete: bool
+    """Whether nothing is left that fits; if not, call again with `next_cursor`."""
+    next_cursor: str | None
+    segment_id: str | None
+    """Of the record of it; `None` if nothing was found."""
+
+
+class EffectGroup(JsonView, frozen=True):
+    executor: str
+    effect_kind: EffectKind
+    error: str
+    count: int
+    oldest_at: datetime
+    newest_at: datetime
+    effect_id: str
+    """The oldest of them."""
+
+
+class EffectGroups(JsonView, frozen=True):
+    groups: list[EffectGroup]
+    """The largest first, at most 100."""
+    counted: int
+    """Dead letters that fit, in all groups, also those that are not shown."""
+    complete: bool
+    """Whether all were looked at; the oldest 10,000 are."""
+
+
+class EffectActions(Effects):
+    """The dead letters of the domains it is given, to act on."""
+
+    async def retry(self, effect_id: str, *, note: str | None = None) -> EffectView:
+        """Give a dead letter fresh attempts."""
+        row = await self._row(effect_id)
+        if row.status != "dead":
+            raise Refused("NOT_RETRYABLE", f"the effect is {status_of(row)}; only a dead letter can be tried again")
+        if objection := await self._objection(row):
+            raise Refused("NOT_RETRYABLE", objection)
+        await record_operation(self, "effects", "retry", [effect_id], note=note)
+        await self._carry_out("retry", row)
+        return await self.view(await self._row(effect_id))
+
+    async def discard(self, effect_id: str, *, note: str | None = None) -> None:
+        """Remove a dead letter for good; its attempts stay in the record of the operation's caller only."""
+        row = await self._row(effect_id)
+        if row.status != "dead":
+            message = f"the effect is {status_of(row)}; only a dead letter can be discarded"
+            raise Refused("NOT_DISCARDABLE", message)
+        await record_operation(self, "effects", "discard", [effect_id], note=note)
+        await self._carry_out("discard", row)
+
+    async def retry_matching(self, request: EffectsAction | Mapping[str, Any]) -> EffectsOutcome:
+        """Give dead letters that fit fresh attempts, the oldest first."""
+        return await self._act("retry", check_request(request, EffectsAction))
+
+    async def discard_matching(self, request: EffectsAction | Mapping[str, Any]) -> EffectsOutcome:
+        """Remove dead letters that fit, the oldest first."""
+        return await self._act("discard", check_request(request, EffectsAction))
+
+    async def _act(self, action: Action, asked: EffectsAction) -> EffectsOutcome:
+        named = ["dead letters", self.caller.tenant, asked.filter]
+        rows, place = await self._matching(asked.filter, place_of(asked.cursor, named, InstantPlace), asked.limit)
+        more = cursor_of(named, place) if place else None
+        if not rows:
+            return EffectsOutcome(action, 0, 0, [], None, more is None, more, None)
+        ids = [row.id.handle for row in rows]
+        on_record = await record_operation(self, "effects", action, ids, note=asked.note, chosen_by=asked.filter)
+        skipped: list[SkippedEffect] = []
+        for row in rows:
+            try:
+                await self._demand_sound(action, row)
+                await self._carry_out(action, row)
+            except BetimesError as error:
+                skipped.append(SkippedEffect(row.id.handle, getattr(error, "reason", error.code), str(error)))
+        return EffectsOutcome(
+            action,
+            len(rows) - len(skipped),
+            len(skipped),
+            skipped[:SKIPPED_MAX],
+            moment(rows[0].created_at),
+            more is None,
+            more,
+            on_record,
+        )
+
+    async def _demand_sound(self, action: Action, row: EffectRow) -> None:
+        if action == "retry" and (objection := await self._objection(row)):
+            raise Refused("NOT_RETRYABLE", objection)
+
+    async def _carry_out(self, action: Action, row: EffectRow) -> None:
+        store = self.engine.store
+        done = await (store.revive_effect(row.id) if action == "retry" else store.discard_effect(row.id))
+        if not done:
+            code = "NOT_RETRYABLE" if action == "retry" else "NOT_DISCARDABLE"
+            raise Refused(code, "somebody else was first; look at the effect again")
+
+    async def _matching(
+        self, chosen: DeadLetterFilter, place: InstantPlace | None, limit: int
+    ) -> tuple[list[EffectRow], InstantPlace | None]:
+        """Return the oldest dead letters that fit, and where to go on, if there may be more."""
+        query = EffectQuery(tenant=self.caller.tenant, status="dead", oldest_first=True, limit=PAGE_MAX)
+        if place is not None:
+            after = effect_at(place, self.caller.tenant)
+            query = replace(query, after=after, after_created_at=place.at)
+        found: list[EffectRow] = []
+        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
+            page = await self.engine.store.effects(query)
+            for row in page:
+                if domain_of(row.id.kind) in self._domains and chosen.fits(row):
+                    if len(found) == limit:
+                        return found, place
+                    found.append(row)
+                place = InstantPlace(row.created_at, row.id.handle)
+            if len(page) < PAGE_MAX:
+                return found, None
+            query = replace(query, after=page[-1].id, after_created_at=page[-1].created_at)
+        return found, place
+
+    async def groups(self, chosen: DeadLetterFilter | Mapping[str, Any]) -> EffectGroups:
+        """Count dead letters that fit by executor and error: what a retry or a discard would reach."""
+        chosen = check_request(chosen, DeadLetterFilter)
+        rows, more = await self._matching(chosen, None, LOOKED_AT_MAX)
+        groups: dict[tuple[str, str], list[EffectRow]] = {}
+        for row in rows:
+            groups.setdefault((row.executor, row.last_error[:ERROR_CHARS_SHOWN]), []).append(row)
+        views = [_group_view(*name, members) for name, members in groups.items()]
+        views.sort(key=lambda view: (-view.count, view.executor, view.error))
+        return EffectGroups(views[:GROUPS_MAX], len(rows), more is None)
+
+
+def _group_view(executor: str, error: str, members: list[EffectRow]) -> EffectGroup:
+    oldest, newest = members[0], members[-1]
+    return EffectGroup(
+        executor,
+        kind_of(oldest),
+        error,
+        len(members),
+        moment(oldest.created_at),
+        moment(newest.created_at),
+        oldest.id.handle,
+    )
