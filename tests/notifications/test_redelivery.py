@@ -12,7 +12,7 @@ from betimes.core.errors import Refused
 from betimes.core.instants import HOUR, parse
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.ledger.effects import EffectFilters, Effects
+from betimes.ledger.effects import EffectActions, EffectFilters
 from betimes.notifications.decide import DECIDERS, INBOX
 from betimes.notifications.service import Notifications
 from betimes.notifications.views import BanRequest
@@ -23,8 +23,8 @@ from tests.stores.backends import Backend
 DOMAINS = frozenset({"notifications"})
 
 
-def effects(p: People) -> Effects:
-    return Effects(p.engine, Caller("acme", "test"), DOMAINS)
+def effects(p: People) -> EffectActions:
+    return EffectActions(p.engine, Caller("acme", "test"), DOMAINS)
 
 
 async def dead_letter(p: People, **fields: Any) -> str:
