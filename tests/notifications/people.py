@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from betimes.core.instants import Instant
+from betimes.domain.operations.decide import OPERATION
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine, TickResult
 from betimes.engine.reports import Report
@@ -89,7 +90,7 @@ async def people(
         for place, store in enumerate((pair.one, pair.two)):
             engine = Engine(
                 store,
-                DECIDERS,
+                (*DECIDERS, OPERATION),
                 name=("one", "two")[place],
                 sections=SECTIONS,
                 policy={"notifications": AT_ONCE | policy, "hooks": list(hooks)},

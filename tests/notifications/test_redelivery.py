@@ -12,7 +12,8 @@ from betimes.core.errors import Refused
 from betimes.core.instants import HOUR, parse
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
-from betimes.ledger.effects import EffectActions, EffectFilters
+from betimes.ledger.effect_actions import EffectActions
+from betimes.ledger.effects import EffectFilters
 from betimes.notifications.decide import DECIDERS, INBOX
 from betimes.notifications.service import Notifications
 from betimes.notifications.views import BanRequest
