@@ -33,7 +33,9 @@ PATIENCE: dict[str, float] = {"lock_timeout_s": HANGS_S, "idle_timeout_s": HANGS
 _numbers = count(1)
 EMPTY = """
     SET lock_timeout = '1s';
-    TRUNCATE betimes.stream, betimes.ledger, betimes.key, betimes.effect, betimes.policy, betimes.head;
+    TRUNCATE betimes.stream, betimes.ledger, betimes.key, betimes.effect, betimes.policy, betimes.head,
+        betimes.tally, betimes.tally_position, betimes.process;
+    INSERT INTO betimes.tally_position (n) VALUES (1);
     DELETE FROM betimes.ledger_block WHERE last < 9223372036854775807;
     UPDATE betimes.ledger_block SET first = 1;
     SELECT setval('betimes.ledger_seq', 0);

@@ -27,6 +27,8 @@ class StreamQuery(msgspec.Struct, frozen=True):
     kind: str | None = None
     owner: str | None = None
     status: str | None = None
+    prefix: str | None = None
+    """The beginning of the id; in order of ids, of one tenant and kind."""
     among: tuple[str, ...] = ()
     """Of any of these statuses; streams that are due and have no owner are in no such list."""
     due_before: Instant | None = None

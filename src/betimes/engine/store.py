@@ -47,6 +47,7 @@ from betimes.engine.queries import EffectStatus as EffectStatus
 from betimes.engine.queries import LedgerQuery as LedgerQuery
 from betimes.engine.queries import Reached as Reached
 from betimes.engine.queries import StreamQuery as StreamQuery
+from betimes.engine.read_model import ReadModel
 
 DueIndex: TypeAlias = Literal["alarm", "due"]
 OwedIndex: TypeAlias = Literal["alarm", "due", "call"]
@@ -290,8 +291,8 @@ class StreamRow(NamedTuple):
         return row if row.snooze_until is not None or row.snooze_error is None else row._replace(snooze_error=None)
 
 
-class Store(Protocol):
-    """A place that keeps streams, their ledger, keys, effects and policies."""
+class Store(ReadModel, Protocol):
+    """A place that keeps streams, their ledger, keys, effects and policies, and answers questions about them."""
 
     async def open(self) -> None:
         """Bring the schema up to date and check that the database is durable; safe when several start together."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.read_model import ProcessRow, TallyPosition
 from betimes.engine.store import SEND, DeadSend, KeyWrite, SeenKey, StreamWrite
 from betimes.stores.memory.effects import MemoryEffect
 
@@ -30,6 +31,9 @@ class MemoryDatabase:
         self.effects: dict[EffectId, MemoryEffect] = {}
         self.sends: dict[StreamId, list[EffectId]] = {}
         self.policies: dict[str, str] = {}
+        self.tally: dict[tuple[int, str, Instant, str, str, str], tuple[int, int, int]] = {}
+        self.tally_position = TallyPosition()
+        self.processes: dict[str, ProcessRow] = {}
         self.holders: dict[Hashable, object] = {}
         self.released = asyncio.Event()
         self.seq = 0

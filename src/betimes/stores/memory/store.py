@@ -37,10 +37,11 @@ from betimes.engine.store import (
 )
 from betimes.stores.memory.database import MemoryDatabase
 from betimes.stores.memory.effects import MemoryEffect
+from betimes.stores.memory.read_model import MemoryReadModel
 from betimes.stores.memory.transaction import MemoryTx
 
 
-class MemoryStore:
+class MemoryStore(MemoryReadModel):
     """A connection to a `MemoryDatabase`, with its clock."""
 
     def __init__(self, clock: Callable[[], Instant], database: MemoryDatabase | None = None) -> None:
@@ -312,6 +313,7 @@ def _stream_fits(row: StreamRow, query: StreamQuery) -> bool:
         and query.kind in (None, row.stream.kind)
         and query.owner in (None, row.owner)
         and query.status in (None, row.status)
+        and (query.prefix is None or row.stream.id.startswith(query.prefix))
         and (not query.among or (row.status in query.among and (query.due_before is None or row.owner != "")))
         and _after_stream(row, query)
     )

@@ -9,6 +9,7 @@ WHERE version > 0
     AND state IS NOT NULL --? living
     AND tenant = :tenant --?
     AND kind = :kind --?
+    AND id >= :prefix AND id < :prefix_end --?
     AND owner = :owner --?
     AND owner <> '' --? owned
     AND status = :status --?

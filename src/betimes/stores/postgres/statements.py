@@ -17,7 +17,7 @@ from betimes.core.errors import Invalid
 
 SCHEMA = "betimes"
 FOLDER = files(__package__)
-FILES = ("queries.sql", "lists.sql", "shares.sql", "audit.sql")
+FILES = ("queries.sql", "lists.sql", "shares.sql", "audit.sql", "read_model.sql")
 
 Prepared: TypeAlias = tuple[str, list[Any]]
 _HEAD = re.compile(r"^-- (\w+): .+\n", re.MULTILINE)

@@ -32,6 +32,7 @@ from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.audit import FINDINGS_MAX, Head, StoreAudit, policy_problems
 from betimes.engine.clock_report import ClockReport
+from betimes.engine.read_model import prefix_end
 from betimes.engine.store import (
     LEASE_RAN_OUT,
     PAGE_MAX,
@@ -56,12 +57,13 @@ from betimes.stores.postgres import rows
 from betimes.stores.postgres.driver import failures, refusal_of
 from betimes.stores.postgres.migrations import check_durable, check_writable, migrate
 from betimes.stores.postgres.optimistic_commit import EstimatedClock, PresumedTx
+from betimes.stores.postgres.read_model import PostgresReadModel
 from betimes.stores.postgres.sessions import Durability, Sessions, SessionSettings, Transaction
 from betimes.stores.postgres.statements import SCHEMA, Prepared, checked_schema, prepare_statement, script
 from betimes.stores.postgres.transaction import PostgresTx
 
 
-class PostgresStore:
+class PostgresStore(PostgresReadModel):
     """A pool of connections to one database.
 
     `durability="relaxed"` lets the last moments before a crash of the server be lost, never torn. `behind_pooler` is
@@ -241,6 +243,8 @@ class PostgresStore:
             "kind": query.kind,
             "owner": query.owner,
             "status": query.status,
+            "prefix": query.prefix,
+            "prefix_end": None if query.prefix is None else prefix_end(query.prefix),
             "among": list(query.among) or None,
             "living": None if query.tombstones else True,
             "owned": True if query.owner else None,

@@ -9,6 +9,7 @@ from betimes.core.canonical import encode
 from betimes.core.instants import MINUTE, Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.read_model import prefix_end
 from betimes.engine.store import (
     NOT_CACHED,
     PAGE_MAX,
@@ -52,6 +53,8 @@ def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
         "owner": query.owner or None,
         "no_owner": query.owner == "" or None,
         "status": query.status,
+        "prefix": query.prefix,
+        "prefix_end": None if query.prefix is None else prefix_end(query.prefix),
         "among": encode(query.among) if query.among else None,
         "any_tenant": query.tenant is None or None,
         "by_owner_listed": bool(query.owner and query.tenant and query.kind) or None,

@@ -39,6 +39,7 @@ from betimes.stores.sqlite.connection import Connection, Durability
 from betimes.stores.sqlite.connection_thread import ConnectionThread
 from betimes.stores.sqlite.failures import LOCK_TIMEOUT_S
 from betimes.stores.sqlite.migrations import migrate
+from betimes.stores.sqlite.read_model import SqliteReadModel
 from betimes.stores.sqlite.steady_clock import SteadyClock
 from betimes.stores.sqlite.transaction import SqliteTx
 
@@ -87,7 +88,7 @@ class _Transaction:
             self._turn.release()
 
 
-class SqliteStore:
+class SqliteStore(SqliteReadModel):
     """A file, or a `file:` URI, and the clock its transactions read.
 
     `durability="relaxed"` lets a power cut take the last commits (never part of one) and accepts file systems on which

@@ -32,6 +32,7 @@ from betimes.testing.conformance import (
     ledger,
     listing,
     locks,
+    read_model,
     row_locks,
     sends,
     shares,
@@ -72,6 +73,7 @@ CHECKS = _checks_of(
     listing,
     upkeep,
     walks,
+    read_model,
 )
 ROW_LOCK_CHECKS = _checks_of(row_locks)
 

@@ -198,6 +198,7 @@ SELECT json_group_array(@stream_columns) FROM (
     AND state IS NOT NULL --? existing
     AND tenant = :tenant --? tenant
     AND kind = :kind --? kind
+    AND id >= :prefix AND id < :prefix_end --? prefix
     AND owner = '' --? no_owner
     AND +status = :status --? status
     AND +status IN (SELECT value FROM json_each(:among)) --? among

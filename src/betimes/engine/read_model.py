@@ -1,0 +1,245 @@
+"""The read model: what a store keeps and answers for people who look, never for a decision.
+
+**The tally** counts outcomes by tenant, instant, kind, outcome and reasons, at three levels: minutes, hours and days.
+It is a projection of the ledger, written by one process at a time: whoever holds the lease reads on after the tally's
+position and adds what it found together with the new position, in one commit that compares the old one. So a process
+that dies between two commits leaves nothing half counted, two that both believe to hold the lease cannot count anything
+twice, and whoever comes next goes on exactly there. Emptied, it is counted again from the beginning of the ledger.
+
+**Upcoming alarms** are counted along an index. Where a tenant has more than can be counted in time, an index of every
+`SAMPLE`th stream is counted in its place.
+
+**Processes** tell the store that they are alive; one that has not for long is forgotten.
+
+Every answer has a bound that does not depend on how much there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
+
+from betimes.core.instants import DAY, HOUR, MINUTE, Instant
+from betimes.core.streams import StreamId
+
+if TYPE_CHECKING:
+    from betimes.engine.store import StreamRow
+
+LEVELS = (MINUTE, HOUR, DAY)
+"""The lengths of what the tally counts in, the shortest first; each is a whole number of those before."""
+SAMPLE = 16
+"""One stream in so many stands in the index that large tenants' alarms are counted by."""
+REASONS_SEPARATOR = ","
+
+
+class TallySource(NamedTuple):
+    """A segment as far as it is counted. `events` are left out where there is a verdict."""
+
+    seq: int
+    tenant: str
+    kind: str
+    at: Instant
+    schema: int
+    verdict: str | None
+    events: str | None
+
+
+class TallyEntry(NamedTuple):
+    """A count to add, and the first and last position in the ledger that it stands for."""
+
+    level: int
+    tenant: str
+    at: Instant
+    """The beginning of the minute, hour or day."""
+    kind: str
+    outcome: str
+    reasons: str
+    """All of an outcome's reasons, in their order, joined by `REASONS_SEPARATOR`."""
+    total: int
+    first_seq: int
+    last_seq: int
+
+
+class TallyPosition(NamedTuple):
+    """How far the tally has counted, who counts, and from when on minutes and hours are kept."""
+
+    seq: int = 0
+    at: Instant = 0
+    """The latest instant of what was counted."""
+    holder: str = ""
+    lease_until: Instant = 0
+    minutes_from: Instant = 0
+    """A whole hour; before it there are hours and days only."""
+    hours_from: Instant = 0
+    """A whole day; before it there are days only."""
+
+
+class TallyQuery(msgspec.Struct, frozen=True):
+    """A choice of counts of one tenant and level, from `since_at` until before `until_at`."""
+
+    tenant: str
+    level: int
+    since_at: Instant
+    until_at: Instant
+    kinds: tuple[str, ...] = ()
+    """Of any of these; none: of all."""
+    outcome: str | None = None
+    reason: str | None = None
+    """Among the reasons."""
+
+
+class TallyCell(NamedTuple):
+    """A sum of counts; `number` is that of the step it is in, from 0."""
+
+    number: int
+    kind: str
+    outcome: str
+    reasons: str
+    total: int
+
+
+class SeqRange(NamedTuple):
+    """Positions of the ledger between which something was counted; the first and the last are such."""
+
+    first: int
+    last: int
+
+
+class AlarmCount(NamedTuple):
+    """Alarms of a kind in a step, from 0; `last_at` is the last of them."""
+
+    kind: str
+    number: int
+    total: int
+    last_at: Instant
+
+
+class UpcomingQuery(msgspec.Struct, frozen=True):
+    """Alarms of one tenant from `since_at` until before `until_at`, the earliest `limit` of them.
+
+    With `sampled`, only those of every `SAMPLE`th stream are looked at.
+    """
+
+    tenant: str
+    since_at: Instant
+    until_at: Instant
+    step: int
+    limit: int
+    sampled: bool = False
+
+
+class TenantBacklog(NamedTuple):
+    """The work that is owed to one tenant; every count stops at the limit that was asked for."""
+
+    alarms_due: int
+    oldest_alarm_at: Instant | None
+    snoozed: int
+    effects_pending: int
+    effects_dead: int
+    orphaned: dict[str, int]
+    """Calls that nobody took for a minute, by executor."""
+
+
+class ProcessRow(NamedTuple):
+    """A process as it last told of itself."""
+
+    name: str
+    role: str
+    version: str
+    executors: tuple[str, ...]
+    started_at: Instant
+    seen_at: Instant
+
+
+class NamedStream(NamedTuple):
+    """A stream that was found by the beginning of its id."""
+
+    kind: str
+    id: str
+    status: str
+
+
+class NamedKey(NamedTuple):
+    """A key that was found by its beginning, and the segment that it was used for."""
+
+    collection: str
+    key: str
+    kind: str
+    id: str
+    version: int
+
+
+class AlarmPlace(NamedTuple):
+    """The place of a stream among the alarms of its tenant."""
+
+    at: Instant
+    kind: str
+    id: str
+
+
+class ReadModel(Protocol):
+    """The part of a store that people's questions are answered from."""
+
+    # -- the tally
+
+    async def tally_source(self, after: int, limit: int) -> list[TallySource]:
+        """Return segments after a position in commit order; none can appear later before one already returned."""
+
+    async def tally_position(self) -> TallyPosition: ...
+
+    async def take_tally(self, holder: str, lease_s: float) -> TallyPosition | None:
+        """Take or renew the lease on the tally; `None` while somebody else holds it."""
+
+    async def add_tally(
+        self, holder: str, lease_s: float, entries: Sequence[TallyEntry], *, after: int, upto: int, at: Instant
+    ) -> None:
+        """Add counts, move from one position to another and renew the lease, in one commit; `at` is as counted last.
+
+        Raise `Fenced` unless the lease is still this holder's and the tally still at `after`.
+        """
+
+    async def trim_tally(self, *, minutes_from: Instant, hours_from: Instant, limit: int) -> int:
+        """Keep no minutes and hours from before these instants; remove up to `limit` of each and say how many went."""
+
+    async def reset_tally(self) -> None:
+        """Empty the tally, so that it is counted again from the beginning of the ledger."""
+
+    async def tally_counts(self, query: TallyQuery, step: int, limit: int) -> list[TallyCell]:
+        """Return sums by steps from `since_at` on, kind, outcome and reasons; at most `limit` of them."""
+
+    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[SeqRange]:
+        """Return where in the ledger the counts lie that begin before a position, the latest first."""
+
+    # -- alarms, names, processes
+
+    async def upcoming(self, query: UpcomingQuery) -> list[AlarmCount]:
+        """Count alarms by kind and step, snoozes heeded."""
+
+    async def upcoming_streams(
+        self, tenant: str, since_at: Instant, until_at: Instant, limit: int, *, after: AlarmPlace | None = None
+    ) -> list[StreamRow]:
+        """Return streams of a tenant in the order of their alarms, snoozes heeded."""
+
+    async def snoozed_streams(self, tenant: str, limit: int, *, after: StreamId | None = None) -> list[StreamRow]:
+        """Return streams of a tenant whose wakes failed and rest, in the order of their names."""
+
+    async def names_like(self, tenant: str, kinds: Sequence[str], prefix: str, limit: int) -> list[NamedStream]:
+        """Return streams whose ids begin with a text, of each kind the first `limit`; deleted ones are left out."""
+
+    async def keys_like(self, tenant: str, collections: Sequence[str], prefix: str, limit: int) -> list[NamedKey]:
+        """Return keys that are kept and begin with a text, of each collection the first `limit`."""
+
+    async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog: ...
+
+    async def beat(self, process: ProcessRow, *, forget_before: Instant) -> None:
+        """Note that a process is alive, and forget those that were last seen before an instant."""
+
+    async def processes(self, limit: int) -> list[ProcessRow]:
+        """Return the processes that are known, the last seen first."""
+
+
+def prefix_end(prefix: str) -> str:
+    """Return a text after every id or key that begins with this one."""
+    return prefix + "\U0010ffff"

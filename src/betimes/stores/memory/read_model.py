@@ -1,0 +1,196 @@
+"""The read model in memory: the tally, alarms to come, names and processes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from zlib import crc32
+
+from betimes.core.errors import Fenced
+from betimes.core.instants import HOUR, MINUTE, Instant, seconds
+from betimes.core.streams import StreamId
+from betimes.engine.audit import CHECKPOINT_TURN
+from betimes.engine.read_model import (
+    REASONS_SEPARATOR,
+    SAMPLE,
+    AlarmCount,
+    AlarmPlace,
+    NamedKey,
+    NamedStream,
+    ProcessRow,
+    SeqRange,
+    TallyCell,
+    TallyEntry,
+    TallyPosition,
+    TallyQuery,
+    TallySource,
+    TenantBacklog,
+    UpcomingQuery,
+)
+from betimes.engine.store import PAGE_MAX, SEND, StreamRow, StreamWrite
+from betimes.stores.memory.database import MemoryDatabase
+
+
+class MemoryReadModel:
+    """The part of the store that people's questions are answered from."""
+
+    clock: Callable[[], Instant]
+    database: MemoryDatabase
+
+    def _stream_row(self, row: StreamWrite) -> StreamRow:
+        raise AssertionError("the store lists its rows")
+
+    # -- the tally
+
+    async def tally_source(self, after: int, limit: int) -> list[TallySource]:
+        segments = self.database.segments
+        first = bisect_right(segments, after, key=lambda segment: segment.seq)
+        return [
+            TallySource(
+                s.seq,
+                s.stream.tenant,
+                s.stream.kind,
+                s.at,
+                s.schema,
+                s.verdict,
+                "[]" if s.turn == CHECKPOINT_TURN else s.events if s.verdict is None else None,
+            )
+            for s in segments[first : first + min(limit, PAGE_MAX)]
+        ]
+
+    async def tally_position(self) -> TallyPosition:
+        return self.database.tally_position
+
+    async def take_tally(self, holder: str, lease_s: float) -> TallyPosition | None:
+        now, position = self.clock(), self.database.tally_position
+        if position.holder != holder and position.lease_until > now:
+            return None
+        self.database.tally_position = position._replace(holder=holder, lease_until=now + seconds(lease_s))
+        return self.database.tally_position
+
+    async def add_tally(
+        self, holder: str, lease_s: float, entries: Sequence[TallyEntry], *, after: int, upto: int, at: Instant
+    ) -> None:
+        position, tally = self.database.tally_position, self.database.tally
+        if (position.holder, position.seq) != (holder, after):
+            raise Fenced(f"the tally is not at {after} any more, or {holder} lost its lease on it")
+        for entry in entries:
+            count, first, last = tally.get(entry[:6], (0, entry.first_seq, entry.last_seq))
+            tally[entry[:6]] = (count + entry.total, min(first, entry.first_seq), max(last, entry.last_seq))
+        self.database.tally_position = position._replace(
+            seq=upto, at=max(at, position.at), lease_until=self.clock() + seconds(lease_s)
+        )
+
+    async def trim_tally(self, *, minutes_from: Instant, hours_from: Instant, limit: int) -> int:
+        position, tally = self.database.tally_position, self.database.tally
+        self.database.tally_position = position._replace(
+            minutes_from=max(minutes_from, position.minutes_from), hours_from=max(hours_from, position.hours_from)
+        )
+        gone = 0
+        for level, kept_from in ((MINUTE, minutes_from), (HOUR, hours_from)):
+            old = sorted((name for name in tally if name[0] == level and name[2] < kept_from), key=lambda n: n[2])
+            for name in old[:limit]:
+                del tally[name]
+            gone += len(old[:limit])
+        return gone
+
+    async def reset_tally(self) -> None:
+        self.database.tally.clear()
+        self.database.tally_position = TallyPosition()
+
+    async def tally_counts(self, query: TallyQuery, step: int, limit: int) -> list[TallyCell]:
+        cells: Counter[tuple[int, str, str, str]] = Counter()
+        for entry in self._entries(query):
+            cells[(entry.at - query.since_at) // step, entry.kind, entry.outcome, entry.reasons] += entry.total
+        return [TallyCell(*cell, count) for cell, count in sorted(cells.items())[:limit]]
+
+    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[SeqRange]:
+        found = [entry for entry in self._entries(query) if entry.first_seq < before_seq]
+        found.sort(key=lambda entry: entry.at, reverse=True)
+        return [SeqRange(entry.first_seq, entry.last_seq) for entry in found[:limit]]
+
+    def _entries(self, query: TallyQuery) -> Iterator[TallyEntry]:
+        for name, counts in self.database.tally.items():
+            entry = TallyEntry(*name, *counts)
+            if (entry.level, entry.tenant) != (query.level, query.tenant):
+                continue
+            if not query.since_at <= entry.at < query.until_at or (query.kinds and entry.kind not in query.kinds):
+                continue
+            if query.outcome not in (None, entry.outcome):
+                continue
+            if query.reason is None or query.reason in entry.reasons.split(REASONS_SEPARATOR):
+                yield entry
+
+    # -- alarms, names, processes
+
+    def _alarms(self, tenant: str, since_at: Instant, until_at: Instant) -> list[tuple[Instant, StreamRow]]:
+        found = []
+        for write in self.database.rows.values():
+            if write.stream.tenant != tenant or write.alarm_at is None:
+                continue
+            at = max(write.alarm_at, self.database.snoozes.get(write.stream, write.alarm_at))
+            if since_at <= at < until_at:
+                found.append((at, self._stream_row(write)))
+        return sorted(found, key=lambda one: (one[0], one[1].stream))
+
+    async def upcoming(self, query: UpcomingQuery) -> list[AlarmCount]:
+        alarms = self._alarms(query.tenant, query.since_at, query.until_at)
+        if query.sampled:
+            alarms = [one for one in alarms if crc32(one[1].stream.id.encode()) % SAMPLE == 0]
+        found: dict[tuple[str, int], list[Instant]] = {}
+        for at, row in alarms[: query.limit]:
+            found.setdefault((row.stream.kind, (at - query.since_at) // query.step), []).append(at)
+        return [AlarmCount(*cell, len(ats), max(ats)) for cell, ats in found.items()]
+
+    async def upcoming_streams(
+        self, tenant: str, since_at: Instant, until_at: Instant, limit: int, *, after: AlarmPlace | None = None
+    ) -> list[StreamRow]:
+        alarms = self._alarms(tenant, since_at, until_at)
+        rows = [row for at, row in alarms if after is None or (at, row.stream.kind, row.stream.id) > after]
+        return rows[: min(limit, PAGE_MAX)]
+
+    async def snoozed_streams(self, tenant: str, limit: int, *, after: StreamId | None = None) -> list[StreamRow]:
+        names = sorted(of for of in self.database.snoozes if of.tenant == tenant and (after is None or of > after))
+        return [self._stream_row(self.database.rows[of]) for of in names[: min(limit, PAGE_MAX)]]
+
+    async def names_like(self, tenant: str, kinds: Sequence[str], prefix: str, limit: int) -> list[NamedStream]:
+        found: list[NamedStream] = []
+        for kind in sorted(kinds):
+            rows = sorted(row for row in self.database.rows.values() if row.stream[:2] == (tenant, kind))
+            alike = [row for row in rows if row.stream.id.startswith(prefix) and row.state is not None]
+            found += [NamedStream(kind, row.stream.id, row.status) for row in alike[:limit]]
+        return found
+
+    async def keys_like(self, tenant: str, collections: Sequence[str], prefix: str, limit: int) -> list[NamedKey]:
+        now, found = self.clock(), list[NamedKey]()
+        for collection in sorted(collections):
+            kept = [k for k in self.database.keys.values() if k.key[:2] == (tenant, collection) and k.expires_at > now]
+            alike = sorted((k for k in kept if k.key.key.startswith(prefix)), key=lambda k: k.key)
+            found += [NamedKey(collection, k.key.key, k.stream.kind, k.stream.id, k.version) for k in alike[:limit]]
+        return found
+
+    async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog:
+        now = self.clock()
+        due = [at for at, _ in self._alarms(tenant, 0, now + 1)]
+        effects = [e for e in self.database.effects.values() if e.write.id.tenant == tenant]
+        owed = [e for e in effects if e.status in ("pending", "leased")]
+        sends = sum(e.write.executor == SEND for e in owed)
+        late = Counter(e.write.executor for e in owed if e.write.executor != SEND and e.is_due(now - MINUTE))
+        return TenantBacklog(
+            min(len(due), limit),
+            min(due, default=None),
+            min(sum(of.tenant == tenant and until > now for of, until in self.database.snoozes.items()), limit),
+            min(len(owed) - sends, limit) + min(sends, limit),
+            min(sum(e.status == "dead" for e in effects), limit),
+            dict(late),
+        )
+
+    async def beat(self, process: ProcessRow, *, forget_before: Instant) -> None:
+        known = self.database.processes
+        known[process.name] = process
+        for name in [name for name, row in known.items() if row.seen_at < forget_before and name != process.name]:
+            del known[name]
+
+    async def processes(self, limit: int) -> list[ProcessRow]:
+        return sorted(self.database.processes.values(), key=lambda row: (-row.seen_at, row.name))[:limit]

@@ -1,0 +1,189 @@
+-- Statements of the read model, in the same form as in `queries.sql`.
+
+-- tally_source: segments after a position, as far as they are counted
+SELECT seq, tenant, kind, at, schema, verdict,
+    CASE WHEN turn = 'checkpoint' THEN '[]' WHEN verdict IS NULL THEN events END AS events
+FROM betimes.ledger WHERE seq <= :settled AND seq > :after ORDER BY seq LIMIT :limit;
+
+-- tally_position: how far the ledger was counted, who counts, and from when on minutes and hours are kept
+SELECT seq, at, holder, lease_until, minutes_from, hours_from FROM betimes.tally_position;
+
+-- take_tally: the lease on the tally, unless somebody else has it
+UPDATE betimes.tally_position SET holder = :holder, lease_until = betimes.clock(:now) + :lease
+WHERE n = 1 AND (holder = :holder OR lease_until <= betimes.clock(:now))
+RETURNING seq, at, holder, lease_until, minutes_from, hours_from;
+
+-- add_tally: counts on top of those that are there, and another position, for whoever holds the lease and left it there
+WITH moved AS (
+    UPDATE betimes.tally_position
+    SET seq = :upto, at = greatest(at, :at::bigint), lease_until = betimes.clock(:now) + :lease
+    WHERE n = 1 AND holder = :holder AND seq = :after
+    RETURNING true
+), added AS (
+    INSERT INTO betimes.tally AS t (level, tenant, at, kind, outcome, reasons, count, first_seq, last_seq)
+    SELECT e.* FROM unnest(
+        :levels::bigint[], :tenants::text[], :ats::bigint[], :kinds::text[], :outcomes::text[], :reasons::text[],
+        :counts::bigint[], :firsts::bigint[], :lasts::bigint[]
+    ) e
+    WHERE EXISTS (SELECT FROM moved)
+    ON CONFLICT (level, tenant, at, kind, outcome, reasons) DO UPDATE SET
+        count = t.count + excluded.count, first_seq = least(t.first_seq, excluded.first_seq),
+        last_seq = greatest(t.last_seq, excluded.last_seq)
+)
+SELECT true FROM moved;
+
+-- trim_tally: counts that are no longer kept
+WITH kept AS (
+    UPDATE betimes.tally_position
+    SET minutes_from = greatest(minutes_from, :minutes_from), hours_from = greatest(hours_from, :hours_from)
+    WHERE n = 1 AND (minutes_from < :minutes_from OR hours_from < :hours_from)
+), minutes AS (
+    DELETE FROM betimes.tally t USING (
+        SELECT level, tenant, at, kind, outcome, reasons FROM betimes.tally
+        WHERE level = 60000000 AND at < :minutes_from ORDER BY at LIMIT :limit
+    ) o
+    WHERE t.level = o.level AND t.tenant = o.tenant AND t.at = o.at AND t.kind = o.kind AND t.outcome = o.outcome
+        AND t.reasons = o.reasons
+    RETURNING true
+), hours AS (
+    DELETE FROM betimes.tally t USING (
+        SELECT level, tenant, at, kind, outcome, reasons FROM betimes.tally
+        WHERE level = 3600000000 AND at < :hours_from ORDER BY at LIMIT :limit
+    ) o
+    WHERE t.level = o.level AND t.tenant = o.tenant AND t.at = o.at AND t.kind = o.kind AND t.outcome = o.outcome
+        AND t.reasons = o.reasons
+    RETURNING true
+)
+SELECT (SELECT count(*) FROM minutes) + (SELECT count(*) FROM hours);
+
+-- reset_tally: no counts, and the beginning of the ledger for whoever comes next
+WITH emptied AS (
+    DELETE FROM betimes.tally
+)
+UPDATE betimes.tally_position
+SET seq = 0, at = 0, holder = '', lease_until = 0, minutes_from = 0, hours_from = 0 WHERE n = 1;
+
+-- tally_counts: sums by steps, kind, outcome and reasons
+SELECT (at - :since_at) / :step AS number, kind, outcome, reasons, sum(count)::bigint AS many
+FROM betimes.tally
+WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at
+    AND kind = ANY (:kinds) --?
+    AND outcome = :outcome --?
+    AND strpos(',' || reasons || ',', ',' || :reason || ',') > 0 --?
+GROUP BY 1, 2, 3, 4 LIMIT :limit;
+
+-- tally_ranges: where in the ledger counts lie, the latest first
+SELECT first_seq, last_seq FROM betimes.tally
+WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at AND first_seq < :before_seq
+    AND kind = ANY (:kinds) --?
+    AND outcome = :outcome --?
+    AND strpos(',' || reasons || ',', ',' || :reason || ',') > 0 --?
+ORDER BY at DESC LIMIT :limit;
+
+-- upcoming: alarms of a tenant by kind and step
+SELECT kind, (wake_at - :since_at) / :step AS number, count(*) AS many, max(wake_at) AS last_at FROM (
+    SELECT kind, wake_at FROM betimes.stream
+    WHERE tenant = :tenant AND wake_at >= :since_at AND wake_at < :until_at AND wake_at IS NOT NULL
+        AND hashtext(id) & 15 = 0 --? sampled
+    ORDER BY wake_at LIMIT :limit
+) s
+GROUP BY 1, 2;
+
+-- upcoming_streams: streams of a tenant in the order of their alarms
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
+    listed_at
+FROM betimes.stream
+WHERE tenant = :tenant AND wake_at >= :since_at AND wake_at < :until_at AND wake_at IS NOT NULL AND version > 0
+    AND (wake_at, kind, id) > (:after_at, :after_kind, :after_id) --?
+ORDER BY wake_at, kind, id LIMIT :limit;
+
+-- snoozed_streams: streams of a tenant whose wakes rest, in the order of their names
+SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
+    listed_at
+FROM betimes.stream
+WHERE tenant = :tenant AND snooze_until IS NOT NULL AND version > 0
+    AND (kind, id) > (:after_kind, :after_id) --?
+ORDER BY kind, id LIMIT :limit;
+
+-- names_like: streams whose ids begin with a text, the first of each kind
+SELECT s.kind, s.id, s.status
+FROM unnest(:kinds::text[]) k
+CROSS JOIN LATERAL (
+    SELECT kind, id, status FROM betimes.stream
+    WHERE tenant = :tenant AND kind = k AND id >= :prefix AND id < :prefix_end AND state IS NOT NULL
+    ORDER BY id LIMIT :limit
+) s
+ORDER BY s.kind, s.id;
+
+-- keys_like: keys that begin with a text; all tenants' keys stand in one order, of which only the beginning is looked at
+SELECT u.collection, u.key, u.kind, u.id, u.version
+FROM (
+    (
+        SELECT e.* FROM betimes.key e WHERE e.key = :prefix AND e.collection = ANY (:collections) AND e.tenant = :tenant
+    )
+    UNION
+    (
+        SELECT l.* FROM (
+            SELECT * FROM betimes.key WHERE key >= :prefix AND key < :prefix_end ORDER BY key LIMIT 1000
+        ) l
+        WHERE l.tenant = :tenant AND l.collection = ANY (:collections)
+    )
+) u
+WHERE u.version > 0 AND u.expires_at > betimes.clock(:now)
+ORDER BY u.collection, u.key LIMIT :limit;
+
+-- tenant_backlog: what is owed to a tenant; every count stops at the limit
+WITH instant AS MATERIALIZED (SELECT betimes.clock(:now) AS now)
+SELECT
+    (
+        SELECT count(*) FROM (
+            SELECT FROM betimes.stream
+            WHERE tenant = :tenant AND wake_at <= (SELECT now FROM instant) AND wake_at IS NOT NULL
+            ORDER BY wake_at LIMIT :limit
+        ) due
+    ),
+    (
+        SELECT wake_at FROM betimes.stream
+        WHERE tenant = :tenant AND wake_at <= (SELECT now FROM instant) AND wake_at IS NOT NULL
+        ORDER BY wake_at LIMIT 1
+    ),
+    (
+        SELECT count(*) FROM (
+            SELECT FROM betimes.stream WHERE tenant = :tenant AND snooze_until IS NOT NULL
+                AND snooze_until > (SELECT now FROM instant) ORDER BY kind, id LIMIT :limit
+        ) snoozed
+    ),
+    (
+        SELECT count(*) FROM (
+            SELECT FROM betimes.effect
+            WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased') LIMIT :limit
+        ) calls
+    ) + (
+        SELECT count(*) FROM (
+            SELECT FROM betimes.effect
+            WHERE tenant = :tenant AND executor = 'send' AND status = 'pending' LIMIT :limit
+        ) sends
+    ),
+    (SELECT count(*) FROM (SELECT FROM betimes.effect WHERE tenant = :tenant AND status = 'dead' LIMIT :limit) dead),
+    (
+        SELECT coalesce(json_object_agg(executor, many), '{}')::text FROM (
+            SELECT executor, count(*) AS many FROM (
+                SELECT executor FROM betimes.effect
+                WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased')
+                    AND next_attempt_at <= (SELECT now FROM instant) - 60000000 LIMIT :limit
+            ) late
+            GROUP BY executor
+        ) counts
+    );
+
+-- beat: a process that is alive, and no more those that were last seen long ago
+WITH forgotten AS (
+    DELETE FROM betimes.process WHERE seen_at < :forget_before AND name <> :told_name
+)
+INSERT INTO betimes.process AS p (name, role, version, executors, started_at, seen_at)
+VALUES (:told_name, :told_role, :told_version, :told_executors, :told_started_at, :told_seen_at)
+ON CONFLICT (name) DO UPDATE SET role = excluded.role, version = excluded.version, executors = excluded.executors,
+    started_at = excluded.started_at, seen_at = excluded.seen_at;
+
+-- processes: those that are known, the last seen first
+SELECT name, role, version, executors, started_at, seen_at FROM betimes.process ORDER BY seen_at DESC, name LIMIT :limit;

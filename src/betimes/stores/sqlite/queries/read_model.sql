@@ -1,0 +1,148 @@
+-- tally_source: Segments after a position, as far as they are counted.
+SELECT json_group_array(json_array(seq, tenant, kind, at, schema, verdict, iif(verdict IS NULL, events, NULL))) FROM (
+    SELECT seq, tenant, kind, at, schema, verdict, iif(turn = 'checkpoint', '[]', events) AS events
+    FROM ledger WHERE seq > :after ORDER BY seq LIMIT :limit
+);
+
+-- tally_position: How far the ledger was counted, who counts, and from when on minutes and hours are kept.
+SELECT json_array(seq, at, holder, lease_until, minutes_from, hours_from) FROM tally_position;
+
+-- take_tally: The lease on the tally, unless somebody else has it.
+UPDATE tally_position SET holder = :holder, lease_until = :until WHERE holder = :holder OR lease_until <= :now;
+
+-- move_tally: Another position, for whoever holds the lease and left it where it is.
+UPDATE tally_position SET seq = :upto, at = max(at, :at), lease_until = :until
+WHERE holder = :holder AND seq = :after;
+
+-- add_tally: Counts on top of those that are there.
+INSERT INTO tally (level, tenant, at, kind, outcome, reasons, count, first_seq, last_seq)
+VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (level, tenant, at, kind, outcome, reasons) DO UPDATE SET
+    count = count + excluded.count, first_seq = min(first_seq, excluded.first_seq),
+    last_seq = max(last_seq, excluded.last_seq);
+
+-- keep_tally_from: The instants from which on minutes and hours are kept.
+UPDATE tally_position
+SET minutes_from = max(minutes_from, :minutes_from), hours_from = max(hours_from, :hours_from)
+WHERE minutes_from < :minutes_from OR hours_from < :hours_from;
+
+-- trim_tally: Counts of a level that are no longer kept.
+DELETE FROM tally WHERE (level, tenant, at, kind, outcome, reasons) IN (
+    SELECT level, tenant, at, kind, outcome, reasons FROM tally INDEXED BY tally_age
+    WHERE level = :level AND at < :kept_from ORDER BY at LIMIT :limit
+);
+
+-- empty_tally: No counts.
+DELETE FROM tally;
+
+-- reset_tally: The beginning of the ledger, for whoever comes next.
+UPDATE tally_position SET seq = 0, at = 0, holder = '', lease_until = 0, minutes_from = 0, hours_from = 0;
+
+-- tally_counts: Sums by steps, kind, outcome and reasons.
+SELECT json_group_array(json_array(number, kind, outcome, reasons, many)) FROM (
+    SELECT (at - :since_at) / :step AS number, kind, outcome, reasons, sum(count) AS many
+    FROM tally
+    WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at
+    AND kind IN (SELECT value FROM json_each(:kinds)) --? kinds
+    AND outcome = :outcome --? outcome
+    AND instr(',' || reasons || ',', ',' || :reason || ',') --? reason
+    GROUP BY 1, 2, 3, 4 LIMIT :limit
+);
+
+-- tally_ranges: Where in the ledger counts lie, the latest first.
+SELECT json_group_array(json_array(first_seq, last_seq)) FROM (
+    SELECT first_seq, last_seq FROM tally
+    WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at AND first_seq < :before_seq
+    AND kind IN (SELECT value FROM json_each(:kinds)) --? kinds
+    AND outcome = :outcome --? outcome
+    AND instr(',' || reasons || ',', ',' || :reason || ',') --? reason
+    ORDER BY at DESC LIMIT :limit
+);
+
+-- upcoming: Alarms of a tenant by kind and step, counted along an index that holds all of it.
+SELECT json_group_array(json_array(kind, number, many, last_at)) FROM (
+    SELECT kind, (wake_at - :since_at) / :step AS number, count(*) AS many, max(wake_at) AS last_at FROM (
+        SELECT kind, wake_at FROM stream
+        INDEXED BY stream_tenant_alarm --? exact
+        INDEXED BY stream_alarm_sample --? sampled
+        WHERE tenant = :tenant AND wake_at >= :since_at AND wake_at < :until_at
+        AND wake_at IS NOT NULL AND n % 16 = 0 --? sampled
+        ORDER BY wake_at LIMIT :limit
+    )
+    GROUP BY 1, 2
+);
+
+-- upcoming_streams: Streams of a tenant in the order of their alarms.
+SELECT json_group_array(@stream_columns) FROM (
+    SELECT * FROM stream INDEXED BY stream_tenant_alarm
+    WHERE tenant = :tenant AND wake_at >= :since_at AND wake_at < :until_at
+    AND (wake_at, kind, id) > (:at_after, :kind_after, :id_after) --? id_after
+    ORDER BY wake_at, kind, id LIMIT :limit
+);
+
+-- snoozed_streams: Streams of a tenant whose wakes rest, in the order of their names.
+SELECT json_group_array(@stream_columns) FROM (
+    SELECT * FROM stream INDEXED BY stream_tenant_snoozed
+    WHERE tenant = :tenant AND snooze_until IS NOT NULL
+    AND (kind, id) > (:kind_after, :id_after) --? id_after
+    ORDER BY kind, id LIMIT :limit
+);
+
+-- names_like: Streams whose ids begin with a text, the first of each kind.
+SELECT json_group_array(json_array(kind, id, status)) FROM (
+    SELECT s.kind, s.id, s.status FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
+        SELECT n FROM stream
+        WHERE tenant = :tenant AND kind = k.value AND id >= :prefix AND id < :prefix_end AND state IS NOT NULL
+        ORDER BY id LIMIT :limit
+    )
+    ORDER BY s.kind, s.id
+);
+
+-- keys_like: Keys that begin with a text, the first of each collection.
+SELECT json_group_array(json_array(collection, key, stream_kind, stream_id, version)) FROM (
+    SELECT u.* FROM json_each(:collections) AS c CROSS JOIN key AS u ON u.rowid IN (
+        SELECT rowid FROM key
+        WHERE tenant = :tenant AND collection = c.value AND key >= :prefix AND key < :prefix_end
+        ORDER BY key LIMIT :limit
+    )
+    WHERE u.expires_at > :now
+    ORDER BY u.collection, u.key
+);
+
+-- tenant_backlog: What is owed to a tenant; every count stops at the limit.
+SELECT json_array(
+    (SELECT count(*) FROM (SELECT 1 FROM stream WHERE tenant = :tenant AND wake_at <= :now LIMIT :limit)),
+    (SELECT min(wake_at) FROM stream INDEXED BY stream_tenant_alarm WHERE tenant = :tenant AND wake_at <= :now),
+    (SELECT count(*) FROM (
+        SELECT 1 FROM stream INDEXED BY stream_tenant_snoozed
+        WHERE tenant = :tenant AND snooze_until IS NOT NULL AND +snooze_until > :now LIMIT :limit
+    )),
+    (SELECT count(*) FROM (
+        SELECT 1 FROM effect
+        WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased') LIMIT :limit
+    )) + (SELECT count(*) FROM (
+        SELECT 1 FROM effect WHERE tenant = :tenant AND executor = 'send' AND status = 'pending' LIMIT :limit
+    )),
+    (SELECT count(*) FROM (SELECT 1 FROM effect WHERE tenant = :tenant AND status = 'dead' LIMIT :limit)),
+    (SELECT json(json_group_object(executor, late)) FROM (
+        SELECT executor, count(*) AS late FROM (
+            SELECT executor FROM effect
+            WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased')
+            AND next_attempt_at <= :late_since LIMIT :limit
+        ) GROUP BY executor
+    ))
+);
+
+-- beat: A process that is alive.
+INSERT INTO process (name, role, version, executors, started_at, seen_at)
+VALUES (:name, :role, :version, :executors, :started_at, :seen_at)
+ON CONFLICT (name) DO UPDATE SET role = excluded.role, version = excluded.version, executors = excluded.executors,
+    started_at = excluded.started_at, seen_at = excluded.seen_at;
+
+-- forget_processes: Those that were last seen long ago.
+DELETE FROM process WHERE seen_at < :before_at;
+
+-- processes: Those that are known, the last seen first.
+SELECT json_group_array(json_array(name, role, version, json(executors), started_at, seen_at)) FROM (
+    SELECT * FROM process ORDER BY seen_at DESC, name LIMIT :limit
+);

@@ -1,0 +1,174 @@
+"""The read model on SQLite: the tally, alarms to come, names and processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from betimes.core.canonical import encode
+from betimes.core.errors import Fenced
+from betimes.core.instants import HOUR, MINUTE, Instant, seconds
+from betimes.core.streams import StreamId
+from betimes.engine.read_model import (
+    AlarmCount,
+    AlarmPlace,
+    NamedKey,
+    NamedStream,
+    ProcessRow,
+    SeqRange,
+    TallyCell,
+    TallyEntry,
+    TallyPosition,
+    TallyQuery,
+    TallySource,
+    TenantBacklog,
+    UpcomingQuery,
+    prefix_end,
+)
+from betimes.engine.store import PAGE_MAX, StreamRow
+from betimes.stores.sqlite.connection import Connection
+from betimes.stores.sqlite.rows import listed_stream
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+class SqliteReadModel:
+    """The part of the store that people's questions are answered from."""
+
+    clock: Callable[[], Instant]
+
+    async def _read(self, job: Callable[Concatenate[Connection, P], Result], *args: P.args, **kw: P.kwargs) -> Result:
+        raise AssertionError("the store reads")
+
+    async def _write(self, job: Callable[Concatenate[Connection, P], Result], *args: P.args, **kw: P.kwargs) -> Result:
+        raise AssertionError("the store writes")
+
+    async def _rows(self, name: str, **bindings: Any) -> Any:
+        return await self._read(lambda connection: connection.json(name, bindings))
+
+    # -- the tally
+
+    async def tally_source(self, after: int, limit: int) -> list[TallySource]:
+        found = await self._rows("tally_source", after=after, limit=min(limit, PAGE_MAX))
+        return [TallySource(*columns) for columns in found]
+
+    async def tally_position(self) -> TallyPosition:
+        return TallyPosition(*await self._rows("tally_position"))
+
+    async def take_tally(self, holder: str, lease_s: float) -> TallyPosition | None:
+        return await self._write(_take_tally, holder, seconds(lease_s), self.clock)
+
+    async def add_tally(
+        self, holder: str, lease_s: float, entries: Sequence[TallyEntry], *, after: int, upto: int, at: Instant
+    ) -> None:
+        moved = {"holder": holder, "until": self.clock() + seconds(lease_s), "after": after, "upto": upto, "at": at}
+        await self._write(_add_tally, moved, entries)
+
+    async def trim_tally(self, *, minutes_from: Instant, hours_from: Instant, limit: int) -> int:
+        return await self._write(_trim_tally, minutes_from, hours_from, limit)
+
+    async def reset_tally(self) -> None:
+        await self._write(_reset_tally)
+
+    async def tally_counts(self, query: TallyQuery, step: int, limit: int) -> list[TallyCell]:
+        found = await self._rows("tally_counts", **_narrow(query), step=step, limit=limit)
+        return [TallyCell(*columns) for columns in found]
+
+    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[SeqRange]:
+        found = await self._rows("tally_ranges", **_narrow(query), before_seq=before_seq, limit=limit)
+        return [SeqRange(*columns) for columns in found]
+
+    # -- alarms, names, processes
+
+    async def upcoming(self, query: UpcomingQuery) -> list[AlarmCount]:
+        found = await self._rows(
+            "upcoming",
+            tenant=query.tenant,
+            since_at=query.since_at,
+            until_at=query.until_at,
+            step=query.step,
+            limit=query.limit,
+            sampled=query.sampled or None,
+            exact=None if query.sampled else True,
+        )
+        return [AlarmCount(*columns) for columns in found]
+
+    async def upcoming_streams(
+        self, tenant: str, since_at: Instant, until_at: Instant, limit: int, *, after: AlarmPlace | None = None
+    ) -> list[StreamRow]:
+        place = {"at_after": after.at, "kind_after": after.kind, "id_after": after.id} if after else {}
+        since = max(since_at, after.at) if after else since_at
+        asked = {"tenant": tenant, "since_at": since, "until_at": until_at, "limit": min(limit, PAGE_MAX)}
+        return [listed_stream(columns) for columns in await self._rows("upcoming_streams", **asked, **place)]
+
+    async def snoozed_streams(self, tenant: str, limit: int, *, after: StreamId | None = None) -> list[StreamRow]:
+        place = {"kind_after": after.kind, "id_after": after.id} if after else {}
+        found = await self._rows("snoozed_streams", tenant=tenant, limit=min(limit, PAGE_MAX), **place)
+        return [listed_stream(columns) for columns in found]
+
+    async def names_like(self, tenant: str, kinds: Sequence[str], prefix: str, limit: int) -> list[NamedStream]:
+        asked = {"kinds": encode(list(kinds)), "prefix": prefix, "prefix_end": prefix_end(prefix)}
+        return [NamedStream(*found) for found in await self._rows("names_like", tenant=tenant, limit=limit, **asked)]
+
+    async def keys_like(self, tenant: str, collections: Sequence[str], prefix: str, limit: int) -> list[NamedKey]:
+        asked = {"collections": encode(list(collections)), "prefix": prefix, "prefix_end": prefix_end(prefix)}
+        found = await self._rows("keys_like", tenant=tenant, limit=limit, now=self.clock(), **asked)
+        return [NamedKey(*columns) for columns in found]
+
+    async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog:
+        now = self.clock()
+        return TenantBacklog(
+            *await self._rows("tenant_backlog", tenant=tenant, limit=limit, now=now, late_since=now - MINUTE)
+        )
+
+    async def beat(self, process: ProcessRow, *, forget_before: Instant) -> None:
+        row = {**process._asdict(), "executors": encode(list(process.executors))}
+        await self._write(_beat, row, forget_before)
+
+    async def processes(self, limit: int) -> list[ProcessRow]:
+        found = await self._rows("processes", limit=limit)
+        return [ProcessRow._make((*told[:3], tuple(told[3]), *told[4:])) for told in found]
+
+
+def _narrow(query: TallyQuery) -> dict[str, Any]:
+    return {
+        "tenant": query.tenant,
+        "level": query.level,
+        "since_at": query.since_at,
+        "until_at": query.until_at,
+        "kinds": encode(list(query.kinds)) if query.kinds else None,
+        "outcome": query.outcome,
+        "reason": query.reason,
+    }
+
+
+def _take_tally(connection: Connection, holder: str, lease: int, clock: Callable[[], Instant]) -> TallyPosition | None:
+    now = clock()
+    if not connection.change("take_tally", {"holder": holder, "now": now, "until": now + lease}):
+        return None
+    return TallyPosition(*connection.json("tally_position", {}))
+
+
+def _add_tally(connection: Connection, moved: dict[str, Any], entries: Sequence[TallyEntry]) -> None:
+    if not connection.change("move_tally", moved):
+        raise Fenced(f"the tally is not at {moved['after']} any more, or {moved['holder']} lost its lease on it")
+    connection.change_rows("add_tally", entries)
+
+
+def _trim_tally(connection: Connection, minutes_from: Instant, hours_from: Instant, limit: int) -> int:
+    connection.change("keep_tally_from", {"minutes_from": minutes_from, "hours_from": hours_from})
+    gone = 0
+    for level, kept_from in ((MINUTE, minutes_from), (HOUR, hours_from)):
+        gone += connection.change("trim_tally", {"level": level, "kept_from": kept_from, "limit": limit})
+    return gone
+
+
+def _reset_tally(connection: Connection) -> None:
+    connection.change("empty_tally", {})
+    connection.change("reset_tally", {})
+
+
+def _beat(connection: Connection, row: dict[str, Any], before_at: Instant) -> None:
+    connection.change("beat", row)
+    connection.change("forget_processes", {"before_at": before_at})
