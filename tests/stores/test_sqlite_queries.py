@@ -172,6 +172,23 @@ def plan_of(empty: apsw.Connection, name: str, given: set[str]) -> list[str]:
             ("forwards", "since_at", "by_seq"),
             "SEARCH l USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
         ),
+        ("streams_by_name", PAGE | {"prefix"}, "stream_1 (tenant=? AND kind=? AND id>? AND id<?)"),
+        ("tally_source", (), "INTEGER PRIMARY KEY (rowid>?)"),
+        ("tally_counts", ("kinds", "outcome", "reason"), "PRIMARY KEY (level=? AND tenant=? AND at>? AND at<?)"),
+        ("tally_ranges", ("reason",), "PRIMARY KEY (level=? AND tenant=? AND at>? AND at<?)"),
+        ("trim_tally", (), "tally_age (level=? AND at<?)"),
+        ("upcoming", ("exact",), "stream_tenant_alarm (tenant=? AND wake_at>? AND wake_at<?)"),
+        ("upcoming", ("sampled",), "stream_alarm_sample (tenant=? AND wake_at>? AND wake_at<?)"),
+        ("upcoming_streams", ("id_after",), "stream_tenant_alarm (tenant=? AND wake_at>? AND wake_at<?)"),
+        ("snoozed_streams", ("id_after",), "stream_tenant_snoozed (tenant=? AND (kind,id)>(?,?))"),
+        ("names_like", (), "stream_1 (tenant=? AND kind=? AND id>? AND id<?)"),
+        ("keys_like", (), "key_1 (tenant=? AND collection=? AND key>? AND key<?)"),
+        ("tenant_backlog", (), "stream_tenant_alarm (tenant=? AND wake_at<?)"),
+        ("tenant_backlog", (), "stream_tenant_snoozed (tenant=?)"),
+        ("tenant_backlog", (), "effect_tenant_open (tenant=?)"),
+        ("tenant_backlog", (), "effect_send (tenant=?)"),
+        ("tenant_backlog", (), "effect_dead (tenant=?)"),
+        ("forget_processes", (), "process_seen (seen_at<?)"),
         ("effects", ("tenant", "id_after", "same_tenant"), "(tenant=? AND (kind,id,version,place)>(?,?,?,?))"),
         ("effects_newest", {"tenant", "any_source"}, "effect_created (tenant=?)"),
         ("effects_newest", NEWER | {"any_source", "executor"}, "effect_created (tenant=? AND (created_at,kind,id,"),
@@ -205,7 +222,8 @@ def test_a_list_of_the_newest_is_read_in_the_order_of_its_index(empty: apsw.Conn
 
 
 BLOCKS = """
-DROP TABLE head; DROP INDEX stream_tenant_alarm; DROP INDEX ledger_kind;
+DROP TABLE tally; DROP TABLE tally_position; DROP TABLE process;
+DROP INDEX stream_alarm_sample; DROP INDEX stream_tenant_snoozed; DROP TABLE head; DROP INDEX stream_tenant_alarm; DROP INDEX ledger_kind;
 DROP INDEX stream_status; DROP INDEX stream_work; DROP INDEX stream_tenant_work;
 DROP INDEX stream_listed; DROP INDEX stream_owner_listed; ALTER TABLE stream DROP COLUMN listed_at;
 ALTER TABLE stream DROP COLUMN snooze_error;

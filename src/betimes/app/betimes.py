@@ -54,6 +54,7 @@ from betimes.intents.http_source import HttpSource
 from betimes.intents.service import Intents
 from betimes.intents.worker import IntentWorker
 from betimes.ledger.service import Ledger
+from betimes.ledger.tally import TallyProjection
 from betimes.notifications.delivery import CHANNELS, delivery_executors
 from betimes.notifications.enrichment import Enrichment
 from betimes.notifications.service import Notifications
@@ -252,6 +253,7 @@ class Betimes:
             self._run(worker.run())
         if self.settings.sweep.enabled:
             self._run(self.hourly_sweep().run())
+        self._run(self.tally_projection().run())
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         self._closing.push_async_callback(_cancel, asyncio.create_task(work))
@@ -273,6 +275,9 @@ class Betimes:
 
     def hourly_sweep(self, tenant: str | None = None) -> HourlySweep:
         return HourlySweep(self.engine, self.settings.sweep, tenant=tenant, report=self._report)
+
+    def tally_projection(self) -> TallyProjection:
+        return TallyProjection(self.engine, self.name, report=self._report)
 
     async def close(self) -> None:
         """Finish what was accepted, stop, and let everything go."""
@@ -347,9 +352,11 @@ class Betimes:
         kinds: tuple[str, ...] | None = None,
     ) -> TickResult:
         """Do one bounded pass over alarms, effects, due intents and the hour's sweep; say what is still due."""
-        return await one_pass(
+        done = await one_pass(
             self.engine, self.intent_worker(tenant), self.hourly_sweep(tenant), limit, max_s, tenant, kinds
         )
+        await self.tally_projection().catch_up()
+        return done
 
     async def backtest(
         self, plan: Plan, *, jobs: int | None = None, progress: Callable[[float], None] | None = None

@@ -53,6 +53,7 @@ COMMANDS = {
     "explain": ("betimes.ledger.commands:explain", "Say why a segment was decided as it was."),
     "verify": ("betimes.ledger.commands:verify", "Replay the ledger and compare it with what is stored."),
     "doctor": ("betimes.ledger.doctor_command:doctor", "Name rows that cannot be read, and mend them."),
+    "tally": ("betimes.ledger.tally_commands:app", "Counts of outcomes: how far they are, and count them again."),
     "prune": ("betimes.ledger.commands:prune", "Replace old history by checkpoints."),
     "export": ("betimes.ledger.commands:export", "Bring a lake of Parquet files up to date with the ledger."),
     "config": ("betimes.cli.configuration:config", "Check the configuration and show what it comes to."),

@@ -35,7 +35,7 @@ REASONS_SEPARATOR = ","
 
 
 class TallySource(NamedTuple):
-    """A segment as far as it is counted. `events` are left out where there is a verdict."""
+    """A segment as far as it is counted: its events, of kinds that are counted by them; its verdict, of others."""
 
     seq: int
     tenant: str
@@ -184,8 +184,11 @@ class ReadModel(Protocol):
 
     # -- the tally
 
-    async def tally_source(self, after: int, limit: int) -> list[TallySource]:
-        """Return segments after a position in commit order; none can appear later before one already returned."""
+    async def tally_source(self, after: int, limit: int, by_events: Sequence[str] = ()) -> list[TallySource]:
+        """Return segments after a position in commit order; none can appear later before one already returned.
+
+        `by_events` are the kinds whose events are counted.
+        """
 
     async def tally_position(self) -> TallyPosition: ...
 

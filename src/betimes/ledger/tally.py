@@ -45,6 +45,8 @@ TRIM_MAX = 5_000
 TEXT_CHARS_MAX = 200
 """Of an outcome, and of all its reasons together."""
 UNREADABLE = "unreadable"
+BY_EVENTS = tuple(kind for kind, domain in DOMAIN_OF.items() if domain.outcome_of is not None)
+"""Kinds whose events say what was decided."""
 
 _Counts = dict[tuple[str, Instant, str, str, str], list[int]]
 
@@ -70,7 +72,7 @@ def outcomes_in(kinds: Kinds, row: TallySource) -> list[tuple[str, tuple[str, ..
                 return []
             verdict = _verdicts.decode(row.verdict)
             return [(spell_answer(row.kind, verdict.answer), verdict.reasons)]
-        if row.events == "[]":
+        if row.events is None or row.events == "[]":
             return []
         return list(_event_outcomes(kinds, domain.outcome_of, row))
     except (BetimesError, msgspec.MsgspecError) as error:
@@ -160,7 +162,7 @@ class TallyProjection:
         now = await self._store.now()
         if position.holder != self._holder and position.lease_until > now:
             return 0
-        page = await self._store.tally_source(position.seq, PAGE)
+        page = await self._store.tally_source(position.seq, PAGE, BY_EVENTS)
         if not page:
             return 0
         try:

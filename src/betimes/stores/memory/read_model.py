@@ -43,7 +43,7 @@ class MemoryReadModel:
 
     # -- the tally
 
-    async def tally_source(self, after: int, limit: int) -> list[TallySource]:
+    async def tally_source(self, after: int, limit: int, by_events: Sequence[str] = ()) -> list[TallySource]:
         segments = self.database.segments
         first = bisect_right(segments, after, key=lambda segment: segment.seq)
         return [
@@ -53,8 +53,8 @@ class MemoryReadModel:
                 s.stream.kind,
                 s.at,
                 s.schema,
-                s.verdict,
-                "[]" if s.turn == CHECKPOINT_TURN else s.events if s.verdict is None else None,
+                None if s.stream.kind in by_events else s.verdict,
+                s.events if s.stream.kind in by_events and s.turn != CHECKPOINT_TURN else None,
             )
             for s in segments[first : first + min(limit, PAGE_MAX)]
         ]

@@ -48,10 +48,11 @@ class PostgresReadModel:
 
     # -- the tally
 
-    async def tally_source(self, after: int, limit: int) -> list[TallySource]:
+    async def tally_source(self, after: int, limit: int, by_events: Sequence[str] = ()) -> list[TallySource]:
+        asked = {"after": after, "limit": min(limit, PAGE_MAX), "by_events": list(by_events)}
         async with self._sessions.session() as session:
             settled = await session.value(self._statement("settled_seq"))
-            page = self._statement("tally_source", settled=settled, after=after, limit=min(limit, PAGE_MAX))
+            page = self._statement("tally_source", settled=settled, **asked)
             return [TallySource(*record) for record in await session.rows(page)]
 
     async def tally_position(self) -> TallyPosition:

@@ -1,8 +1,8 @@
 -- Statements of the read model, in the same form as in `queries.sql`.
 
 -- tally_source: segments after a position, as far as they are counted
-SELECT seq, tenant, kind, at, schema, verdict,
-    CASE WHEN turn = 'checkpoint' THEN '[]' WHEN verdict IS NULL THEN events END AS events
+SELECT seq, tenant, kind, at, schema, CASE WHEN kind <> ALL (:by_events::text[]) THEN verdict END AS verdict,
+    CASE WHEN kind = ANY (:by_events::text[]) AND turn <> 'checkpoint' THEN events END AS events
 FROM betimes.ledger WHERE seq <= :settled AND seq > :after ORDER BY seq LIMIT :limit;
 
 -- tally_position: how far the ledger was counted, who counts, and from when on minutes and hours are kept
@@ -91,7 +91,7 @@ GROUP BY 1, 2;
 
 -- upcoming_streams: streams of a tenant in the order of their alarms
 SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at
+    listed_at, CASE WHEN snooze_until IS NOT NULL THEN snooze_error END
 FROM betimes.stream
 WHERE tenant = :tenant AND wake_at >= :since_at AND wake_at < :until_at AND wake_at IS NOT NULL AND version > 0
     AND (wake_at, kind, id) > (:after_at, :after_kind, :after_id) --?
@@ -99,7 +99,7 @@ ORDER BY wake_at, kind, id LIMIT :limit;
 
 -- snoozed_streams: streams of a tenant whose wakes rest, in the order of their names
 SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at
+    listed_at, CASE WHEN snooze_until IS NOT NULL THEN snooze_error END
 FROM betimes.stream
 WHERE tenant = :tenant AND snooze_until IS NOT NULL AND version > 0
     AND (kind, id) > (:after_kind, :after_id) --?

@@ -49,8 +49,9 @@ class SqliteReadModel:
 
     # -- the tally
 
-    async def tally_source(self, after: int, limit: int) -> list[TallySource]:
-        found = await self._rows("tally_source", after=after, limit=min(limit, PAGE_MAX))
+    async def tally_source(self, after: int, limit: int, by_events: Sequence[str] = ()) -> list[TallySource]:
+        kinds = encode(list(by_events))
+        found = await self._rows("tally_source", after=after, limit=min(limit, PAGE_MAX), by_events=kinds)
         return [TallySource(*columns) for columns in found]
 
     async def tally_position(self) -> TallyPosition:

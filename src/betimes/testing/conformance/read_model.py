@@ -40,7 +40,8 @@ async def segments_are_counted_in_commit_order(pair: Pair) -> None:
     page = await pair.two.tally_source(0, 2)
     told = [(row.tenant, row.kind, row.at) for row in page]
     expect_equal(told, [("acme", "thing", now), ("acme", "thing", now + 1)], "the first page")
-    [last] = await pair.two.tally_source(page[-1].seq, 10)
+    expect_equal([row.events for row in page], [None, None], "the events of what is counted by its verdict")
+    [last] = await pair.two.tally_source(page[-1].seq, 10, ("thing", "other"))
     expect_equal((last.at, last.verdict, bool(last.events)), (now + 2, None, True), "what is left")
     expect_equal(await pair.two.tally_source(last.seq, 10), [], "after the last")
 

@@ -1,6 +1,8 @@
 -- tally_source: Segments after a position, as far as they are counted.
-SELECT json_group_array(json_array(seq, tenant, kind, at, schema, verdict, iif(verdict IS NULL, events, NULL))) FROM (
-    SELECT seq, tenant, kind, at, schema, verdict, iif(turn = 'checkpoint', '[]', events) AS events
+SELECT json_group_array(json_array(
+    seq, tenant, kind, at, schema, iif(by_events, NULL, verdict), iif(by_events AND turn <> 'checkpoint', events, NULL)
+)) FROM (
+    SELECT *, kind IN (SELECT value FROM json_each(:by_events)) AS by_events
     FROM ledger WHERE seq > :after ORDER BY seq LIMIT :limit
 );
 

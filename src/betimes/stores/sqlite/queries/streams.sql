@@ -93,12 +93,12 @@ SELECT json_group_array(json_array(
 FROM (
     SELECT s.* FROM (
         SELECT p.n, t.value ->> 1 AS share, row_number() OVER (
-            PARTITION BY p.tenant ORDER BY p.wake_at, p.n
+            PARTITION BY p.tenant ORDER BY p.wake_at, p.kind, p.id
         ) AS nth
         FROM json_each(:shares) AS t CROSS JOIN stream AS p ON p.n IN (
             SELECT n FROM stream
             WHERE tenant = t.value ->> 0 AND wake_at <= :until AND kind IN (SELECT value FROM json_each(:kinds))
-            ORDER BY wake_at, n LIMIT :share_max
+            ORDER BY wake_at, kind, id LIMIT :share_max
         )
     ) AS picked
     CROSS JOIN stream AS s ON s.n = picked.n
