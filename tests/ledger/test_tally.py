@@ -115,7 +115,7 @@ async def test_two_processes_count_everything_once(tmp_path: Path, monkeypatch: 
             clock.advance_to(clock() + 11 * SECOND)
             totals["two"] += await two.count_page()
             clock.advance_to(clock() + 11 * SECOND)
-    assert totals["one"] and totals["two"]
+    assert min(totals["one"], totals["two"]) > 0
     assert await counted(bt.engine.store, HOUR) == await in_ledger(bt)
     await bt.close()
 

@@ -6,6 +6,7 @@ import os
 
 from tests.soak.automation import send_storm, suspend_controllers
 from tests.soak.caps import overshoot_caps
+from tests.soak.counts import kill_counters
 from tests.soak.failures import crash_servers, fill_disks, kill_processes, step_clocks, stop_processes
 from tests.soak.requests import compare_tenants, send_extremes
 from tests.soak.rounds import Run
@@ -50,6 +51,13 @@ RUNS = {
         units="times full", says="a disk filled and freed", play=fill_disks, size=20, record=200, stores=("sqlite",)
     ),
     "clock": Run(units="steps", says="wall clocks stepped forward and back", play=step_clocks, size=50, record=1_000),
+    "counts": Run(
+        units="kills",
+        says="processes killed that count outcomes",
+        play=kill_counters,
+        size=50,
+        record=2_000,
+    ),
     "caps": Run(units="trials", says="eight processes at one limit", play=overshoot_caps, size=20, record=1_000),
     "isolation": Run(
         units="operations",

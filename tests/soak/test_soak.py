@@ -24,8 +24,8 @@ def run_soak(*words: str, **environment: str) -> subprocess.CompletedProcess[str
 @pytest.mark.parametrize(
     ("store", "runs"),
     [
-        ("sqlite", ["kills", "stops", "clock", "disk", "caps"]),
-        pytest.param("postgres", ["kills", "caps"], marks=pytest.mark.postgres),
+        ("sqlite", ["kills", "stops", "clock", "disk", "caps", "counts"]),
+        pytest.param("postgres", ["kills", "caps", "counts"], marks=pytest.mark.postgres),
     ],
 )
 def test_runs_find_nothing_and_end_with_their_rows(store: str, runs: list[str]) -> None:

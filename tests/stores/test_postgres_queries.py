@@ -61,6 +61,18 @@ LEDGER: dict[str, Any] = {
 }
 
 
+COUNTED: dict[str, Any] = {
+    "tenant": "acme",
+    "level": 60_000_000,
+    "since_at": 0,
+    "until_at": 9,
+    "kinds": ["thing"],
+    "outcome": None,
+    "reason": "CAP",
+    "limit": 50,
+}
+AFTER = {"after_kind": "thing", "after_id": "m"}
+LIKE = {"tenant": "acme", "prefix": "a", "prefix_end": "b", "limit": 5}
 SHARES = {"tenants": ["acme"], "shares": [3]}
 TURN = {"names": ["thing"], "after": "", "limit": 10, "now": None}
 
@@ -119,6 +131,18 @@ async def _fill_ledger(connection: Any, schema: str, count: int) -> None:
         ("tenants_with_alarms", TURN, "using stream_tenant_wake"),
         ("tenants_with_due", TURN, "using stream_tenant_due"),
         ("next_alarm", DUE | {"kinds": ["thing"]}, "using effect_tenant_call"),
+        ("tally_source", {"settled": 9, "after": 0, "limit": 5, "by_events": []}, "using ledger_pkey"),
+        ("tally_counts", COUNTED | {"step": 60}, "using tally_pkey"),
+        ("tally_ranges", COUNTED | {"before_seq": 9}, "using tally_pkey"),
+        ("trim_tally", {"minutes_from": 9, "hours_from": 9, "limit": 5}, "using tally_age"),
+        ("upcoming", COUNTED | {"step": 60, "sampled": None}, "using stream_tenant_wake"),
+        ("upcoming", COUNTED | {"step": 60, "sampled": True}, "using stream_wake_sample"),
+        ("upcoming_streams", COUNTED | {**AFTER, "after_at": 5}, "using stream_tenant_wake"),
+        ("snoozed_streams", COUNTED | AFTER, "using stream_tenant_snoozed"),
+        ("names_like", LIKE | {"kinds": ["thing"]}, "using stream_pkey"),
+        ("keys_like", LIKE | {"collections": ["thing"], "now": None}, "using key_pkey"),
+        ("tenant_backlog", LIKE | {"now": None}, "using stream_tenant_snoozed"),
+        ("tenant_backlog", LIKE | {"now": None}, "using effect_dead"),
     ],
 )
 async def test_a_query_uses_its_index(name: str, values: dict[str, Any], index: str) -> None:

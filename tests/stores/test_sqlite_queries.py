@@ -223,7 +223,8 @@ def test_a_list_of_the_newest_is_read_in_the_order_of_its_index(empty: apsw.Conn
 
 BLOCKS = """
 DROP TABLE tally; DROP TABLE tally_position; DROP TABLE process;
-DROP INDEX stream_alarm_sample; DROP INDEX stream_tenant_snoozed; DROP TABLE head; DROP INDEX stream_tenant_alarm; DROP INDEX ledger_kind;
+DROP INDEX stream_alarm_sample; DROP INDEX stream_tenant_snoozed;
+DROP TABLE head; DROP INDEX stream_tenant_alarm; DROP INDEX ledger_kind;
 DROP INDEX stream_status; DROP INDEX stream_work; DROP INDEX stream_tenant_work;
 DROP INDEX stream_listed; DROP INDEX stream_owner_listed; ALTER TABLE stream DROP COLUMN listed_at;
 ALTER TABLE stream DROP COLUMN snooze_error;

@@ -8,8 +8,8 @@ reads on after the tally's position and adds what it found together with the new
 the old one. If it dies, or loses its lease, nothing was added that the position does not say; the next one goes on
 there. Nobody who decides waits for it: it reads a page beside them, and its one commit a second is a few rows.
 
-**What is kept.** Minutes for two days, hours for ninety, days for as long as there is a ledger. All three are written at
-once, so forgetting is removing.
+**What is kept.** Minutes for two days, hours for ninety, days for as long as there is a ledger. All three are written
+at once, so forgetting is removing.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class TallyProjection:
         return self._engine.store
 
     async def run(self) -> None:
-        """Count until cancelled. While it is behind it rests for as long as it worked, so that others get their turn."""
+        """Count until cancelled; while it is behind, rest for as long as it worked, so that others get their turn."""
         loop = asyncio.get_running_loop()
         while True:
             begun_s = loop.time()
