@@ -32,6 +32,7 @@ else an answer has is read-only: see `read_only_fields`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from inspect import get_annotations
 from types import FunctionType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
@@ -76,12 +77,19 @@ def _absent(type_: Any, default: Any) -> Any:
 
 
 def shown(**after: str | None) -> Callable[[type[Kind]], type[Kind]]:
-    """Derive the struct that is answered: no bounds, every field required, no secrets; placed as with `placed`."""
+    """Derive the struct that is answered: no bounds, every field required, no secrets; placed as with `placed`.
+
+    This is about the fields of its bases; one that it declares itself stays as it says.
+    """
 
     def derive(kind: type[Kind]) -> type[Kind]:
-        fields = [(name, _without_bounds(type_, list), msgspec.NODEFAULT) for name, type_, _ in _fields(kind)]
-        public = [field for field in fields if field[0] not in SECRET_FIELDS]
-        return _rebuild(kind, _place(public, after), omit_defaults=False, forbid_unknown_fields=False)
+        own = get_annotations(kind)
+        fields = [
+            (name, type_, default) if name in own else (name, _without_bounds(type_, list), msgspec.NODEFAULT)
+            for name, type_, default in _fields(kind)
+            if name in own or name not in SECRET_FIELDS
+        ]
+        return _rebuild(kind, _place(fields, after), omit_defaults=False, forbid_unknown_fields=False)
 
     return derive
 
@@ -174,7 +182,7 @@ def _family(kind: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
 
 
 def _without_bounds(type_: Any, collection: Any) -> Any:
-    """Return a type without what `msgspec.Meta` says of it; sequences become that collection."""
+    """Return a type without what `msgspec.Meta` says of it; any sequence becomes that collection."""
     origin, inner = get_origin(type_), get_args(type_)
     if origin is Annotated:
         marks = tuple(marks_of(type_, From))
@@ -182,7 +190,7 @@ def _without_bounds(type_: Any, collection: Any) -> Any:
         return Annotated[(bare, *marks)] if marks else bare
     if origin in (Union, UnionType):
         return Union[tuple(_without_bounds(option, collection) for option in inner)]  # noqa: UP007
-    if origin in (Sequence, tuple) and (origin is Sequence or inner[-1] is Ellipsis):
+    if origin is Sequence or (origin is tuple and inner[-1] is Ellipsis):
         item = _without_bounds(inner[0], collection)
-        return tuple[item, ...] if collection is tuple else list[item]  # type: ignore[valid-type]
+        return tuple[item, ...] if tuple in (origin, collection) else list[item]  # type: ignore[valid-type]
     return type_

@@ -7,18 +7,23 @@ writes one segment: `ScheduleAdvanced`, what was skipped, the snapshot it went b
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from betimes.core.instants import SECOND, Instant, epoch_down
 from betimes.core.streams import StreamId
 from betimes.domain.completions import RunFinished
 from betimes.domain.definition_rules import PausedReason
 from betimes.domain.run_requests import RunRequested, Selection
+from betimes.domain.struct_forms import LEFT_OUT, stored
 from betimes.domain.targets import Target
-from betimes.schedules.recurrence import Crons, Dst, Every, Exclude, Partition, Recurrence
+from betimes.schedules.recurrence import CronField, Dst, Every, Exclude, Partition, Recurrence, ZoneText
+
+At = TypeVar("At")
+EveryForm = TypeVar("EveryForm")
+Absent = TypeVar("Absent")
 
 CATCHUP_TICKS_MAX = 1_000
 COUNT_MAX = 10_000
@@ -44,10 +49,15 @@ def run_key_of(schedule_id: str, scheduled_for: Instant, manual: bool = False) -
 # -- definitions
 
 
-class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    cron: Crons | UnsetType = UNSET
+class ScheduleFields(msgspec.Struct, Generic[At, EveryForm, Absent], frozen=True, kw_only=True):
+    """The fields of a schedule that its author decides, each once; a new one is one line at the end.
+
+    A new field is absent where it is not set (`| Absent = LEFT_OUT`), so that older states are replayed to the byte.
+    """
+
+    cron: CronField | Absent = LEFT_OUT
     target: Target
-    timezone: str = "UTC"
+    timezone: ZoneText = "UTC"
     asset_selection: Selection = ()
     partition_selection: Selection | None = None
     payload: dict[str, Any] = {}
@@ -58,13 +68,17 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
     overlap: Literal["allow", "skip"] = "allow"
     dst: Dst = Dst()
     enabled: bool = True
-    starts_at: Instant | None = None
-    """The first instant at which it may tick."""
-    ends_at: Instant | None = None
-    """From here on it does not tick any more."""
-    every: Every | UnsetType = UNSET
-    exclude: Exclude | UnsetType = UNSET
-    partition: Partition | UnsetType = UNSET
+    # It may tick from `starts_at` on, and from `ends_at` on it does not tick any more.
+    starts_at: At | None = None
+    ends_at: At | None = None
+    every: EveryForm | Absent = LEFT_OUT
+    exclude: Exclude | Absent = LEFT_OUT
+    partition: Partition | Absent = LEFT_OUT
+
+
+@stored()
+class ScheduleDefinition(ScheduleFields[Instant, Every, UnsetType], frozen=True, kw_only=True):
+    """A schedule as it is kept, apart from its id and its progress."""
 
     @property
     def recurrence(self) -> Recurrence:

@@ -19,7 +19,12 @@ from betimes.core.occurrences import Excluding, Interval, Occurrences, Several
 CRONS_MAX = 16
 EVERY_S_MAX = 366 * 86_400
 EXCLUDED_DATES_MAX = 1_000
+CronText = Annotated[str, msgspec.Meta(max_length=1_000)]
+CronList = Annotated[tuple[CronText, ...], msgspec.Meta(min_length=1, max_length=CRONS_MAX)]
+CronField: TypeAlias = CronText | CronList
+"""One expression or several, as authors write them."""
 Crons: TypeAlias = str | tuple[str, ...]
+ZoneText = Annotated[str, msgspec.Meta(max_length=100)]
 Partition: TypeAlias = Literal["hourly", "daily", "weekly", "monthly"]
 Weekday: TypeAlias = Literal["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"]
 ExcludedDates = Annotated[tuple[date, ...], msgspec.Meta(max_length=EXCLUDED_DATES_MAX)]

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
-from typing import Annotated, TypeAlias
+from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
-from betimes.core.calendar import Gap, Overlap
 from betimes.core.datetimes import Moment, instant
 from betimes.core.instants import Instant
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
-from betimes.schedules.recurrence import CRONS_MAX, Dst, EverySeconds, Exclude, Recurrence, Weekday
-
-CronText = Annotated[str, msgspec.Meta(max_length=1_000)]
-ZoneText = Annotated[str, msgspec.Meta(max_length=100)]
-CronList = Annotated[tuple[CronText, ...], msgspec.Meta(min_length=1, max_length=CRONS_MAX)]
-CronField: TypeAlias = CronText | CronList
+from betimes.domain.struct_forms import shown
+from betimes.schedules.recurrence import CronField, Dst, EverySeconds, Exclude, Recurrence, ZoneText
 
 
 class EveryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,11 +26,9 @@ class EveryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return instant(self.anchor) or 0
 
 
-class DstView(JsonView, frozen=True):
+@shown()
+class DstView(Dst, JsonView, frozen=True):
     """The treatment of skipped and repeated local times; a field that is not set goes by the kind of cron."""
-
-    gap: Gap | None
-    overlap: Overlap | None
 
 
 class EveryView(JsonView, frozen=True):
@@ -43,9 +36,9 @@ class EveryView(JsonView, frozen=True):
     anchor: datetime | None
 
 
-class ExcludeView(JsonView, frozen=True):
-    dates: tuple[date, ...]
-    weekdays: tuple[Weekday, ...]
+@shown()
+class ExcludeView(Exclude, JsonView, frozen=True):
+    __doc__ = None
 
 
 class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):

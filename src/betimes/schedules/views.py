@@ -12,46 +12,22 @@ from betimes.core.names import Id
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.run_briefs import RunBrief
-from betimes.domain.run_requests import Selection
-from betimes.domain.targets import Target
+from betimes.domain.struct_forms import From, placed, read_only_fields, shown
 from betimes.domain.warnings import Remark
 from betimes.schedules.backfill_model import BackfillState
-from betimes.schedules.model import CATCHUP_TICKS_MAX, ScheduleDefinition, ScheduleState, SkipReason, TickCause
-from betimes.schedules.recurrence import Crons, Dst, Exclude, Partition
-from betimes.schedules.recurrence_views import (
-    CronField,
-    DstView,
-    EveryRequest,
-    EveryView,
-    ExcludeView,
-    ZoneText,
-)
+from betimes.schedules.model import ScheduleDefinition, ScheduleFields, ScheduleState, SkipReason, TickCause
+from betimes.schedules.recurrence_views import DstView, EveryRequest, EveryView, ExcludeView
 
 # -- schedules
 
 
-class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+@placed(every="cron", schedule_id="target")
+class ScheduleRequest(
+    ScheduleFields[Moment, EveryRequest, None], frozen=True, kw_only=True, forbid_unknown_fields=True
+):
     """A definition as it is sent; a field that is left out has its default."""
 
-    cron: CronField | None = None
-    every: EveryRequest | None = None
-    target: Target
     schedule_id: Id | None = None
-    timezone: ZoneText = "UTC"
-    asset_selection: Selection = ()
-    partition_selection: Selection | None = None
-    payload: dict[str, Any] = {}
-    max_catchup_ticks: Annotated[int, msgspec.Meta(ge=1, le=CATCHUP_TICKS_MAX)] = 1
-    catchup_window_minutes: Annotated[int, msgspec.Meta(ge=1, le=525_600)] = 1_440
-    catchup_keep: Literal["newest", "oldest"] = "newest"
-    jitter_seconds: Annotated[int, msgspec.Meta(ge=0, le=3_600)] = 0
-    overlap: Literal["allow", "skip"] = "allow"
-    dst: Dst = Dst()
-    enabled: bool = True
-    starts_at: Moment | None = None
-    ends_at: Moment | None = None
-    exclude: Exclude | None = None
-    partition: Partition | None = None
 
     def __post_init__(self) -> None:
         if (self.cron is None) == (self.every is None):
@@ -66,26 +42,13 @@ ScheduleStatus: TypeAlias = Literal["active", "paused", "ended", "error"]
 TickStatus: TypeAlias = Literal["fired", "skipped", "failed"]
 
 
-class ScheduleView(JsonView, frozen=True, kw_only=True):
+@shown(schedule_id=None, every="cron", target="timezone")
+class ScheduleView(ScheduleFields[datetime, EveryView, None], JsonView, frozen=True, kw_only=True):
+    __doc__ = None
+
     schedule_id: str
-    cron: Crons | None
-    every: EveryView | None
-    timezone: str
-    target: Target
-    asset_selection: tuple[str, ...]
-    partition_selection: tuple[str, ...] | None
-    payload: dict[str, Any]
-    max_catchup_ticks: int
-    catchup_window_minutes: int
-    catchup_keep: Literal["newest", "oldest"]
-    jitter_seconds: int
-    overlap: Literal["allow", "skip"]
     dst: DstView
-    enabled: bool
-    starts_at: datetime | None
-    ends_at: datetime | None
     exclude: ExcludeView | None
-    partition: Partition | None
     status: ScheduleStatus
     paused_reason: Literal["NOT_DECLARED"] | None
     declared_by: str | None
@@ -105,7 +68,7 @@ class ScheduleWritten(ScheduleView, frozen=True, kw_only=True):
     segment_id: str
 
 
-SCHEDULE_READ_ONLY = frozenset(ScheduleWritten.__struct_fields__) - set(ScheduleRequest.__struct_fields__)
+SCHEDULE_READ_ONLY = read_only_fields(ScheduleWritten, ScheduleRequest)
 
 
 def schedule_view(schedule_id: str, state: ScheduleState) -> ScheduleView:
@@ -163,7 +126,7 @@ class BackfillRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
 class BackfillView(JsonView, frozen=True, kw_only=True, rename={"from_": "from"}):
     backfill_id: str
     schedule_id: str
-    from_: datetime
+    from_: Annotated[datetime, From("from_at")]
     to: datetime
     max_concurrency: int
     status: Literal["running", "paused", "cancelled", "completed"]
@@ -188,4 +151,4 @@ def backfill_written(backfill_id: str, state: BackfillState, segment_id: str) ->
 
 
 def _backfill(kind: type[Shown], backfill_id: str, state: BackfillState, **given: Any) -> Shown:
-    return derive(kind, state, backfill_id=backfill_id, from_=state.from_at, to=state.to_at, **given)
+    return derive(kind, state, backfill_id=backfill_id, **given)

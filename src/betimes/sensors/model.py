@@ -7,7 +7,7 @@ events or states to people can leave them out (`betimes.core.secret_fields`).
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -17,7 +17,10 @@ from betimes.core.names import HandlerName, Id, Url
 from betimes.core.streams import StreamId
 from betimes.domain.definition_rules import PausedReason
 from betimes.domain.run_requests import RunRequested, Selection
+from betimes.domain.struct_forms import LEFT_OUT, stored
 from betimes.domain.targets import Target
+
+Absent = TypeVar("Absent")
 
 RUN_REQUESTS_MAX = 1_000
 ALLOWED_TARGETS_MAX = 16
@@ -74,7 +77,12 @@ class OidcProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The sender's account, such as a service account; left out: any that the issuer signs for the audience."""
 
 
-class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
+class SensorFields(msgspec.Struct, Generic[Absent], frozen=True, kw_only=True):
+    """The fields of a sensor that its author decides, each once; a new one is one line at the end.
+
+    A new field is absent where it is not set (`| Absent = LEFT_OUT`), so that older states are replayed to the byte.
+    """
+
     sensor_type: Literal["push", "poll"]
     target: Target
     payload: dict[str, Any] = {}
@@ -87,9 +95,18 @@ class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=300)] = 10
     max_run_requests: Annotated[int, msgspec.Meta(ge=1, le=RUN_REQUESTS_MAX)] = RUN_REQUESTS_MAX
     max_errors: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
-    allowed_targets: Annotated[tuple[Target, ...], msgspec.Meta(max_length=ALLOWED_TARGETS_MAX)] | UnsetType = UNSET
+    allowed_targets: Annotated[tuple[Target, ...], msgspec.Meta(max_length=ALLOWED_TARGETS_MAX)] = ()
     """What an evaluator may choose besides `target`; an account or a person left out is any."""
-    oidc: OidcProof | UnsetType = UNSET
+    oidc: OidcProof | Absent = LEFT_OUT
+    """Whose identity tokens are accepted, with `auth: oidc`."""
+
+
+@stored(allowed_targets="max_errors")
+class SensorDefinition(SensorFields[UnsetType], frozen=True, kw_only=True):
+    """A sensor as it is kept, apart from its id and its progress."""
+
+    # Callers always see a tuple; it is left out where it is stored, as every field that came later.
+    allowed_targets: tuple[Target, ...] | UnsetType = UNSET  # type: ignore[assignment]
 
 
 class RunRequest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

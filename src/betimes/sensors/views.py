@@ -11,70 +11,38 @@ from betimes.core.names import Id
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.run_briefs import RunBrief
-from betimes.domain.run_requests import RequestOutcome, Selection
+from betimes.domain.run_requests import RequestOutcome
+from betimes.domain.struct_forms import From, placed, read_only_fields, shown
 from betimes.domain.targets import Target
 from betimes.domain.warnings import Remark
-from betimes.sensors.model import (
-    ALLOWED_TARGETS_MAX,
-    RUN_REQUESTS_MAX,
-    Auth,
-    EvaluationCause,
-    Evaluator,
-    OidcProof,
-    SensorDefinition,
-    SensorState,
-)
+from betimes.sensors.model import EvaluationCause, SensorDefinition, SensorFields, SensorState
 
 Shown = TypeVar("Shown", bound=JsonView)
 SensorStatus: TypeAlias = Literal["active", "paused", "error"]
 SensorType: TypeAlias = Literal["push", "poll"]
 
 
-class SensorRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    sensor_type: Literal["push", "poll"]
-    target: Target
+@placed(sensor_id="target")
+class SensorRequest(SensorFields[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    __doc__ = None
+
     sensor_id: Id | None = None
-    payload: dict[str, Any] = {}
-    asset_selection: Selection = ()
-    partition_selection: Selection | None = None
-    enabled: bool = True
-    auth: Auth = "key"
-    evaluator: Evaluator | None = None
-    interval_seconds: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = 30
-    timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=300)] = 10
-    max_run_requests: Annotated[int, msgspec.Meta(ge=1, le=RUN_REQUESTS_MAX)] = RUN_REQUESTS_MAX
-    max_errors: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
-    allowed_targets: Annotated[tuple[Target, ...], msgspec.Meta(max_length=ALLOWED_TARGETS_MAX)] = ()
-    """What an evaluator may choose besides `target`; an account or a person left out is any."""
-    oidc: OidcProof | None = None
-    """Whose identity tokens are accepted, with `auth: oidc`."""
 
     def definition(self) -> SensorDefinition:
         return derive(SensorDefinition, self)
 
 
-class SensorView(JsonView, frozen=True, kw_only=True):
+@shown(sensor_id=None)
+class SensorView(SensorFields[None], JsonView, frozen=True, kw_only=True):
+    __doc__ = None
+
     sensor_id: str
-    sensor_type: Literal["push", "poll"]
-    target: Target
-    payload: dict[str, Any]
-    asset_selection: tuple[str, ...]
-    partition_selection: tuple[str, ...] | None
-    enabled: bool
-    auth: Auth
-    evaluator: Evaluator | None
-    interval_seconds: int
-    timeout_seconds: int
-    max_run_requests: int
-    max_errors: int
-    allowed_targets: tuple[Target, ...]
-    oidc: OidcProof | None
     status: SensorStatus
     paused_reason: Literal["NOT_DECLARED"] | None
     declared_by: str | None
     state_version: int
     cursor: Any
-    next_evaluation_at: datetime | None
+    next_evaluation_at: Annotated[datetime | None, From("next_at")]
     last_evaluated_at: datetime | None
     consecutive_errors: int
     last_error: str | None
@@ -92,7 +60,7 @@ class SensorWritten(SensorView, frozen=True, kw_only=True):
     segment_id: str
 
 
-SENSOR_READ_ONLY = frozenset(SensorWritten.__struct_fields__) - set(SensorRequest.__struct_fields__)
+SENSOR_READ_ONLY = read_only_fields(SensorWritten, SensorRequest)
 
 
 def sensor_view(sensor_id: str, state: SensorState) -> SensorView:
@@ -104,7 +72,7 @@ def sensor_written(sensor_id: str, state: SensorState, warnings: list[Remark], s
 
 
 def _sensor(kind: type[Shown], sensor_id: str, state: SensorState, **given: Any) -> Shown:
-    return derive(kind, state.definition, state, sensor_id=sensor_id, next_evaluation_at=state.next_at, **given)
+    return derive(kind, state.definition, state, sensor_id=sensor_id, **given)
 
 
 class SecretView(JsonView, frozen=True):
