@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from decimal import Decimal
+from typing import Annotated, Any
 
 import msgspec
 import pytest
 from msgspec import UNSET, UnsetType
 
 from betimes.core.instants import SECOND, Instant
-from betimes.domain.derivation import derive
+from betimes.domain.derivation import derive, deriver
 from betimes.domain.json_view import JsonView
+from betimes.domain.struct_forms import From
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -82,3 +84,43 @@ def test_the_first_source_with_a_field_wins_and_what_is_given_wins_over_all() ->
 def test_a_field_that_nobody_has_is_missing_by_name() -> None:
     with pytest.raises(TypeError, match="View cannot be filled from Model: nothing has id"):
         derive(View, Model(name="abc", at=0))
+
+
+def euros(cents: int) -> Decimal:
+    return Decimal(cents) / 100
+
+
+class Price(JsonView, frozen=True):
+    """Fields with names that the compiled text could be thought to use itself."""
+
+    kind: str
+    at: Annotated[datetime | None, From("asked_at")]
+    amount: Annotated[Decimal | None, From("cents", euros)]
+    parts: list[PartView]
+    instant: str | None = "default"
+
+
+class Quote(msgspec.Struct, frozen=True):
+    asked_at: Instant | None
+    cents: int | None
+    parts: tuple[Part, ...] = ()
+    instant: str | None = ""
+
+
+def test_a_field_is_taken_from_the_name_that_its_annotation_says_and_rendered() -> None:
+    quote = Quote(NOON_AT, 250, (Part(NOON_AT), Part()))
+    price = Price("asked", NOON, Decimal("2.5"), [PartView(NOON), PartView(None)], "")
+    assert derive(Price, quote, kind="asked") == price
+    assert derive(Price, Quote(None, None), kind="asked") == Price("asked", None, None, [], "")
+
+
+def test_text_that_may_be_none_itself_stays_as_it_was_written() -> None:
+    assert derive(Price, Quote(None, None, instant=""), kind="x").instant == ""
+    assert derive(View, Model(name="abc", at=0, error=""), id="m").error is None
+
+
+def test_what_is_derived_beforehand_is_the_same() -> None:
+    show, model = deriver(View, Model, given=("id", "at")), Model(name="abc", at=NOON_AT)
+    assert show(model, id="m", at=NOON) == show(model, id="m", at=NOON_AT) == derive(View, model, id="m")
+    with pytest.raises(TypeError, match="cannot be filled from Part: nothing has id, name, at, "):
+        deriver(View, Part)

@@ -4,12 +4,11 @@ import ast
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 import pytest
 
-import betimes.intents
 from betimes.core.instants import Instant, parse
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
@@ -17,6 +16,7 @@ from betimes.domain.struct_forms import nested_fields, placed, read_only_fields,
 from betimes.intents import definitions, intent_view, model, views
 from betimes.intents.definitions import Definition, Draft, IntentFields
 from betimes.intents.intent_view import READ_ONLY, IntentView
+from tests.domains.test_fields_once import names_in
 
 At = TypeVar("At")
 
@@ -120,39 +120,9 @@ def test_every_field_that_an_author_decides_has_a_line_in_the_docs() -> None:
     assert [name for name in definitions.DraftSchedule.__struct_fields__ if f"`{name}`" not in schedule] == []
 
 
-def test_nothing_lists_the_fields_of_an_intent_again() -> None:
-    """No class, call or dict in the folder names most of them, but the one that defines them."""
-    fields = set(IntentFields.__struct_fields__)
-    folder = Path(betimes.intents.__path__[0])
-    found = {
-        f"{path.name}:{getattr(node, 'name', type(node).__name__)}"
-        for path in folder.glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if len(_names_in(node) & fields) > len(fields) * 2 // 3
-    }
-    assert found == {"definitions.py:IntentFields"}
-
-
 def test_nothing_lists_the_fields_of_a_report_again() -> None:
     reported = set(model.FireReport.__struct_fields__)
     for form in (model.FireIntent, views.FireRequest, views.ExecutionView):
         assert reported <= set(form.__struct_fields__)
     written = ast.parse(Path(views.__file__).read_text())
-    assert all(len(_names_in(node) & reported) <= len(reported) // 2 for node in ast.walk(written))
-
-
-def _names_in(node: ast.AST) -> set[Any]:
-    """Return the names that a class, a call or a literal lists."""
-    match node:
-        case ast.ClassDef(body=body):
-            return {
-                line.target.id for line in body if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
-            }
-        case ast.Call(keywords=keywords):
-            return {keyword.arg for keyword in keywords}
-        case ast.Dict(keys=keys):
-            return {key.value for key in keys if isinstance(key, ast.Constant)}
-        case ast.Set(elts=items) | ast.Tuple(elts=items) | ast.List(elts=items):
-            return {item.value for item in items if isinstance(item, ast.Constant)}
-        case _:
-            return set()
+    assert all(len(names_in(node) & reported) <= len(reported) // 2 for node in ast.walk(written))

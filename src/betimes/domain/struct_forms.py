@@ -165,7 +165,7 @@ def _rebuild(kind: type[Kind], fields: list[Field], *bases: type[msgspec.Struct]
         bases=(*bases, *(base for base in family if not base.__struct_fields__)) or None,
         namespace=methods,
         module=kind.__module__,
-        kw_only=True,
+        kw_only=any(default is not msgspec.NODEFAULT for _, _, default in fields),
         **{name: getattr(kind.__struct_config__, name) for name in _CONFIG} | settings,
     )
     return made  # type: ignore[no-any-return]

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
 
 from betimes.core.canonical import fingerprint
 from betimes.core.checks import Examined
@@ -16,6 +15,7 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.merge_patch import apply_merge_patch
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
+from betimes.domain.derivation import derive
 from betimes.domain.paging import (
     InstantPlace,
     Listing,
@@ -67,7 +67,6 @@ from betimes.notifications.views import (
     IncidentRequest,
     IncidentView,
     NotificationState,
-    OptOutView,
     PreferencesRequest,
     PreferencesView,
     PreferencesWritten,
@@ -130,7 +129,7 @@ class Inboxes(Service):
 
     async def _preferences_after(self, recorded: Recorded) -> PreferencesWritten:
         view = _preferences_view(await self.state_after(recorded))
-        return PreferencesWritten(**asdict(view), warnings=[], segment_id=recorded.segment_id)
+        return derive(PreferencesWritten, view, warnings=[], segment_id=recorded.segment_id)
 
     async def patch_preferences(
         self, user_id: str, patch: Mapping[str, Any], *, if_match: int | None = None, key: str | None = None
@@ -191,7 +190,7 @@ class Inboxes(Service):
         texts = await texts_of(self.engine.store, self._inbox(user_id), item.segments)
         first = next(iter(texts.values()), None)
         single = first if first and not item.digest else None
-        lines = [DigestLine(text.event_id, text.event_type, text.title, text.message) for text in texts.values()]
+        lines = [derive(DigestLine, text) for text in texts.values()]
         return InboxItem(
             item_id=item.id,
             event_id=single.event_id if single else None,
@@ -212,7 +211,7 @@ class Inboxes(Service):
         command = MarkRead(request.item_ids or (), request.all, instant(request.before))
         recorded = await self.submit(feed_stream(self.caller.tenant, user_id), command, key=key)
         assert isinstance(recorded.reply, ReadAnswer)
-        return ReadResult(**asdict(recorded.reply))
+        return derive(ReadResult, recorded.reply)
 
     # -- counters
 
@@ -237,7 +236,7 @@ class Inboxes(Service):
             banned=inbox.ban is not None,
             next_digest_at=moment(min(gathered, default=None) or context.next_digest(now)),
             waiting=[
-                WaitingView(one.event_id, one.event_type, one.reasons, moment(one.until_at), one.defer_count)
+                derive(WaitingView, one)
                 for one in sorted(inbox.waiting, key=lambda one: (one.until_at, one.version))[:200]
             ],
         )
@@ -326,8 +325,7 @@ def _version_of(incident: Incident) -> int:
 def _incident_view(incident: Incident) -> IncidentView:
     scope, _, rest = incident.id.partition(":")
     user_id = rest.partition(":")[2] if scope == "user" else None
-    opened, ends = moment(incident.opened_at), moment(incident.ends_at)
-    return IncidentView(incident.id, "user" if user_id else "global", user_id, incident.reason, opened, ends)
+    return derive(IncidentView, incident, scope="user" if user_id else "global", user_id=user_id)
 
 
 def _use(context: RuleContext, name: str) -> ChannelUse:
@@ -346,9 +344,8 @@ def _cooldowns(inbox: InboxState, policy: NotificationsPolicy, now: Instant) -> 
 
 
 def _preferences_of(request: PreferencesRequest) -> Preferences:
-    chosen = {name: getattr(request, name) for name in Preferences.__struct_fields__}
-    hours, out = tuple(map(_quiet_hours_of, request.quiet_hours)), OptOut(**asdict(request.opt_out))
-    return Preferences(**chosen | {"quiet_hours": hours, "opt_out": out})
+    opt_out = derive(OptOut, request.opt_out)  # not the request's subclass of it, which forbids unknown fields
+    return derive(Preferences, request, quiet_hours=tuple(map(_quiet_hours_of, request.quiet_hours)), opt_out=opt_out)
 
 
 def _quiet_hours_of(view: QuietHoursView) -> QuietHours:
@@ -362,12 +359,7 @@ def _preferences_view(inbox: InboxState) -> PreferencesView:
         QuietHoursView(clock_text(one.start), clock_text(one.end), tuple(DAYS[day] for day in one.days))
         for one in chosen.quiet_hours
     ]
-    return PreferencesView(
-        **asdict(chosen) | {"quiet_hours": hours, "opt_out": OptOutView(**asdict(chosen.opt_out))},
-        version=inbox.preferences_version,
-        created_at=moment(inbox.preferences_created_at),
-        updated_at=moment(inbox.preferences_updated_at),
-    )
+    return derive(PreferencesView, chosen, inbox, quiet_hours=hours)
 
 
 def _without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:

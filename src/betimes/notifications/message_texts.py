@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
+from betimes.domain.derivation import derive
+from betimes.domain.struct_forms import From
 from betimes.engine.codecs import decode_text
 from betimes.engine.store import Store
 from betimes.notifications.model import Notify, Priority
@@ -23,7 +25,7 @@ class Text(msgspec.Struct, frozen=True):
     title: str
     message: str
     metadata: dict[str, Any]
-    priority: Priority | None = None
+    priority: Annotated[Priority | None, From("priority_hint")] = None
     expires_at: Instant | None = None
 
 
@@ -51,7 +53,5 @@ async def texts_of(store: Store, inbox: StreamId, versions: Iterable[int]) -> di
         note = note_of(segments[0]) if segments and segments[0].version == version else None
         if note:
             event_id = segments[0].key.key if segments[0].key else f"{inbox.id}:{version}"
-            texts[version] = Text(
-                event_id, note.event_type, note.title, note.message, note.metadata, note.priority_hint, note.expires_at
-            )
+            texts[version] = derive(Text, note, event_id=event_id)
     return texts

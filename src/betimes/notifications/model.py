@@ -7,12 +7,13 @@ person's in-app messages, and `incident` is the tenant's incident, which inboxes
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
+from betimes.domain.struct_forms import From
 from betimes.notifications.feed_model import AddMessage, MarkRead, MessageAdded, MessagesRead
 from betimes.notifications.quiet_hours import QuietHours
 
@@ -193,7 +194,7 @@ class Notify(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     source: str
     channels: tuple[str, ...]
     priority_hint: Priority | None = None
-    happened_at: Instant | None = None
+    happened_at: Annotated[Instant | None, From("timestamp")] = None
     expires_at: Instant | None = None
     dedupe_key: str | None = None
     metadata: dict[str, Any] = {}

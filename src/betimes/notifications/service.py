@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Protocol, TypeVar
 
 import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from betimes.core.checks import Examined, readable
 from betimes.core.datetimes import instant, moment
@@ -18,6 +17,8 @@ from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId
+from betimes.core.verdicts import Verdict
+from betimes.domain.derivation import derive, deriver
 from betimes.domain.requests import examine_request, in_slices, require_list
 from betimes.domain.service import Caller
 from betimes.domain.verdict_views import trace_of
@@ -43,7 +44,6 @@ from betimes.notifications.views import (
     NotificationVerdict,
     NotificationView,
     SentNotification,
-    ShadowView,
     notification_rules,
 )
 
@@ -145,7 +145,7 @@ class Notifications(Inboxes):
 
         All are checked before the provider is asked about any, so that no answer waits for our own work.
         """
-        commands = [_command(request) for request in requests]
+        commands = [_COMMANDS[type(request)](request) for request in requests]
         if self._enrichment is None or not commands:
             return commands
         policy = await self.engine.policy_of(self.caller.tenant)
@@ -219,10 +219,11 @@ class Notifications(Inboxes):
         note = note_of(first)
         assert note is not None
         deliveries = await deliveries_of(self.engine.store, history, first)
-        return NotificationView(
-            **asdict(view),
-            notification=_sent_notification(note, event_id, first.stream.id),
-            requested=note.requested,
+        return derive(
+            NotificationView,
+            view,
+            note,
+            notification=derive(SentNotification, note, event_id=event_id, user_id=first.stream.id),
             status=history.status_with(deliveries),
             judgements=history.judgements,
             deliveries=deliveries,
@@ -264,28 +265,27 @@ class Notifications(Inboxes):
         verdict = recorded.verdict
         assert verdict is not None
         said = recorded.reply if isinstance(recorded.reply, NotificationReply) else NotificationReply()
-        shadow = said.shadow
-        return NotificationVerdict(
+        return _show_verdict(
+            verdict,
+            said,
+            recorded,
             event_id=event_id,
             user_id=recorded.stream.id,
-            outcome=verdict.answer,
-            reasons=verdict.reasons,
             explanation=sentence(verdict),
-            evaluated_at=moment(recorded.at),
-            defer_until=moment(verdict.until),
-            would_pass_at=moment(verdict.would_pass_at),
-            score=Decimal(said.score) if said.score is not None else None,
-            ai_score=Decimal(said.ai) if said.ai is not None else None,
             ai_used=said.ai is not None and "AI_FALLBACK" not in said.flags,
-            flags=said.flags,
-            defer_count=said.defer_count,
-            delivery_channel=said.channel,
-            is_replay=recorded.replayed,
-            shadow=ShadowView(shadow.outcome, shadow.reasons, moment(shadow.until_at)) if shadow else None,
-            policy=recorded.policy,
             segment_id=None if dry else recorded.segment_id,
             trace=trace_of(self.engine.kinds, verdict) if trace else None,
         )
+
+
+_show_verdict = deriver(
+    NotificationVerdict,
+    Verdict,
+    NotificationReply,
+    Recorded,
+    given=("event_id", "user_id", "explanation", "ai_used", "segment_id", "trace"),
+)
+_COMMANDS = {kind: deriver(Notify, kind) for kind in (NotificationRequest, ClassifyRequest)}
 
 
 def _wants_score(command: Notify, view: View[InboxState], policy: NotificationsPolicy, now: Instant) -> bool:
@@ -324,39 +324,7 @@ def _evaluated_at(request: NotificationRequest | ClassifyRequest, now: Instant) 
     return instant(request.at) if isinstance(request, ClassifyRequest) and request.at else now
 
 
-def _command(request: NotificationRequest | ClassifyRequest) -> Notify:
-    return Notify(
-        request.event_type,
-        request.title,
-        request.message,
-        request.source,
-        request.channels,
-        request.priority_hint,
-        instant(request.timestamp),
-        instant(request.expires_at),
-        request.dedupe_key,
-        request.metadata,
-    )
-
-
 def _as_sent(request: NotificationRequest | ClassifyRequest) -> dict[str, Any]:
     """Return the notification as a provider is given it."""
     body: dict[str, Any] = msgspec.to_builtins(request)
     return {name: value for name, value in body.items() if name not in ("at", "tenant_id", "correlation_id")}
-
-
-def _sent_notification(note: Notify, event_id: str, user_id: str) -> SentNotification:
-    return SentNotification(
-        event_id=event_id,
-        user_id=user_id,
-        event_type=note.event_type,
-        title=note.title,
-        message=note.message,
-        source=note.source,
-        channels=list(note.channels),
-        priority_hint=note.priority_hint,
-        timestamp=moment(note.happened_at),
-        expires_at=moment(note.expires_at),
-        dedupe_key=note.dedupe_key,
-        metadata=note.metadata,
-    )

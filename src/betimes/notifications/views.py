@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -14,11 +14,13 @@ from betimes.core.datetimes import Moment
 from betimes.core.names import Id
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import UnreadableRow
+from betimes.domain.struct_forms import From, placed, shown
 from betimes.domain.verdict_views import TraceStep
 from betimes.domain.warnings import Remark
 from betimes.notifications.local_time import TimeOfDay
 from betimes.notifications.model import OptOut, Priority
 
+At = TypeVar("At")
 METADATA_BYTES_MAX = 4 * 1024
 BATCH_MAX = 500
 STATUS_BATCH_MAX = 100
@@ -33,27 +35,34 @@ Status = Literal["waiting", "delivering", "delivered", "digested", "suppressed",
 Outcome = Literal["NOW", "LATER", "NEVER"]
 
 
-class _NotificationFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NotificationFields(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
+    """The fields of a notification as it is sent and shown, each once."""
+
     user_id: Id
     event_type: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     title: Annotated[str, msgspec.Meta(min_length=1, max_length=120)]
     message: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
     source: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-    channels: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=8)]
+    channels: Sequence[str]
     priority_hint: Priority | None = None
-    timestamp: Moment | None = None
-    expires_at: Moment | None = None
+    timestamp: At | None = None
+    expires_at: At | None = None
     dedupe_key: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
     metadata: dict[str, Any] = {}
+
+
+@placed(channels="source")
+class _NotificationRequest(NotificationFields[Moment], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    channels: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=8)]
     correlation_id: Annotated[str, msgspec.Meta(max_length=128)] | None = None
     tenant_id: str | None = None
 
 
-class NotificationRequest(_NotificationFields, frozen=True, kw_only=True):
+class NotificationRequest(_NotificationRequest, frozen=True, kw_only=True):
     event_id: Id
 
 
-class ClassifyRequest(_NotificationFields, frozen=True, kw_only=True):
+class ClassifyRequest(_NotificationRequest, frozen=True, kw_only=True):
     event_id: Id | None = None
     at: Moment | None = None
 
@@ -61,20 +70,20 @@ class ClassifyRequest(_NotificationFields, frozen=True, kw_only=True):
 def notification_rules(tenant: str) -> tuple[Rule[Any], ...]:
     """Return the rules of a notification that its types cannot express."""
 
-    def name_own_tenant(request: _NotificationFields) -> Iterator[Problem]:
+    def name_own_tenant(request: _NotificationRequest) -> Iterator[Problem]:
         if request.tenant_id not in (None, tenant):
             yield "tenant_id", "not your tenant"
 
     return (_name_channels_once, _keep_metadata_small, name_own_tenant)
 
 
-def _name_channels_once(request: _NotificationFields) -> Iterator[Problem]:
+def _name_channels_once(request: _NotificationRequest) -> Iterator[Problem]:
     names = [name for _, name in readable(request.channels)]
     if len(set(names)) < len(names):
         yield "channels", "each channel once"
 
 
-def _keep_metadata_small(request: _NotificationFields) -> Iterator[Problem]:
+def _keep_metadata_small(request: _NotificationRequest) -> Iterator[Problem]:
     if len(msgspec.json.encode(request.metadata)) > METADATA_BYTES_MAX:
         yield "metadata", f"at most {METADATA_BYTES_MAX:,} bytes"
 
@@ -87,25 +96,25 @@ class ShadowView(JsonView, frozen=True):
 
     outcome: Outcome
     reasons: tuple[str, ...]
-    defer_until: datetime | None
+    defer_until: Annotated[datetime | None, From("until_at")]
 
 
 class NotificationVerdict(JsonView, frozen=True, kw_only=True):
     event_id: str | None
     user_id: str
-    outcome: Outcome
+    outcome: Annotated[Outcome, From("answer")]
     reasons: tuple[str, ...]
     explanation: str
-    evaluated_at: datetime
-    defer_until: datetime | None
+    evaluated_at: Annotated[datetime, From("at")]
+    defer_until: Annotated[datetime | None, From("until")]
     would_pass_at: datetime | None
-    score: Decimal | None
-    ai_score: Decimal | None
+    score: Annotated[Decimal | None, From("score", Decimal)]
+    ai_score: Annotated[Decimal | None, From("ai", Decimal)]
     ai_used: bool
     flags: tuple[str, ...]
     defer_count: int
-    delivery_channel: str | None
-    is_replay: bool
+    delivery_channel: Annotated[str | None, From("channel")]
+    is_replay: Annotated[bool, From("replayed")]
     shadow: ShadowView | None
     policy: str
     segment_id: str | None
@@ -131,21 +140,12 @@ class DeliveryView(JsonView, frozen=True, kw_only=True):
     delivered_at: datetime | None = None
 
 
-class SentNotification(JsonView, frozen=True, kw_only=True):
+@shown(event_id=None)
+class SentNotification(NotificationFields[datetime], JsonView, frozen=True, kw_only=True):
     """A notification as it was sent."""
 
     event_id: str
-    user_id: str
-    event_type: str
-    title: str
-    message: str
-    source: str
-    channels: list[str]
-    priority_hint: Priority | None
-    timestamp: datetime | None
-    expires_at: datetime | None
-    dedupe_key: str | None
-    metadata: dict[str, Any]
+    timestamp: Annotated[datetime | None, From("happened_at")]
 
 
 class NotificationView(NotificationVerdict, frozen=True, kw_only=True):
@@ -186,12 +186,12 @@ class WaitingView(JsonView, frozen=True):
     event_id: str
     event_type: str
     reasons: tuple[str, ...]
-    defer_until: datetime
+    defer_until: Annotated[datetime, From("until_at")]
     defer_count: int
 
 
 class IncidentView(JsonView, frozen=True):
-    incident_id: str
+    incident_id: Annotated[str, From("id")]
     scope: Literal["global", "user"]
     user_id: str | None
     reason: str | None
@@ -222,26 +222,31 @@ class QuietHoursView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OptOutView(OptOut, frozen=True, forbid_unknown_fields=True, omit_defaults=False): ...
 
 
-class PreferencesRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PreferencesFields(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of a person's preferences as they are sent and shown, each once."""
+
     timezone: Annotated[str, msgspec.Meta(max_length=64)] = "UTC"
-    quiet_hours: Annotated[tuple[QuietHoursView, ...], msgspec.Meta(max_length=14)] = ()
+    quiet_hours: Annotated[Sequence[QuietHoursView], msgspec.Meta(max_length=14)] = ()
     opt_out: OptOutView = OptOutView()
     digest_windows: Annotated[tuple[str, ...], msgspec.Meta(max_length=8)] | None = None
     digest_channel: str | None = None
     addresses: dict[str, Annotated[str, msgspec.Meta(min_length=1, max_length=256)]] = {}
+
+
+class PreferencesRequest(PreferencesFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    __doc__ = None
+
     version: int | None = None
 
 
-class PreferencesView(JsonView, frozen=True, kw_only=True):
-    timezone: str
-    quiet_hours: list[QuietHoursView]
-    opt_out: OptOutView
-    digest_windows: tuple[str, ...] | None
-    digest_channel: str | None
+@shown()
+class PreferencesView(PreferencesFields, JsonView, frozen=True, kw_only=True):
+    __doc__ = None
+
     addresses: dict[str, str]
-    version: int
-    created_at: datetime | None
-    updated_at: datetime | None
+    version: Annotated[int, From("preferences_version")]
+    created_at: Annotated[datetime | None, From("preferences_created_at")]
+    updated_at: Annotated[datetime | None, From("preferences_updated_at")]
 
 
 class PreferencesWritten(PreferencesView, frozen=True, kw_only=True):

@@ -6,12 +6,13 @@ computed when deciding and carried by the events.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
+from betimes.domain.struct_forms import From
 from betimes.scores.amounts import Micro
 
 KIND = "score"
@@ -34,10 +35,10 @@ class CreateScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
     score: Micro | None = None
     chapter: Chapter | None = None
-    status: str | None = None
+    status: Annotated[str | None, From("game_status")] = None
     created_at: Instant | None = None
-    interacted_at: Instant | None = None
-    applied_at: Instant | None = None
+    interacted_at: Annotated[Instant | None, From("last_interaction_at")] = None
+    applied_at: Annotated[Instant | None, From("last_decay_applied_at")] = None
 
 
 class Interact(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -75,14 +76,21 @@ class SweepScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 # -- events
 
 
-class ScoreCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class ScoreFields(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The fields a score begins with, in the event and in the state; a new one is one line at the end."""
+
     score: Micro
     chapter: Chapter
     status: str
     created_at: Instant
     interacted_at: Instant | None = None
     applied_at: Instant | None = None
+    """Up to when decay was taken."""
     due_at: Instant | None = None
+    """When the score next wants a sweep; `None` while it is paused or cannot fade."""
+
+
+class ScoreCreated(ScoreFields, frozen=True, tag=True): ...
 
 
 class Interacted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -148,16 +156,7 @@ class Rescheduled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 # -- state and reply
 
 
-class ScoreState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    score: Micro
-    chapter: Chapter
-    status: str
-    created_at: Instant
-    interacted_at: Instant | None = None
-    applied_at: Instant | None = None
-    """Up to when decay was taken."""
-    due_at: Instant | None = None
-    """When the score next wants a sweep; `None` while it is paused or cannot fade."""
+class ScoreState(ScoreFields, frozen=True):
     paused_until_at: Instant | None = None
 
     @property

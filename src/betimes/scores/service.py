@@ -18,13 +18,14 @@ import msgspec
 
 from betimes.core.canonical import fingerprint
 from betimes.core.checks import Problem, Rule, broken_rules, obey, refusal
-from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.datetimes import Moment, instant
 from betimes.core.deciders import Command
 from betimes.core.errors import BetimesError, NotFound, Refused
 from betimes.core.instants import Instant, render
 from betimes.core.names import Id
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded, Segment
+from betimes.domain.derivation import derive
 from betimes.domain.paging import (
     LOOKED_AT_MAX,
     Listing,
@@ -66,7 +67,6 @@ from betimes.scores.views import (
     as_of,
     decay_result,
     history_entries,
-    interaction_answer,
     score_view,
     written_score,
 )
@@ -183,14 +183,7 @@ class Scores(Sweeps):
         return await self._create(check_request(request, NewScore, rules.rules(NewScore)), key, rules)
 
     async def _create(self, request: NewScore, key: str | None, rules: RequestRules) -> WrittenScore:
-        command = CreateScore(
-            _points("score", request.score, 0, 100),
-            request.chapter,
-            request.game_status,
-            instant(request.created_at),
-            instant(request.last_interaction_at),
-            instant(request.last_decay_applied_at),
-        )
+        command = derive(CreateScore, request, score=_points("score", request.score, 0, 100))
         with rules.explain_refusal(request):
             recorded = await self._write(request.user_id, "create", command, request, key)
         return await self._written_view(recorded, rules)
@@ -226,7 +219,7 @@ class Scores(Sweeps):
             recorded = await self._write(user_id, "interact", Interact(request.type, at), request, key)
         reply = _reply(recorded)
         decay = decay_result(user_id, reply.decay, recorded.at, recorded.segment_id) if reply.decay else None
-        return interaction_answer(await self._written_view(recorded, rules), reply.counted, reply.created, decay)
+        return derive(InteractionAnswer, await self._written_view(recorded, rules), reply, decay=decay)
 
     async def set_status(
         self, user_id: str, request: StatusChange | Mapping[str, Any], *, key: str | None = None
@@ -247,10 +240,8 @@ class Scores(Sweeps):
         )
         recorded = await self._write(user_id, "adjust", command, request, key)
         [adjusted] = [event for event in await self._events(recorded) if isinstance(event, ScoreAdjusted)]
-        shown = history_entries(await self._segment(recorded), (adjusted,))[0]
-        return AdjustAnswer(
-            user_id, shown.score_before, shown.score_after, adjusted.reason, moment(recorded.at), recorded.segment_id
-        )
+        entry = history_entries(await self._segment(recorded), (adjusted,))[0]
+        return derive(AdjustAnswer, entry, adjusted, user_id=user_id)
 
     async def _write(self, user_id: str, what: str, command: Command, request: Any, key: str | None) -> Recorded:
         agreed = fingerprint((what, user_id, request)) if key else ""

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from betimes.core.datetimes import instant, moment
@@ -17,7 +16,9 @@ from betimes.core.deciders import Event
 from betimes.core.instants import DAY, HOUR, Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import segment_handle
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
+from betimes.domain.struct_forms import From, placed
 from betimes.scores.amounts import Micro, points
 from betimes.scores.decay import Terms, debt_until, falls_to_at
 from betimes.scores.model import (
@@ -35,11 +36,15 @@ from betimes.scores.policy import ScoresPolicy
 from betimes.scores.rules import terms_of
 
 Chapter: TypeAlias = int | str
+Points: TypeAlias = Annotated[Decimal, From("score", points)]
 HistoryType: TypeAlias = Literal["created", "interaction", "decay", "decay_game_over", "adjust", "status"]
 _DECIMALS = 6
 _UNKNOWN_STAGE = Terms(grace_us=0, rate=0, daily_cap=0, cycle_cap=0)
 """A score whose stage is gone from the policy is shown as one that does not fade: no sweep takes anything from it."""
 _LAST_AT = instant(datetime.max.replace(tzinfo=UTC))
+
+
+AnyScore = TypeVar("AnyScore", bound="Score")
 
 
 class ThresholdForecast(JsonView, frozen=True):
@@ -57,15 +62,15 @@ class Forecast(JsonView, frozen=True):
 
 class Score(JsonView, frozen=True):
     user_id: str
-    score: Decimal
+    score: Points
     """As stored."""
     effective_score: Decimal
     """What a sweep now would leave."""
     chapter: Chapter
-    game_status: str
-    last_interaction_at: datetime | None
+    game_status: Annotated[str, From("status")]
+    last_interaction_at: Annotated[datetime | None, From("interacted_at")]
     grace_ends_at: datetime
-    last_decay_applied_at: datetime | None
+    last_decay_applied_at: Annotated[datetime | None, From("applied_at")]
     hours_overdue: Decimal
     days_overdue: Decimal
     paused_until: datetime | None
@@ -81,45 +86,31 @@ class WrittenScore(Score, frozen=True):
 
 
 class Period(JsonView, frozen=True, rename={"since": "from"}):
-    since: datetime
+    since: Annotated[datetime, From("from_at")]
     to: datetime
 
 
 class DecayResult(JsonView, frozen=True):
     user_id: str
-    decay_amount: Decimal
+    decay_amount: Annotated[Decimal, From("amount", points)]
     score_before: Decimal
-    score_after: Decimal
+    score_after: Points
     hours_overdue: Decimal
     days_overdue: Decimal
     chapter: Chapter
-    decay_rate: Decimal
+    decay_rate: Annotated[Decimal, From("rate", points)]
     timestamp: datetime
     period: Period
     segment_id: str
 
 
-class InteractionAnswer(JsonView, frozen=True):
+@placed(counted=None, created="counted", decay="created")
+class InteractionAnswer(WrittenScore, frozen=True, kw_only=True):
     """An interaction, and the score as it left it."""
 
     counted: bool
     created: bool
     decay: DecayResult | None
-    user_id: str
-    score: Decimal
-    effective_score: Decimal
-    chapter: Chapter
-    game_status: str
-    last_interaction_at: datetime | None
-    grace_ends_at: datetime
-    last_decay_applied_at: datetime | None
-    hours_overdue: Decimal
-    days_overdue: Decimal
-    paused_until: datetime | None
-    forecast: Forecast | None
-    created_at: datetime
-    updated_at: datetime
-    segment_id: str
 
 
 class AdjustAnswer(JsonView, frozen=True):
@@ -153,50 +144,38 @@ def as_of(state: ScoreState, policy: ScoresPolicy, now: Instant) -> ScoreState:
 
 def score_view(user_id: str, state: ScoreState, policy: ScoresPolicy, now: Instant, updated_at: Instant) -> Score:
     """Return the score as it is now."""
-    return Score(*_fields(user_id, state, policy, now, updated_at))
+    return _score(Score, user_id, state, policy, now, updated_at=updated_at)
 
 
 def written_score(user_id: str, state: ScoreState, policy: ScoresPolicy, now: Instant, segment_id: str) -> WrittenScore:
     """Return the score as a command left it."""
-    return WrittenScore(*(*_fields(user_id, state, policy, now, now), segment_id))
+    return _score(WrittenScore, user_id, state, policy, now, updated_at=now, segment_id=segment_id)
 
 
-def interaction_answer(
-    score: WrittenScore, counted: bool, created: bool, decay: DecayResult | None
-) -> InteractionAnswer:
-    """Return the answer to an interaction: its effect, then the fields of the score."""
-    return InteractionAnswer(*(counted, created, decay, *msgspec.structs.astuple(score)))
-
-
-def _fields(
-    user_id: str, stored: ScoreState, policy: ScoresPolicy, now: Instant, updated_at: Instant
-) -> tuple[Any, ...]:
+def _score(
+    kind: type[AnyScore], user_id: str, stored: ScoreState, policy: ScoresPolicy, now: Instant, **given: Any
+) -> AnyScore:
     state = as_of(stored, policy, now)
     paused = state.status in policy.pauses or state.chapter not in policy.terms
     terms = policy.terms.get(state.chapter, _UNKNOWN_STAGE)
     debt = debt_until(terms, state.base_at, state.applied_at, now, state.score)
-    overdue_us = 0 if paused else max(now - debt.grace_ends_at, 0)
-    return (
-        user_id,
-        points(state.score),
-        points(state.score - (0 if paused else debt.amount)),
-        state.chapter,
-        state.status,
-        moment(state.interacted_at),
-        moment(debt.grace_ends_at),
-        moment(state.applied_at),
-        _ratio(overdue_us, HOUR),
-        _ratio(overdue_us, DAY),
-        moment(state.paused_until_at),
-        None if paused else _forecast(state, policy, now),
-        moment(state.created_at),
-        moment(updated_at),
+    return derive(
+        kind,
+        state,
+        debt,
+        user_id=user_id,
+        effective_score=points(state.score - (0 if paused else debt.amount)),
+        forecast=None if paused else _forecast(state, policy, now),
+        **_overdue_fields(0 if paused else max(now - debt.grace_ends_at, 0)),
+        **given,
     )
 
 
 def _forecast(state: ScoreState, policy: ScoresPolicy, now: Instant) -> Forecast:
+    terms, base_at = terms_of(state, policy), state.base_at
+
     def at(level: Micro) -> datetime | None:
-        falls_at = falls_to_at(terms_of(state, policy), state.base_at, state.applied_at, state.score, level, now)
+        falls_at = falls_to_at(terms, base_at, state.applied_at, state.score, level, now)
         return None if falls_at is None or falls_at > _LAST_AT else moment(falls_at)  # past the year 9999: never
 
     ahead = [(level, name) for level, name in policy.levels if level < state.score]
@@ -208,21 +187,21 @@ def _ratio(part: int, whole: int) -> Decimal:
     return points(part * 10**_DECIMALS // whole)
 
 
+def _overdue_fields(overdue_us: int) -> dict[str, Any]:
+    return {"hours_overdue": _ratio(overdue_us, HOUR), "days_overdue": _ratio(overdue_us, DAY)}
+
+
 def decay_result(user_id: str, decay: Decayed, at: Instant, segment_id: str) -> DecayResult:
     """Return a decay as callers see it."""
-    overdue_us = decay.to_at - decay.grace_ends_at
-    return DecayResult(
-        user_id,
-        points(decay.amount),
-        points(decay.score + decay.amount),
-        points(decay.score),
-        _ratio(overdue_us, HOUR),
-        _ratio(overdue_us, DAY),
-        decay.chapter,
-        points(decay.rate),
-        moment(at),
-        Period(moment(decay.from_at), moment(decay.to_at)),
-        segment_id,
+    return derive(
+        DecayResult,
+        decay,
+        user_id=user_id,
+        score_before=points(decay.score + decay.amount),
+        timestamp=at,
+        period=derive(Period, decay),
+        segment_id=segment_id,
+        **_overdue_fields(decay.to_at - decay.grace_ends_at),
     )
 
 
