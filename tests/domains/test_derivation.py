@@ -111,7 +111,23 @@ def test_a_field_is_taken_from_the_name_that_its_annotation_says_and_rendered() 
     quote = Quote(NOON_AT, 250, (Part(NOON_AT), Part()))
     price = Price("asked", NOON, Decimal("2.5"), [PartView(NOON), PartView(None)], "")
     assert derive(Price, quote, kind="asked") == price
+    assert derive(Price, price) == price
     assert derive(Price, Quote(None, None), kind="asked") == Price("asked", None, None, [], "")
+
+
+class Made(JsonView, frozen=True):
+    starts: datetime | None
+    """The instant of that name, without its ending."""
+    made: bool = False
+
+
+class MadeAt(msgspec.Struct, frozen=True):
+    starts_at: Instant
+    made_at: Instant = 0
+
+
+def test_only_an_instant_may_leave_out_its_ending() -> None:
+    assert derive(Made, MadeAt(NOON_AT)) == Made(NOON, made=False)
 
 
 def test_text_that_may_be_none_itself_stays_as_it_was_written() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -18,6 +19,7 @@ from betimes.admin.service import (
     WebhookSecret,
 )
 from betimes.core.errors import Invalid, PolicyInvalid
+from betimes.domain.derivation import derive
 from betimes.domain.paging import NumberPlace, Page, checked_limit, cursor_of, place_of
 from betimes.domain.warnings import Remark
 from betimes.http.routes import ANY_KEY, Answer, Listed, RequestContext, Route
@@ -119,19 +121,18 @@ async def rotate_webhook_secret(request: RequestContext) -> Answer:
 async def whoami(request: RequestContext) -> WhoAmI:
     if not request.key_id:
         return WhoAmI(request.caller.tenant, None, request.caller.actor, request.scopes, None)
-    own = await request.services.tenants.key(request.key_id)
-    return WhoAmI(own.tenant, own.key_id, own.name, own.scopes, own.expires_at)
+    return derive(WhoAmI, await request.services.tenants.key(request.key_id))
 
 
 _OVERRIDES = {"overrides": {"intents": {"claim_lease_s": 600}}}
 
+_get = partial(Route, method="GET", scope="admin", tag=TAG)
+_post = partial(Route, method="POST", scope="admin", tag=TAG)
+
 ROUTES = (
-    Route(
-        method="GET",
+    _get(
         path="/v1/policy",
-        scope="admin",
         answer=policy,
-        tag=TAG,
         summary="What is in force",
         description="The tenant's own overrides, and what they come to on top of the deployment's policy.",
         reply=PolicyView,
@@ -151,12 +152,9 @@ ROUTES = (
         codes=((412, "VERSION_MISMATCH"),),
         example=_OVERRIDES,
     ),
-    Route(
-        method="POST",
+    _post(
         path="/v1/policy/check",
-        scope="admin",
         answer=check_policy,
-        tag=TAG,
         summary="What these overrides would change",
         description="A dry run: nothing is changed or recorded.",
         body=PolicyRequest,
@@ -165,12 +163,9 @@ ROUTES = (
         example=_OVERRIDES,
         dry_run=True,
     ),
-    Route(
-        method="POST",
+    _post(
         path="/v1/keys",
-        scope="admin",
         answer=create_key,
-        tag=TAG,
         summary="Make a key",
         description="For the caller's own tenant. Its secret is in this answer and nowhere else; a replay has `null`.",
         body=NewKey,
@@ -179,24 +174,18 @@ ROUTES = (
         codes=((409, "TOO_MANY_KEYS"),),
         example={"name": "crm", "scopes": ["runs:write", "runs:read"]},
     ),
-    Route(
-        method="GET",
+    _get(
         path="/v1/keys",
-        scope="admin",
         answer=keys,
-        tag=TAG,
         summary="Keys, newest first",
         description="Revoked ones too.",
         query=Listed,
         reply=Page[KeyView],
     ),
-    Route(method="GET", path="/v1/keys/{key_id}", scope="admin", answer=key, tag=TAG, summary="A key", reply=KeyView),
-    Route(
-        method="POST",
+    _get(path="/v1/keys/{key_id}", answer=key, summary="A key", reply=KeyView),
+    _post(
         path="/v1/keys/{key_id}/rotate",
-        scope="admin",
         answer=rotate_key,
-        tag=TAG,
         summary="Give a key a new secret",
         description="Both live until `previous_expires_at`.",
         body=Rotation,
@@ -214,12 +203,9 @@ ROUTES = (
         summary="Revoke a key",
         description="At once, both secrets.",
     ),
-    Route(
-        method="POST",
+    _post(
         path="/v1/webhook-secret/rotate",
-        scope="admin",
         answer=rotate_webhook_secret,
-        tag=TAG,
         summary="Sign outbound calls with a new secret",
         description="Shown once; both sign for `overlap_s`.",
         body=Rotation,
@@ -227,13 +213,5 @@ ROUTES = (
         reply=WebhookSecret,
         example={"overlap_s": 86400},
     ),
-    Route(
-        method="GET",
-        path="/v1/whoami",
-        scope=ANY_KEY,
-        answer=whoami,
-        tag=TAG,
-        summary="Whose key this is",
-        reply=WhoAmI,
-    ),
+    _get(path="/v1/whoami", scope=ANY_KEY, answer=whoami, summary="Whose key this is", reply=WhoAmI),
 )

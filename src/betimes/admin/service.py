@@ -14,6 +14,7 @@ from betimes.catalogue import Scope
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused, VersionMismatch
 from betimes.core.segments import Recorded
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.outside_calls import call_warnings, calls_of_policy
 from betimes.domain.policy_check import checked_policy
@@ -151,16 +152,7 @@ class Tenants(Service):
         await self._change(RevokeKey(key_id))
 
     def _key_view(self, key_id: str, key: ApiKey) -> KeyView:
-        return KeyView(
-            key_id=key_id,
-            name=key.name,
-            tenant=self.caller.tenant,
-            scopes=key.scopes,
-            created_at=moment(key.created_at),
-            expires_at=moment(key.expires_at),
-            revoked_at=moment(key.revoked_at),
-            previous_expires_at=moment(key.previous_expires_at),
-        )
+        return derive(KeyView, key, key_id=key_id, tenant=self.caller.tenant)
 
     # -- webhooks
 
@@ -225,7 +217,7 @@ class Tenants(Service):
 
 
 def _with_secret(view: KeyView, secret: str | None) -> SecretKeyView:
-    return SecretKeyView(**{name: getattr(view, name) for name in view.__struct_fields__}, secret=secret)
+    return derive(SecretKeyView, view, secret=secret)
 
 
 def changes(path: str, before: Any, after: Any) -> Any:

@@ -28,6 +28,7 @@ from betimes.catalogue import SECTIONS
 from betimes.core.checks import list_problems, problems
 from betimes.core.errors import Invalid, MissingExtra, NotFound
 from betimes.core.policies import PolicyBook, merge
+from betimes.domain.derivation import derive
 from betimes.domain.policy_check import demand_callable
 from betimes.engine.settings import EngineSettings
 from betimes.http.limits import ConnectionLimits
@@ -118,19 +119,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def settings(self) -> Settings:
         """Return the settings for `Betimes`."""
         webhooks = loopback_allowed(self.webhooks) if self.server.dev else self.webhooks
-        return Settings(
-            channels=self._channels,
-            webhooks=webhooks,
-            enrichment=self.enrichment,
-            sweep=self.sweep,
-            intents=self.intents,
-            sources=self._sources,
-            engine=self.engine,
-            undeclared=self.undeclared,
-            handlers=self.handlers,
-            encryption=self.encryption,
-            oidc=self.oidc,
-        )
+        return derive(Settings, self, channels=self._channels, webhooks=webhooks, sources=self._sources)
 
     @property
     def _sources(self) -> dict[str, SourceSettings]:

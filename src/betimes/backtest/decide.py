@@ -34,6 +34,7 @@ from betimes.core.deciders import Call, Decider, Decision, Refusal, Settled, Vie
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import parse_effect_handle
+from betimes.domain.derivation import derive
 
 AnyCommand: TypeAlias = Commands | Wake | Settled
 MESSAGE_CHARS_MAX = 2_000
@@ -66,10 +67,7 @@ def _ask(view: View[BacktestsState], state: BacktestsState, command: AskBacktest
     if other := next((asked for asked in state.asked if asked.is_under_way), None):
         message = f"the backtest {other.backtest_id!r} is {other.status}; wait for it, or delete it first"
         return Refusal("BACKTEST_UNDER_WAY", message)
-    version = view.version + 1
-    asked = BacktestAsked(
-        command.backtest_id, version, command.candidates, now, command.since_at, command.until_at, command.domain
-    )
+    asked = derive(BacktestAsked, command, version=view.version + 1, at=now)
     call = Call(
         EXECUTOR, {"backtest_id": command.backtest_id}, at_most_once=True, lease_s=LEASE_S, report_to=view.stream
     )
@@ -111,10 +109,7 @@ def _outcome(settled: Settled) -> BacktestOutcome:
 def fold(state: BacktestsState | None, event: Events) -> BacktestsState:
     known = state.asked if state else ()
     if isinstance(event, BacktestAsked):
-        asked = RequestedBacktest(
-            event.backtest_id, event.version, event.candidates, event.at, event.since_at, event.until_at, event.domain
-        )
-        return BacktestsState((*known, asked)[-KEPT_MAX:])
+        return BacktestsState((*known, derive(RequestedBacktest, event))[-KEPT_MAX:])
     changed = (_apply_event(asked, event) if asked.backtest_id == event.backtest_id else asked for asked in known)
     return BacktestsState(tuple(asked for asked in changed if asked))
 

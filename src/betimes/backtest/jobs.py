@@ -26,13 +26,15 @@ from betimes.backtest.plan import CANDIDATES_MAX, Plan
 from betimes.backtest.plan_builder import build_plan, in_force
 from betimes.backtest.report import BacktestReport
 from betimes.catalogue import Area
-from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.datetimes import Moment, instant
 from betimes.core.deciders import Settled
 from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
+from betimes.domain.derivation import derive
 from betimes.domain.paging import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.domain.service import Service
+from betimes.domain.struct_forms import From
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.engine import Engine
 from betimes.engine.store import Store
@@ -92,7 +94,7 @@ class BacktestView(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None
     until: datetime | None
     domain: str | None
-    created_at: datetime
+    created_at: Annotated[datetime, From("asked_at")]
     started_at: datetime | None
     finished_at: datetime | None
     error: BacktestError | None
@@ -221,19 +223,8 @@ def _body_path(request: BacktestRequest, path: str) -> str:
 
 
 def _view(one: RequestedBacktest) -> BacktestView:
-    return BacktestView(
-        backtest_id=one.backtest_id,
-        status=one.status,
-        progress=one.percent / 100,
-        candidates=one.candidates,
-        since=moment(one.since_at),
-        until=moment(one.until_at),
-        domain=one.domain,
-        created_at=moment(one.asked_at),
-        started_at=moment(one.started_at),
-        finished_at=moment(one.finished_at),
-        error=BacktestError(one.code, one.message) if one.status == "failed" else None,
-    )
+    error = derive(BacktestError, one) if one.status == "failed" else None
+    return derive(BacktestView, one, progress=one.percent / 100, error=error)
 
 
 _settled = msgspec.json.Decoder(Settled)

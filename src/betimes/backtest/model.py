@@ -6,12 +6,13 @@ way at a time, and the last few are kept.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
+from betimes.domain.struct_forms import From
 
 KIND = "backtests"
 EXECUTOR = "backtest"
@@ -101,7 +102,7 @@ class RequestedBacktest(msgspec.Struct, frozen=True, omit_defaults=True):
     backtest_id: str
     version: int
     candidates: tuple[str, ...]
-    asked_at: Instant
+    asked_at: Annotated[Instant, From("at")]
     since_at: Instant | None = None
     until_at: Instant | None = None
     domain: str | None = None

@@ -100,26 +100,27 @@ def _expression(name: str, value: str, convert: Convert | None) -> str:
 def _find_source(sources: Sequence[type], field: msgspec.structs.FieldInfo) -> tuple[int, str, Any] | None:
     """Return the place of the first source that has a field, its name there and its type."""
     origin = next(marks_of(field.type, From), None)
-    spellings = (origin.name,) if origin else (field.name, f"{field.name}_at")
-    for place, source in enumerate(sources):
-        types = _types_of(source)
-        for spelt in spellings:
-            if spelt in types:
-                return place, spelt, types[spelt]
+    # An answer may be made from another answer too, which has the field under its own name already.
+    spellings = ((origin.name,), (field.name,)) if origin else (_own_spellings(field),)
+    for names in spellings:
+        for place, source in enumerate(sources):
+            for spelt in names:
+                if (found := _type_in(source, spelt)) is not None:
+                    return place, spelt, found
     return None
 
 
-@cache
-def _types_of(source: type) -> dict[str, Any]:
-    """Return the type of every field and property of a struct."""
-    if not issubclass(source, msgspec.Struct):
-        return {}
-    types = {field.name: field.type for field in msgspec.structs.fields(source)}
-    for name in dir(source):
-        found = getattr(source, name)
-        if isinstance(found, property):
-            types[name] = get_type_hints(found.fget).get("return", Any)
-    return types
+def _own_spellings(field: msgspec.structs.FieldInfo) -> tuple[str, ...]:
+    return (field.name, f"{field.name}_at") if datetime in options_of(field.type) else (field.name,)
+
+
+def _type_in(source: type, name: str) -> Any:
+    """Return the type of a field or property, `None` if there is none."""
+    for field in msgspec.structs.fields(source) if issubclass(source, msgspec.Struct) else ():
+        if field.name == name:
+            return field.type
+    found = getattr(source, name, None)
+    return get_type_hints(found.fget).get("return", Any) if isinstance(found, property) else None
 
 
 # -- conversions
@@ -127,11 +128,11 @@ def _types_of(source: type) -> dict[str, Any]:
 
 def _conversion(source: Any, wanted: Any) -> Convert | None:
     """Return how a value of one type becomes one of another, or `None` if it stays as it is."""
+    have, want = options_of(source), options_of(wanted)
+    if Any in want or have == want:
+        return None
     if render := next((mark.render for mark in marks_of(wanted, From) if mark.render), None):
         return lambda value, _: None if value is None else render(value)
-    have, want = options_of(source), options_of(wanted)
-    if Any in want:
-        return None
     return _chain(*(step(have, want) for step in _STEPS))
 
 

@@ -226,16 +226,18 @@ class PreferencesFields(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of a person's preferences as they are sent and shown, each once."""
 
     timezone: Annotated[str, msgspec.Meta(max_length=64)] = "UTC"
-    quiet_hours: Annotated[Sequence[QuietHoursView], msgspec.Meta(max_length=14)] = ()
+    quiet_hours: Sequence[QuietHoursView] = ()
     opt_out: OptOutView = OptOutView()
     digest_windows: Annotated[tuple[str, ...], msgspec.Meta(max_length=8)] | None = None
     digest_channel: str | None = None
     addresses: dict[str, Annotated[str, msgspec.Meta(min_length=1, max_length=256)]] = {}
 
 
+@placed(quiet_hours="timezone")
 class PreferencesRequest(PreferencesFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
     __doc__ = None
 
+    quiet_hours: Annotated[tuple[QuietHoursView, ...], msgspec.Meta(max_length=14)] = ()
     version: int | None = None
 
 

@@ -21,6 +21,7 @@ from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
+from betimes.domain.derivation import derive, deriver
 from betimes.domain.requests import check_request
 from betimes.domain.service import Service
 from betimes.domain.verdict_views import trace_of
@@ -35,7 +36,6 @@ from betimes.runs.model import (
     ReportActions,
     RequestRun,
     TriggerOutcome,
-    WaitingTrigger,
     account_stream,
     agreed_request,
 )
@@ -231,7 +231,9 @@ class Triggers(Service):
             cooldown_until=moment(_cooldown_until(account, policy[RunsPolicy], now)),
             budget=BudgetView(budget, used, None if budget is None else max(0, budget - used), moment(next_day(now))),
             action_saturation_score=_saturation(account.actions_today.on(now), limits.action_cap),
-            deferred=[_deferred_view(due) for due in sorted(account.waiting, key=lambda due: (due.until_at, due.key))],
+            deferred=[
+                derive(DeferredView, due) for due in sorted(account.waiting, key=lambda due: (due.until_at, due.key))
+            ],
             updated_at=moment(account.updated_at),
         )
 
@@ -265,14 +267,11 @@ class Triggers(Service):
 
 def _run_command(request: TriggerRequest | EvaluateRequest, correlation: str = "") -> RequestRun:
     """Return the command of a request, with every field that both have."""
-    fields = {name: getattr(request, name) for name in _COMMAND_FIELDS[type(request)]}
-    fields["scheduled_at"] = instant(request.scheduled_at)
-    return RequestRun(**fields, correlation=correlation, strict=True)
+    return _COMMANDS[type(request)](request, correlation=correlation, strict=True)
 
 
-_COMMAND_FIELDS = {
-    kind: [name for name in kind.__struct_fields__ if name in RequestRun.__struct_fields__]
-    for kind in (TriggerRequest, EvaluateRequest)
+_COMMANDS = {
+    kind: deriver(RequestRun, kind, given=("correlation", "strict")) for kind in (TriggerRequest, EvaluateRequest)
 }
 
 
@@ -298,7 +297,3 @@ def _cooldown_until(account: AccountState, policy: RunsPolicy, now: Instant) -> 
 
 def _saturation(count: int, cap: int | None) -> Decimal | None:
     return None if cap is None else saturation_of(count, cap)
-
-
-def _deferred_view(due: WaitingTrigger) -> DeferredView:
-    return DeferredView(due.key, due.trigger_type, due.reason, moment(due.until_at), epoch_up(due.until_at))

@@ -10,9 +10,10 @@ import msgspec
 
 from betimes.core.checks import obey
 from betimes.core.datetimes import Moment
-from betimes.core.instants import Epoch
+from betimes.core.instants import Epoch, epoch_up
 from betimes.core.names import Id
 from betimes.domain.json_view import JsonView
+from betimes.domain.struct_forms import From, placed
 from betimes.domain.verdict_views import TraceStep
 from betimes.domain.warnings import Remark
 from betimes.runs.model import RunStatus as RecordedStatus
@@ -27,17 +28,25 @@ TriggerState: TypeAlias = Literal["allowed", "deferred", "joined", "skipped"]
 """`deferred` while it waits; `joined`: it shares, or will share, another trigger's run."""
 
 
-class TriggerRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GateFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the gate is told of a trigger, each field once."""
+
     account_id: Id
     trigger_type: TriggerType
-    idempotency_key: Id
     scheduled_at: Moment | None = None
-    payload: dict[str, Any] = {}
     budget_remaining: int | None = None
     action_saturation_score: Decimal | None = None
     tenant_tier: TierName | None = None
     correlation_id: Annotated[str, msgspec.Meta(max_length=128)] | None = None
     tenant_id: str | None = None
+
+
+@placed(idempotency_key="trigger_type", payload="scheduled_at")
+class TriggerRequest(GateFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    __doc__ = None
+
+    idempotency_key: Id
+    payload: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         obey(self._check_payload, lambda: _check_score(self.action_saturation_score))
@@ -47,17 +56,12 @@ class TriggerRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise ValueError(f"payload: at most {PAYLOAD_BYTES_MAX // 1024} KiB")
 
 
-class EvaluateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    account_id: Id
-    trigger_type: TriggerType
-    scheduled_at: Moment | None = None
-    budget_remaining: int | None = None
-    action_saturation_score: Decimal | None = None
-    tenant_tier: TierName | None = None
+@placed(recency_last_run_epoch="tenant_tier", at="recency_last_run_epoch")
+class EvaluateRequest(GateFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    __doc__ = None
+
     recency_last_run_epoch: Epoch | None = None
     at: Moment | None = None
-    correlation_id: Annotated[str, msgspec.Meta(max_length=128)] | None = None
-    tenant_id: str | None = None
 
     def __post_init__(self) -> None:
         _check_score(self.action_saturation_score)
@@ -147,11 +151,11 @@ class TriggerStatus(JsonView, frozen=True, kw_only=True):
 
 
 class DeferredView(JsonView, frozen=True):
-    idempotency_key: str
+    idempotency_key: Annotated[str, From("key")]
     trigger_type: str
     reason: str
-    defer_until: datetime
-    defer_until_epoch: int
+    defer_until: Annotated[datetime, From("until_at")]
+    defer_until_epoch: Annotated[int, From("until_at", epoch_up)]
 
 
 class BudgetView(JsonView, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -113,14 +114,15 @@ SCHEDULES = DefinitionRoutes(
     },
 )
 
+_get = partial(Route, method="GET", scope=READ, tag=TAG)
+_post = partial(Route, method="POST", scope=WRITE, tag=TAG)
+
 ROUTES = (
     *SCHEDULES.routes(),
-    Route(
-        method="POST",
+    _post(
         path="/v1/schedules/preview",
         scope=READ,
         answer=preview,
-        tag=TAG,
         summary="The next ticks of an expression",
         description="A dry run: nothing is changed or recorded.",
         body=PreviewRequest,
@@ -128,12 +130,9 @@ ROUTES = (
         reply=Preview,
         example={"cron": "30 2 * * *", "timezone": "Europe/Berlin", "count": 3},
     ),
-    Route(
-        method="POST",
+    _post(
         path=f"{SCHEDULE}/trigger",
-        scope=WRITE,
         answer=trigger,
-        tag=TAG,
         summary="Tick now",
         description="In any status. Again in the same second it is the same tick.",
         body=TickNowRequest,
@@ -141,22 +140,16 @@ ROUTES = (
         reply=Tick,
         codes=((409, "RUN_KEY_CONFLICT"),),
     ),
-    Route(
-        method="GET",
+    _get(
         path=f"{SCHEDULE}/ticks",
-        scope=READ,
         answer=ticks,
-        tag=TAG,
         summary="Ticks that were fired, skipped or failed, newest first",
         query=TickFilters,
         reply=Page[Tick],
     ),
-    Route(
-        method="POST",
+    _post(
         path=f"{SCHEDULE}/backfills",
-        scope=WRITE,
         answer=start_backfill,
-        tag=TAG,
         summary="Fire the ticks of a range that were never fired",
         body=BackfillRequest,
         judges_body=True,
@@ -164,24 +157,18 @@ ROUTES = (
         status=201,
         example={"from": "2026-01-01T00:00:00Z", "to": "2026-01-05T00:00:00Z"},
     ),
-    Route(
-        method="GET",
+    _get(
         path=f"{SCHEDULE}/backfills",
-        scope=READ,
         answer=backfills,
-        tag=TAG,
         summary="A schedule's backfills, newest first",
         query=Listed,
         reply=Page[BackfillView],
     ),
-    Route(method="GET", path=BACKFILL, scope=READ, answer=backfill, tag=TAG, summary="A backfill", reply=BackfillView),
+    _get(path=BACKFILL, answer=backfill, summary="A backfill", reply=BackfillView),
     *(
-        Route(
-            method="POST",
+        _post(
             path=f"{BACKFILL}/{verb}",
-            scope=WRITE,
             answer=answer,
-            tag=TAG,
             summary=f"{verb.capitalize()} a backfill",
             reply=BackfillWritten,
             codes=((409, "WRONG_STATE"),),

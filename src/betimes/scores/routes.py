@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -67,13 +68,13 @@ async def sweep(request: RequestContext) -> SweepResult:
 
 _EXAMPLE: dict[str, Any] = {"user_id": "u-3", "score": 50, "last_interaction_at": "2026-01-05T00:00:00Z"}
 
+_get = partial(Route, method="GET", scope="scores:read", tag=TAG)
+_post = partial(Route, method="POST", scope="scores:write", tag=TAG)
+
 ROUTES = (
-    Route(
-        method="POST",
+    _post(
         path="/v1/scores",
-        scope="scores:write",
         answer=create,
-        tag=TAG,
         summary="Make a score",
         description="A batch is the bulk import.",
         body=NewScore,
@@ -84,32 +85,18 @@ ROUTES = (
         codes=((409, "ALREADY_EXISTS"),),
         example=_EXAMPLE,
     ),
-    Route(
-        method="GET",
+    _get(
         path="/v1/scores",
-        scope="scores:read",
         answer=scores,
-        tag=TAG,
         summary="Scores, newest first",
         description="A page that finds little in a long list may be short and still not be the last.",
         query=ScoreFilters,
         reply=Page[Score],
     ),
-    Route(
-        method="GET",
-        path=ONE,
-        scope="scores:read",
-        answer=score,
-        tag=TAG,
-        summary="A score, and its forecast",
-        reply=Score,
-    ),
-    Route(
-        method="POST",
+    _get(path=ONE, answer=score, summary="A score, and its forecast", reply=Score),
+    _post(
         path=f"{ONE}/interactions",
-        scope="scores:write",
         answer=interact,
-        tag=TAG,
         summary="Restart the grace",
         description="Makes the score if it is new. What was owed is settled first.",
         body=Interaction,
@@ -117,12 +104,9 @@ ROUTES = (
         reply=InteractionAnswer,
         example={"type": "text"},
     ),
-    Route(
-        method="POST",
+    _post(
         path=f"{ONE}/status",
-        scope="scores:write",
         answer=set_status,
-        tag=TAG,
         summary="Change the status",
         body=StatusChange,
         judges_body=True,
@@ -130,12 +114,9 @@ ROUTES = (
         codes=((409, "AT_FLOOR"),),
         example={"game_status": "boss_fight", "timeout_seconds": 3600},
     ),
-    Route(
-        method="POST",
+    _post(
         path=f"{ONE}/adjust",
-        scope="scores:write",
         answer=adjust,
-        tag=TAG,
         summary="Adjust a score",
         description="By `delta`, or to `score`; it is held within 0 and 100.",
         body=Adjustment,
@@ -143,22 +124,17 @@ ROUTES = (
         reply=AdjustAnswer,
         example={"delta": 12.5, "reason": "goodwill"},
     ),
-    Route(
-        method="GET",
+    _get(
         path=f"{ONE}/history",
-        scope="scores:read",
         answer=history,
-        tag=TAG,
         summary="What happened to a score, newest first",
         query=HistoryFilters,
         reply=Page[HistoryEntry],
     ),
-    Route(
-        method="POST",
+    _post(
         path="/v1/scores/sweep",
         scope="sweep",
         answer=sweep,
-        tag=TAG,
         keeps_answer="scores",
         summary="Decay all that is due",
         description="A tenant's key sweeps that tenant, a key of `*` all. When `complete` is false, call again.",

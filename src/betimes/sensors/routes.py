@@ -6,6 +6,7 @@ there are.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -159,14 +160,14 @@ SENSORS = DefinitionRoutes(
     },
 )
 
+_get = partial(Route, method="GET", scope=READ, tag=TAG)
+_post = partial(Route, method="POST", scope=WRITE, tag=TAG)
+
 ROUTES = (
     *SENSORS.routes(),
-    Route(
-        method="POST",
+    _post(
         path=f"{SENSOR}/messages",
-        scope=WRITE,
         answer=receive,
-        tag=TAG,
         summary="Push a message",
         description="Plain, a CloudEvent (structured or `ce-` headers) or a Pub/Sub message (its envelope, or "
         "unwrapped with metadata in headers). Several CloudEvents as `application/cloudevents-batch+json` are "
@@ -184,12 +185,9 @@ ROUTES = (
         codes=((409, "SENSOR_PAUSED"), (409, "NOT_A_PUSH_SENSOR"), (501, "EXTRA_NOT_INSTALLED")),
         example={"message_id": "m-1", "data": {"order": 7}},
     ),
-    Route(
-        method="POST",
+    _post(
         path=f"{SENSOR}/evaluate",
-        scope=WRITE,
         answer=evaluate,
-        tag=TAG,
         summary="Poll now",
         description="In any status. A dry run records nothing.",
         body=PollRequest,
@@ -198,12 +196,9 @@ ROUTES = (
         time_limit_s=EVALUATE_LIMIT_S,
         codes=((409, "NOT_A_POLL_SENSOR"), (409, "EVALUATOR_NOT_HERE")),
     ),
-    Route(
-        method="POST",
+    _post(
         path=f"{SENSOR}/cursor",
-        scope=WRITE,
         answer=reset_cursor,
-        tag=TAG,
         summary="Move the cursor",
         description="Of a poll sensor, in any status. Compared with `state_version` "
         "and moves it by one, so that an evaluation under way is recorded as `skipped_stale_cursor`.",
@@ -212,23 +207,17 @@ ROUTES = (
         codes=((409, "NOT_A_POLL_SENSOR"), (412, "VERSION_MISMATCH")),
         example={"cursor": {"after": "order-7"}, "state_version": 3},
     ),
-    Route(
-        method="POST",
+    _post(
         path=f"{SENSOR}/secret",
-        scope=WRITE,
         answer=rotate_secret,
-        tag=TAG,
         summary="Make a new secret",
         description="Shown once, with its `push_url`; the old one stays valid for `secret_overlap_s`, by default 24 h.",
         reply=SecretView,
         codes=((409, "NO_SECRET"),),
     ),
-    Route(
-        method="GET",
+    _get(
         path=f"{SENSOR}/evaluations",
-        scope=READ,
         answer=evaluations,
-        tag=TAG,
         summary="Evaluations, newest first",
         query=EvaluationFilters,
         reply=Page[EvaluationView],
