@@ -21,10 +21,10 @@ from betimes.notifications.views import PreferencesFields
 from betimes.schedules.model import ScheduleDefinition, ScheduleFields
 from betimes.schedules.recurrence import Every
 from betimes.schedules.recurrence_views import DstView, EveryRequest, EveryView, ExcludeView
-from betimes.schedules.views import SCHEDULE_READ_ONLY, ScheduleRequest, ScheduleView, ScheduleWritten
+from betimes.schedules.views import SCHEDULE_READ_ONLY, ScheduleRequest, ScheduleWritten
 from betimes.scores.views import Score
-from betimes.sensors.model import SensorDefinition, SensorFields
-from betimes.sensors.views import SENSOR_READ_ONLY, SensorRequest, SensorView, SensorWritten
+from betimes.sensors.model import SensorFields
+from betimes.sensors.views import SENSOR_READ_ONLY, SensorRequest, SensorWritten
 
 At = TypeVar("At")
 EveryForm = TypeVar("EveryForm")
@@ -92,18 +92,6 @@ def test_a_line_more_is_a_field_of_a_sensor_as_it_is_kept_and_shown() -> None:
     kept = derive(LongerSensor, msgspec.convert(sent, MoreOfSensors[None]))
     assert kept.labels == ("a",)
     assert derive(LongerSensorView, kept).to_dict()["labels"] == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("fields", "forms"),
-    [
-        (ScheduleFields, (ScheduleRequest, ScheduleDefinition, ScheduleView)),
-        (SensorFields, (SensorRequest, SensorDefinition, SensorView)),
-    ],
-)
-def test_every_form_has_the_fields(fields: type[msgspec.Struct], forms: tuple[type[msgspec.Struct], ...]) -> None:
-    for form in forms:
-        assert set(fields.__struct_fields__) <= set(form.__struct_fields__)
 
 
 def test_whatever_is_answered_and_cannot_be_sent_is_read_only() -> None:

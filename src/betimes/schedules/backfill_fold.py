@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from betimes.core.deciders import Index
 from betimes.core.instants import Instant
+from betimes.domain.derivation import derive
 from betimes.schedules.backfill_model import (
     BackfillAdvanced,
     BackfillChecked,
@@ -21,7 +22,7 @@ from betimes.schedules.backfill_model import (
 
 def fold(state: BackfillState | None, event: BackfillEvents) -> BackfillState:
     if isinstance(event, BackfillStarted):
-        return _start(event)
+        return derive(BackfillState, event, created_at=event.at, through_at=event.from_at - 1)
     assert state is not None
     match event:
         case BackfillAdvanced():
@@ -38,21 +39,6 @@ def fold(state: BackfillState | None, event: BackfillEvents) -> BackfillState:
             return replace(state, status="running", check_at=check_at)
         case BackfillEnded(status, at):
             return replace(state, status=status, finished_at=at, check_at=None)
-
-
-def _start(event: BackfillStarted) -> BackfillState:
-    return BackfillState(
-        event.schedule_id,
-        event.definition,
-        event.definition_version,
-        event.from_at,
-        event.to_at,
-        event.max_concurrency,
-        event.total,
-        created_at=event.at,
-        through_at=event.from_at - 1,
-        check_at=event.check_at,
-    )
 
 
 def _advance(state: BackfillState, event: BackfillAdvanced) -> BackfillState:

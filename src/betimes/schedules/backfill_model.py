@@ -49,7 +49,9 @@ class ResumeBackfill(msgspec.Struct, frozen=True, tag=True): ...
 class CancelBackfill(msgspec.Struct, frozen=True, tag=True): ...
 
 
-class BackfillStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class BackfillFields(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The fields a backfill begins with, in the event and in the state."""
+
     schedule_id: str
     definition: ScheduleDefinition
     definition_version: int
@@ -57,6 +59,9 @@ class BackfillStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True)
     to_at: Instant
     max_concurrency: int
     total: int
+
+
+class BackfillStarted(BackfillFields, frozen=True, tag=True):
     at: Instant
     check_at: Instant | None = None
 
@@ -105,14 +110,7 @@ class BackfillEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     reason: str = ""
 
 
-class BackfillState(msgspec.Struct, frozen=True, omit_defaults=True):
-    schedule_id: str
-    definition: ScheduleDefinition
-    definition_version: int
-    from_at: Instant
-    to_at: Instant
-    max_concurrency: int
-    total: int
+class BackfillState(BackfillFields, frozen=True):
     created_at: Instant
     through_at: Instant
     status: Literal["running", "paused", "cancelled", "completed"] = "running"

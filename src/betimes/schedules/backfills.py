@@ -18,6 +18,7 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.domain.completions import RunFinished
+from betimes.domain.derivation import derive
 from betimes.domain.run_requests import RunRequests, ends_at_once, run_streams
 from betimes.schedules.backfill_fold import alarm, fold, index
 from betimes.schedules.backfill_model import (
@@ -86,16 +87,8 @@ def _start(view: View[BackfillState], command: StartBackfill, now: Instant) -> D
         return Refusal("VERSION_MISMATCH", f"the schedule {command.schedule_id!r} was changed meanwhile; ask again")
     if command.to_at > now or command.from_at >= command.to_at:
         return Refusal("INVALID", "a backfill goes from an instant to a later one that is not in the future")
-    started = BackfillStarted(
-        command.schedule_id,
-        schedule.definition,
-        schedule.version,
-        command.from_at,
-        command.to_at,
-        command.max_concurrency,
-        command.total,
-        now,
-    )
+    definition, version = schedule.definition, schedule.version
+    started = derive(BackfillStarted, command, definition=definition, definition_version=version, at=now)
     return _go_on(view.stream, None, started, now)
 
 

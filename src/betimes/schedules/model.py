@@ -95,9 +95,7 @@ class Upcoming(msgspec.Struct, frozen=True, array_like=True):
 # -- schedule: commands
 
 
-class DefineSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Create or replace the definition; what the old one owes is fired first."""
-
+class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     definition: ScheduleDefinition
     if_version: int | None = None
     """Only if this is the current version; 0: only if there is none."""
@@ -107,13 +105,12 @@ class DefineSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The scopes of whoever defines it; `None` is everything, for callers within the process."""
 
 
-class ShelveSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """The same with a definition that is not enabled: what the old one owes is not fired."""
+class DefineSchedule(_Definition, frozen=True, tag=True):
+    """Create or replace the definition; what the old one owes is fired first."""
 
-    definition: ScheduleDefinition
-    if_version: int | None = None
-    declared_by: str = ""
-    authority: tuple[str, ...] | None = None
+
+class ShelveSchedule(_Definition, frozen=True, tag=True):
+    """The same with a definition that is not enabled: what the old one owes is not fired."""
 
 
 class EnableSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):

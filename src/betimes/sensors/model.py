@@ -143,7 +143,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 # -- commands
 
 
-class DefineSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     definition: SensorDefinition
     if_version: int | None = None
     secret: str = ""
@@ -154,14 +154,11 @@ class DefineSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The scopes of whoever defines it; `None` is everything, for callers within the process."""
 
 
-class ShelveSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """The same with a definition that is not enabled."""
+class DefineSensor(_Definition, frozen=True, tag=True): ...
 
-    definition: SensorDefinition
-    if_version: int | None = None
-    secret: str = ""
-    declared_by: str = ""
-    authority: tuple[str, ...] | None = None
+
+class ShelveSensor(_Definition, frozen=True, tag=True):
+    """The same with a definition that is not enabled."""
 
 
 class EnableSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
