@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from betimes.core.deciders import Decider, Decision, Send
-from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
@@ -18,10 +19,8 @@ from betimes.testing.sample import GATE, QUOTA, SAMPLE, SECTIONS, TALLY, Count, 
 class BackwardStore(MemoryStore):
     """Shows commands that wait the newest first."""
 
-    async def waiting_sends(
-        self, limit: int, *, created_before: Instant, tenant: str | None = None
-    ) -> list[WaitingSend]:
-        return (await super().waiting_sends(limit, created_before=created_before, tenant=tenant))[::-1]
+    async def waiting_sends(self, *args: Any, **kwargs: Any) -> list[WaitingSend]:
+        return (await super().waiting_sends(*args, **kwargs))[::-1]
 
 
 async def test_sends_found_backwards_are_applied_forwards() -> None:

@@ -228,10 +228,18 @@ class LeasesForEveryTenant(Broken):
 
 
 class ShowsSendsOfEveryTenant(Broken):
-    async def waiting_sends(
-        self, limit: int, *, created_before: Instant, tenant: str | None = None
-    ) -> list[WaitingSend]:
-        return await super().waiting_sends(limit, created_before=created_before)
+    async def waiting_sends(self, *args: Any, **asked: Any) -> list[WaitingSend]:
+        return await super().waiting_sends(*args, **asked | {"tenant": None})
+
+
+class ShowsSendsToEveryKind(Broken):
+    async def waiting_sends(self, *args: Any, **asked: Any) -> list[WaitingSend]:
+        return await super().waiting_sends(*args, **asked | {"kinds": None})
+
+
+class ShowsTheOldestSendsAgain(Broken):
+    async def waiting_sends(self, *args: Any, **asked: Any) -> list[WaitingSend]:
+        return await super().waiting_sends(*args, **asked | {"after": None})
 
 
 class LooksAheadForEveryTenant(Broken):
@@ -366,6 +374,8 @@ CAUGHT_BY: dict[type[Broken], str] = {
     GivesEveryLeaseTheSameFence: "who_lost_the_lease_is_fenced_off",
     LeasesForEveryTenant: "only_calls_of_the_tenant_asked_for_are_taken",
     ShowsSendsOfEveryTenant: "waiting_sends_of_one_tenant_are_told_apart",
+    ShowsSendsToEveryKind: "waiting_sends_to_some_kinds_are_told_apart",
+    ShowsTheOldestSendsAgain: "waiting_sends_are_listed_page_by_page",
     LooksAheadForEveryTenant: "the_next_instant_of_one_tenant_is_told_apart",
     LeasesForEverybody: "a_process_takes_only_what_it_can_execute",
     RevivesWithoutFreshAttempts: "a_dead_letter_that_is_revived_has_fresh_attempts",

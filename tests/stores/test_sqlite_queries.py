@@ -110,6 +110,7 @@ def plan_of(empty: apsw.Connection, name: str, given: set[str]) -> list[str]:
         ("due_calls", (), "effect_open (executor=? AND next_attempt_at<?)"),
         ("first_sends", (), "effect_send (tenant=? AND kind=? AND id=?)"),
         ("waiting_sends", ("all",), "effect_send_age (created_at<?)"),
+        ("waiting_sends", ("all", "kinds", "id_after"), "effect_send_age ((created_at,tenant,kind,id,version,place)>("),
         ("waiting_sends", ("tenant",), "effect_send (tenant=?)"),
         ("seen_keys", (), "key_1 (tenant=? AND collection=? AND key=?)"),
         ("settle_effects", (), "effect_1 (tenant=? AND kind=? AND id=? AND version=? AND place=?)"),

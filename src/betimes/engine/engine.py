@@ -37,7 +37,7 @@ from betimes.engine.policies import PoliciesInForce
 from betimes.engine.policy_change import PolicyChangePass
 from betimes.engine.reports import Observer, Report, Reporter, guard_observer, guard_reporter, log_report
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import SEND, Backlog, Store
+from betimes.engine.store import SEND, Backlog, Store, WaitingSend
 from betimes.engine.tenants.decide import tenant_decider
 from betimes.engine.tenants.model import DEPLOYMENT, RECONSIDER, SetPolicy, tenant_stream
 from betimes.engine.transactions import DueRequest, SweepPosition, Transactions
@@ -315,7 +315,7 @@ class Engine:
             not self._closing and loop.time() < until and (room := limit - fired.total() - effects.total() - sends) > 0
         ):
             rung = await self._alarms.ring(min(room, self.settings.batch_max), kinds, tenant)
-            sent = await self._apply_sends(room := room - rung.total(), tenant) if room > rung.total() else 0
+            sent = await self._apply_sends(room := room - rung.total(), tenant, until) if room > rung.total() else 0
             ended = await self._calls.once(min(room - sent, self.settings.calls_max), tenant)
             fired += rung
             effects += ended
@@ -325,7 +325,7 @@ class Engine:
         now = await self.store.now()
         asked = self.kinds.names if kinds is None else kinds
         next_due_at = await self.store.next_due("alarm", asked, self.executors, tenant=tenant)
-        waiting = await self.store.waiting_sends(1, created_before=now + 1, tenant=tenant)
+        waiting = await self.store.waiting_sends(1, created_before=now + 1, tenant=tenant, kinds=self.kinds.names)
         complete = not waiting and (next_due_at is None or next_due_at > now)
         if tenant is None:
             await self._orphans.look(now)
@@ -347,8 +347,21 @@ class Engine:
 
     # -- sends that a process left behind
 
-    async def _apply_sends(self, limit: int, tenant: str | None) -> int:
-        waiting = await self.store.waiting_sends(limit, created_before=await self.store.now() + 1, tenant=tenant)
+    async def _apply_sends(self, limit: int, tenant: str | None, until_s: float) -> int:
+        """Apply some of the sends that wait; the first page of which any can be applied, the oldest first."""
+        after: WaitingSend | None = None
+        while True:
+            created_before = await self.store.now() + 1
+            waiting = await self.store.waiting_sends(
+                limit, created_before=created_before, tenant=tenant, kinds=self.kinds.names, after=after
+            )
+            applied = await self._apply_page(waiting)
+            is_over = self._closing or asyncio.get_running_loop().time() >= until_s
+            if applied or is_over or len(waiting) < limit:
+                return applied
+            after = waiting[-1]  # each waits behind one that cannot be applied here: those behind them need not
+
+    async def _apply_page(self, waiting: Sequence[WaitingSend]) -> int:
         loop = asyncio.get_running_loop()
         answers: list[asyncio.Future[Recorded]] = []
         for send in waiting:
@@ -361,11 +374,22 @@ class Engine:
         return sum(isinstance(result, Recorded) for result in results)
 
     async def _recover_sends(self) -> None:
+        """Queue sends that nobody has applied for a while, a page at a time.
+
+        Each look goes on behind the last, from the oldest to the newest and again: sends that cannot be applied now
+        may be more than a page, and those behind them must not wait for that.
+        """
+        after: WaitingSend | None = None
+        limit = self.settings.batch_max
         while True:
             await asyncio.sleep(self.settings.send_recovery_s)
             try:
                 before = await self.store.now() - seconds(self.settings.send_recovery_s)
-                for send in await self.store.waiting_sends(self.settings.batch_max, created_before=before):
+                waiting = await self.store.waiting_sends(
+                    limit, created_before=before, kinds=self.kinds.names, after=after
+                )
+                after = waiting[-1] if len(waiting) == limit else None
+                for send in waiting:
                     if job := self._queue.send_job(send.id, send.to, send.command):
                         self._queue.put_send(send.id, job)
             except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does

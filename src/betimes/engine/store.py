@@ -356,9 +356,18 @@ class Store(ReadModel, Protocol):
         """Extend a lease by its own length, or raise `Fenced`."""
 
     async def waiting_sends(
-        self, limit: int, *, created_before: Instant, tenant: str | None = None
+        self,
+        limit: int,
+        *,
+        created_before: Instant,
+        tenant: str | None = None,
+        kinds: Sequence[str] | None = None,
+        after: WaitingSend | None = None,
     ) -> list[WaitingSend]:
-        """Return the oldest sends that nobody has applied; dead ones are left out. A source's first is among them."""
+        """Return the oldest sends that nobody has applied (to these kinds); a source's first is among its oldest.
+
+        `after` is the last of the page before: who cannot apply the oldest goes on behind them.
+        """
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]: ...
 

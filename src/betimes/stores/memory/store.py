@@ -175,12 +175,25 @@ class MemoryStore(MemoryReadModel):
         held.next_attempt_at = self.clock() + held.write.lease_s * SECOND
 
     async def waiting_sends(
-        self, limit: int, *, created_before: Instant, tenant: str | None = None
+        self,
+        limit: int,
+        *,
+        created_before: Instant,
+        tenant: str | None = None,
+        kinds: Sequence[str] | None = None,
+        after: WaitingSend | None = None,
     ) -> list[WaitingSend]:
         waiting = (ids for source, ids in self.database.sends.items() if tenant in (None, source.tenant))
-        sends = (self.database.effects[id].write for ids in waiting for id in ids)
-        old = sorted((send for send in sends if send.created_at < created_before), key=lambda s: (s.created_at, s.id))
-        return [WaitingSend(s.id, s.to, s.payload, s.created_at) for s in old[:limit] if s.to]
+        writes = (self.database.effects[id].write for ids in waiting for id in ids)
+        sends = [WaitingSend(s.id, s.to, s.payload, s.created_at) for s in writes if s.to]
+        found = [
+            send
+            for send in sends
+            if send.created_at < created_before
+            and (kinds is None or send.to.kind in kinds)
+            and (after is None or _send_age(send) > _send_age(after))
+        ]
+        return sorted(found, key=_send_age)[:limit]
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]:
         rows = [self.database.effects[id].row() for id in sorted(self.database.effects)]
@@ -346,6 +359,10 @@ def _segment_fits(segment: Segment, query: LedgerQuery) -> bool:
         and (query.since_at is None or segment.at >= query.since_at)
         and (query.until_at is None or segment.at < query.until_at)
     )
+
+
+def _send_age(send: WaitingSend) -> tuple[Instant, EffectId]:
+    return send.created_at, send.id
 
 
 def _effect_fits(row: EffectRow, query: EffectQuery) -> bool:

@@ -116,6 +116,9 @@ SELECT tenant, kind, id, version, place, to_tenant, to_kind, to_id, payload, cre
 FROM betimes.effect
 WHERE executor = 'send' AND status = 'pending' AND created_at < :created_before
     AND tenant = :tenant --?
+    AND to_kind = ANY(:kinds::text[]) --?
+    AND created_at >= :after_created_at --?
+    AND (created_at, tenant, kind, id, version, place) > (:after_created_at, :after_tenant, :after_kind, :after_id, :after_version, :after_place) --?
 ORDER BY created_at, tenant, kind, id, version, place LIMIT :limit;
 
 -- revive_effect: give a dead letter fresh attempts

@@ -200,9 +200,23 @@ class PostgresStore(PostgresReadModel):
             raise Fenced(f"the lease on effect {effect.handle} was lost")
 
     async def waiting_sends(
-        self, limit: int, *, created_before: Instant, tenant: str | None = None
+        self,
+        limit: int,
+        *,
+        created_before: Instant,
+        tenant: str | None = None,
+        kinds: Sequence[str] | None = None,
+        after: WaitingSend | None = None,
     ) -> list[WaitingSend]:
-        statement = self._statement("waiting_sends", created_before=created_before, limit=limit, tenant=tenant)
+        statement = self._statement(
+            "waiting_sends",
+            created_before=created_before,
+            limit=limit,
+            tenant=tenant,
+            kinds=kinds,
+            after_created_at=after.created_at if after else None,
+            **_name_values("after", after.id if after else None, EffectId),
+        )
         return [rows.waiting_send(record) for record in await self._sessions.rows(statement)]
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]:

@@ -166,8 +166,23 @@ def _parts(name: StreamId | EffectId | None, role: str) -> dict[str, Any]:
     return {f"{part}_{role}": value for part, value in name._asdict().items()} if name else {}
 
 
-def waiting_sends(connection: Connection, limit: int, created_before: Instant, tenant: str | None) -> list[WaitingSend]:
-    asked = {"created_before": created_before, "limit": limit, "tenant": tenant, "all": tenant is None or None}
+def waiting_sends(
+    connection: Connection,
+    limit: int,
+    created_before: Instant,
+    tenant: str | None,
+    kinds: Sequence[str] | None,
+    after: WaitingSend | None,
+) -> list[WaitingSend]:
+    asked = {
+        "created_before": created_before,
+        "limit": limit,
+        "tenant": tenant,
+        "all": tenant is None or None,
+        "kinds": None if kinds is None else encode(kinds),
+        "created_at_after": after.created_at if after else None,
+        **_parts(after.id if after else None, "after"),
+    }
     return [waiting_send(columns) for columns in connection.json("waiting_sends", asked)]
 
 

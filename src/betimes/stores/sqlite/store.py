@@ -212,9 +212,15 @@ class SqliteStore(SqliteReadModel):
         return await self._read(reading.due_tenants, index, names, after, limit, self.clock())
 
     async def waiting_sends(
-        self, limit: int, *, created_before: Instant, tenant: str | None = None
+        self,
+        limit: int,
+        *,
+        created_before: Instant,
+        tenant: str | None = None,
+        kinds: Sequence[str] | None = None,
+        after: WaitingSend | None = None,
     ) -> list[WaitingSend]:
-        return await self._read(reading.waiting_sends, limit, created_before, tenant)
+        return await self._read(reading.waiting_sends, limit, created_before, tenant, kinds, after)
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]:
         return await self._read(reading.effects, query)

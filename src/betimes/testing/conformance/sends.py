@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from betimes.core.errors import Fenced
 from betimes.core.streams import EffectId
-from betimes.engine.store import SEND, Changes, DeadSend, EffectQuery, LockRequest, Store
+from betimes.engine.store import SEND, Changes, DeadSend, EffectQuery, LockRequest, Store, WaitingSend
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair, commit
 from betimes.testing.conformance.samples import A, B, C, causing, locking, moved, send, stream, together
@@ -133,6 +134,34 @@ async def waiting_sends_of_one_tenant_are_told_apart(pair: Pair) -> None:
     found = await pair.two.waiting_sends(10, created_before=now + 1, tenant="other")
     expect_equal([sent.id.place for sent in found], [2, 1, 0], "all of the tenant that sends")
     expect_equal(await pair.two.waiting_sends(9, created_before=now + 1, tenant="nobody"), [], "of one that has none")
+
+
+async def waiting_sends_to_some_kinds_are_told_apart(pair: Pair) -> None:
+    now, elsewhere = pair.clock(), stream("b", kind="other")
+    sends = [send(A, 1, now, elsewhere if place < 3 else B, place=place) for place in range(5)]
+    await pair.commit(causing(A, 1, now, *sends))
+    for tenant in (None, A.tenant):
+        asked = partial(pair.two.waiting_sends, created_before=now + 1, tenant=tenant)
+        found = await asked(2, kinds=[B.kind])
+        expect_equal([sent.id.place for sent in found], [3, 4], "those to one kind, behind as many as are asked for")
+        found = await asked(9, kinds=["other", "none"])
+        expect_equal([sent.id.place for sent in found], [0, 1, 2], "those to the other")
+        expect_equal(await asked(9, kinds=[]), [], "those to no kind")
+
+
+async def waiting_sends_are_listed_page_by_page(pair: Pair) -> None:
+    now = pair.clock()
+    ours = [send(A, 10, now, B, place=place) for place in range(3)]
+    theirs = [send(C, version, now, B, created_at=now + version % 2) for version in (2, 9, 10)]
+    streams = together(moved(A, 10, now, expected=0), moved(C, 10, now, expected=0))
+    await pair.commit(together(streams, Changes(effects=[*ours, *theirs])))
+    for tenant in (None, A.tenant):
+        asked = partial(pair.two.waiting_sends, created_before=now + 9, tenant=tenant)
+        everything, found = await asked(9), list[WaitingSend]()
+        while page := await asked(2, after=found[-1] if found else None):
+            found += page
+            expect(len(found) <= len(everything), "pages come to an end")
+        expect_equal(found, everything, "all pages together")
 
 
 async def a_send_is_never_leased_as_a_call(pair: Pair) -> None:

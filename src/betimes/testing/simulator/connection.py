@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import SECOND, Instant
@@ -232,8 +233,6 @@ class Connection(MemoryStore):
         await super().renew_lease(effect, fence)
         self._answer("renew_lease")
 
-    async def waiting_sends(
-        self, limit: int, *, created_before: Instant, tenant: str | None = None
-    ) -> list[WaitingSend]:
+    async def waiting_sends(self, *args: Any, **kwargs: Any) -> list[WaitingSend]:
         await self.reach("waiting_sends")
-        return await super().waiting_sends(limit, created_before=created_before, tenant=tenant)
+        return await super().waiting_sends(*args, **kwargs)

@@ -28,6 +28,8 @@ FROM (
     WHERE executor = 'send' AND status = 'pending'
     AND created_at < :created_before --? all
     AND tenant = :tenant AND +created_at < :created_before --? tenant
+    AND to_kind IN (SELECT value FROM json_each(:kinds)) --? kinds
+    AND (created_at, tenant, kind, id, version, place) > (:created_at_after, :tenant_after, :kind_after, :id_after, :version_after, :place_after) --? id_after
     ORDER BY created_at, tenant, kind, id, version, place LIMIT :limit
 );
 
