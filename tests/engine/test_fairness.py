@@ -34,7 +34,7 @@ def knocking(tenant: str, visitor: str, gate: str = "front") -> Submission:
 
 
 def job(tenant: str, number: int) -> Job:
-    return Job(StreamId(tenant, "gate", str(number)), WAKE)
+    return Job(Submission(stream=StreamId(tenant, "gate", str(number)), command=WAKE))
 
 
 def names(jobs: list[Job]) -> list[str]:

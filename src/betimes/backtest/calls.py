@@ -18,7 +18,7 @@ from betimes.backtest.domain_rules import assumed_result, start_of
 from betimes.core.deciders import Call, Settled
 from betimes.core.instants import DAY, Instant
 from betimes.core.streams import EffectId, StreamId
-from betimes.engine.jobs import Job
+from betimes.engine.jobs import Job, Submission
 
 Identity: TypeAlias = tuple[str, StreamId, Instant | None]
 KEPT = 7 * DAY
@@ -91,9 +91,11 @@ class OtherCalls:
 
     def _as_done(self, id: EffectId, call: Call, report_to: StreamId) -> list[Job]:
         settled = Settled(id.handle, call.executor, "done", 1, assumed_result(call.executor))
-        done = Job(report_to, settled, cause=id.handle)
+        done = Job(Submission(stream=report_to, command=settled), cause=id.handle)
         start = start_of(call, report_to)
-        return [Job(report_to, start(id.handle, WORKER), actor=WORKER), done] if start else [done]
+        if start is None:
+            return [done]
+        return [Job(Submission(stream=report_to, command=start(id.handle, WORKER), actor=WORKER)), done]
 
     def waiting_call(self, identity: Identity) -> EffectId | None:
         ids = self._waiting.get(identity)

@@ -31,7 +31,7 @@ from betimes.core.policies import PolicyBook
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.codecs import Kinds
-from betimes.engine.jobs import Job
+from betimes.engine.jobs import Job, Submission
 from betimes.engine.memo import MemoTable
 from betimes.engine.rehearsal import RehearsedStep
 from betimes.engine.replay import Replayed
@@ -244,7 +244,7 @@ class Lockstep:
             known = {*self.control.rehearsal.due(kind, at, tenant)}
             for stream in world.rehearsal.due(kind, at, tenant):
                 if stream not in known:  # the record says what became of those
-                    after = world.submit(Job(stream, command, actor=ACTOR))
+                    after = world.submit(Job(Submission(stream=stream, command=command, actor=ACTOR)))
                     self._compare(world, stream, None, None, after, at, 0)
 
     def _has_same_policy(self, world: World, tenant: str, kind: str) -> bool:
@@ -278,7 +278,7 @@ class Lockstep:
             if identity is None:
                 world.submit(_job(segment, command))
             elif id := world.calls.take(identity):
-                world.submit(Job(stream, with_effect(command, id), cause=id.handle))
+                world.submit(Job(Submission(stream=stream, command=with_effect(command, id)), cause=id.handle))
             elif stream.kind != "tenant":
                 world.tally.gone += 1
 
@@ -351,11 +351,12 @@ class Question(msgspec.Struct, frozen=True, gc=False):
 
 
 def _job(segment: Segment, command: Command) -> Job:
-    return Job(
-        segment.stream,
-        command,
-        key=segment.key,
+    asked = Submission(
+        stream=segment.stream,
+        command=command,
+        key=segment.key.key if segment.key else None,
+        collection=segment.key.collection if segment.key else "",
         actor=segment.actor,
         correlation=segment.correlation,
-        cause=segment.cause,
     )
+    return Job(asked, cause=segment.cause)

@@ -18,7 +18,7 @@ from betimes.core.policies import PolicyBook
 from betimes.core.segments import Recorded
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.codecs import Kinds
-from betimes.engine.jobs import Job
+from betimes.engine.jobs import Job, Submission
 from betimes.engine.memo import MemoTable
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.rehearsal import Rehearsal, RehearsedStep
@@ -90,7 +90,7 @@ class World:
         self.rehearsal.put(self._replaced, version, chosen, at)
         for stream in sorted(base):
             if self._among.kinds.of(stream).decider.heeds and self.rehearsal.state(stream) is not None:
-                self.submit(Job(stream, Reconsider(), actor=ACTOR))
+                self.submit(Job(Submission(stream=stream, command=Reconsider(), actor=ACTOR)))
 
     def is_deaf_to(self, stream: StreamId, command: Command) -> bool:
         """Return whether the command changes the policy that the candidate replaces."""
@@ -110,7 +110,7 @@ class World:
 
     def _step_of(self, job: Job, recorded: Recorded) -> RehearsedStep:
         """Return the command's own step, or one that wrote nothing."""
-        return self._own or RehearsedStep(recorded.stream, job.command, (), recorded, job.key, job)
+        return self._own or RehearsedStep(recorded.stream, job.submission.command, (), recorded, job.key, job)
 
     def _note_step(self, step: RehearsedStep) -> None:
         if step.job is self._current and step.command.__class__ is not Wake:

@@ -15,7 +15,7 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.commit_queue import CommitQueue
-from betimes.engine.jobs import WAKE, Job
+from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.reports import Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store
@@ -89,4 +89,4 @@ class Alarms:
 
 
 def _wake(stream: StreamId) -> Job:
-    return Job(stream, WAKE)
+    return Job(Submission(stream=stream, command=WAKE))

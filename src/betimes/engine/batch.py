@@ -74,7 +74,7 @@ class Batch:
         self._blocked: set[StreamId] = set()
         self._blocked_sources: set[StreamId] = set()
         self._unsettled: set[StreamId] = set()  # what a held job may still write, and others look at
-        self._used: dict[KeyId, tuple[str, Recorded]] = {}
+        self._used: dict[KeyId, tuple[Job | None, Recorded]] = {}
         self.changes = Changes()
         self.written: list[StreamWrite] = []
         """Rows of streams that were decided outside the working set."""
@@ -96,7 +96,7 @@ class Batch:
     def _needed_under(self, policy: Policy, tenant: str, jobs: Sequence[Job]) -> Iterator[StreamId]:
         for job in jobs:
             if job.stream and job.stream.tenant == tenant:
-                job.policy, job.streams = policy, streams_of(self._kinds, job, job.stream, policy)
+                job.policy, job.streams = policy, streams_of(self._kinds, job, policy)
                 yield from job.streams
 
     def take(self, job: Job, turn_id: str) -> Recorded | None:
@@ -142,7 +142,7 @@ class Batch:
     def _tell_later(self, job: Job, ended: Ended) -> None:
         self._finish(job)
         news = ended.id._replace(place=ended.id.place + NEWS_PLACE)
-        sent = Sent(msgspec.Raw(encode(job.command).encode()), correlation=job.correlation)
+        sent = Sent(msgspec.Raw(encode(job.submission.command).encode()), correlation=job.submission.correlation)
         # As old as its call. Its id comes before those of sends its source made since, so they wait for it; were it
         # younger than they are, a look at the oldest sends that is full of them would never find it.
         created_at = min(ended.created_at, self._tx.now)
@@ -225,7 +225,7 @@ class Batch:
 
     def _lives_of(self, job: Job, stream: StreamId, policy: Policy) -> list[LoadedStream] | None:
         """The job's streams, its own first, if all are here and none is waited for by an earlier job."""
-        streams = job.streams if job.policy is policy else streams_of(self._kinds, job, stream, policy)
+        streams = job.streams if job.policy is policy else streams_of(self._kinds, job, policy)
         lives = []
         for name in streams:
             live = self._lives.get(name) or self._load(name)
@@ -267,19 +267,20 @@ class Batch:
     def _answer(self, job: Job, turn_id: str, policy: Policy, lives: list[LoadedStream]) -> Recorded | None:
         """The recorded answer if the job's key was seen, else what is decided now."""
         first = self.find_answer(job, job.key) if job.key else None
+        asked = job.submission.command
         if first is None:
-            return self._turn(job, turn_id, policy, lives, job.command, job.key)
+            return self._turn(job, turn_id, policy, lives, asked, job.key)
         repeated = lives[0].decider.repeated
         try:
-            command = repeated(job.command, first) if repeated else None
+            command = repeated(asked, first) if repeated else None
         except Exception as error:
             raise Fault(f"repeating {job.name} failed: {error!r}") from error
         return first if command is None else self._turn(job, turn_id, policy, lives, command, None)
 
     def find_answer(self, job: Job, key: KeyId) -> Recorded | None:
-        used = self._used.get(key)
-        if used:
-            request, first = used[0], replace(used[1], replayed=True)
+        first_job, answer = self._used.get(key, (None, None))
+        if first_job and answer:
+            request, first = first_job.request, replace(answer, replayed=True)
         else:
             seen = self._tx.seen.get(key)
             if seen is None:
@@ -326,7 +327,7 @@ class Batch:
 
     def keep_answer(self, turn: Turn, own: LoadedStream, key: KeyId | None, recorded: Recorded) -> None:
         if key:
-            self._used[key] = (turn.job.request, recorded)
+            self._used[key] = (turn.job, recorded)
         if own.stream.kind == "tenant":
             self._policies_used.clear()  # whatever comes behind it in the batch goes by the new one
 

@@ -318,7 +318,7 @@ class CommitQueue:
             return  # told by whoever asked, or by the wake itself
         if job.send:
             self._report(Report("send_failed", job.send.handle, error))
-        elif isinstance(job.command, Wake) and job.stream:
+        elif job.stream and isinstance(job.submission.command, Wake):
             self._report(Report("wake_failed", str(job.stream), error))
             await self._snooze(job.stream, error)
         elif job.is_internal:

@@ -27,7 +27,7 @@ from betimes.core.instants import seconds
 from betimes.core.jitter import spread
 from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effect_rows import UnreadablePayload
-from betimes.engine.jobs import Ended, Job
+from betimes.engine.jobs import Ended, Job, Submission
 from betimes.engine.reports import Report, Reporter, storable_text
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import LEASE_RAN_OUT, Lease, Store
@@ -324,13 +324,13 @@ class Dispatcher:
     ) -> Job:
         if end == "retrying":
             again = Ended(call.id, call.fence, "pending", pause, error, took_ms)
-            return Job(None, _NOTHING, cause=call.id.handle, ended=again)
+            return Job(None, cause=call.id.handle, ended=again)
         status: Literal["done", "failed", "dead"] = "failed" if end == "abandoned" else end  # type: ignore[assignment]
         ended = Ended(call.id, call.fence, status, None, error, took_ms, call.created_at)
         if call.report_to is None:
-            return Job(None, _NOTHING, cause=call.id.handle, ended=ended)
+            return Job(None, cause=call.id.handle, ended=ended)
         told = Settled(call.id.handle, call.executor, end, call.attempt, result, error)  # type: ignore[arg-type]
-        return Job(call.report_to, told, cause=call.id.handle, ended=ended)
+        return Job(Submission(stream=call.report_to, command=told), cause=call.id.handle, ended=ended)
 
 
 def retry_pause(pauses_s: Sequence[float], names: Iterable[str | int], attempt: int) -> int:
@@ -369,6 +369,3 @@ def _look(result: Any) -> str:
         return repr(result)
     except Exception as error:  # noqa: BLE001 — a user's class, or a number too long to be printed
         return f"<{type(result).__name__} that cannot be shown: {type(error).__name__}>"
-
-
-_NOTHING = Settled("", "", "done")

@@ -202,7 +202,7 @@ class Engine:
         self.kinds.of(submission.stream).check_command(submission.command)
         self._check_room(submission.stream.tenant)
         answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
-        self._queue.put(Job.of(submission, answer))
+        self._queue.put(Job(submission, answer=answer))
         return await answer
 
     async def wake(self, stream: StreamId, *, actor: str = "", correlation: str = "") -> Recorded:
@@ -233,7 +233,7 @@ class Engine:
         self._check_room(tenant)
 
         def make(stream: StreamId) -> Job:
-            return Job(stream, command(stream), actor=actor)
+            return Job(Submission(stream=stream, command=command(stream), actor=actor))
 
         fast_path = FastPath(command, actor) if self.kinds.are_alone(kinds) else None
         due = DueRequest(

@@ -27,7 +27,7 @@ TEXT_CHARS_MAX = 512
 
 
 class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A command from outside, with its idempotency key and who asked."""
+    """A command for a stream, with its idempotency key and who asked."""
 
     stream: StreamId
     command: Command
@@ -113,46 +113,37 @@ _sents = msgspec.json.Decoder(Sent)
 
 
 class Job:
-    """One entry of the queue. Without a stream it only settles an effect."""
+    """One entry of the queue: the command that is asked for, and how far it has come.
+
+    Without a submission it only settles an effect.
+    """
 
     __slots__ = (
-        "actor",
+        "_request",
         "also_locks",
         "answer",
+        "asked",
         "cause",
-        "command",
-        "correlation",
         "ended",
         "held_count",
         "key",
         "policy",
-        "request",
         "send",
-        "stream",
         "streams",
         "unreadable",
     )
 
     def __init__(
         self,
-        stream: StreamId | None,
-        command: Command,
+        asked: Submission | None,
         *,
-        key: KeyId | None = None,
-        request: str = "",
-        actor: str = "",
-        correlation: str = "",
         cause: str = "",
         send: EffectId | None = None,
         ended: Ended | None = None,
         answer: Answer | None = None,
     ) -> None:
-        self.stream = stream
-        self.command = command
-        self.key = key
-        self.request = request
-        self.actor = actor
-        self.correlation = correlation
+        self.asked = asked
+        self.key = asked.key_id() if asked else None
         self.cause = cause
         self.send = send
         self.ended = ended
@@ -164,19 +155,7 @@ class Job:
         self.streams: tuple[StreamId, ...] = ()
         """What it must hold under that policy."""
         self.also_locks: tuple[StreamId, ...] = ()
-
-    @classmethod
-    def of(cls, submission: Submission, answer: Answer) -> Job:
-        key = submission.key_id()
-        return cls(
-            submission.stream,
-            submission.command,
-            key=key,
-            request=submission.agreement() if key else "",
-            actor=submission.actor,
-            correlation=submission.correlation,
-            answer=answer,
-        )
+        self._request: str | None = None
 
     @classmethod
     def of_send(cls, id: EffectId, to: StreamId, payload: str, kinds: Kinds) -> Job:
@@ -188,19 +167,42 @@ class Job:
             if sent.authority is not None:
                 kind.check_authority(command, sent.authority, written_down=sent.written_down)
         except (MalformedRow, Invalid, MissingScope) as error:
-            broken = cls(to, WAKE, cause=id.handle, send=id)
+            broken = cls(Submission(stream=to, command=WAKE), cause=id.handle, send=id)
             broken.unreadable = error
             return broken
-        key = KeyId(to.tenant, sent.collection or to.kind, sent.key) if sent.key else None
-        request = (sent.request or fingerprint((to, command))) if key else ""
+        asked = Submission(
+            stream=to,
+            command=command,
+            key=sent.key,
+            collection=sent.collection,
+            request=sent.request,
+            correlation=sent.correlation,
+        )
         cause = id if id.place < NEWS_PLACE else id._replace(place=id.place - NEWS_PLACE)
-        return cls(to, command, key=key, request=request, correlation=sent.correlation, cause=cause.handle, send=id)
+        return cls(asked, cause=cause.handle, send=id)
+
+    @property
+    def stream(self) -> StreamId | None:
+        return self.asked.stream if self.asked else None
+
+    @property
+    def submission(self) -> Submission:
+        """What is asked for, of a job that does not only settle an effect."""
+        assert self.asked is not None
+        return self.asked
+
+    @property
+    def request(self) -> str:
+        """What a repeat of the key must agree in; made when it is first needed, because it is a digest of the whole."""
+        if self._request is None:
+            self._request = self.submission.agreement()
+        return self._request
 
     @property
     def tenant(self) -> str:
         """The tenant whose turn in the queue it takes."""
-        if self.stream:
-            return self.stream.tenant
+        if self.asked:
+            return self.asked.stream.tenant
         return self.ended.id.tenant if self.ended else ""
 
     @property
@@ -210,8 +212,8 @@ class Job:
 
     @property
     def name(self) -> str:
-        what = type(self.command).__name__
-        return f"{what} for {self.stream}" if self.stream else f"the end of effect {self.cause}"
+        asked = self.asked
+        return f"{type(asked.command).__name__} for {asked.stream}" if asked else f"the end of effect {self.cause}"
 
     def end(self, outcome: Recorded | BaseException) -> None:
         """Tell whoever waits for it what became of it."""

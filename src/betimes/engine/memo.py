@@ -90,7 +90,7 @@ class MemoTable:
     def note(self, job: Job, version: int, lesson: DecisionMemo, recorded: Recorded) -> None:
         """A job was done; its stream was at this version when it came."""
         assert job.stream
-        lesson.command, lesson.key, lesson.recorded = job.command, job.key, recorded
+        lesson.command, lesson.key, lesson.recorded = job.submission.command, job.key, recorded
         self._lessons[job.stream, version] = lesson
 
     def lesson(self, stream: StreamId, version: int) -> DecisionMemo | None:

@@ -23,7 +23,7 @@ from betimes.core.errors import Refused, StoreError
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.commit_queue import CommitQueue
-from betimes.engine.jobs import Job
+from betimes.engine.jobs import Job, Submission
 from betimes.engine.reports import Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import PAGE_MAX, Store, StreamQuery, StreamRow
@@ -64,7 +64,12 @@ class PolicyChangePass:
         """Let these streams reconsider; how many wrote something."""
         loop = asyncio.get_running_loop()
         jobs = [
-            Job(row.stream, _RECONSIDER, actor=ACTOR, cause=call.id.handle, answer=loop.create_future()) for row in rows
+            Job(
+                Submission(stream=row.stream, command=_RECONSIDER, actor=ACTOR),
+                cause=call.id.handle,
+                answer=loop.create_future(),
+            )
+            for row in rows
         ]
         for job in jobs:
             self._queue.put(job)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from betimes.core.canonical import encode, fingerprint
+from betimes.core.canonical import encode
 from betimes.core.deciders import Call, Command, Decision, Event, Refusal, Send, View
 from betimes.core.errors import BetimesError
 from betimes.core.instants import MINUTE, SECOND, Instant
@@ -27,7 +27,7 @@ from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.batch import Batch
 from betimes.engine.cache import Cached
 from betimes.engine.codecs import Kinds
-from betimes.engine.jobs import WAKE, Job, correlation_of
+from betimes.engine.jobs import WAKE, Job, Submission, correlation_of
 from betimes.engine.memo import DecisionMemo, MemoTable, Move, WatchedPolicy
 from betimes.engine.memory_transaction import EndlessTx, EveryStream
 from betimes.engine.policies import PoliciesInForce
@@ -112,7 +112,7 @@ class Rehearsal(Batch):
 
     def remember(self, key: KeyId, recorded: Recorded) -> None:
         """A key that was used before the rehearsal began; what was promised then is taken from the verdict."""
-        self._used[key] = ("", recorded)
+        self._used[key] = (None, recorded)
         self._keep(key, recorded.at, recorded.verdict.until if recorded.verdict else None)
 
     def state(self, stream: StreamId) -> Any:
@@ -189,7 +189,7 @@ class Rehearsal(Batch):
 
     def _wake_up(self, stream: StreamId, at: Instant) -> None:
         try:
-            self.decide(Job(stream, WAKE))
+            self.decide(Job(Submission(stream=stream, command=WAKE)))
         except BetimesError as error:
             self._count_failure(error)
             heappush(self._alarms, (self._moment.now + SNOOZE, stream))
@@ -247,11 +247,15 @@ class Rehearsal(Batch):
 
     def _job_of_send(self, id: EffectId, send: Send, correlation: str) -> Job:
         """The command as its target reads it."""
-        kind = self._kinds.of(send.to)
-        command = kind.command(encode(send.command), id)
-        key = KeyId(send.to.tenant, send.collection or send.to.kind, send.key) if send.key else None
-        request = (send.request or fingerprint((send.to, command))) if key else ""
-        return Job(send.to, command, key=key, request=request, correlation=correlation, cause=id.handle)
+        asked = Submission(
+            stream=send.to,
+            command=self._kinds.of(send.to).command(encode(send.command), id),
+            key=send.key,
+            collection=send.collection,
+            request=send.request,
+            correlation=correlation,
+        )
+        return Job(asked, cause=id.handle)
 
     def _count_failure(self, error: BetimesError) -> None:
         self.failures[error.code] = self.failures.get(error.code, 0) + 1
@@ -297,7 +301,12 @@ class Rehearsal(Batch):
     def _follow_memo(self, learnt: MemoTable, job: Job, stream: StreamId) -> Recorded | None:
         """Do as the other world did, if all that mattered to it is the very same here."""
         lesson = learnt.lesson(stream, self._here_for_sure(stream).version)
-        if lesson is None or lesson.at != self._moment.now or lesson.key != job.key or lesson.command != job.command:
+        if (
+            lesson is None
+            or lesson.at != self._moment.now
+            or lesson.key != job.key
+            or lesson.command != job.submission.command
+        ):
             return None
         policy = self.policy(stream.tenant)
         if policy is None or not self._is_here(lesson) or not learnt.is_the_same_by(lesson, policy):
@@ -307,7 +316,7 @@ class Rehearsal(Batch):
             mine = move._replace(recorded=replace(move.recorded, policy=policy.fingerprint))
             self._carry_out(mine, job)
             if move.key:
-                self._used[move.key] = (job.request, mine.recorded)
+                self._used[move.key] = (job, mine.recorded)
         return replace(lesson.recorded, policy=policy.fingerprint)
 
     def _is_here(self, lesson: DecisionMemo) -> bool:
@@ -363,7 +372,7 @@ class Rehearsal(Batch):
         for place, effect in enumerate(decision.effects):
             id = EffectId(*stream, recorded.version, place)
             if isinstance(effect, Send):
-                self._outbox.append((id, effect, correlation_of(job.correlation, effect.key)))
+                self._outbox.append((id, effect, correlation_of(job.submission.correlation, effect.key)))
             else:
                 self._ends.extend(self._call(id, effect, now))
 

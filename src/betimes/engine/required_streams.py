@@ -9,11 +9,12 @@ from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import WAKE, Job
 
 
-def streams_of(kinds: Kinds, job: Job, stream: StreamId, policy: Policy) -> tuple[StreamId, ...]:
+def streams_of(kinds: Kinds, job: Job, policy: Policy) -> tuple[StreamId, ...]:
     """The streams a job must hold, its own first; those a wake ahead of it needs are among them."""
-    decider = kinds.of(stream).decider
+    asked = job.submission
+    stream, decider = asked.stream, kinds.of(asked.stream).decider
     try:
-        needed = decider.needs(stream, job.command, policy)
+        needed = decider.needs(stream, asked.command, policy)
         woken = decider.needs(stream, WAKE, policy)
     except BetimesError:
         raise

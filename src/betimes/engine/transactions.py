@@ -156,7 +156,7 @@ class Transactions:
             return ()
         try:
             job.policy = self._policies.guess(job.stream.tenant)
-            job.streams = streams_of(self._kinds, job, job.stream, job.policy)
+            job.streams = streams_of(self._kinds, job, job.policy)
         except BetimesError:
             job.policy = None  # its caller is told when the job is taken
             return ()

@@ -28,7 +28,7 @@ from betimes.core.segments import GENESIS, Recorded, Segment
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.cache import Cached
 from betimes.engine.codecs import Kind
-from betimes.engine.jobs import WAKE, Job
+from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.store import StreamWrite
 
 ENTRY_CHARS = 256
@@ -44,6 +44,10 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
     now: Instant
     policy: Policy
     job: Job
+
+    @property
+    def asked(self) -> Submission:
+        return self.job.submission
 
 
 class LoadedStream:
@@ -197,7 +201,7 @@ def step(site: TurnSite, turn: Turn, loaded: list[LoadedStream], command: Comman
     """Decide one command and write what was decided; raise `Refused` if it is refused."""
     own = loaded[0]
     others = site.view_others(loaded)
-    view = View(own.stream, own.state, own.version, others, key.key if key else None, turn.job.correlation)
+    view = View(own.stream, own.state, own.version, others, key.key if key else None, turn.asked.correlation)
     decision = site.decide_step(own, view, command, turn)
     if isinstance(decision, Refusal):
         if decision.settles is not None:

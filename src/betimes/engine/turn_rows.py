@@ -82,7 +82,7 @@ def _check_verdict(verdict: Verdict | None, own: LoadedStream) -> tuple[Verdict 
 def _update_stream(
     live: LoadedStream, events: tuple[Event, ...], turn: Turn, settings: EngineSettings, said: SegmentHeader
 ) -> StreamUpdate:
-    stream, job = live.stream, turn.job
+    stream, asked = live.stream, turn.asked
     state, alarm_at, listed = fold_stream(live.kind, stream, live.state, events)
     text = None if state is None else text_of(state, settings.state_chars_max, "the state of", stream)
     segment = chain_segment(
@@ -98,9 +98,9 @@ def _update_stream(
         said.key,
         said.verdict,
         said.reply,
-        job.actor,
-        job.correlation,
-        job.cause,
+        asked.actor,
+        asked.correlation,
+        turn.job.cause,
     )
     return StreamUpdate(state, text, alarm_at, listed, segment)
 
@@ -155,7 +155,7 @@ def _effect(id: EffectId, effect: Effect, turn: Turn, settings: EngineSettings) 
         effect.key,
         effect.collection,
         effect.request,
-        correlation_of(turn.job.correlation, effect.key),
+        correlation_of(turn.asked.correlation, effect.key),
         effect.authority,
         effect.authority is not None and isinstance(effect.command, Mapping),
     )
