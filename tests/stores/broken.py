@@ -25,7 +25,6 @@ from betimes.engine.store import (
     StreamQuery,
     StreamRow,
     StreamWrite,
-    WaitingSend,
 )
 from betimes.stores.memory import MemoryDatabase, MemoryStore
 from betimes.stores.memory.effects import MemoryEffect
@@ -227,21 +226,6 @@ class LeasesForEveryTenant(Broken):
         return await super().lease_calls(executors, limit)
 
 
-class ShowsSendsOfEveryTenant(Broken):
-    async def waiting_sends(self, *args: Any, **asked: Any) -> list[WaitingSend]:
-        return await super().waiting_sends(*args, **asked | {"tenant": None})
-
-
-class ShowsSendsToEveryKind(Broken):
-    async def waiting_sends(self, *args: Any, **asked: Any) -> list[WaitingSend]:
-        return await super().waiting_sends(*args, **asked | {"kinds": None})
-
-
-class ShowsTheOldestSendsAgain(Broken):
-    async def waiting_sends(self, *args: Any, **asked: Any) -> list[WaitingSend]:
-        return await super().waiting_sends(*args, **asked | {"after": None})
-
-
 class LooksAheadForEveryTenant(Broken):
     async def next_due(
         self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *, tenant: str | None = None
@@ -373,9 +357,6 @@ CAUGHT_BY: dict[type[Broken], str] = {
     StartsCallsAtMostOnceAgain: "a_call_at_most_once_is_never_started_again",
     GivesEveryLeaseTheSameFence: "who_lost_the_lease_is_fenced_off",
     LeasesForEveryTenant: "only_calls_of_the_tenant_asked_for_are_taken",
-    ShowsSendsOfEveryTenant: "waiting_sends_of_one_tenant_are_told_apart",
-    ShowsSendsToEveryKind: "waiting_sends_to_some_kinds_are_told_apart",
-    ShowsTheOldestSendsAgain: "waiting_sends_are_listed_page_by_page",
     LooksAheadForEveryTenant: "the_next_instant_of_one_tenant_is_told_apart",
     LeasesForEverybody: "a_process_takes_only_what_it_can_execute",
     RevivesWithoutFreshAttempts: "a_dead_letter_that_is_revived_has_fresh_attempts",

@@ -15,9 +15,10 @@ from tests.stores.broken import CAUGHT_BY as CAUGHT_OTHERWISE
 from tests.stores.broken import CAUGHT_BY_WALKS, Broken
 from tests.stores.broken_ahead import CAUGHT_AHEAD, AheadStore
 from tests.stores.broken_presuming import CAUGHT_PRESUMING
+from tests.stores.broken_sends import CAUGHT_SENDS
 from tests.stores.broken_shares import CAUGHT_SHARES
 
-CAUGHT_BY = CAUGHT_OTHERWISE | CAUGHT_AHEAD | CAUGHT_PRESUMING | CAUGHT_SHARES
+CAUGHT_BY = CAUGHT_OTHERWISE | CAUGHT_AHEAD | CAUGHT_PRESUMING | CAUGHT_SENDS | CAUGHT_SHARES
 
 NAMED = {check.__name__: check for check in CHECKS + ROW_LOCK_CHECKS}
 WALKS = [check for name, check in NAMED.items() if name.endswith("walk_agrees_with_the_model")]

@@ -21,7 +21,7 @@ import msgspec
 
 from betimes.core.deciders import Command, Decider
 from betimes.core.errors import BetimesError, Invalid, Overloaded
-from betimes.core.instants import Instant, render, seconds
+from betimes.core.instants import Instant, render
 from betimes.core.policies import Body, Policy, PolicyBook
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
@@ -36,8 +36,9 @@ from betimes.engine.orphans import OrphanWatch
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.policy_change import PolicyChangePass
 from betimes.engine.reports import Observer, Report, Reporter, guard_observer, guard_reporter, log_report
+from betimes.engine.send_recovery import SendRecovery
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import SEND, Backlog, Store, WaitingSend
+from betimes.engine.store import SEND, Backlog, Store
 from betimes.engine.tenants.decide import tenant_decider
 from betimes.engine.tenants.model import DEPLOYMENT, RECONSIDER, SetPolicy, tenant_stream
 from betimes.engine.transactions import DueRequest, SweepPosition, Transactions
@@ -108,6 +109,7 @@ class Engine:
         if any(decider.heeds for decider in deciders):
             executors[RECONSIDER] = PolicyChangePass(store, self._queue, settings, report)
         self._calls = Dispatcher(store, self._queue, executors, settings, report)
+        self._sends = SendRecovery(store, self._queue, self.kinds, settings, report)
         self._orphans = OrphanWatch(store, settings, report)
         self._tasks: list[asyncio.Task[None]] = []
         self._ticks: set[asyncio.Future[None]] = set()
@@ -148,7 +150,7 @@ class Engine:
             return
         self._run(self._alarms.run())
         self._run(self._calls.run())
-        self._run(self._recover_sends())
+        self._run(self._sends.run())
         self._run(self._orphans.run())
 
     async def close(self) -> None:
@@ -311,11 +313,14 @@ class Engine:
         fired: Counter[str] = Counter()
         effects: Counter[str] = Counter()
         sends = 0
-        while (
-            not self._closing and loop.time() < until and (room := limit - fired.total() - effects.total() - sends) > 0
-        ):
+
+        def is_over() -> bool:
+            return self._closing or loop.time() >= until
+
+        while not is_over() and (room := limit - fired.total() - effects.total() - sends) > 0:
             rung = await self._alarms.ring(min(room, self.settings.batch_max), kinds, tenant)
-            sent = await self._apply_sends(room := room - rung.total(), tenant, until) if room > rung.total() else 0
+            room -= rung.total()
+            sent = await self._sends.apply(room, tenant, is_over) if room else 0
             ended = await self._calls.once(min(room - sent, self.settings.calls_max), tenant)
             fired += rung
             effects += ended
@@ -344,56 +349,6 @@ class Engine:
     async def backlog(self) -> Backlog:
         """Return what is owed and how late it is."""
         return await self.store.backlog(self.kinds.names)
-
-    # -- sends that a process left behind
-
-    async def _apply_sends(self, limit: int, tenant: str | None, until_s: float) -> int:
-        """Apply some of the sends that wait; the first page of which any can be applied, the oldest first."""
-        after: WaitingSend | None = None
-        while True:
-            created_before = await self.store.now() + 1
-            waiting = await self.store.waiting_sends(
-                limit, created_before=created_before, tenant=tenant, kinds=self.kinds.names, after=after
-            )
-            applied = await self._apply_page(waiting)
-            is_over = self._closing or asyncio.get_running_loop().time() >= until_s
-            if applied or is_over or len(waiting) < limit:
-                return applied
-            after = waiting[-1]  # each waits behind one that cannot be applied here: those behind them need not
-
-    async def _apply_page(self, waiting: Sequence[WaitingSend]) -> int:
-        loop = asyncio.get_running_loop()
-        answers: list[asyncio.Future[Recorded]] = []
-        for send in waiting:
-            if job := self._queue.send_job(send.id, send.to, send.command):
-                job.answer = loop.create_future()  # before it is queued: a queue that has stopped answers at once
-                under_way = self._queue.put_send(send.id, job)
-                under_way.answer = under_way.answer or job.answer
-                answers.append(under_way.answer)
-        results = await asyncio.gather(*map(asyncio.shield, answers), return_exceptions=True)
-        return sum(isinstance(result, Recorded) for result in results)
-
-    async def _recover_sends(self) -> None:
-        """Queue sends that nobody has applied for a while, a page at a time.
-
-        Each look goes on behind the last, from the oldest to the newest and again: sends that cannot be applied now
-        may be more than a page, and those behind them must not wait for that.
-        """
-        after: WaitingSend | None = None
-        limit = self.settings.batch_max
-        while True:
-            await asyncio.sleep(self.settings.send_recovery_s)
-            try:
-                before = await self.store.now() - seconds(self.settings.send_recovery_s)
-                waiting = await self.store.waiting_sends(
-                    limit, created_before=before, kinds=self.kinds.names, after=after
-                )
-                after = waiting[-1] if len(waiting) == limit else None
-                for send in waiting:
-                    if job := self._queue.send_job(send.id, send.to, send.command):
-                        self._queue.put_send(send.id, job)
-            except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
-                self._report(Report("recover_sends_failed", "store", error))
 
 
 def _check_names(name: str, executors: Mapping[str, Executor]) -> None:

@@ -116,3 +116,12 @@ class DueTenants(NamedTuple):
     """The last one that was looked at; empty if nobody comes after it."""
     looked_at: int = 0
     """How many were, those that have nothing due yet included."""
+
+
+class WaitingSend(NamedTuple):
+    """A command to another stream that has not been applied yet."""
+
+    id: EffectId
+    to: StreamId
+    command: str
+    created_at: Instant

@@ -301,12 +301,9 @@ class Rehearsal(Batch):
     def _follow_memo(self, learnt: MemoTable, job: Job, stream: StreamId) -> Recorded | None:
         """Do as the other world did, if all that mattered to it is the very same here."""
         lesson = learnt.lesson(stream, self._here_for_sure(stream).version)
-        if (
-            lesson is None
-            or lesson.at != self._moment.now
-            or lesson.key != job.key
-            or lesson.command != job.submission.command
-        ):
+        if lesson is None or lesson.at != self._moment.now:
+            return None
+        if lesson.key != job.key or lesson.command != job.submission.command:
             return None
         policy = self.policy(stream.tenant)
         if policy is None or not self._is_here(lesson) or not learnt.is_the_same_by(lesson, policy):

@@ -47,6 +47,7 @@ from betimes.engine.queries import EffectStatus as EffectStatus
 from betimes.engine.queries import LedgerQuery as LedgerQuery
 from betimes.engine.queries import Reached as Reached
 from betimes.engine.queries import StreamQuery as StreamQuery
+from betimes.engine.queries import WaitingSend as WaitingSend
 from betimes.engine.read_model import ReadModel
 
 DueIndex: TypeAlias = Literal["alarm", "due"]
@@ -224,15 +225,6 @@ def is_presumable(ask: LockRequest) -> bool:
     if ask.sends or ask.waits or not ask.locks or NOT_CACHED in ask.reads.values():
         return False
     return all(version > 0 for version in ask.locks.values())
-
-
-class WaitingSend(NamedTuple):
-    """A command to another stream that has not been applied yet."""
-
-    id: EffectId
-    to: StreamId
-    command: str
-    created_at: Instant
 
 
 class EffectRow(NamedTuple):

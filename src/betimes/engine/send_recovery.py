@@ -1,0 +1,78 @@
+"""Commands to other streams that the process whose commit left them has not applied: any other applies them.
+
+Sends are looked at a page at a time, the oldest first, and only those to kinds this process knows. A page may be full
+of sends that cannot be applied now, because each waits behind one to a kind that is not known here, or behind a wake
+that fails. So a look goes on behind the last page: what can be applied must not wait for what cannot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from betimes.core.instants import seconds
+from betimes.core.segments import Recorded
+from betimes.engine.codecs import Kinds
+from betimes.engine.commit_queue import CommitQueue
+from betimes.engine.reports import Report, Reporter
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import Store, WaitingSend
+
+
+class SendRecovery:
+    """Finds sends that wait and queues them."""
+
+    def __init__(
+        self, store: Store, queue: CommitQueue, kinds: Kinds, settings: EngineSettings, report: Reporter
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._kinds = kinds
+        self._settings = settings
+        self._report = report
+
+    async def apply(self, limit: int, tenant: str | None, is_over: Callable[[], bool]) -> int:
+        """Apply the first page of sends of which any can be applied; return how many were."""
+        after: WaitingSend | None = None
+        while True:
+            waiting = await self._store.waiting_sends(
+                limit,
+                created_before=await self._store.now() + 1,
+                tenant=tenant,
+                kinds=self._kinds.names,
+                after=after,
+            )
+            applied = await self._apply_page(waiting)
+            if applied or len(waiting) < limit or is_over():
+                return applied
+            after = waiting[-1]
+
+    async def _apply_page(self, waiting: Sequence[WaitingSend]) -> int:
+        loop = asyncio.get_running_loop()
+        answers: list[asyncio.Future[Recorded]] = []
+        for send in waiting:
+            if job := self._queue.send_job(send.id, send.to, send.command):
+                job.answer = loop.create_future()  # before it is queued: a queue that has stopped answers at once
+                under_way = self._queue.put_send(send.id, job)
+                under_way.answer = under_way.answer or job.answer
+                answers.append(under_way.answer)
+        results = await asyncio.gather(*map(asyncio.shield, answers), return_exceptions=True)
+        return sum(isinstance(result, Recorded) for result in results)
+
+    async def run(self) -> None:
+        """Queue sends that nobody has applied for a while, from the oldest to the newest and again; until cancelled."""
+        after: WaitingSend | None = None
+        limit, age_s = self._settings.batch_max, self._settings.send_recovery_s
+        while True:
+            await asyncio.sleep(age_s)
+            try:
+                before = await self._store.now() - seconds(age_s)
+                waiting = await self._store.waiting_sends(
+                    limit, created_before=before, kinds=self._kinds.names, after=after
+                )
+                after = waiting[-1] if len(waiting) == limit else None
+                for send in waiting:
+                    if job := self._queue.send_job(send.id, send.to, send.command):
+                        self._queue.put_send(send.id, job)
+            except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
+                self._report(Report("recover_sends_failed", "store", error))
