@@ -202,17 +202,17 @@ class Engine:
         """Decide and commit a command; returns once it is durable, or raises what went wrong."""
         submission.check()
         self.kinds.of(submission.stream).check_command(submission.command)
-        self._check_room(submission.stream.tenant)
-        answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
-        self._queue.put(Job(submission, answer=answer))
-        return await answer
+        return await self._take_in(submission)
 
     async def wake(self, stream: StreamId, *, actor: str = "", correlation: str = "") -> Recorded:
         """Ring a stream's alarm if it is due, whether it is snoozed or not; raise what its wake fails with."""
         self.kinds.of(stream)
-        self._check_room(stream.tenant)
+        return await self._take_in(Submission(stream=stream, command=WAKE, actor=actor, correlation=correlation))
+
+    async def _take_in(self, submission: Submission) -> Recorded:
+        self._check_room(submission.stream.tenant)
         answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
-        self._queue.put(Job(stream, WAKE, actor=actor, correlation=correlation, answer=answer))
+        self._queue.put(Job(submission, answer=answer))
         return await answer
 
     async def submit_due(
