@@ -356,10 +356,7 @@ class Store(ReadModel, Protocol):
         kinds: Sequence[str] | None = None,
         after: WaitingSend | None = None,
     ) -> list[WaitingSend]:
-        """Return the oldest sends that nobody has applied (to these kinds); a source's first is among its oldest.
-
-        `after` is the last of the page before: who cannot apply the oldest goes on behind them.
-        """
+        """Return the oldest sends that nobody has applied (to these kinds), `after` the last of the page before."""
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]: ...
 
