@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.responses import Response
 
 from betimes.backtest.jobs import BacktestDetail, BacktestRequest, Backtests, BacktestView
@@ -46,14 +48,14 @@ async def delete(request: RequestContext) -> None:
     await _backtests(request).delete(request.path["backtest_id"])
 
 
+_get = partial(Route, method="GET", scope="admin", tag=TAG)
+_post = partial(Route, method="POST", scope="admin", tag=TAG)
+
 ROUTES = (
-    Route(
-        method="POST",
-        path="/v1/backtests",
-        scope="admin",
-        answer=ask_for,
-        tag=TAG,
-        summary="Have other overrides tried on the recorded traffic",
+    _post(
+        "/v1/backtests",
+        ask_for,
+        "Have other overrides tried on the recorded traffic",
         description="What the tenant's commands would have led to under each policy, held against the recorded one. "
         "A worker makes it, at most once; ask for it by its id. One is under way at a time, the last 20 are kept. A "
         "policy that cannot work is refused here, with every path.",
@@ -68,34 +70,19 @@ ROUTES = (
             "domain": "notifications",
         },
     ),
-    Route(
-        method="GET",
-        path="/v1/backtests",
-        scope="admin",
-        answer=backtests,
-        tag=TAG,
-        summary="Backtests, newest first",
-        query=Listed,
-        reply=Page[BacktestView],
-    ),
-    Route(
-        method="GET",
-        path="/v1/backtests/{backtest_id}",
-        scope="admin",
-        answer=backtest,
-        tag=TAG,
-        summary="How far a backtest is, and what came of it",
+    _get("/v1/backtests", backtests, "Backtests, newest first", query=Listed, reply=Page[BacktestView]),
+    _get(
+        "/v1/backtests/{backtest_id}",
+        backtest,
+        "How far a backtest is, and what came of it",
         description="`result` is there when it is `done`; of one that `failed`, `error` says why. One whose process "
         "died has failed as `ABANDONED` a minute later: ask again.",
         reply=BacktestDetail,
     ),
-    Route(
-        method="GET",
-        path="/v1/backtests/{backtest_id}/report",
-        scope="admin",
-        answer=report,
-        tag=TAG,
-        summary="Its result as a page with charts",
+    _get(
+        "/v1/backtests/{backtest_id}/report",
+        report,
+        "Its result as a page with charts",
         description="One page of HTML that fetches and runs nothing.",
         reply=str,
         media_type="text/html",

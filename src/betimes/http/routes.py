@@ -169,14 +169,19 @@ Handler: TypeAlias = Callable[[RequestContext], Awaitable[Any]]
 ManyHandler: TypeAlias = Callable[[list[RequestContext]], Awaitable[Sequence[Any]]]
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
-    method: Method
+class _RouteHead(msgspec.Struct, frozen=True):
     path: str
     """With `{names}` in it."""
-    scope: str
-    """Of the key; `PUBLIC` needs none."""
     answer: Handler
     summary: str
+
+
+class Route(_RouteHead, frozen=True, kw_only=True):
+    """One method of a path. Files of routes say what theirs share once, with `functools.partial`."""
+
+    method: Method
+    scope: str
+    """Of the key; `PUBLIC` needs none."""
     tag: str
     description: str = ""
     query: type[msgspec.Struct] = Empty

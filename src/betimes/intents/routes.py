@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -101,101 +102,64 @@ INTENTS = DefinitionRoutes(
     example=_EXAMPLE,
 )
 
+_get = partial(Route, method="GET", scope="intents:read", tag=TAG)
+_post = partial(Route, method="POST", scope="intents:write", tag=TAG)
+
 ROUTES = (
     *INTENTS.routes(),
-    Route(
-        method="POST",
-        path="/v1/intents/check",
+    _post(
+        "/v1/intents/check",
+        check,
+        "What making an intent would say",
         scope="intents:read",
-        answer=check,
-        tag=TAG,
-        summary="What making an intent would say",
         description="A dry run: nothing is changed or recorded.",
         body=dict[str, Any],
         described_body=Draft,
         reply=CheckView,
         example=_EXAMPLE,
     ),
-    Route(
-        method="GET",
-        path="/v1/intents/pending",
-        scope="intents:read",
-        answer=pending,
-        tag=TAG,
-        summary="Intents that are due and unclaimed, by their next check",
+    _get(
+        "/v1/intents/pending",
+        pending,
+        "Intents that are due and unclaimed, by their next check",
         description="Cooling ones too, flagged `in_cooldown`.",
         query=PendingFilters,
         reply=Page[IntentView],
     ),
-    Route(
-        method="POST",
-        path="/v1/intents/claim",
-        scope="intents:write",
-        answer=claim_many,
-        tag=TAG,
+    _post(
+        "/v1/intents/claim",
+        claim_many,
+        "Claim intents that are due",
         keeps_answer="intents",
-        summary="Claim intents that are due",
         description="The longest due first; none that is cooling.",
         query=ClaimLimit,
         body=IntentClaimsRequest,
         body_optional=True,
         reply=ClaimsView,
     ),
-    Route(
-        method="POST",
-        path=f"{ONE}/claim",
-        scope="intents:write",
-        answer=claim,
-        tag=TAG,
-        summary="Claim an intent",
+    _post(
+        f"{ONE}/claim",
+        claim,
+        "Claim an intent",
         description="ALREADY_CLAIMED comes with `Retry-After`.",
         body=IntentClaimRequest,
         body_optional=True,
         reply=ClaimView,
         codes=((409, "ALREADY_CLAIMED"), (409, "NOT_DUE"), (409, "DISABLED")),
     ),
-    Route(
-        method="POST",
-        path=f"{ONE}/renew",
-        scope="intents:write",
-        answer=renew,
-        tag=TAG,
-        summary="Keep a claim",
-        body=IntentRenewRequest,
-        reply=ClaimView,
-        codes=((409, "CLAIM_LOST"),),
+    _post(
+        f"{ONE}/renew", renew, "Keep a claim", body=IntentRenewRequest, reply=ClaimView, codes=((409, "CLAIM_LOST"),)
     ),
-    Route(
-        method="POST",
-        path=f"{ONE}/release",
-        scope="intents:write",
-        answer=release,
-        tag=TAG,
-        summary="Give a claim back",
-        body=ReleaseRequest,
-        codes=((409, "CLAIM_LOST"),),
-    ),
-    Route(
-        method="POST",
-        path=f"{ONE}/fire",
-        scope="intents:write",
-        answer=fire,
-        tag=TAG,
-        summary="Report what became of a check",
+    _post(f"{ONE}/release", release, "Give a claim back", body=ReleaseRequest, codes=((409, "CLAIM_LOST"),)),
+    _post(
+        f"{ONE}/fire",
+        fire,
+        "Report what became of a check",
         description="Settles the claim and plans the next check.",
         body=FireRequest,
         reply=FireView,
         codes=((409, "CLAIM_LOST"), (409, "DISABLED")),
         example={"status": "success", "claim_token": 4, "trigger_data": {"price": 128.4}},
     ),
-    Route(
-        method="GET",
-        path=f"{ONE}/history",
-        scope="intents:read",
-        answer=history,
-        tag=TAG,
-        summary="Executions, newest first",
-        query=Listed,
-        reply=Page[ExecutionView],
-    ),
+    _get(f"{ONE}/history", history, "Executions, newest first", query=Listed, reply=Page[ExecutionView]),
 )

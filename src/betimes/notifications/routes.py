@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -160,14 +161,14 @@ _EXAMPLE: dict[str, Any] = {
 }
 _CONDITIONAL = "`If-Match`, or `version` in the body, makes it conditional."
 
+_get = partial(Route, method="GET", scope="notifications:read", tag=TAG)
+_post = partial(Route, method="POST", scope="notifications:write", tag=TAG)
+
 ROUTES = (
-    Route(
-        method="POST",
-        path="/v1/notifications",
-        scope="notifications:write",
-        answer=send,
-        tag=TAG,
-        summary="Judge and deliver",
+    _post(
+        "/v1/notifications",
+        send,
+        "Judge and deliver",
         description="NOW, LATER with the instant it is judged again, or NEVER; durable "
         "before it is answered. The repeat of an event id is the first decision as recorded.",
         query=Traced,
@@ -179,81 +180,57 @@ ROUTES = (
         key_field="event_id",
         example=_EXAMPLE,
     ),
-    Route(
-        method="POST",
-        path="/v1/notifications/classify",
+    _post(
+        "/v1/notifications/classify",
+        classify,
+        "What a notification would be told",
         scope="notifications:read",
-        answer=classify,
-        tag=TAG,
-        summary="What a notification would be told",
         description="A dry run: nothing is changed or recorded.",
         query=Traced,
         body=dict[str, Any],
         described_body=ClassifyRequest,
         reply=NotificationVerdict,
     ),
-    Route(
-        method="GET",
-        path="/v1/notifications/{event_id}",
-        scope="notifications:read",
-        answer=notification,
-        tag=TAG,
-        summary="What became of a notification",
+    _get(
+        "/v1/notifications/{event_id}",
+        notification,
+        "What became of a notification",
         query=Traced,
         reply=NotificationView,
     ),
-    Route(
-        method="POST",
-        path="/v1/notifications/{event_id}/cancel",
-        scope="notifications:write",
-        answer=cancel,
-        tag=TAG,
-        summary="Cancel a waiting notification",
+    _post(
+        "/v1/notifications/{event_id}/cancel",
+        cancel,
+        "Cancel a waiting notification",
         description="It ends as NEVER CANCELLED, with the status `cancelled`.",
         query=Traced,
         reply=NotificationView,
         codes=((409, "NOT_WAITING"),),
     ),
-    Route(
-        method="POST",
-        path="/v1/notifications/{event_id}/release",
-        scope="notifications:write",
-        answer=release,
-        tag=TAG,
-        summary="Send a waiting notification now",
+    _post(
+        "/v1/notifications/{event_id}/release",
+        release,
+        "Send a waiting notification now",
         description="NOW RELEASED, passing over whatever only "
         "postpones it. What has expired, a ban and an opt-out hold.",
         query=Traced,
         reply=NotificationView,
         codes=((409, "NOT_WAITING"),),
     ),
-    Route(
-        method="POST",
-        path="/v1/notifications/batch-status",
+    _post(
+        "/v1/notifications/batch-status",
+        statuses,
+        "What became of many",
         scope="notifications:read",
-        answer=statuses,
-        tag=TAG,
-        summary="What became of many",
         body=StatusRequest,
         reply=Batch[NotificationStatus],
         example={"event_ids": ["evt-51", "evt-52"]},
     ),
-    Route(
-        method="GET",
-        path=f"{USER}/notification-state",
-        scope="notifications:read",
-        answer=state,
-        tag=TAG,
-        summary="A person's counters and what waits",
-        reply=NotificationState,
-    ),
-    Route(
-        method="GET",
-        path=f"{USER}/preferences",
-        scope="notifications:read",
-        answer=preferences,
-        tag=TAG,
-        summary="What a person chose",
+    _get(f"{USER}/notification-state", state, "A person's counters and what waits", reply=NotificationState),
+    _get(
+        f"{USER}/preferences",
+        preferences,
+        "What a person chose",
         description="Never written, they are the defaults at version 0.",
         reply=PreferencesView,
     ),
@@ -284,23 +261,11 @@ ROUTES = (
         reply=PreferencesWritten,
         codes=((412, "VERSION_MISMATCH"),),
     ),
-    Route(
-        method="GET",
-        path=f"{USER}/inbox",
-        scope="notifications:read",
-        answer=inbox,
-        tag=TAG,
-        summary="In-app messages, newest first",
-        query=InboxFilters,
-        reply=InboxPage,
-    ),
-    Route(
-        method="POST",
-        path=f"{USER}/inbox/read",
-        scope="notifications:write",
-        answer=mark_read,
-        tag=TAG,
-        summary="Mark in-app messages as read",
+    _get(f"{USER}/inbox", inbox, "In-app messages, newest first", query=InboxFilters, reply=InboxPage),
+    _post(
+        f"{USER}/inbox/read",
+        mark_read,
+        "Mark in-app messages as read",
         description="Either `item_ids`, or `all: true` with `before`.",
         body=ReadRequest,
         reply=ReadResult,
@@ -320,13 +285,10 @@ ROUTES = (
     Route(
         method="DELETE", path=f"{USER}/ban", scope="notifications:write", answer=unban, tag=TAG, summary="Lift a ban"
     ),
-    Route(
-        method="POST",
-        path="/v1/incidents",
-        scope="notifications:write",
-        answer=open_incident,
-        tag=TAG,
-        summary="Open an incident",
+    _post(
+        "/v1/incidents",
+        open_incident,
+        "Open an incident",
         description="Of one person, or without `user_id` of the tenant. One that is open "
         "keeps its id and gets a later end: 200.",
         body=IncidentRequest,
@@ -334,16 +296,7 @@ ROUTES = (
         reply=IncidentView,
         status=201,
     ),
-    Route(
-        method="GET",
-        path="/v1/incidents",
-        scope="notifications:read",
-        answer=incidents,
-        tag=TAG,
-        summary="Open incidents, newest first",
-        query=Listed,
-        reply=Page[IncidentView],
-    ),
+    _get("/v1/incidents", incidents, "Open incidents, newest first", query=Listed, reply=Page[IncidentView]),
     Route(
         method="DELETE",
         path="/v1/incidents/{incident_id}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -131,14 +132,14 @@ _EXAMPLE: dict[str, Any] = {
     "payload": {"signal": "usage_drop"},
 }
 
+_get = partial(Route, method="GET", scope="runs:read", tag=TAG)
+_post = partial(Route, method="POST", scope="runs:write", tag=TAG)
+
 ROUTES = (
-    Route(
-        method="POST",
-        path="/v1/triggers",
-        scope="runs:write",
-        answer=trigger,
-        tag=TAG,
-        summary="Ask for a run",
+    _post(
+        "/v1/triggers",
+        trigger,
+        "Ask for a run",
         description="ALLOW, DEFER with the instant of its one retry, or SKIP; durable before it is answered. The "
         "repeat of a key is SKIP DUPLICATE_IDEMPOTENCY_KEY. Also takes the envelope of a RUN_DECISION event.",
         query=Traced,
@@ -150,32 +151,19 @@ ROUTES = (
         example=_EXAMPLE,
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
-    Route(
-        method="GET",
-        path="/v1/triggers/{idempotency_key}",
-        scope="runs:read",
-        answer=trigger_status,
-        tag=TAG,
-        summary="What became of a trigger",
-        reply=TriggerStatus,
-    ),
-    Route(
-        method="POST",
-        path="/v1/triggers/{idempotency_key}/cancel",
-        scope="runs:write",
-        answer=cancel_trigger,
-        tag=TAG,
-        summary="Drop a trigger that waits, with all that joined it",
+    _get("/v1/triggers/{idempotency_key}", trigger_status, "What became of a trigger", reply=TriggerStatus),
+    _post(
+        "/v1/triggers/{idempotency_key}/cancel",
+        cancel_trigger,
+        "Drop a trigger that waits, with all that joined it",
         reply=TriggerStatus,
         codes=((409, "NOT_WAITING"),),
     ),
-    Route(
-        method="POST",
-        path="/v1/gate/evaluate",
+    _post(
+        "/v1/gate/evaluate",
+        evaluate,
+        "What a trigger would be told",
         scope="runs:read",
-        answer=evaluate,
-        tag=TAG,
-        summary="What a trigger would be told",
         description="A dry run: nothing is changed or recorded.",
         query=Traced,
         body=EvaluateRequest,
@@ -183,95 +171,53 @@ ROUTES = (
         reply=TriggerVerdict,
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
-    Route(
-        method="GET",
-        path="/v1/accounts/{account_id}/run-state",
-        scope="runs:read",
-        answer=run_state,
-        tag=TAG,
-        summary="An account's counters and what waits",
-        reply=RunStateView,
-    ),
-    Route(
-        method="POST",
-        path="/v1/accounts/{account_id}/actions",
-        scope="runs:write",
-        answer=report_actions,
-        tag=TAG,
-        summary="Report actions, for saturation",
+    _get("/v1/accounts/{account_id}/run-state", run_state, "An account's counters and what waits", reply=RunStateView),
+    _post(
+        "/v1/accounts/{account_id}/actions",
+        report_actions,
+        "Report actions, for saturation",
         body=ActionsRequest,
         body_optional=True,
         reply=ActionsView,
     ),
-    Route(
-        method="GET",
-        path="/v1/runs",
-        scope="runs:read",
-        answer=runs,
-        tag=TAG,
-        summary="Runs, newest first",
-        query=RunFilters,
-        reply=Page[RunView],
-    ),
-    Route(
-        method="GET", path="/v1/runs/{run_id}", scope="runs:read", answer=run, tag=TAG, summary="A run", reply=RunView
-    ),
-    Route(
-        method="POST",
-        path="/v1/runs/claim",
-        scope="runs:write",
-        answer=claim_many,
-        tag=TAG,
+    _get("/v1/runs", runs, "Runs, newest first", query=RunFilters, reply=Page[RunView]),
+    _get("/v1/runs/{run_id}", run, "A run", reply=RunView),
+    _post(
+        "/v1/runs/claim",
+        claim_many,
+        "Claim runs that wait for a worker",
         keeps_answer="runs",
-        summary="Claim runs that wait for a worker",
         query=ClaimLimit,
         body=ClaimManyRequest,
         body_optional=True,
         reply=Claims,
     ),
-    Route(
-        method="POST",
-        path="/v1/runs/{run_id}/claim",
-        scope="runs:write",
-        answer=claim,
-        tag=TAG,
-        summary="Claim a run",
+    _post(
+        "/v1/runs/{run_id}/claim",
+        claim,
+        "Claim a run",
         body=ClaimRequest,
         body_optional=True,
         reply=RunClaim,
         codes=((409, "ALREADY_CLAIMED"), (409, "NOT_CLAIMABLE")),
     ),
-    Route(
-        method="POST",
-        path="/v1/runs/{run_id}/renew",
-        scope="runs:write",
-        answer=renew,
-        tag=TAG,
-        summary="Keep a claim",
+    _post(
+        "/v1/runs/{run_id}/renew",
+        renew,
+        "Keep a claim",
         body=RenewRequest,
         reply=RunClaim,
         codes=((409, "CLAIM_LOST"),),
     ),
-    Route(
-        method="POST",
-        path="/v1/runs/{run_id}/complete",
-        scope="runs:write",
-        answer=complete,
-        tag=TAG,
-        summary="Report how a run ended",
+    _post(
+        "/v1/runs/{run_id}/complete",
+        complete,
+        "Report how a run ended",
         body=CompleteRequest,
         reply=RunView,
         codes=((409, "CLAIM_LOST"),),
     ),
-    Route(
-        method="GET",
-        path="/v1/registry",
-        scope="runs:read",
-        answer=registry,
-        tag=TAG,
-        summary="The trigger types",
-        reply=RegistryView,
-    ),
+    _get("/v1/registry", registry, "The trigger types", reply=RegistryView),
     Route(
         method="PUT",
         path="/v1/registry",

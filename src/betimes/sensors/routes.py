@@ -166,9 +166,9 @@ _post = partial(Route, method="POST", scope=WRITE, tag=TAG)
 ROUTES = (
     *SENSORS.routes(),
     _post(
-        path=f"{SENSOR}/messages",
-        answer=receive,
-        summary="Push a message",
+        f"{SENSOR}/messages",
+        receive,
+        "Push a message",
         description="Plain, a CloudEvent (structured or `ce-` headers) or a Pub/Sub message (its envelope, or "
         "unwrapped with metadata in headers). Several CloudEvents as `application/cloudevents-batch+json` are "
         "answered like a batch. Bytes that are no text are kept as `data_base64`. Without a key: "
@@ -186,9 +186,9 @@ ROUTES = (
         example={"message_id": "m-1", "data": {"order": 7}},
     ),
     _post(
-        path=f"{SENSOR}/evaluate",
-        answer=evaluate,
-        summary="Poll now",
+        f"{SENSOR}/evaluate",
+        evaluate,
+        "Poll now",
         description="In any status. A dry run records nothing.",
         body=PollRequest,
         body_optional=True,
@@ -197,9 +197,9 @@ ROUTES = (
         codes=((409, "NOT_A_POLL_SENSOR"), (409, "EVALUATOR_NOT_HERE")),
     ),
     _post(
-        path=f"{SENSOR}/cursor",
-        answer=reset_cursor,
-        summary="Move the cursor",
+        f"{SENSOR}/cursor",
+        reset_cursor,
+        "Move the cursor",
         description="Of a poll sensor, in any status. Compared with `state_version` "
         "and moves it by one, so that an evaluation under way is recorded as `skipped_stale_cursor`.",
         body=CursorRequest,
@@ -208,17 +208,17 @@ ROUTES = (
         example={"cursor": {"after": "order-7"}, "state_version": 3},
     ),
     _post(
-        path=f"{SENSOR}/secret",
-        answer=rotate_secret,
-        summary="Make a new secret",
+        f"{SENSOR}/secret",
+        rotate_secret,
+        "Make a new secret",
         description="Shown once, with its `push_url`; the old one stays valid for `secret_overlap_s`, by default 24 h.",
         reply=SecretView,
         codes=((409, "NO_SECRET"),),
     ),
     _get(
-        path=f"{SENSOR}/evaluations",
-        answer=evaluations,
-        summary="Evaluations, newest first",
+        f"{SENSOR}/evaluations",
+        evaluations,
+        "Evaluations, newest first",
         query=EvaluationFilters,
         reply=Page[EvaluationView],
     ),
