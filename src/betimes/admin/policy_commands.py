@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 from cyclopts import App
 
-from betimes.admin.service import PolicyCheck, PolicyRequest, changes
+from betimes.admin.policy_history import changes
+from betimes.admin.service import PolicyCheck, PolicyProblem, PolicyRequest
 from betimes.cli.bootstrap import Application, current_wiring
 from betimes.cli.documents import File, document
 from betimes.cli.options import EVERYBODY, At, Tenant, for_tenant, on
 from betimes.cli.output import say, show, show_json
 from betimes.core.errors import STATUS, Invalid, PolicyInvalid
-from betimes.domain.warnings import Remark
 
 app = App(name="policy", help="The policy in force: show, check, apply.", help_format="plaintext")
 
@@ -78,7 +78,7 @@ async def _check_policy(application: Application, body: dict[str, Any]) -> Polic
     try:
         policy = engine.book.effective(body)
     except PolicyInvalid as error:
-        return PolicyCheck(False, [Remark(*problem) for problem in error.problems], [], None, [])
+        return PolicyCheck(False, [PolicyProblem(*problem) for problem in error.problems], [], None, [])
     return PolicyCheck(True, [], [], policy.fingerprint, list(changes("", before, msgspec.json.decode(policy.body))))
 
 

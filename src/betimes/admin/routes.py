@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import msgspec
 
+from betimes.admin.policy_history import NamedPolicy, PolicyVersion
 from betimes.admin.service import (
     KeyView,
     NewKey,
     PolicyCheck,
+    PolicyProblem,
     PolicyRequest,
     PolicyView,
     PolicyWritten,
+    Rollback,
     Rotation,
     SecretKeyView,
     WebhookSecret,
 )
+from betimes.admin.toml_lines import line_at, line_numbers
 from betimes.core.errors import Invalid, PolicyInvalid
 from betimes.domain.derivation import derive
 from betimes.domain.paging import NumberPlace, Page, checked_limit, cursor_of, place_of
 from betimes.domain.warnings import Remark
+from betimes.http.policy_schema import policy_schema
+from betimes.http.request_decoder import is_toml
 from betimes.http.routes import ANY_KEY, Answer, Listed, RequestContext, Route
 
 TAG = "Administration"
@@ -49,11 +57,23 @@ async def policy(request: RequestContext) -> Answer:
 
 
 async def put_policy(request: RequestContext) -> Answer:
-    body: PolicyRequest = request.body
-    if request.if_match is not None:
-        body = msgspec.structs.replace(body, version=request.if_match)
+    return await _written(request.services.tenants.set_policy(_conditional(request)))
+
+
+async def rollback_policy(request: RequestContext) -> Answer:
+    return await _written(request.services.tenants.rollback_policy(_conditional(request)))
+
+
+def _conditional(request: RequestContext) -> Any:
+    """Return the body with the version of the header `If-Match`."""
+    if request.if_match is None:
+        return request.body
+    return msgspec.structs.replace(request.body, version=request.if_match)
+
+
+async def _written(change: Awaitable[PolicyWritten]) -> Answer:
     try:
-        written = await request.services.tenants.set_policy(body)
+        written = await change
     except PolicyInvalid as error:
         problems = tuple((_path_in_body(path), message) for path, message in error.problems)
         raise Invalid(str(error), problems) from None
@@ -62,7 +82,23 @@ async def put_policy(request: RequestContext) -> Answer:
 
 async def check_policy(request: RequestContext) -> PolicyCheck:
     told = await request.services.tenants.check_policy(request.body)
-    return msgspec.structs.replace(told, errors=_in_body(told.errors), warnings=_in_body(told.warnings))
+    lines = line_numbers(request.raw.decode()) if is_toml(request.headers.get("content-type")) else {}
+    errors = [
+        PolicyProblem(_path_in_body(error.path), error.message, line_at(lines, error.path)) for error in told.errors
+    ]
+    return msgspec.structs.replace(told, errors=errors, warnings=_in_body(told.warnings))
+
+
+async def policy_named(request: RequestContext) -> NamedPolicy:
+    return await request.services.tenants.policy_named(request.path["fingerprint"])
+
+
+async def policy_history(request: RequestContext) -> Page[PolicyVersion]:
+    return await request.services.tenants.policy_history(limit=request.query.limit, cursor=request.query.cursor)
+
+
+async def schema_of_policy(request: RequestContext) -> dict[str, Any]:
+    return policy_schema()
 
 
 def _in_body(remarks: list[Remark]) -> list[Remark]:
@@ -158,10 +194,59 @@ ROUTES = (
         "What these overrides would change",
         description="A dry run: nothing is changed or recorded.",
         body=PolicyRequest,
+        toml_field="overrides",
         reply=PolicyCheck,
         read_only=_POLICY_READ_ONLY,
         example=_OVERRIDES,
         dry_run=True,
+    ),
+    Route(
+        method="POST",
+        path="/v1/policy/rollback",
+        scope="admin",
+        answer=rollback_policy,
+        tag=TAG,
+        keeps_answer="rollbacks",
+        conditional=True,
+        summary="Put earlier overrides in force again",
+        description="As a new version, with its own note. `If-Match` or `version` makes it conditional on what is "
+        "in force now; without `to_version` or `overrides_fingerprint` it goes back by one.",
+        body=Rollback,
+        body_optional=True,
+        reply=PolicyWritten,
+        codes=((412, "VERSION_MISMATCH"),),
+        example={"to_version": 3, "note": "people were woken"},
+    ),
+    Route(
+        method="GET",
+        path="/v1/policy/history",
+        scope="admin",
+        answer=policy_history,
+        tag=TAG,
+        summary="Changes of the tenant's overrides, newest first",
+        description="Who made each, when, why, after which backtest, and what it changed.",
+        query=Listed,
+        reply=Page[PolicyVersion],
+    ),
+    Route(
+        method="GET",
+        path="/v1/policy/schema",
+        scope="admin",
+        answer=schema_of_policy,
+        tag=TAG,
+        summary="The JSON Schema of a policy",
+        description="Every section with its fields, their defaults and bounds.",
+        reply=dict,
+    ),
+    Route(
+        method="GET",
+        path="/v1/policies/{fingerprint}",
+        scope="admin",
+        answer=policy_named,
+        tag=TAG,
+        summary="A policy by the fingerprint that a segment names",
+        description="Kept as long as a segment names it.",
+        reply=NamedPolicy,
     ),
     _post(
         "/v1/keys",

@@ -10,16 +10,18 @@ from typing import Annotated, Any
 
 import msgspec
 
+from betimes.admin.policy_history import PolicyChange, PolicyHistory, changes
 from betimes.catalogue import Scope
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused, VersionMismatch
+from betimes.core.names import Id
 from betimes.core.segments import Recorded
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
+from betimes.domain.operations.model import Note
 from betimes.domain.outside_calls import call_warnings, calls_of_policy
 from betimes.domain.policy_check import checked_policy
 from betimes.domain.requests import check_request
-from betimes.domain.service import Service
 from betimes.domain.warnings import Remark
 from betimes.engine.tenants.identities import KEY_PREFIX, digest_of
 from betimes.engine.tenants.model import (
@@ -29,7 +31,6 @@ from betimes.engine.tenants.model import (
     RotateKey,
     RotateWebhookSecret,
     SetPolicy,
-    TenantState,
     tenant_stream,
 )
 
@@ -49,6 +50,20 @@ class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PolicyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overrides: dict[str, Any]
     version: int | None = None
+    note: Note | None = None
+    """Why, for the record."""
+    backtest_id: Id | None = None
+    """The backtest that showed what it would change."""
+
+
+class Rollback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Back to a version, or to overrides by their fingerprint; without either, to the version before."""
+
+    to_version: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    overrides_fingerprint: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    version: int | None = None
+    """The one in force now, on condition of which it is made; the header `If-Match` is the same."""
+    note: Note | None = None
 
 
 class KeyView(JsonView, frozen=True, kw_only=True):
@@ -85,15 +100,14 @@ class PolicyWritten(PolicyView, frozen=True):
     warnings: list[Remark]
 
 
-class PolicyChange(JsonView, frozen=True, rename={"before": "from", "after": "to"}):
-    path: str
-    before: Any
-    after: Any
+class PolicyProblem(Remark, frozen=True):
+    line: int | None = None
+    """Of the document, if it was sent as TOML."""
 
 
 class PolicyCheck(JsonView, frozen=True):
     valid: bool
-    errors: list[Remark]
+    errors: list[PolicyProblem]
     warnings: list[Remark]
     fingerprint: str | None
     changes: list[PolicyChange]
@@ -103,7 +117,7 @@ def fresh_webhook_secret() -> str:
     return "whsec_" + b64encode(token_bytes(24)).decode()
 
 
-class Tenants(Service):
+class Tenants(PolicyHistory):
     """The administration of one tenant."""
 
     # -- keys
@@ -180,7 +194,7 @@ class Tenants(Service):
         """Replace the tenant's overrides; one that cannot work is refused with every path."""
         request = check_request(request, PolicyRequest)
         policy = await checked_policy(self, request.overrides)
-        await self._change(SetPolicy(request.overrides, request.version))
+        await self._change(SetPolicy(request.overrides, request.version, request.note, request.backtest_id))
         view = await self.policy()
         warnings = call_warnings(self.deployment, calls_of_policy(policy))
         return PolicyWritten(**{name: getattr(view, name) for name in view.__struct_fields__}, warnings=warnings)
@@ -192,15 +206,19 @@ class Tenants(Service):
         try:
             policy = await checked_policy(self, request.overrides)
         except PolicyInvalid as error:
-            return PolicyCheck(False, [Remark(*problem) for problem in error.problems], [], None, [])
+            return PolicyCheck(False, [PolicyProblem(*problem) for problem in error.problems], [], None, [])
         after = msgspec.json.decode(policy.body)
         warnings = call_warnings(self.deployment, calls_of_policy(policy))
         return PolicyCheck(True, [], warnings, policy.fingerprint, list(changes("", before, after)))
 
-    # -- the stream
+    async def rollback_policy(self, request: Rollback | Mapping[str, Any]) -> PolicyWritten:
+        """Put earlier overrides in force again, as a new version; raise `NotFound` if they are not on the ledger."""
+        request = check_request(request, Rollback)
+        earlier = await self.earlier_overrides(request.to_version, request.overrides_fingerprint)
+        note = request.note or f"back to version {earlier.version}"
+        return await self.set_policy(PolicyRequest(earlier.overrides, request.version, note, earlier.backtest_id))
 
-    async def _tenant(self) -> TenantState:
-        return await self.state(tenant_stream(self.caller.tenant)) or TenantState()
+    # -- the stream
 
     async def _change(self, command: Any, *, key: str | None = None, request: str = "") -> Recorded:
         try:
@@ -218,12 +236,3 @@ class Tenants(Service):
 
 def _with_secret(view: KeyView, secret: str | None) -> SecretKeyView:
     return derive(SecretKeyView, view, secret=secret)
-
-
-def changes(path: str, before: Any, after: Any) -> Any:
-    """Where two bodies differ, as paths with both values."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        for name in sorted(before.keys() | after.keys()):
-            yield from changes(f"{path}.{name}" if path else name, before.get(name), after.get(name))
-    elif before != after:
-        yield PolicyChange(path, before, after)

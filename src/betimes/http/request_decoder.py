@@ -5,6 +5,8 @@ Every problem is named by the path of its field, and all of them are reported to
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any
@@ -28,6 +30,7 @@ from betimes.http.problems import HttpProblem
 from betimes.http.routes import Route, is_version
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
+TOML_BYTES_MAX = 256 * 1024
 Correlation = Annotated[str, msgspec.Meta(max_length=128)] | None
 Version = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)] | None
 KEY_FIELD = "idempotency_key"
@@ -52,6 +55,26 @@ def json_of(raw: bytes, content_type: str | None, values_max: int = VALUES_MAX) 
         raise HttpProblem(400, "MALFORMED_JSON", f"The body is not JSON in UTF-8: {error}") from None
     if not within_depth(value, DEPTH_MAX):
         raise HttpProblem(400, "MALFORMED_JSON", f"The body is nested more than {DEPTH_MAX} levels deep.")
+    return value
+
+
+def is_toml(content_type: str | None) -> bool:
+    return (content_type or "").partition(";")[0].strip().lower() == "application/toml"
+
+
+def toml_of(raw: bytes, values_max: int = VALUES_MAX) -> Any:
+    """Return a TOML document as JSON values; raise 413 if it is too large, and `Invalid` with the line if malformed."""
+    if len(raw) > TOML_BYTES_MAX:
+        raise HttpProblem(413, "BODY_TOO_LARGE", f"A document in TOML has at most {TOML_BYTES_MAX:,} bytes.")
+    try:
+        check_cost(raw, values_max)
+        value = msgspec.to_builtins(tomllib.loads(raw.decode()))
+    except (tomllib.TOMLDecodeError, UnicodeError, RecursionError, OverflowError) as error:
+        place = re.search(r"at line (\d+)", str(error))
+        line = f"line {place[1]}" if place else "end" if "end of document" in str(error) else ""
+        raise Invalid(f"the body is not TOML: {error}", ((line, str(error)),)) from None
+    if not within_depth(value, DEPTH_MAX):
+        raise Invalid(f"the body is nested more than {DEPTH_MAX} levels deep", (("", f"at most {DEPTH_MAX} levels"),))
     return value
 
 

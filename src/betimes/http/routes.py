@@ -192,6 +192,10 @@ class Route(_RouteHead, frozen=True, kw_only=True):
     judges_body: bool = False
     """The handler is given the body as far as it is sound (`Examined`), to say what its rules find wrong besides."""
     body_optional: bool = False
+    conditional: bool = False
+    """Whether a POST heeds `If-Match`."""
+    toml_field: str = ""
+    """The field of the body that may be sent alone as `application/toml`."""
     raw_body: bool = False
     """The handler reads the body itself."""
     reply: Any = None
@@ -247,7 +251,8 @@ class Route(_RouteHead, frozen=True, kw_only=True):
     @property
     def is_conditional(self) -> bool:
         """Return whether `If-Match`, or `version` in the body, makes it conditional."""
-        return self.method in ("PUT", "PATCH", "DELETE") and (412, "VERSION_MISMATCH") in self.codes
+        may_be = self.conditional or self.method in ("PUT", "PATCH", "DELETE")
+        return may_be and (412, "VERSION_MISMATCH") in self.codes
 
     @property
     def body_shape(self) -> Any:

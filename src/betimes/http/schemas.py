@@ -45,7 +45,8 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 class Schemas:
     """Describes types; the structs met on the way are in `components`, by name."""
 
-    def __init__(self, sent: Iterable[Any]) -> None:
+    def __init__(self, sent: Iterable[Any], *, decimal: Schema | None = None) -> None:
+        self._plain = _PLAIN if decimal is None else {**_PLAIN, inspect.DecimalType: decimal}
         self.components: dict[str, Schema] = {}
         self._classes: dict[str, Any] = {}
         self._sent: set[Any] = set()
@@ -71,7 +72,7 @@ class Schemas:
             return self._mapping(info)
         if type(info) not in _PLAIN:
             raise Invalid(f"{info!r} cannot be described; give it a schema here")
-        plain = _PLAIN[type(info)]
+        plain = self._plain[type(info)]
         return {**plain, **_bounds(info, plain.get("type", ""))}
 
     def _mapping(self, info: inspect.DictType) -> Schema:

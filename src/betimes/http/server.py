@@ -37,9 +37,11 @@ from betimes.http.request_decoder import (
     KEY_FIELD,
     body_of,
     header_problems,
+    is_toml,
     json_of,
     path_problems,
     query_of,
+    toml_of,
 )
 from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Answer, RequestContext, Route, ServedApplication
 
@@ -172,7 +174,10 @@ def _prepare(route: Route, context: RequestContext, found: Findings) -> list[Req
     """Decode and check the body: into the request itself, or as a batch, whose items are returned."""
     is_left_out = not context.raw and route.body_optional
     values_max = BATCH_VALUES_MAX if route.batch else VALUES_MAX
-    value = {} if is_left_out else json_of(context.raw, context.headers.get("content-type"), values_max)
+    if route.toml_field and is_toml(context.headers.get("content-type")):
+        value: Any = {route.toml_field: toml_of(context.raw, values_max)}
+    else:
+        value = {} if is_left_out else json_of(context.raw, context.headers.get("content-type"), values_max)
     if route.batch and isinstance(value, dict) and "items" in value:
         if found.total:
             raise found.refusal("parameter")

@@ -125,7 +125,8 @@ def _set_policy(
     }
     lists.update(tenant.visits.lists if tenant.visits else ())
     visits = Visits(tenant.policy_version + 1, tuple(sorted(lists))) if lists else None
-    return Decision((PolicySet(command.policy, name, now, visits),), effects=_leg(view, visits))
+    change = PolicySet(command.policy, name, now, visits, command.note, command.backtest_id)
+    return Decision((change,), effects=_leg(view, visits))
 
 
 def _reseal(tenant: TenantState, secret: str, previous: str, was: str) -> Decision | Refusal:

@@ -31,6 +31,9 @@ class SetPolicy(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     policy: dict[str, Any]
     expected_version: int | None = None
     """Refused unless the policy is at this version; without it, the last one wins."""
+    note: str | None = None
+    backtest_id: str | None = None
+    """The backtest that showed what it would change."""
 
 
 class CreateKey(msgspec.Struct, frozen=True, tag=True):
@@ -83,6 +86,8 @@ class PolicySet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     fingerprint: str
     at: Instant
     visits: Visits | None = None
+    note: str | None = None
+    backtest_id: str | None = None
 
 
 class StreamsVisited(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):

@@ -1,0 +1,168 @@
+"""The history of a tenant's policy: what was in force when, who changed it, why, and after which backtest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from betimes.core.datetimes import moment
+from betimes.core.errors import NotFound
+from betimes.core.segments import Segment
+from betimes.domain.json_view import JsonView
+from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.domain.service import Service
+from betimes.engine.codecs import checkpoint_of
+from betimes.engine.store import LedgerQuery
+from betimes.engine.tenants.model import PolicySet, TenantState, tenant_stream
+
+PAGES_MAX = 20
+SEGMENTS = 200
+"""Read at a time."""
+
+
+class PolicyChange(JsonView, frozen=True, rename={"before": "from", "after": "to"}):
+    path: str
+    before: Any
+    after: Any
+
+
+class PolicyVersion(JsonView, frozen=True, kw_only=True):
+    version: int
+    overrides: dict[str, Any]
+    overrides_fingerprint: str
+    changes: list[PolicyChange] | None
+    """Of the overrides, from the version before; `None` if that is not on the ledger any more."""
+    at: datetime
+    actor: str
+    note: str | None
+    backtest_id: str | None
+    segment_id: str
+    correlation_id: str
+
+
+class NamedPolicy(JsonView, frozen=True):
+    fingerprint: str
+    effective: dict[str, Any]
+
+
+class _Set(NamedTuple):
+    """A change of policy, where it stands on the ledger, and the version it led to."""
+
+    segment: Segment
+    event: PolicySet
+    version: int
+
+
+class PolicyHistory(Service):
+    """What is known of a tenant's policies."""
+
+    async def _tenant(self) -> TenantState:
+        return await self.state(tenant_stream(self.caller.tenant)) or TenantState()
+
+    async def policy_named(self, fingerprint: str) -> NamedPolicy:
+        """Return the policy that segments name by this fingerprint."""
+        in_force = await self.engine.policy_of(self.caller.tenant)
+        if fingerprint == in_force.fingerprint:
+            return NamedPolicy(fingerprint, msgspec.json.decode(in_force.body))
+        body = await self.engine.store.policy(fingerprint)
+        if body is None:
+            raise NotFound(f"no segment names a policy {fingerprint[:80]!r}")
+        return NamedPolicy(fingerprint, msgspec.json.decode(body))
+
+    @check_filters
+    async def policy_history(self, *, limit: int = 50, cursor: str | None = None) -> Page[PolicyVersion]:
+        """List changes of the overrides, newest first."""
+        named = ["policy history", self.caller.tenant]
+        place = place_of(cursor, named, NumberPlace)
+        found, is_whole = await self._changes(place, checked_limit(limit) + 1)
+        views = [
+            _version_view(change, found[number + 1] if number + 1 < len(found) else None, is_whole)
+            for number, change in enumerate(found[:limit])
+        ]
+        more = found[limit - 1] if len(found) > limit else None
+        return Page(views, cursor_of(named, NumberPlace(more.segment.seq, more.version)) if more else None)
+
+    async def earlier_overrides(self, version: int | None, fingerprint: str | None) -> PolicyVersion:
+        """Return an earlier version, by number or by the fingerprint of its overrides; by default the one before."""
+        state = await self._tenant()
+        wanted = state.policy_version - 1 if version is None and fingerprint is None else version
+        if wanted == 0 and state.policy_version:
+            return _no_overrides()
+        found, is_whole = await self._changes(None, state.policy_version)
+        for change in found:
+            if change.version == wanted or change.event.fingerprint == fingerprint:
+                return _version_view(change, None, is_whole)
+        sought = fingerprint if wanted is None else wanted
+        raise NotFound(f"the policy {sought!r} is not among the versions on the ledger; see /v1/policy/history")
+
+    async def _changes(self, place: NumberPlace | None, limit: int) -> tuple[list[_Set], bool]:
+        """Return changes of policy before a place, newest first, and whether the ledger was read to its beginning."""
+        stream = tenant_stream(self.caller.tenant)
+        after, version = (place.number, place.row - 1) if place else (0, (await self._tenant()).policy_version)
+        found: list[_Set] = []
+        for _ in range(PAGES_MAX):
+            query = LedgerQuery(
+                after=after, backwards=True, tenant=stream.tenant, kind=stream.kind, id=stream.id, limit=SEGMENTS
+            )
+            segments = await self.engine.store.ledger(query)
+            for segment in segments:
+                if checkpoint_of(segment):
+                    return found, False
+                for event in self._sets_in(segment):
+                    if len(found) == limit:
+                        return found, False
+                    found.append(_Set(segment, event, version))
+                    version -= 1
+            if len(segments) < SEGMENTS:
+                return found, True
+            after = segments[-1].seq
+        return found, False
+
+    def _sets_in(self, segment: Segment) -> Iterator[PolicySet]:
+        events = self.engine.kinds.of(segment.stream).events(segment)
+        return (event for event in reversed(events) if isinstance(event, PolicySet))
+
+
+def _no_overrides() -> PolicyVersion:
+    """Return the version before the first: no overrides."""
+    return PolicyVersion(
+        version=0,
+        overrides={},
+        overrides_fingerprint="",
+        changes=[],
+        at=moment(0),
+        actor="",
+        note=None,
+        backtest_id=None,
+        segment_id="",
+        correlation_id="",
+    )
+
+
+def _version_view(change: _Set, before: _Set | None, is_whole: bool) -> PolicyVersion:
+    segment, event, version = change
+    overrides_before = before.event.policy if before else {} if is_whole and version == 1 else None
+    return PolicyVersion(
+        version=version,
+        overrides=event.policy,
+        overrides_fingerprint=event.fingerprint,
+        changes=None if overrides_before is None else [*changes("", overrides_before, event.policy)],
+        at=moment(event.at),
+        actor=segment.actor,
+        note=event.note,
+        backtest_id=event.backtest_id,
+        segment_id=segment.handle,
+        correlation_id=segment.correlation,
+    )
+
+
+def changes(path: str, before: Any, after: Any) -> Iterator[PolicyChange]:
+    """Yield where two bodies differ, as paths with both values."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted(before.keys() | after.keys()):
+            yield from changes(f"{path}.{name}" if path else name, before.get(name), after.get(name))
+    elif before != after:
+        yield PolicyChange(path, before, after)

@@ -1,0 +1,136 @@
+"""The history of a policy over HTTP: who changed what and why, roll back, the schema, and errors at their lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from betimes.admin.toml_lines import line_at, line_numbers
+from tests.http.served import Client, site
+from tests.http.test_auth import made
+
+LEASE: dict[str, Any] = {"intents": {"claim_lease_s": 600}}
+HOUR: dict[str, Any] = {"intents": {"claim_lease_s": 3600}}
+
+
+async def _put(client: Client, overrides: Any, **more: Any) -> Any:
+    reply = await client("PUT", "/v1/policy", {"overrides": overrides, **more})
+    assert reply.status == 200, reply.json
+    return reply.json
+
+
+async def test_every_change_is_told_with_who_why_and_what_it_changed() -> None:
+    async with site(dev=False) as s:
+        client = s.with_key(await made(s, "admin"))
+        await _put(client, LEASE, note="longer", backtest_id="bt-7")
+        await client("POST", "/v1/keys", {"name": "between", "scopes": ["tick"]})
+        await _put(client, HOUR, note="longer still")
+        await _put(client, {})
+        history = (await client("GET", "/v1/policy/history")).json["items"]
+        assert [(one["version"], one["note"], one["backtest_id"], one["actor"]) for one in history] == [
+            (3, None, None, "test"),
+            (2, "longer still", None, "test"),
+            (1, "longer", "bt-7", "test"),
+        ]
+        assert history[1]["changes"] == [{"path": "intents.claim_lease_s", "from": 600, "to": 3600}]
+        assert history[2]["changes"] == [{"path": "intents", "from": None, "to": {"claim_lease_s": 600}}]
+        seen, cursor = [], ""
+        while True:
+            page = (await client("GET", f"/v1/policy/history?limit=1{cursor}")).json
+            seen += [(one["version"], one["changes"]) for one in page["items"]]
+            if page["next_cursor"] is None:
+                break
+            cursor = f"&cursor={page['next_cursor']}"
+        assert seen == [(one["version"], one["changes"]) for one in history]
+        stranger = s.with_key(await made(s, "admin", tenant="other"))
+        assert (await stranger("GET", "/v1/policy/history")).json["items"] == []
+
+
+async def test_a_roll_back_is_a_new_version_with_the_old_overrides() -> None:
+    async with site() as s:
+        client = s.client
+        await _put(client, LEASE, note="longer", backtest_id="bt-7")
+        await _put(client, HOUR)
+        path = "/v1/policy/rollback"
+        refused = await client("POST", path, {}, if_match='"1"')
+        assert (refused.status, refused.json["code"]) == (412, "VERSION_MISMATCH")
+        assert (await client("POST", path, {}, if_match="nonsense")).status == 422
+        back = await client("POST", path, {"note": "too long"}, if_match='"2"', idempotency_key="r-1")
+        assert (back.status, back.json["version"], back.json["overrides"]) == (200, 3, LEASE)
+        again = await client("POST", path, {"note": "too long"}, if_match='"2"', idempotency_key="r-1")
+        assert (again.json, again.headers["idempotency-replayed"]) == (back.json, "true")
+        [newest, hour, _] = (await client("GET", "/v1/policy/history")).json["items"]
+        assert (newest["note"], newest["backtest_id"]) == ("too long", "bt-7")
+        forth = await client("POST", path, {"overrides_fingerprint": hour["overrides_fingerprint"]})
+        assert forth.json["overrides"] == HOUR
+        nothing = await client("POST", path, {"to_version": 0})
+        assert (nothing.json["version"], nothing.json["overrides"]) == (5, {})
+        for asked in ({"to_version": 77}, {"overrides_fingerprint": "beef"}):
+            assert (await client("POST", path, asked)).status == 404
+
+
+async def test_a_policy_is_found_by_the_fingerprint_that_a_segment_names() -> None:
+    async with site() as s:
+        first = await _put(s.client, LEASE)
+        trigger = {"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"}
+        decided = (await s.client("POST", "/v1/triggers", trigger)).json["policy"]
+        assert decided == first["fingerprint"]
+        await _put(s.client, HOUR)
+        named = (await s.client("GET", f"/v1/policies/{decided}")).json
+        assert (named["fingerprint"], named["effective"]) == (decided, first["effective"])
+        assert (await s.client("GET", "/v1/policies/0000000000000000")).status == 404
+
+
+async def test_the_schema_accepts_what_the_server_accepts_and_nothing_else() -> None:
+    async with site() as s:
+        schema = (await s.client("GET", "/v1/policy/schema")).json
+        validator = jsonschema_rs.Draft202012Validator(schema)
+        effective = (await s.client("GET", "/v1/policy")).json["effective"]
+        for overrides, is_valid in (
+            ({}, True),
+            (LEASE, True),
+            (effective, True),
+            ({"colour": {}}, False),
+            ({"intents": {"claim_lease_s": "long"}}, False),
+            ({"intents": {"claim_lease_s": -1}}, False),
+        ):
+            checked = (await s.client("POST", "/v1/policy/check", {"overrides": overrides})).json
+            assert checked["valid"] == is_valid, overrides
+            wrong = [error.message for error in validator.iter_errors(overrides)]
+            assert (not wrong) == is_valid, (overrides, wrong)
+        assert '"default"' in str(schema).replace("'", '"')
+
+
+DOCUMENT = b"""# what is different here
+[intents]
+claim_lease_s = -1
+
+[notifications]
+colour = "red"
+"""
+
+
+async def test_errors_in_toml_are_told_with_their_lines() -> None:
+    async with site() as s:
+        kind = {"content_type": "application/toml"}
+        checked = (await s.client("POST", "/v1/policy/check", DOCUMENT, **kind)).json
+        assert [(error["path"], error["line"]) for error in checked["errors"]] == [
+            ("overrides.notifications.colour", 6),
+            ("overrides.intents.claim_lease_s", 3),
+        ]
+        fine = (await s.client("POST", "/v1/policy/check", b"[intents]\nclaim_lease_s = 600\n", **kind)).json
+        assert (fine["valid"], [change["path"] for change in fine["changes"]]) == (True, ["intents.claim_lease_s"])
+        broken = await s.client("POST", "/v1/policy/check", b"[intents]\nclaim_lease_s 600\n", **kind)
+        assert (broken.status, broken.json["errors"][0]["path"]) == (422, "line 2")
+        assert (await s.client("PUT", "/v1/policy", DOCUMENT, **kind)).status == 415
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [("a.b", 2), ("a.b.c", 2), ("a.'x'", 1), ("rows[1].n", 9), ("rows[0].n", 6), ("q.r.s", 10), ("nothing", None)],
+)
+def test_a_path_is_found_where_it_or_what_holds_it_stands(path: str, line: int | None) -> None:
+    text = '[a]\nb = {c = 1}\n"d e" = 2\n\n[[rows]]\nn = 1\n\n[[rows]]\nn = 2\n[q.r]\n'
+    assert line_at(line_numbers(text), path) == line
