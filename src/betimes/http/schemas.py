@@ -46,7 +46,9 @@ class Schemas:
     """Describes types; the structs met on the way are in `components`, by name."""
 
     def __init__(self, sent: Iterable[Any], *, decimal: Schema | None = None) -> None:
-        self._plain = _PLAIN if decimal is None else {**_PLAIN, inspect.DecimalType: decimal}
+        self._plain = dict(_PLAIN)
+        if decimal is not None:
+            self._plain[inspect.DecimalType] = decimal
         self.components: dict[str, Schema] = {}
         self._classes: dict[str, Any] = {}
         self._sent: set[Any] = set()
