@@ -8,7 +8,7 @@ from __future__ import annotations
 from calendar import monthrange
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -97,7 +97,7 @@ class Expression:
         return by_month and by_week if self.needs_both else by_month or by_week
 
 
-@cache
+@lru_cache(maxsize=4)  # a year is half a million minutes
 def walls(name: str, start: int, end: int) -> dict[date, dict[datetime, list[int]]]:
     """Return each day's minutes as the clock on the wall shows them, each with the seconds at which it does."""
     found: ZoneInfo = zone(name)
@@ -108,7 +108,7 @@ def walls(name: str, start: int, end: int) -> dict[date, dict[datetime, list[int
     return days
 
 
-@cache
+@lru_cache(maxsize=4)  # a year is half a million minutes
 def skipped(name: str, start: int, end: int) -> list[tuple[datetime, int]]:
     """Return the minutes that the clock on the wall jumps over, each with the second after its jump."""
     days = walls(name, start, end).values()

@@ -29,7 +29,7 @@ from betimes.stores.postgres import PostgresStore
 from betimes.stores.postgres.statements import Prepared
 from tests.http.populated import declare, populate
 from tests.http.served import Client
-from tests.postgres import empty_schema, raw_connection, server_dsn
+from tests.postgres import fresh_schema, raw_connection, server_dsn
 
 COPIES = (300, 1_200, 310, 1_210)
 """How many more of each kind of row there are each time: more than a page has."""
@@ -242,7 +242,7 @@ async def _pages(connection: asyncpg.Connection[Any], sent: dict[str, Prepared])
 @pytest.mark.postgres
 async def test_no_statement_of_postgres_reads_more_when_there_is_more() -> None:
     clock = VirtualClock()
-    async with empty_schema() as schema, raw_connection() as connection:
+    async with fresh_schema() as schema, raw_connection() as connection:
         await connection.execute("SET enable_seqscan = off")
         store = _Recorded(server_dsn(), schema=schema, clock=clock)
         async with _opened(server_dsn(), clock, store) as (bt, client):

@@ -15,7 +15,7 @@ from betimes.notifications.decide import DECIDERS as NOTIFICATIONS
 from betimes.testing.simulator.runner import demand_sound, simulate
 from tests.intents.simulated import INTENTS
 
-SEEDS, CHUNK = 250, 50
+SEEDS, CHUNK = 80, 40
 NOTICED_WITHIN = 60
 
 pytestmark = pytest.mark.simulator

@@ -13,8 +13,8 @@ from betimes.notifications.model import InboxState, Notify, Preferences
 from betimes.testing.simulator.runner import demand_sound, simulate
 from tests.notifications.simulated import NOTIFYING
 
-SEEDS, CHUNK = 160, 40
-NOTICED_WITHIN = 200
+SEEDS, CHUNK = 80, 40
+NOTICED_WITHIN = 60
 
 pytestmark = pytest.mark.simulator
 

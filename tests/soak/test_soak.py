@@ -30,7 +30,7 @@ def run_soak(*words: str, **environment: str) -> subprocess.CompletedProcess[str
 )
 def test_runs_find_nothing_and_end_with_their_rows(store: str, runs: list[str]) -> None:
     given = {GIVEN: server_dsn()} if store == "postgres" else {}
-    ended = run_soak("-m", "tests.soak", *runs, "--store", store, "--count", "8", **given)
+    ended = run_soak("-m", "tests.soak", *runs, "--store", store, "--count", "4", **given)
     rows = [line.split(" | ") for line in ended.stdout.splitlines() if "make soak ARGS=" in line]
     assert (ended.returncode, len(rows)) == (0, len(runs)), ended.stdout + ended.stderr
     assert all(row[3] == "0" for row in rows), ended.stdout
