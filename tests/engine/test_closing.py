@@ -22,6 +22,7 @@ from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
+from tests.patience import HANGS_S
 
 FRONT = StreamId("acme", "gate", "front")
 LEASE_S = 60
@@ -185,7 +186,7 @@ async def test_a_tick_under_way_takes_no_more_calls_once_the_engine_closes() -> 
     ticking = asyncio.create_task(engine.tick())
     await started.wait()
     await engine.close()
-    assert (await asyncio.wait_for(ticking, 1)).effects == {"retrying": 1}
+    assert (await asyncio.wait_for(ticking, HANGS_S)).effects == {"retrying": 1}
     assert made == [1]
     assert [effect.status for effect in await store.effects(EffectQuery())] == ["pending"]
     assert reports == []
@@ -214,4 +215,4 @@ async def test_a_pass_that_is_cut_off_when_the_engine_closes_is_answered() -> No
     await store.asked.wait()
     await engine.close()
     with pytest.raises(Unknown, match="closed during this pass"):
-        await asyncio.wait_for(sweeping, 1)
+        await asyncio.wait_for(sweeping, HANGS_S)

@@ -113,7 +113,7 @@ async def test_slow_connections_are_closed_at_the_limit_whatever_they_drip() -> 
 
 
 async def test_a_connection_is_used_again_and_closed_when_it_stays_idle() -> None:
-    async with server(header_timeout_s=30, keepalive_s=0.2) as here, here.connection() as one:
+    async with server(header_timeout_s=30, keepalive_s=1) as here, here.connection() as one:
         for _ in range(3):
             await one.send(GET + b"\r\n")
             assert await one.answer() == 200
@@ -121,7 +121,7 @@ async def test_a_connection_is_used_again_and_closed_when_it_stays_idle() -> Non
 
 
 async def test_a_second_request_on_a_connection_has_a_limit_too() -> None:
-    async with server(header_timeout_s=0.3, keepalive_s=30) as here, here.connection() as one:
+    async with server(header_timeout_s=1, keepalive_s=30) as here, here.connection() as one:
         await one.send(GET + b"\r\n" + b"GET /hea")
         assert await one.answer() == 200
         assert status_of(await one.rest()) == 408
