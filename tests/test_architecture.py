@@ -295,10 +295,10 @@ ROUTES = (
 
 from cyclopts import App
 
-app = App(name="echo", help="Echoes.")
+echo = App(name="echo", help="Echoes.")
 
 
-@app.command
+@echo.command
 def say(words: str, /) -> str:
     return words
 ''',

@@ -60,14 +60,23 @@ SEES_ID = (
     f"intent delete {ID}",
     f"explain account:{ID}:1",
     "effects list",
+    f"ledger --kind account --id {ID}",
     f"trigger show {ID}",
     f"trigger cancel {ID}",
+    "run list",
+    "run show RUN",
+    f"run account {ID}",
+    f"inbox show {ID}",
+    "score list",
+    f"score show {ID}",
     f"notification show {ID}",
     f"notification cancel {ID}",
     f"notification release {ID}",
     "backtest --policy policy.json",
 )
 SEES_TEXT = (
+    f"score history {ID}",
+    "inbox messages bob",
     f"intent show {ID}",
     f"intent history {ID}",
     "schedule show brief",
@@ -103,7 +112,10 @@ SEES_NEITHER = (
     "intent check intent.json",
     "policy apply policy.json",
     "policy show",
+    f"inbox preferences {ID}",
     "effects discard DEAD",
+    "tally status",
+    "tally rebuild",
 )
 """Counts, instants and names of ours; some are refused, and say so of what they were given."""
 STAYS = {"serve": "it says where it listens", "worker": "it says what it works on", "demo": "it has its own data"}
@@ -135,6 +147,8 @@ async def _fill(url: str, bodies: dict[str, Any]) -> dict[str, str]:
     async with made as bt:
         await bt.mine.schedules.put("broken", {"cron": "0 8 * * *", "target": {"kind": "handler", "name": "broken"}})
         await bt.mine.schedules.trigger("broken")
+        shown = {"event_type": "SECURITY", "channels": ["in_app"], "title": TEXT[:40]}
+        await bt.notifications.send({**NOTICE, **shown, "event_id": "seen", "user_id": "bob"})
         await bt.tick()
         for key in ("first", ID):
             await bt.runs.trigger({"account_id": ID, "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": key})
@@ -153,9 +167,12 @@ async def _fill(url: str, bodies: dict[str, Any]) -> dict[str, str]:
         start, end = (f"{moment:%H:%M}" for moment in around)
         await bt.notifications.set_preferences(ID, {"quiet_hours": [{"start": start, "end": end}]})
         await bt.notifications.send({**NOTICE, "event_id": ID, "user_id": ID, "title": TEXT[:40]})
+        await bt.scores.create({"user_id": ID})
+        await bt.scores.adjust(ID, {"delta": 1, "reason": TEXT})
+        run = (await bt.runs.runs()).items[0]
         made_key = await bt.mine.tenants.create_key({"name": TEXT, "scopes": ["admin"]})
         dead = [row.id.handle for row in await bt.engine.store.effects(EffectQuery(status="dead"))]
-    return {"TEXT": TEXT, "KEY": made_key.key_id, "DEAD": dead[0]}
+    return {"TEXT": TEXT, "KEY": made_key.key_id, "DEAD": dead[0], "RUN": run.run_id}
 
 
 @pytest.fixture

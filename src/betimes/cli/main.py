@@ -18,17 +18,12 @@ from betimes.cli.bootstrap import Wiring, use
 from betimes.core.errors import STATUS, BetimesError
 
 
-def _collect_groups() -> dict[str, tuple[str, str]]:
-    """Return the groups of commands that domains announce, each with where it is and its help."""
+def _collect_commands() -> dict[str, tuple[str, str]]:
+    """Return the commands and groups of commands that domains announce, each with where it is and its help."""
     return {
-        name: (f"{domain.package}.commands:app", help) for domain in DOMAINS for name, help in domain.commands.items()
-    }
-
-
-def _collect_passes() -> dict[str, tuple[str, str]]:
-    """Return the commands of domains that do one pass over everything that is due."""
-    return {
-        name: (f"{domain.package}.commands:{name}", help) for domain in DOMAINS for name, help in domain.passes.items()
+        name: (f"{domain.package}.commands:{name}", help)
+        for domain in DOMAINS
+        for name, help in domain.commands.items()
     }
 
 
@@ -37,7 +32,6 @@ COMMANDS = {
     "serve": ("betimes.cli.serve:serve", "Serve the HTTP API, ring alarms and carry out effects."),
     "worker": ("betimes.cli.serve:worker", "Ring alarms and carry out effects, without the HTTP API."),
     "tick": ("betimes.cli.passes:tick", "Do one bounded pass over everything that is due; says what is still due."),
-    **_collect_passes(),
     "key": ("betimes.admin.key_commands:app", "API keys."),
     "secrets": (
         "betimes.admin.secret_commands:app",
@@ -48,8 +42,9 @@ COMMANDS = {
         "betimes.backtest.commands:backtest",
         "Say what other policies would have changed in the recorded traffic.",
     ),
-    **_collect_groups(),
+    **_collect_commands(),
     "effects": ("betimes.ledger.effect_commands:app", "Effects: what is owed to the outside, and dead letters."),
+    "ledger": ("betimes.ledger.commands:ledger", "List what was decided, newest first."),
     "explain": ("betimes.ledger.commands:explain", "Say why a segment was decided as it was."),
     "verify": ("betimes.ledger.commands:verify", "Replay the ledger and compare it with what is stored."),
     "doctor": ("betimes.ledger.doctor_command:doctor", "Name rows that cannot be read, and mend them."),

@@ -2,7 +2,7 @@
 
 A domain is a folder. Its `domain.py` exports `DOMAIN`, and `betimes.catalogue` lists it; nothing else names it. Two
 things are found by the name of their file instead, so that a process loads them only when it needs them: `routes.py`
-exports `ROUTES`, and `commands.py` exports `app`, the group of commands that `Domain.commands` announces.
+exports `ROUTES`, and `commands.py` exports what `Domain.commands` announces, each command or group under its name.
 
 This module and every `domain.py` are pure: they import deciders and policies, never a service.
 """
@@ -88,6 +88,4 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """Its tables of the lake."""
     backtest: BacktestRules = BacktestRules()
     commands: Mapping[str, str] = {}
-    """Its group of commands by name, with its line of `betimes --help`."""
-    passes: Mapping[str, str] = {}
-    """Commands that do one pass over everything that is due, likewise; `commands.py` exports each under its name."""
+    """Its commands and groups of commands by name, each with its line of `betimes --help`."""

@@ -25,7 +25,7 @@ class IntentFilters:
     """Only this person's."""
 
 
-app = DefinitionCommands(
+intent = DefinitionCommands(
     noun="intent",
     service=lambda services: services.intents,
     columns=_COLUMNS,
@@ -33,7 +33,7 @@ app = DefinitionCommands(
 ).app()
 
 
-@app.command
+@intent.command
 def pending(
     *,
     user: str | None = None,
@@ -51,7 +51,7 @@ def pending(
     show(page, json=at.json, columns=_COLUMNS, empty="Nothing is due.")
 
 
-@app.command
+@intent.command
 def check(file: File, /, *, at: Tenant = Tenant()) -> int:  # noqa: B008 — frozen
     """Say whether an intent is valid and when it would be looked at; records nothing. Exits with 65 when it is not.
 
@@ -66,7 +66,7 @@ def check(file: File, /, *, at: Tenant = Tenant()) -> int:  # noqa: B008 — fro
     return 0 if found.valid else STATUS["INVALID"][1]
 
 
-@app.command
+@intent.command
 def history(
     intent_id: str,
     /,

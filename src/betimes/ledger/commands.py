@@ -1,12 +1,16 @@
-"""Commands about the ledger: `explain`, `verify`, `prune`, `export`."""
+"""Commands about the ledger: `ledger`, `explain`, `verify`, `prune`, `export`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from betimes.cli.bootstrap import Application, current_wiring
-from betimes.cli.options import At, Tenant, on
+from betimes.cli.options import At, Paging, Tenant, on
 from betimes.cli.output import progress, say, show, show_json
 from betimes.core.errors import STATUS, Invalid
 from betimes.core.verdicts import RuleOutcome
@@ -18,7 +22,70 @@ from betimes.engine.replay import LedgerFinding, VerifyReport
 from betimes.engine.replay import verify as verified
 from betimes.ledger.effect_commands import EVERY_DOMAIN
 from betimes.ledger.rule_views import ExplainedRuleView
-from betimes.ledger.service import ExplanationView, Ledger
+from betimes.ledger.service import ExplanationView, Ledger, Order, SegmentPage, SegmentView
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LedgerOptions:
+    """The filters of `betimes ledger`, named like those of the service."""
+
+    kind: str | None = None
+    """Only streams of this kind, such as inbox, account or schedule."""
+    id: str | None = None
+    """Only this stream, with --kind."""
+    event_type: str | None = None
+    """Only segments with an event of this type."""
+    key: str | None = None
+    """Only what this idempotency key or event id led to."""
+    correlation_id: str | None = None
+    """Only what belongs together under this id."""
+    since: datetime | None = None
+    """Not before this instant."""
+    until: datetime | None = None
+    """Before this instant."""
+
+
+def ledger(
+    *,
+    where: LedgerOptions = LedgerOptions(),  # noqa: B008 — frozen
+    oldest_first: Annotated[bool, Parameter(negative=())] = False,
+    paging: Paging = Paging(),  # noqa: B008 — frozen
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:
+    """List what was decided, newest first.
+
+    Parameters
+    ----------
+    oldest_first
+        In the order it was committed.
+    """
+    order: Order = "asc" if oldest_first else "desc"
+
+    async def work(application: Application) -> SegmentPage:
+        segments = Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN).segments
+        return await segments(vars(where), order=order, **vars(paging))
+
+    page = on(at.target, work, exists=True)
+    if at.json:
+        show_json(page)
+        return
+    lines = [_ledger_line(segment) for segment in page.items]
+    show({"items": lines, "next_cursor": page.next_cursor}, json=False, empty="No segments.")
+
+
+def _ledger_line(segment: SegmentView) -> dict[str, Any]:
+    """Return a segment as a line of a table."""
+    verdict = segment.verdict
+    return {
+        "at": segment.at,
+        "segment_id": segment.segment_id,
+        "command": segment.command["type"] if segment.command else None,
+        "events": ", ".join(event["type"] for event in segment.events),
+        "answer": verdict.outcome if verdict else None,
+        "reasons": ", ".join(verdict.reasons) if verdict else None,
+        "actor": segment.actor or None,
+    }
 
 
 def explain(segment_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen

@@ -61,5 +61,8 @@ DOMAIN = Domain(
             provider="enrichment", noun="score", command=Notify, is_given=has_ai_score, is_used=was_scored
         ),
     ),
-    commands={"notification": "Notifications: what became of one; cancel or release one that waits."},
+    commands={
+        "notification": "Notifications: what became of one; cancel or release one that waits.",
+        "inbox": "A person's inbox: what waits, what was delivered, what they prefer.",
+    },
 )

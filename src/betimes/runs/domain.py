@@ -40,5 +40,8 @@ DOMAIN = Domain(
     lost_claims={"run": is_lost_claim},
     tables=TABLES,
     backtest=BacktestRules(costs=(RunAllowed,), starts={"run": StartRun}, parts=frozenset({"run"})),
-    commands={"trigger": "Triggers: what became of one; cancel one that waits."},
+    commands={
+        "trigger": "Triggers: what became of one; cancel one that waits.",
+        "run": "Runs that were admitted, and the counters of an account.",
+    },
 )

@@ -35,7 +35,7 @@ class ScheduleFilters:
     """Only these: active, paused, ended or error."""
 
 
-app = DefinitionCommands(
+schedule = DefinitionCommands(
     noun="schedule",
     service=lambda services: services.schedules,
     columns=("schedule_id", "cron", "timezone", "status", "next_tick_at", "last_error"),
@@ -44,13 +44,13 @@ app = DefinitionCommands(
 ).app()
 
 
-@app.command
+@schedule.command
 def trigger(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
     """Let a schedule tick now, whatever its status."""
     show(for_tenant(at, lambda bt: bt.schedules.trigger(schedule_id)), json=at.json)
 
 
-@app.command
+@schedule.command
 def ticks(
     schedule_id: ScheduleName,
     /,
@@ -71,7 +71,7 @@ def ticks(
     show(page, json=at.json, columns=columns, empty="No ticks yet.")
 
 
-@app.command
+@schedule.command
 def preview(
     *cron: Annotated[str, Parameter(help="Five fields, or six with seconds first; several may be given.")],
     every: Every = None,

@@ -1,16 +1,72 @@
-"""The command `betimes sweep`: let every score that is due decay."""
+"""`betimes score …`, and `betimes sweep`: let every score that is due decay."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from betimes.cli.bootstrap import Application
-from betimes.cli.options import EVERYBODY, At, on
+from betimes.cli.options import EVERYBODY, At, Paging, Tenant, for_tenant, on
 from betimes.cli.output import progress, show
 from betimes.domain.service import Caller
 from betimes.scores.sweep import SweepRequest, SweepResult
+from betimes.scores.views import HistoryType
+
+score = App(name="score", help="Scores.", help_format="plaintext")
+
+
+@score.command(name="list")
+def list_scores(
+    *,
+    game_status: str | None = None,
+    chapter: str | None = None,
+    overdue: bool | None = None,
+    paging: Paging = Paging(),  # noqa: B008 — frozen
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:
+    """List scores, the last created first.
+
+    Parameters
+    ----------
+    game_status
+        Only those with this status.
+    chapter
+        Only those of this stage.
+    overdue
+        Only those whose grace is over, or only those whose grace is not.
+    """
+    filters: dict[str, Any] = {"game_status": game_status, "chapter": chapter, "overdue": overdue}
+    page = for_tenant(at, lambda bt: bt.scores.list(**filters, **vars(paging)))
+    columns = ("user_id", "score", "effective_score", "game_status", "chapter", "grace_ends_at", "hours_overdue")
+    show(page, json=at.json, columns=columns, empty="No scores.")
+
+
+@score.command(name="show")
+def show_score(user_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """Show one score, and what becomes of it if nobody acts."""
+    show(for_tenant(at, lambda bt: bt.scores.get(user_id)), json=at.json)
+
+
+@score.command
+def history(
+    user_id: str,
+    /,
+    *,
+    event_type: HistoryType | None = None,
+    paging: Paging = Paging(),  # noqa: B008 — frozen
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:
+    """List what happened to a score, newest first.
+
+    Parameters
+    ----------
+    event_type
+        Only these: created, interaction, decay, decay_game_over, adjust or status.
+    """
+    page = for_tenant(at, lambda bt: bt.scores.history(user_id, event_type=event_type, **vars(paging)))
+    columns = ("timestamp", "event_type", "score_before", "score_after", "event_details", "segment_id")
+    show(page, json=at.json, columns=columns)
 
 
 def sweep(

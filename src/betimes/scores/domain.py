@@ -46,5 +46,5 @@ DOMAIN = Domain(
     render_amounts={"score": dict.fromkeys(AMOUNTS, points)},
     tables=TABLES,
     backtest=BacktestRules(sweeps={"score": SweepScore}),
-    passes={"sweep": "Let every score that is due decay."},
+    commands={"score": "Scores and what became of them.", "sweep": "Let every score that is due decay."},
 )

@@ -26,7 +26,7 @@ class SensorFilters:
     """Only these: active, paused or error."""
 
 
-app = DefinitionCommands(
+sensor = DefinitionCommands(
     noun="sensor",
     service=lambda services: services.sensors,
     columns=("sensor_id", "sensor_type", "status", "next_evaluation_at", "consecutive_errors", "last_error"),
@@ -36,7 +36,7 @@ app = DefinitionCommands(
 ).app()
 
 
-@app.command
+@sensor.command
 def evaluate(
     sensor_id: SensorName,
     /,
@@ -54,7 +54,7 @@ def evaluate(
     show(for_tenant(at, lambda bt: bt.sensors.evaluate(sensor_id, dry_run=dry_run)), json=at.json)
 
 
-@app.command
+@sensor.command
 def evaluations(
     sensor_id: SensorName,
     /,
@@ -75,7 +75,7 @@ def evaluations(
     show(page, json=at.json, columns=columns, empty="Nothing was evaluated yet.")
 
 
-@app.command
+@sensor.command
 def cursor(
     sensor_id: SensorName,
     cursor: Annotated[str, Parameter(allow_leading_hyphen=True)] = "null",
@@ -101,7 +101,7 @@ def cursor(
     show(written, json=at.json)
 
 
-@app.command
+@sensor.command
 def rotate_secret(sensor_id: SensorName, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
     """Give a push sensor a new secret, shown once."""
     show(for_tenant(at, lambda bt: bt.sensors.rotate_secret(sensor_id)), json=at.json)
