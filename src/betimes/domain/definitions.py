@@ -20,14 +20,15 @@ from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.domain.bulk_changes import BulkChanges
 from betimes.domain.definition_rules import id_problems
-from betimes.domain.outside_calls import calls_of_definition, handler_problems, url_problems
+from betimes.domain.outside_calls import call_warnings, calls_of_definition, handler_problems, url_problems
 from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow, cursor_after
 from betimes.domain.requests import examine_request, in_slices
 from betimes.domain.run_briefs import RunBrief, run_brief
 from betimes.domain.service import demanded_stream
-from betimes.domain.target_names import unknown_names
+from betimes.domain.target_names import unknown_names, unserved_names
 from betimes.domain.target_scopes import scope_to_save
 from betimes.domain.targets import CommandTarget, Target
+from betimes.domain.warnings import Remark
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.store import LedgerQuery, StreamRow
 from betimes.runs.model import run_stream
@@ -49,6 +50,10 @@ Item = TypeVar("Item")
 RowsOf: TypeAlias = Callable[[Segment, Sequence[Any]], Iterable[tuple[int, Row]]]
 Wanted: TypeAlias = Callable[[Row], bool]
 """What a segment with these events holds, each with its number from 1."""
+ShowState: TypeAlias = Callable[[str, Any], Any]
+"""Of an id and its state."""
+ShowWritten: TypeAlias = Callable[[str, Any, list[Remark], str], Any]
+"""The same, with warnings and the segment that wrote it."""
 PATCH_TRIES = 5
 PAGES_MAX = 20
 """Pages of the ledger that one list looks through; what is left is behind its cursor."""
@@ -63,26 +68,52 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
     kind: ClassVar[str]
     read_only: ClassVar[frozenset[str]]
     request_type: ClassVar[type[Any]]
+    id_prefix: ClassVar[str]
+    """Of the ids that are generated."""
+    views: ClassVar[tuple[ShowState, ShowWritten]]
+    disable_command: ClassVar[type[Any]]
     rules: ClassVar[tuple[Rule[Any], ...]] = ()
     """What they say of a request whose shape is wrong is said with it."""
     has_created = False
     """Whether what was written last is a new definition."""
 
     @abstractmethod
-    async def get(self, id: str) -> Shown: ...
-
-    @abstractmethod
     async def _define(self, id: str, asked: Asked, if_version: int | None, key: str | None, request: str) -> Written:
         """Put a definition in place of that version; 0 is none, `None` is any."""
 
-    @abstractmethod
-    async def _view_after(self, recorded: Recorded) -> Written:
-        """The definition as a change left it."""
+    async def get(self, id: str) -> Shown:
+        shown: Shown = self.views[0](id, await self.require_state(self.stream(self.kind, id)))
+        return shown
 
-    async def _create(self, id: str, asked: Asked, key: str | None) -> Written:
-        view = await self._define(id, asked, 0, key, "")
+    async def create(self, request: Asked | Mapping[str, Any] | Examined[Asked], *, key: str | None = None) -> Written:
+        request = await self.request(request)
+        id = getattr(request, f"{self.kind}_id") or generated_id(self.id_prefix, key)
+        view = await self._define(id, request, 0, key, "")
         self.has_created = True
         return view
+
+    async def drop_declared(self, id: str) -> None:
+        """Pause a definition that its application no longer declares."""
+        await self.change(self.stream(self.kind, id), self.disable_command(reason="NOT_DECLARED"))
+
+    async def _change_definition(
+        self, stream: StreamId, command: Command, key: str | None, request: str = ""
+    ) -> Written:
+        return await self._view_after(await self.change(stream, command, key=key, request=request))
+
+    async def _view_after(self, recorded: Recorded) -> Written:
+        """Return the definition as a change left it, with what is worth a warning."""
+        state = await self.state_after(recorded)
+        if state is None:
+            raise NotFound(f"there is no {self.kind} {recorded.stream.id!r}")
+        calls = call_warnings(self.deployment, calls_of_definition(state.definition))
+        warnings = [*self._warnings(state), *unserved_names(state.definition, self.engine.executors), *calls]
+        written: Written = self.views[1](recorded.stream.id, state, warnings, recorded.segment_id)
+        return written
+
+    def _warnings(self, state: Any) -> list[Remark]:
+        """Return what is worth a warning in this domain alone."""
+        return []
 
     async def request(self, body: Asked | Mapping[str, Any] | Examined[Asked], id: str = "") -> Asked:
         """Return what is asked for, of a mapping without what is read-only; raise `Invalid` with every wrong field.

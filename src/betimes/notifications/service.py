@@ -278,6 +278,7 @@ class Notifications(Inboxes):
         )
 
 
+# Compiled beforehand, because every notification needs both; each looks up its fields in this order of sources.
 _show_verdict = deriver(
     NotificationVerdict,
     Verdict,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
@@ -17,11 +18,9 @@ from betimes.core.deciders import Command, Event
 from betimes.core.errors import Invalid, NotFound, VersionMismatch
 from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
-from betimes.core.streams import StreamId
 from betimes.core.zones import zone
 from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, raise_problems, request_of
 from betimes.domain.derivation import derive
-from betimes.domain.outside_calls import call_warnings, calls_of_definition
 from betimes.domain.paging import (
     NumberPlace,
     Page,
@@ -34,7 +33,6 @@ from betimes.domain.paging import (
 )
 from betimes.domain.requests import check_request
 from betimes.domain.run_requests import RunRequested
-from betimes.domain.target_names import unserved_names
 from betimes.domain.warnings import Remark
 from betimes.engine.store import StreamQuery
 from betimes.schedules.backfill_model import (
@@ -95,18 +93,12 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     kind = "schedule"
     read_only = SCHEDULE_READ_ONLY
     request_type = ScheduleRequest
+    id_prefix = "sch"
+    views = (schedule_view, schedule_written)
+    disable_command = DisableSchedule
     rules = SCHEDULE_RULES
 
     # -- definitions
-
-    async def create(
-        self, request: ScheduleRequest | Mapping[str, Any] | Examined[ScheduleRequest], *, key: str | None = None
-    ) -> ScheduleWritten:
-        request = await self.request(request)
-        return await self._create(request.schedule_id or generated_id("sch", key), request, key)
-
-    async def get(self, id: str) -> ScheduleView:
-        return schedule_view(id, await self.require_state(self.stream("schedule", id)))
 
     @check_filters
     async def list(
@@ -129,10 +121,6 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     ) -> ScheduleWritten:
         return await self._change_definition(self.stream("schedule", schedule_id), DisableSchedule(if_match), key)
 
-    async def drop_declared(self, schedule_id: str) -> None:
-        """Pause a schedule that its application no longer declares."""
-        await self.change(self.stream("schedule", schedule_id), DisableSchedule(reason="NOT_DECLARED"))
-
     async def _define(
         self, id: str, asked: ScheduleRequest, if_version: int | None, key: str | None, request: str
     ) -> ScheduleWritten:
@@ -145,21 +133,13 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         command = kind(definition, if_version, self.caller.application, self.caller.scopes)
         return await self._change_definition(stream, command, key, request)
 
-    async def _change_definition(
-        self, stream: StreamId, command: Command, key: str | None, request: str = ""
-    ) -> ScheduleWritten:
-        return await self._view_after(await self.change(stream, command, key=key, request=request))
-
-    async def _view_after(self, recorded: Recorded) -> ScheduleWritten:
-        state: ScheduleState | None = await self.state_after(recorded)
-        if state is None:
-            raise NotFound(f"there is no schedule {recorded.stream.id!r}")
-        warnings = [
-            *_warnings(state),
-            *unserved_names(state.definition, self.engine.executors),
-            *call_warnings(self.deployment, calls_of_definition(state.definition)),
-        ]
-        return schedule_written(recorded.stream.id, state, warnings, recorded.segment_id)
+    def _warnings(self, state: ScheduleState) -> builtins.list[Remark]:
+        definition, found = state.definition, []
+        if definition.enabled and state.next is None:
+            found.append(Remark("cron", "it does not occur any more"))
+        if any(restricts_both_days(cron) for cron in definition.recurrence.crons):
+            found.append(Remark("cron", "it occurs when either the day of the month or the day of the week matches"))
+        return found
 
     # -- time
 
@@ -276,16 +256,6 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         if state.schedule_id != schedule_id:
             raise NotFound(f"there is no backfill {backfill_id!r} of the schedule {schedule_id!r}")
         return state
-
-
-def _warnings(state: ScheduleState) -> list[Remark]:
-    definition = state.definition
-    found = []
-    if definition.enabled and state.next is None:
-        found.append(Remark("cron", "it does not occur any more"))
-    if any(restricts_both_days(cron) for cron in definition.recurrence.crons):
-        found.append(Remark("cron", "it occurs when either the day of the month or the day of the week matches"))
-    return found
 
 
 def _count_ticks(definition: ScheduleDefinition, from_at: Instant, to_at: Instant) -> int:

@@ -82,6 +82,7 @@ def schedule_written(
 
 
 def _schedule(kind: type[Shown], schedule_id: str, state: ScheduleState, **given: Any) -> Shown:
+    # The nominal instant, which its run is about; when it is due after its jitter is nobody's business but the alarm's.
     next_tick_at = state.next.tick_at if state.next else None
     return derive(kind, state.definition, state, schedule_id=schedule_id, next_tick_at=next_tick_at, **given)
 

@@ -156,6 +156,7 @@ def _score(
     kind: type[AnyScore], user_id: str, stored: ScoreState, policy: ScoresPolicy, now: Instant, **given: Any
 ) -> AnyScore:
     state = as_of(stored, policy, now)
+    # A stage that the policy has no more is like a pause: nothing is taken until somebody sets another.
     paused = state.status in policy.pauses or state.chapter not in policy.terms
     terms = policy.terms.get(state.chapter, _UNKNOWN_STAGE)
     debt = debt_until(terms, state.base_at, state.applied_at, now, state.score)

@@ -61,6 +61,7 @@ def _evaluation_view(segment: Segment, event: SensorEvaluated, requested: list[R
 
 
 def _request_view(run: RunRequested, defaults: RunDefaults) -> RunRequestView:
+    # What the evaluator left out is not recorded with the run but once, with the evaluation.
     chosen = {name: getattr(run, name) for name in RunDefaults.__struct_fields__}
     given = {name: value for name, value in chosen.items() if value is not None}
     return derive(RunRequestView, defaults, run, **given)

@@ -18,18 +18,15 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
-from betimes.core.checks import Examined
-from betimes.core.deciders import Command
 from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.domain import paging
-from betimes.domain.definitions import Definitions, generated_id, raise_problems, request_of, targets_of
+from betimes.domain.definitions import Definitions, raise_problems, request_of, targets_of
 from betimes.domain.deployment import Deployment
-from betimes.domain.outside_calls import call_warnings, calls_of_definition, handler_problems
+from betimes.domain.outside_calls import handler_problems
 from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.domain.service import Caller
-from betimes.domain.target_names import unserved_names
 from betimes.engine.engine import Engine
 from betimes.engine.store import EffectQuery, LedgerQuery, StreamQuery
 from betimes.sensors.checks import SENSOR_RULES, sensor_problems
@@ -89,6 +86,9 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     kind = "sensor"
     read_only = SENSOR_READ_ONLY
     request_type = SensorRequest
+    id_prefix = "sen"
+    views = (sensor_view, sensor_written)
+    disable_command = DisableSensor
     rules = SENSOR_RULES
 
     def __init__(
@@ -98,15 +98,6 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         self._evaluate = evaluate
 
     # -- definitions
-
-    async def create(
-        self, request: SensorRequest | Mapping[str, Any] | Examined[SensorRequest], *, key: str | None = None
-    ) -> SensorWritten:
-        request = await self.request(request)
-        return await self._create(request.sensor_id or generated_id("sen", key), request, key)
-
-    async def get(self, id: str) -> SensorView:
-        return sensor_view(id, await self.require_state(self.stream("sensor", id)))
 
     @check_filters
     async def list(
@@ -137,10 +128,6 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
 
     async def disable(self, sensor_id: str, *, if_match: int | None = None, key: str | None = None) -> SensorWritten:
         return await self._change_definition(self.stream("sensor", sensor_id), DisableSensor(if_match), key)
-
-    async def drop_declared(self, sensor_id: str) -> None:
-        """Pause a sensor that its application no longer declares."""
-        await self.change(self.stream("sensor", sensor_id), DisableSensor(reason="NOT_DECLARED"))
 
     async def reset_cursor(
         self, sensor_id: str, cursor: Any = None, *, state_version: int, key: str | None = None
@@ -189,17 +176,6 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         if secret is None or recorded.replayed:
             return view
         return replace(view, secret=secret, push_url=self._push_url(id, definition, secret))
-
-    async def _change_definition(self, stream: StreamId, command: Command, key: str | None) -> SensorWritten:
-        return await self._view_after(await self.change(stream, command, key=key))
-
-    async def _view_after(self, recorded: Recorded) -> SensorWritten:
-        state: SensorState | None = await self.state_after(recorded)
-        if state is None:
-            raise NotFound(f"there is no sensor {recorded.stream.id!r}")
-        calls = calls_of_definition(state.definition)
-        warnings = [*unserved_names(state.definition, self.engine.executors), *call_warnings(self.deployment, calls)]
-        return sensor_written(recorded.stream.id, state, warnings, recorded.segment_id)
 
     def _push_url(self, sensor_id: str, definition: SensorDefinition, secret: str) -> str:
         """Return the path to push to, below the address of the service."""
