@@ -1,8 +1,8 @@
 """Definitions of intents: as their authors write them (`Draft`) and as they are kept (`Definition`).
 
-A field that authors decide is one line of `IntentFields` or `ScheduleFields`. The draft has it with its bounds; the
-definition and the answer (`intents.intent_view`) are derived without them. The type of an instant is `At`: text in a
-draft, an absolute instant in a definition, a datetime in an answer.
+A field that authors decide is one line of `IntentFields` or `IntentScheduleFields`. The draft has it with its bounds;
+the definition and the answer (`intents.intent_view`) are derived without them. The type of an instant is `At`: text in
+a draft, an absolute instant in a definition, a datetime in an answer.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Gate(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """Left out: the intent's user."""
 
 
-class ScheduleFields(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
+class IntentScheduleFields(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
     """The fields of a schedule, each once."""
 
     cron: Annotated[str, msgspec.Meta(min_length=1, max_length=120)] | None = None
@@ -71,12 +71,12 @@ class ScheduleFields(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
     timezone: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] = "UTC"
 
 
-class DraftSchedule(ScheduleFields[LocalInstant], frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class DraftSchedule(IntentScheduleFields[LocalInstant], frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     __doc__ = None
 
 
 @stored()
-class Schedule(ScheduleFields[Instant], frozen=True):
+class Schedule(IntentScheduleFields[Instant], frozen=True):
     """The schedule of an intent as it is kept."""
 
 
@@ -88,7 +88,7 @@ class IntentFields(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
     expires_at: At | None = None
     max_executions: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
     metadata: dict[str, Any] = {}
-    schedule: ScheduleFields[At]
+    schedule: IntentScheduleFields[At]
     condition: Condition | None = None
     action_type: ActionType
     action_context: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]

@@ -15,12 +15,12 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.struct_forms import From, read_only_fields, shown
 from betimes.domain.warnings import Remark
 from betimes.intents.check_times import check_minutes
-from betimes.intents.definitions import Condition, Draft, Gate, IntentFields, ScheduleFields
+from betimes.intents.definitions import Condition, Draft, Gate, IntentFields, IntentScheduleFields
 from betimes.intents.model import Definition, DisabledReason, FireStatus, IntentState
 
 
 @shown()
-class IntentScheduleView(ScheduleFields[datetime], JsonView, frozen=True, kw_only=True):
+class IntentScheduleView(IntentScheduleFields[datetime], JsonView, frozen=True, kw_only=True):
     __doc__ = None
 
     check_interval_minutes: int

@@ -270,7 +270,7 @@ def _run_command(request: TriggerRequest | EvaluateRequest, correlation: str = "
     return _COMMANDS[type(request)](request, correlation=correlation, strict=True)
 
 
-# Compiled beforehand, because every trigger needs one. `correlation_id` is not the command's: the caller's may stand in.
+# Compiled beforehand, because every trigger needs one. The correlation may be the caller's.
 _COMMANDS = {
     kind: deriver(RequestRun, kind, given=("correlation", "strict")) for kind in (TriggerRequest, EvaluateRequest)
 }

@@ -95,7 +95,7 @@ class Upcoming(msgspec.Struct, frozen=True, array_like=True):
 # -- schedule: commands
 
 
-class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
+class _ScheduleCommand(msgspec.Struct, frozen=True, omit_defaults=True):
     definition: ScheduleDefinition
     if_version: int | None = None
     """Only if this is the current version; 0: only if there is none."""
@@ -105,11 +105,11 @@ class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     """The scopes of whoever defines it; `None` is everything, for callers within the process."""
 
 
-class DefineSchedule(_Definition, frozen=True, tag=True):
+class DefineSchedule(_ScheduleCommand, frozen=True, tag=True):
     """Create or replace the definition; what the old one owes is fired first."""
 
 
-class ShelveSchedule(_Definition, frozen=True, tag=True):
+class ShelveSchedule(_ScheduleCommand, frozen=True, tag=True):
     """The same with a definition that is not enabled: what the old one owes is not fired."""
 
 

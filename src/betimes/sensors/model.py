@@ -143,7 +143,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 # -- commands
 
 
-class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
+class _SensorCommand(msgspec.Struct, frozen=True, omit_defaults=True):
     definition: SensorDefinition
     if_version: int | None = None
     secret: str = ""
@@ -154,10 +154,10 @@ class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     """The scopes of whoever defines it; `None` is everything, for callers within the process."""
 
 
-class DefineSensor(_Definition, frozen=True, tag=True): ...
+class DefineSensor(_SensorCommand, frozen=True, tag=True): ...
 
 
-class ShelveSensor(_Definition, frozen=True, tag=True):
+class ShelveSensor(_SensorCommand, frozen=True, tag=True):
     """The same with a definition that is not enabled."""
 
 
