@@ -28,7 +28,7 @@ from betimes.core.streams import checked_stream
 from betimes.domain.requests import in_slices
 from betimes.domain.saved_responses.service import Answers
 from betimes.domain.service import Caller
-from betimes.engine.tenants.identities import KEY_PREFIX, Identities
+from betimes.engine.tenants.identities import KEY_PREFIX, Identities, Identity
 from betimes.http.batches import BATCH_MAX, Batch, batch_item
 from betimes.http.problems import CHALLENGE, HttpProblem, problem_of
 from betimes.http.process import Process
@@ -44,6 +44,7 @@ from betimes.http.request_decoder import (
     toml_of,
 )
 from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Answer, RequestContext, Route, ServedApplication
+from betimes.http.sessions import NO_SESSION, keep_session, session_token
 
 CORRELATION_CHARS_MAX = 128
 NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
@@ -65,19 +66,36 @@ class Guard:
                 checked_stream(tenant, "tenant", "x")
             scopes = ("admin",) if self._dev else ()
             return Caller(tenant, "dev" if self._dev else "", correlation, scopes), scopes, ""
+        session = session_token(request, route)
+        if session is not None:
+            return await self._session_caller(session, route, correlation)
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if route.own_proof and not token.strip().startswith(KEY_PREFIX):
             return Caller("", "", correlation, ()), (), ""
         known = None
         if kind.lower() == "bearer":
             known = await self._identities.of(self._application.engine, token.strip())
-        if known is None:
+        if known is None or known.is_session:  # the key of a session is for its cookie alone
             raise HttpProblem(401, "UNAUTHENTICATED", NO_KEY, headers=CHALLENGE)
-        if route.scope != ANY_KEY and not allows(known.scopes, route.scope):
-            raise HttpProblem(403, "MISSING_SCOPE", f"The key lacks the scope {route.scope}.")
-        if known.tenant == DEPLOYMENT_TENANT and not route.deployment and route.scope != ANY_KEY:
-            raise HttpProblem(403, "TENANT_REQUIRED", "This route belongs to a tenant; use a key of one.")
-        return Caller(known.tenant, known.name, correlation, known.scopes), known.scopes, known.key_id
+        return _demand_scope(known, route, correlation)
+
+    async def _session_caller(self, token: str, route: Route, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
+        known = await self._identities.of(self._application.engine, token)
+        if known is None or not known.is_session:
+            raise HttpProblem(401, "UNAUTHENTICATED", NO_SESSION, headers=CHALLENGE)
+        found = _demand_scope(known, route, correlation)
+        if known.is_due_to_be_kept:
+            await keep_session(self._application.engine, known)
+        return found
+
+
+def _demand_scope(known: Identity, route: Route, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
+    """Return the caller behind an identity, if it may use the route; raise 403 if not."""
+    if route.scope != ANY_KEY and not allows(known.scopes, route.scope):
+        raise HttpProblem(403, "MISSING_SCOPE", f"The key lacks the scope {route.scope}.")
+    if known.tenant == DEPLOYMENT_TENANT and not route.deployment and route.scope != ANY_KEY:
+        raise HttpProblem(403, "TENANT_REQUIRED", "This route belongs to a tenant; use a key of one.")
+    return Caller(known.tenant, known.name, correlation, known.scopes), known.scopes, known.key_id
 
 
 def serve(application: ServedApplication, routes: Iterable[Route], *, dev: bool = False) -> Starlette:

@@ -28,16 +28,22 @@ from betimes.engine.tenants.model import (
     ApiKey,
     Commands,
     CreateKey,
+    ElevateSession,
     Events,
+    KeepSession,
     KeyCreated,
     KeyForgotten,
     KeyRevoked,
     KeyRotated,
+    OpenSession,
     PolicySet,
     ResealWebhookSecrets,
     RevokeKey,
     RotateKey,
     RotateWebhookSecret,
+    SessionElevated,
+    SessionKept,
+    SessionOpened,
     SetPolicy,
     StreamsVisited,
     TenantState,
@@ -46,6 +52,7 @@ from betimes.engine.tenants.model import (
     WebhookSecretsResealed,
     tenant_stream,
 )
+from betimes.engine.tenants.sessions import decide_session, fold_session
 
 AnyCommand: TypeAlias = Commands | Wake | Settled
 
@@ -75,6 +82,8 @@ def tenant_decider(book: PolicyBook, deciders: Iterable[Decider[Any]] = ()) -> D
                 return _rotate_key(tenant, command, now)
             case RevokeKey(key_id):
                 return _unusable(tenant, key_id, now) or Decision((KeyRevoked(key_id, now),))
+            case OpenSession() | KeepSession() | ElevateSession():
+                return decide_session(tenant, command, now)
             case RotateWebhookSecret(secret, overlap_s):
                 return Decision((WebhookSecretRotated(secret, now + overlap_s * SECOND),))
             case ResealWebhookSecrets(secret, previous, was):
@@ -211,6 +220,8 @@ def fold(state: TenantState | None, event: Events) -> TenantState:
             return _with_key(tenant, key_id, rotated)
         case KeyRevoked(key_id, at):
             return _with_key(tenant, key_id, replace(tenant.keys[key_id], revoked_at=at))
+        case SessionOpened() | SessionKept() | SessionElevated():
+            return fold_session(tenant, event)
         case WebhookSecretsResealed(secret, previous):
             return replace(tenant, webhook_secret=secret, previous_webhook_secret=previous)
         case WebhookSecretRotated(secret, previous_expires_at):

@@ -20,6 +20,7 @@ from betimes.core.streams import StreamId, checked_stream
 from betimes.engine.engine import Engine
 from betimes.engine.store import Row
 from betimes.engine.tenants.model import ApiKey, TenantState, tenant_stream
+from betimes.engine.tenants.sessions import KEPT_AFTER, live_parent
 
 KEY_PREFIX = "bt_"
 
@@ -32,6 +33,9 @@ class Identity(msgspec.Struct, frozen=True):
     name: str
     scopes: tuple[str, ...]
     expires_at: Instant | None
+    is_session: bool = False
+    is_due_to_be_kept: bool = False
+    """Whether a session was last kept so long ago that it is kept again."""
 
 
 class _Look:
@@ -65,8 +69,10 @@ class Identities:
         row = rows.get(stream)
         state: TenantState | None = row and engine.kinds.of(stream).state(stream, row.schema, row.state)
         key = state.keys.get(key_id) if state else None
-        if key is None or not _is_live(key, digest_of(secret), now):
+        if state is None or key is None or not _is_live(key, digest_of(secret), now):
             return None
+        if key.parent_id is not None:
+            return _session_identity(tenant, key_id, key, state, now)
         return Identity(tenant, key_id, key.name, key.scopes, key.expires_at)
 
     async def _look_at(self, engine: Engine, stream: StreamId) -> tuple[Mapping[StreamId, Row], Instant]:
@@ -85,6 +91,17 @@ class Identities:
                 look.found.set_result((await engine.store.load(sorted(look.streams)), await engine.store.now()))
             except Exception as error:  # noqa: BLE001 — told to everybody who waits for it
                 look.found.set_exception(error)
+
+
+def _session_identity(tenant: str, key_id: str, key: ApiKey, state: TenantState, now: Instant) -> Identity | None:
+    """Return who a session stands for, while it and the key it was opened with are alive."""
+    parent = live_parent(state, key, now)
+    if parent is None or key.idle_until is None or key.idle_until <= now:
+        return None
+    is_elevated = key.elevated_until is not None and key.elevated_until > now
+    scopes = parent.scopes if is_elevated else key.scopes
+    is_due = key.idle_until - now <= KEPT_AFTER
+    return Identity(tenant, key_id, key.name, scopes, key.expires_at, is_session=True, is_due_to_be_kept=is_due)
 
 
 def digest_of(secret: str) -> str:

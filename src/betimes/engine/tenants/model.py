@@ -17,6 +17,10 @@ DEPLOYMENT = StreamId("*", "tenant", "*")
 """Where the deployment's own policy is in force."""
 KEYS_MAX = 200
 """Keys of a tenant; past it, those that ended longest ago make room."""
+SESSIONS_MAX = 50
+"""Live sessions of a tenant."""
+SESSION_IDLE_S = 3_600
+SESSION_ELEVATED_S = 900
 RECONSIDER = "reconsider"
 """The executor that goes through the streams of a tenant after its policy has changed."""
 
@@ -68,6 +72,32 @@ class ResealWebhookSecrets(msgspec.Struct, frozen=True, tag=True):
     previous_webhook_secret: str
     was: str
     """The fingerprint of the form they had, which must still be theirs."""
+
+
+class OpenSession(msgspec.Struct, frozen=True, tag=True):
+    """A key for a browser: short-lived, with scopes to read, and gone when the key it was opened with is."""
+
+    key_id: str
+    name: str
+    scopes: tuple[str, ...]
+    secret_digest: str
+    parent_id: str
+    """The key it was opened with."""
+    expires_at: Instant
+
+
+class KeepSession(msgspec.Struct, frozen=True, tag=True):
+    """The session was used."""
+
+    key_id: str
+
+
+class ElevateSession(msgspec.Struct, frozen=True, tag=True):
+    """Give a session all scopes of the key it was opened with, for a while."""
+
+    key_id: str
+    parent_id: str
+    """The key that was shown again; it must be the one the session was opened with."""
 
 
 class Visits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -125,6 +155,27 @@ class KeyRevoked(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
+class SessionOpened(msgspec.Struct, frozen=True, tag=True):
+    key_id: str
+    name: str
+    scopes: tuple[str, ...]
+    secret_digest: str
+    parent_id: str
+    expires_at: Instant
+    idle_until: Instant
+    at: Instant
+
+
+class SessionKept(msgspec.Struct, frozen=True, tag=True):
+    key_id: str
+    idle_until: Instant
+
+
+class SessionElevated(msgspec.Struct, frozen=True, tag=True):
+    key_id: str
+    until: Instant
+
+
 class WebhookSecretRotated(msgspec.Struct, frozen=True, tag=True):
     secret: str
     previous_expires_at: Instant
@@ -144,6 +195,10 @@ class ApiKey(msgspec.Struct, frozen=True, omit_defaults=True):
     revoked_at: Instant | None = None
     previous_digest: str = ""
     previous_expires_at: Instant | None = None
+    parent_id: str | None = None
+    """Of a session: the key it was opened with."""
+    idle_until: Instant | None = None
+    elevated_until: Instant | None = None
 
 
 class TenantState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -158,7 +213,17 @@ class TenantState(msgspec.Struct, frozen=True, omit_defaults=True):
     visits: Visits | None = None
 
 
-Commands: TypeAlias = SetPolicy | CreateKey | RotateKey | RevokeKey | RotateWebhookSecret | ResealWebhookSecrets
+Commands: TypeAlias = (
+    SetPolicy
+    | CreateKey
+    | RotateKey
+    | RevokeKey
+    | OpenSession
+    | KeepSession
+    | ElevateSession
+    | RotateWebhookSecret
+    | ResealWebhookSecrets
+)
 Events: TypeAlias = (
     PolicySet
     | StreamsVisited
@@ -166,6 +231,9 @@ Events: TypeAlias = (
     | KeyForgotten
     | KeyRotated
     | KeyRevoked
+    | SessionOpened
+    | SessionKept
+    | SessionElevated
     | WebhookSecretRotated
     | WebhookSecretsResealed
 )

@@ -1,0 +1,95 @@
+"""Routes of sessions: how a person in a browser signs in, gets to act for a while, and signs out."""
+
+from __future__ import annotations
+
+from betimes.admin.sessions import SESSION_S_MAX, Elevation, NewSession, Sessions, SessionView
+from betimes.core.errors import Refused
+from betimes.engine.tenants.identities import Identity
+from betimes.http.problems import CHALLENGE, HttpProblem
+from betimes.http.routes import ANY_KEY, Answer, RequestContext, Route
+from betimes.http.sessions import COOKIE, session_cookie
+
+TAG = "Administration"
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+def _sessions(request: RequestContext) -> Sessions:
+    if not request.key_id:
+        raise Refused("NO_KEYS", "no key is needed here, and no session")
+    return Sessions(request.engine, request.caller)
+
+
+async def open_session(request: RequestContext) -> Answer:
+    sessions = _sessions(request)
+    view, token = await sessions.open(request.key_id, request.body, key=request.idempotency_key)
+    cookie = session_cookie(token or "", request.body.expires_in_s)
+    return Answer(view, 201, {**_NO_STORE, "Set-Cookie": cookie, "Location": "/v1/sessions/current"})
+
+
+async def session(request: RequestContext) -> SessionView:
+    return await _sessions(request).view(request.key_id)
+
+
+async def operate(request: RequestContext) -> Answer:
+    """Elevate the session; the key must be alive and the one that the session was opened with."""
+    sessions = _sessions(request)
+    shown: Identity | None = await request.process.identities.of(request.engine, request.body.key)
+    if shown is None or shown.is_session or shown.tenant != request.caller.tenant:
+        raise HttpProblem(401, "UNAUTHENTICATED", "That key is not known or not alive.", headers=CHALLENGE)
+    return Answer(await sessions.elevate(request.key_id, shown.key_id), headers=_NO_STORE)
+
+
+async def close_session(request: RequestContext) -> Answer:
+    await _sessions(request).close(request.key_id)
+    return Answer(None, 204, {**_NO_STORE, "Set-Cookie": session_cookie("", 0)})
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/sessions",
+        scope=ANY_KEY,
+        answer=open_session,
+        tag=TAG,
+        summary="Open a session for a browser",
+        description=f"With scopes to read only, for at most {SESSION_S_MAX // 3600} h; it ends after an hour without a "
+        f"request, and with its key. The answer sets the cookie `{COOKIE}` and shows no secret. With it, requests that "
+        "change something need `Sec-Fetch-Site: same-origin` and `X-Betimes-Console: 1`.",
+        body=NewSession,
+        body_optional=True,
+        reply=SessionView,
+        status=201,
+        codes=((403, "MISSING_SCOPE"), (409, "TOO_MANY_SESSIONS"), (409, "SESSION_OPENED"), (409, "NO_KEYS")),
+    ),
+    Route(
+        method="GET",
+        path="/v1/sessions/current",
+        scope=ANY_KEY,
+        answer=session,
+        tag=TAG,
+        summary="The session of this cookie",
+        reply=SessionView,
+        codes=((404, "NOT_FOUND"), (409, "NO_KEYS")),
+    ),
+    Route(
+        method="POST",
+        path="/v1/sessions/current/operate",
+        scope=ANY_KEY,
+        answer=operate,
+        tag=TAG,
+        summary="Let the session act for 15 minutes",
+        description="It has all scopes of its key until then; the key must be shown once more.",
+        body=Elevation,
+        reply=SessionView,
+        codes=((404, "NOT_FOUND"), (409, "ANOTHER_KEY"), (409, "NO_KEYS"), (403, "CROSS_SITE")),
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/sessions/current",
+        scope=ANY_KEY,
+        answer=close_session,
+        tag=TAG,
+        summary="Close the session of this cookie",
+        codes=((404, "NOT_FOUND"), (409, "NO_KEYS"), (403, "CROSS_SITE")),
+    ),
+)

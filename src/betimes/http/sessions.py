@@ -1,0 +1,59 @@
+"""Sessions at the door: a cookie instead of a key, and what keeps other sites from using it.
+
+The cookie is `__Host-betimes`: Secure, HttpOnly, SameSite=Strict, for this host alone. Browsers take it over TLS, and
+Chromium and Firefox also from `http://localhost` and `http://127.0.0.1`, which they count as safe. A request that
+changes something must also say that this very page sent it (`Sec-Fetch-Site: same-origin`, which no page can forge) and
+that it meant to (`X-Betimes-Console: 1`, which no form can send). A cookie together with an `Authorization` header is
+refused: nobody may wonder which of the two counted.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.requests import Request
+
+from betimes.core.errors import BetimesError
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.engine.tenants.identities import Identity
+from betimes.engine.tenants.model import KeepSession, tenant_stream
+from betimes.http.problems import CHALLENGE, HttpProblem
+from betimes.http.routes import Route
+
+COOKIE = "__Host-betimes"
+INTENT_HEADER = "x-betimes-console"
+NO_SESSION = "The session has ended; sign in again."
+SAFE = ("GET", "HEAD")
+_log = logging.getLogger("betimes.api")
+
+
+def session_cookie(token: str, max_age_s: int) -> str:
+    """Return the header that sets the cookie; with an age of 0, that removes it."""
+    return f"{COOKIE}={token}; Path=/; Max-Age={max_age_s}; Secure; HttpOnly; SameSite=Strict"
+
+
+def session_token(request: Request, route: Route) -> str | None:
+    """Return the token in the cookie, if the request carries one; raise 401 or 403 if it may not be used for this."""
+    token = request.cookies.get(COOKIE)
+    if not token:
+        return None
+    if "authorization" in request.headers:
+        raise HttpProblem(401, "UNAUTHENTICATED", "Send a key or a session's cookie, not both.", headers=CHALLENGE)
+    site = request.headers.get("sec-fetch-site")
+    if site in ("cross-site", "same-site"):
+        raise HttpProblem(403, "CROSS_SITE", "Another site may not use this session.")
+    is_meant = site == "same-origin" and request.headers.get(INTENT_HEADER) == "1"
+    if request.method not in SAFE and not is_meant:
+        message = "A session changes things only with Sec-Fetch-Site: same-origin and X-Betimes-Console: 1."
+        raise HttpProblem(403, "CROSS_SITE", message)
+    return token
+
+
+async def keep_session(engine: Engine, known: Identity) -> None:
+    """Note that a session is in use. If that cannot be noted now, the next request does."""
+    command = KeepSession(known.key_id)
+    try:
+        await engine.submit(Submission(stream=tenant_stream(known.tenant), command=command, actor=known.name))
+    except BetimesError as error:
+        _log.warning("the session %s could not be kept: %s", known.key_id, error)
