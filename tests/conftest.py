@@ -6,11 +6,14 @@ Property tests (`@given`) may be `async def` too; each example gets its own loop
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+
+if TYPE_CHECKING:
+    from tests.http.browser import Browser
 
 # A loaded machine must not fail a test that is merely slow.
 settings.register_profile("betimes", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -45,3 +48,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     wanted = inspect.signature(test).parameters
     run_in_own_loop(test)(**{name: pyfuncitem.funcargs[name] for name in wanted})
     return True
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """The Chromium that all tests of pages of this process share; without one they are skipped."""
+    from tests.http.browser import CHROMIUM, WHY_SKIPPED, chromium  # it needs much that few tests do
+
+    if CHROMIUM is None:
+        pytest.skip(WHY_SKIPPED)
+    with chromium() as found:
+        yield found

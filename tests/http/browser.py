@@ -1,7 +1,8 @@
 """A real browser: Debian's Chromium without a window, driven over its DevTools protocol.
 
-A test that needs it is marked `browser` and skipped, with the reason, where there is none. Nothing is waited for by the
-clock: `until` waits in the page, frame by frame, for an expression to hold.
+A test of a page is marked `browser` and takes the fixture of that name, which skips it, with the reason, where there is
+no Chromium. One is started for all tests of a process; each page has storage, cookies and cache of its own. Nothing is
+waited for by the clock: `until` waits in the page, frame by frame, for an expression to hold.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import time
 from base64 import b64decode
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
-import pytest
 
 from tests.patience import HANGS_S
 
@@ -38,9 +40,7 @@ FLAGS = (
     "--remote-debugging-port=0",
     "--window-size=1200,900",
 )
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None, reason="there is no Chromium; as root, `make browser` installs Debian's, or: apt install chromium"
-)
+WHY_SKIPPED = "there is no Chromium; as root, `make browser` installs Debian's, or: apt install chromium"
 
 
 class Page:
@@ -100,53 +100,68 @@ class Page:
         await self.do("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
 
-@asynccontextmanager
-async def browsed(url: str, folder: Path) -> AsyncIterator[Page]:
-    """The page at an address, in a browser that ends with the block."""
-    with TemporaryDirectory(prefix="betimes-browser-", ignore_cleanup_errors=True) as temp:
-        async with _browsed(url, folder, temp) as page:
-            yield page
+class Browser:
+    """A browser that runs, and where it listens."""
+
+    def __init__(self, host: str, path: str) -> None:
+        self._host = host
+        self._path = path
+
+    @asynccontextmanager
+    async def page(self, url: str) -> AsyncIterator[Page]:
+        """The page at an address, which shares nothing with any other; it is closed with the block."""
+        async with aiohttp.ClientSession() as session, self._socket(session, self._path) as whole:
+            browser = Page(whole)
+            context = (await browser.do("Target.createBrowserContext"))["browserContextId"]
+            target = await browser.do("Target.createTarget", url="about:blank", browserContextId=context)
+            try:
+                async with self._socket(session, f"devtools/page/{target['targetId']}") as socket:
+                    page = Page(socket)
+                    for domain in ("Page", "Runtime", "Network", "Log"):
+                        await page.do(f"{domain}.enable")
+                    await page.do("Page.navigate", url=url)
+                    yield page
+            finally:
+                await browser.do("Target.disposeBrowserContext", browserContextId=context)
+
+    @asynccontextmanager
+    async def _socket(
+        self, session: aiohttp.ClientSession, path: str
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        async with session.ws_connect(f"ws://{self._host}/{path}", max_msg_size=0) as socket:
+            yield socket
 
 
-@asynccontextmanager
-async def _browsed(url: str, folder: Path, temp: str) -> AsyncIterator[Page]:
-    """`temp` is for the browser's own files, and short: it has sockets there."""
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start Chromium, which must be there; it ends with the block."""
     assert CHROMIUM is not None
-    profile = folder / "profile"
-    process = await asyncio.create_subprocess_exec(
-        CHROMIUM,
-        *FLAGS,
-        f"--user-data-dir={profile}",
-        "about:blank",
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-        env={**os.environ, "TMPDIR": temp},
-    )
-    try:
-        address = await _address(process)
-        async with aiohttp.ClientSession() as session:
-            async with session.get(f"{address}/json/list") as answer:
-                [target] = [one for one in await answer.json() if one["type"] == "page"]
-            async with session.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0) as socket:
-                page = Page(socket)
-                for domain in ("Page", "Runtime", "Network", "Log"):
-                    await page.do(f"{domain}.enable")
-                await page.do("Page.navigate", url=url)
-                yield page
-    finally:
-        if process.returncode is None:
+    # Short, because the browser has sockets there.
+    with TemporaryDirectory(prefix="betimes-browser-", ignore_cleanup_errors=True) as folder:
+        said = Path(folder) / "said"
+        command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder}/profile", "about:blank"]
+        with said.open("wb") as errors:
+            process = subprocess.Popen(
+                command,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+                env={**os.environ, "TMPDIR": folder},
+            )
+        try:
+            yield _listening(process, said)
+        finally:
             os.killpg(process.pid, signal.SIGKILL)
-        await process.communicate()
+            process.wait()
 
 
-async def _address(process: asyncio.subprocess.Process) -> str:
-    """Where it listens, as it says once it does."""
-    assert process.stderr is not None
-    said: list[str] = []
-    async with asyncio.timeout(HANGS_S):
-        async for line in process.stderr:
-            said.append(line.decode())
-            if "DevTools listening on ws://" in said[-1]:
-                return f"http://{said[-1].split('ws://', 1)[1].split('/', 1)[0]}"
-    raise AssertionError(f"Chromium ended: {''.join(said)[-2000:]}")
+def _listening(process: subprocess.Popen[bytes], said: Path) -> Browser:
+    """Wait until it says where it listens."""
+    ends_s = time.monotonic() + HANGS_S
+    while process.poll() is None and time.monotonic() < ends_s:
+        _, found, address = said.read_text(errors="replace").partition("DevTools listening on ws://")
+        if found and "\n" in address:
+            host, _, path = address.partition("\n")[0].strip().partition("/")
+            return Browser(host, path)
+        time.sleep(0.02)
+    raise AssertionError(f"Chromium did not come to listen: {said.read_text(errors='replace')[-2000:]}")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
 from betimes.app.routes import ROUTES
 from tests.cli.running import Server, serving
-from tests.http.browser import Page, browsed, needs_browser
+from tests.http.browser import Browser, Page
 
-pytestmark = [pytest.mark.browser, needs_browser]
+pytestmark = pytest.mark.browser
 
 TRIGGERS = (
     "[...document.querySelectorAll('.operation')].find(one => one.dataset.words.startsWith('post /v1/triggers '))"
@@ -29,24 +28,26 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @asynccontextmanager
-async def docs(server: Server, folder: Path) -> AsyncIterator[Page]:
+async def docs(server: Server, browser: Browser) -> AsyncIterator[Page]:
     """The page of a server, when it has read the description; at the end nothing went wrong in it."""
-    async with browsed(f"{server.url}/docs", folder) as page:
+    async with browser.page(f"{server.url}/docs") as page:
         await page.until("document.readyState === 'complete' && document.querySelector('#tags li:last-child')")
         yield page
         assert page.wrong == []
 
 
-async def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(server: Server, tmp_path: Path) -> None:
-    async with docs(server, tmp_path) as page:
+async def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(
+    server: Server, browser: Browser
+) -> None:
+    async with docs(server, browser) as page:
         shown = await page.evaluate("document.querySelectorAll('.operation').length")
         assert shown == len(ROUTES)
         assert await page.evaluate("document.querySelector('h1').textContent") == "betimes 0.1.0"
         assert {asked.removeprefix(server.url) for asked in page.asked} == {"/docs", "/openapi.json"}
 
 
-async def test_an_operation_is_found_tried_and_answered(server: Server, tmp_path: Path) -> None:
-    async with docs(server, tmp_path) as page:
+async def test_an_operation_is_found_tried_and_answered(server: Server, browser: Browser) -> None:
+    async with docs(server, browser) as page:
         await page.evaluate("document.getElementById('find').value = 'ask for a run'")
         await page.evaluate("document.getElementById('find').dispatchEvent(new Event('input'))")
         assert await page.evaluate("document.querySelectorAll('.operation:not([hidden])').length") == 1
@@ -60,8 +61,8 @@ async def test_an_operation_is_found_tried_and_answered(server: Server, tmp_path
         assert server.ask("GET", "/v1/triggers/sig-991").json["status"] == "allowed"
 
 
-async def test_what_is_refused_is_shown_as_it_was_told(server: Server, tmp_path: Path) -> None:
-    async with docs(server, tmp_path) as page:
+async def test_what_is_refused_is_shown_as_it_was_told(server: Server, browser: Browser) -> None:
+    async with docs(server, browser) as page:
         await page.evaluate(f"location.hash = ({TRIGGERS}).id")
         await page.until(FORM)
         await page.evaluate(f"{FORM}.querySelector('textarea').value = '{{\"account_id\": 7}}'")
@@ -73,8 +74,8 @@ async def test_what_is_refused_is_shown_as_it_was_told(server: Server, tmp_path:
         page.wrong.clear()  # the browser logs every answer of 400 or more
 
 
-async def test_a_request_is_told_as_a_command_for_a_shell_without_its_key(server: Server, tmp_path: Path) -> None:
-    async with docs(server, tmp_path) as page:
+async def test_a_request_is_told_as_a_command_for_a_shell_without_its_key(server: Server, browser: Browser) -> None:
+    async with docs(server, browser) as page:
         await page.evaluate("document.getElementById('key').value = 'bt_secret'")
         await page.evaluate(f"({TRIGGERS}).open = true")
         await page.until(FORM)
@@ -88,8 +89,8 @@ async def test_a_request_is_told_as_a_command_for_a_shell_without_its_key(server
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_texts_stand_out_from_the_page_by_day_and_by_night(server: Server, tmp_path: Path, scheme: str) -> None:
-    async with docs(server, tmp_path) as page:
+async def test_texts_stand_out_from_the_page_by_day_and_by_night(server: Server, browser: Browser, scheme: str) -> None:
+    async with docs(server, browser) as page:
         await page.prefers(scheme)
         await page.evaluate(f"({TRIGGERS}).open = true")
         await page.until(FORM)
