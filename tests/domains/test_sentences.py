@@ -50,7 +50,7 @@ def test_rules_that_do_not_match_record_what_they_saw_and_say_it(place: int) -> 
     assert verdict.answer == "NOW"
     assert len(verdict.trace) == len(table.rules)
     for step, told in zip(verdict.trace, table.explain(verdict), strict=True):
-        rule = table.rule(step.rule)
+        rule = table.by_name.get(step.rule)
         assert rule
         assert 0 < len(step.values) <= len(rule.sees), told.rule  # the last ones may be left out
         assert told.sentence

@@ -9,6 +9,7 @@ engine and a SQLite file are real. The page on the architecture shows what it pr
 from __future__ import annotations
 
 import asyncio
+import dis
 import sys
 import threading
 from collections import Counter
@@ -30,7 +31,7 @@ class Walk:
     def __init__(self) -> None:
         self.calls: Counter[tuple[str, str]] = Counter()
         self._is_on = False
-        self._names: dict[CodeType, tuple[str, str] | None] = {}
+        self._known: dict[CodeType, tuple[tuple[str, str] | None, int]] = {}
 
     def __enter__(self) -> Self:
         self._is_on = True
@@ -40,15 +41,21 @@ class Walk:
         self._is_on = False
 
     def profile(self, frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and self._is_on and frame.f_lasti <= 8 and (name := self._name(frame.f_code)):
+        if event != "call" or not self._is_on:
+            return
+        name, begins_at = self._know(frame.f_code)
+        if name and frame.f_lasti <= begins_at:
             self.calls[name] += 1  # a coroutine that is resumed is no new call
 
-    def _name(self, code: CodeType) -> tuple[str, str] | None:
-        if code not in self._names:
+    def _know(self, code: CodeType) -> tuple[tuple[str, str] | None, int]:
+        """Return the file and name of a function of ours, and the instruction at which it begins."""
+        if code not in self._known:
             path = Path(code.co_filename)
             is_ours = path.is_relative_to(PACKAGE) and code.co_name not in GENERATED
-            self._names[code] = (path.relative_to(PACKAGE).as_posix(), code.co_name) if is_ours else None
-        return self._names[code]
+            name = (path.relative_to(PACKAGE).as_posix(), code.co_name) if is_ours else None
+            begins_at = next(one.offset for one in dis.get_instructions(code) if one.opname == "RESUME")
+            self._known[code] = name, begins_at
+        return self._known[code]
 
     @property
     def files(self) -> dict[str, int]:

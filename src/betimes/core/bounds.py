@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
 from math import isfinite
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
 from betimes.core.errors import PROBLEMS_MAX, Invalid
 from betimes.core.instants import FIRST_TEXT, LAST_TEXT
+from betimes.core.type_hints import is_struct, present_type, strip_annotations
 
 Problem = tuple[str, str]
 DEPTH_MAX = 32
@@ -48,7 +49,30 @@ _LAST = datetime.max.replace(tzinfo=UTC)
 
 def scan(value: Any, kind: Any) -> list[Problem]:
     """Return what is out of bounds in a converted value of this type, with paths relative to it."""
+    if isinstance(value, msgspec.Struct):
+        return [] if is_within_bounds(value) else _scan_parts(value, False, 0)
     return _scan(value, _mode(kind) == "free", 0)
+
+
+def is_within_bounds(value: msgspec.Struct, depth: int = 0) -> bool:
+    """Return whether nothing in a struct is out of bounds, by one look; `False` is a maybe, for `scan` to look into.
+
+    Nearly every request is sound, so this is what requests pay for; its texts are looked at as one.
+    """
+    fields = _fields_by_look(value.__class__)
+    said = [text for name in fields.texts if (text := getattr(value, name))]
+    for name in fields.lists_of_texts:
+        said += getattr(value, name) or ()
+    try:
+        texts = "".join(said)
+    except TypeError:  # a struct that Python made, which holds nobody to its types
+        return False
+    if "\0" in texts or (not texts.isascii() and text_problem(texts)) or depth >= DEPTH_MAX - 1:
+        return False
+    for name, is_free in fields.others:
+        if (part := getattr(value, name)) not in _NOTHING and _scan(part, is_free, depth + 1):
+            return False
+    return True
 
 
 def check_cost(raw: bytes, values_max: int) -> None:
@@ -56,17 +80,13 @@ def check_cost(raw: bytes, values_max: int) -> None:
 
     It costs the same for every byte, whatever it is: nobody else runs while a search goes on.
     """
-    if not _has_long_number(raw) and sum(map(raw.count, _SIGNS)) <= values_max:
+    if not has_long_number(raw) and sum(map(raw.count, _SIGNS)) <= values_max:
         return
     bare = _without_texts(raw)
     if sum(map(bare.count, _SIGNS)) > values_max:
         raise Invalid(f"it holds more than {values_max:,} values", (("", f"at most {values_max:,} values"),))
-    if _has_long_number(bare):
+    if has_long_number(bare):
         raise Invalid("it holds a number of more than 300 digits", (("", "at most 300 digits in a number"),))
-
-
-def _has_long_number(raw: bytes) -> bool:
-    return _LONG_NUMBER in raw.translate(_DIGITS_ALIKE)
 
 
 def _without_texts(raw: bytes) -> bytes:
@@ -106,6 +126,28 @@ def _finite(text: str) -> float:
 
 
 _decoder = msgspec.json.Decoder(float_hook=_finite)
+
+
+@cache
+def direct_decoder(kind: Any) -> msgspec.json.Decoder[Any] | None:
+    """Return a decoder straight into a closed struct; `None` for other types, and for those that hold fractions.
+
+    Fractions go by way of a float elsewhere: read straight from the text, some would be another number.
+    """
+    if not is_struct(kind) or not kind.__struct_config__.forbid_unknown_fields or _holds_fractions(kind):
+        return None
+    return msgspec.json.Decoder(kind, float_hook=_finite)
+
+
+def _holds_fractions(kind: Any) -> bool:
+    if is_struct(kind):
+        return any(_holds_fractions(field.type) for field in msgspec.structs.fields(kind))
+    return kind in (Decimal, float) or (get_origin(kind) is not Literal and any(map(_holds_fractions, get_args(kind))))
+
+
+def has_long_number(raw: bytes) -> bool:
+    """Return whether anything in JSON looks like a number of more than 300 digits."""
+    return _LONG_NUMBER in raw.translate(_DIGITS_ALIKE)
 
 
 def check_json(value: Any) -> Any:
@@ -164,7 +206,7 @@ def _is_plain_json(value: Any, depth: int) -> bool:
         return False
     try:
         text = msgspec.json.encode(value)
-        return not _has_long_number(text) and bool(decode_json(text) == value)
+        return not has_long_number(text) and bool(decode_json(text) == value)
     except (TypeError, ValueError, RecursionError):
         return False
 
@@ -180,6 +222,8 @@ def _scan(value: Any, free: bool, depth: int) -> list[Problem]:
         problem = _number_problem(value, free)
     elif isinstance(value, datetime):
         problem = instant_problem(value)
+    elif isinstance(value, msgspec.Struct) and is_within_bounds(value, depth):
+        return []
     elif isinstance(value, Mapping | list | tuple | set | frozenset | msgspec.Struct):
         return _scan_parts(value, free, depth)
     else:
@@ -239,6 +283,32 @@ def _json_problem(value: Any) -> str:
     return ""
 
 
+_NOTHING: tuple[Any, ...] = (None, {}, (), [], msgspec.UNSET)
+
+
+class _FieldsByLook(NamedTuple):
+    """The fields of a struct by how they are looked at; those that can hold nothing wrong are left out."""
+
+    texts: tuple[str, ...]
+    lists_of_texts: tuple[str, ...]
+    others: tuple[tuple[str, bool], ...]
+    """Each with whether it holds free JSON."""
+
+
+@cache
+def _fields_by_look(kind: type[msgspec.Struct]) -> _FieldsByLook:
+    texts, lists, others = [], [], []
+    for field in msgspec.structs.fields(kind):
+        bare, mode = present_type(field.type), _mode(field.type)
+        if bare is str:
+            texts.append(field.name)
+        elif get_origin(bare) in (list, tuple) and {strip_annotations(part) for part in get_args(bare)} <= {str, ...}:
+            lists.append(field.name)
+        elif mode != "closed":
+            others.append((field.name, mode == "free"))
+    return _FieldsByLook(tuple(texts), tuple(lists), tuple(others))
+
+
 @cache
 def _doors(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]:
     """Return the fields to look at: name, name on the wire, and whether they hold free JSON."""
@@ -246,9 +316,10 @@ def _doors(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]:
     return tuple((field.name, field.encode_name, mode == "free") for field, mode in modes if mode != "closed")
 
 
+@cache
 def _mode(kind: Any) -> Literal["closed", "free", "typed"]:
     """Return whether a type holds nothing to look at, free JSON, or texts, numbers and instants of its own."""
-    kind, origin = _bare(kind), get_origin(_bare(kind))
+    kind, origin = strip_annotations(kind), get_origin(strip_annotations(kind))
     if kind in (bool, type(None)) or origin is Literal:
         return "closed"
     if kind in (Any, dict, list):
@@ -257,11 +328,5 @@ def _mode(kind: Any) -> Literal["closed", "free", "typed"]:
         modes = {_mode(member) for member in get_args(kind)} - {"closed"}
         return "typed" if "typed" in modes else "free" if modes else "closed"
     if origin in (dict, list, tuple) and get_args(kind):
-        return "free" if _bare(get_args(kind)[0 if origin is not dict else 1]) is Any else "typed"
+        return "free" if strip_annotations(get_args(kind)[0 if origin is not dict else 1]) is Any else "typed"
     return "typed"
-
-
-def _bare(kind: Any) -> Any:
-    while get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    return kind

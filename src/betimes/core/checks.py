@@ -12,14 +12,13 @@ and after `LOOKED_AT_MAX` parts nobody looks any further.
 from __future__ import annotations
 
 import inspect
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, cached_property
 from heapq import nsmallest
 from types import FunctionType
-from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Any, Generic, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -27,6 +26,7 @@ from betimes.core.bounds import DEPTH_MAX as DEPTH_MAX
 from betimes.core.bounds import NAME_CHARS_MAX, join_path, scan
 from betimes.core.bounds import within_depth as within_depth
 from betimes.core.errors import PROBLEMS_MAX, Invalid
+from betimes.core.type_hints import is_struct, metas, plain_type, with_choices
 
 T = TypeVar("T")
 Found = TypeVar("Found")
@@ -68,7 +68,8 @@ class Findings:
         self.first: list[Problem] = []
         self.total = 0
         self.looked_at = 0
-        self.extend(first)
+        if first:
+            self.extend(first)
 
     def add(self, path: str, message: str) -> None:
         self.total += 1
@@ -83,9 +84,15 @@ class Findings:
         for path, message in found:
             self.add(path, message)
 
+    def drop(self, path: str) -> None:
+        """Forget what was found at the path: it is named elsewhere."""
+        kept = [problem for problem in self.first if problem[0] != path]
+        self.total -= len(self.first) - len(kept)
+        self.first = kept
+
     def touches(self, path: str) -> bool:
         """Return whether a problem is known at the path, above or below it."""
-        return any(_is_within(path, known) or _is_within(known, path) for known, _ in self.first)
+        return _touch(self.first, path)
 
     def refusal(self, what: str = "field") -> Invalid:
         """Return `Invalid` that says how many of them are wrong, and what is wrong with the first."""
@@ -96,12 +103,12 @@ class Findings:
 class Examined(Generic[T]):
     """A value as a type: whole, or in part with its problems."""
 
-    def __init__(self, value: T, found: Findings, path: str = "") -> None:
+    def __init__(self, value: T, found: Findings | None = None, path: str = "") -> None:
         self.value = value
         """Where something is wrong, a `Partial` in its place."""
-        self.found = found
+        self.found = Findings() if found is None else found
         self.path = path
-        self._misshapen = Findings(found.first)
+        self._misshapen = tuple(self.found.first)
 
     def whole(self, rules: Sequence[Rule[T]] = ()) -> T:
         """Return the value in which nothing is wrong; raise `Invalid` with all that is, by the rules too."""
@@ -112,10 +119,12 @@ class Examined(Generic[T]):
 
     def judge(self, rules: Sequence[Rule[T]]) -> None:
         """Add what the rules say; where the shape is known to be wrong they have nothing to add."""
-        for path, message in broken_rules(self.value, rules):
-            place = join_path(self.path, path)
-            if not self._misshapen.touches(place):
-                self.found.add(place, message)
+        for rule in rules:
+            with suppress(Unreadable):
+                for path, message in rule(self.value):
+                    place = join_path(self.path, path)
+                    if not _touch(self._misshapen, place):
+                        self.found.add(place, message)
 
 
 def broken_rules(subject: T, rules: Iterable[Callable[[T], Iterable[Found]]]) -> Iterator[Found]:
@@ -228,8 +237,8 @@ def _build(path: str, value: Any, kind: Any, found: Findings) -> Any:
 
 
 def _build_parts(path: str, value: Any, kind: Any, found: Findings) -> Any:
-    plain = _plain(kind, value)
-    if isinstance(value, Mapping) and _is_struct(plain):
+    plain = plain_type(kind, value)
+    if isinstance(value, Mapping) and is_struct(plain):
         return _build_struct(path, value, plain, found)
     if isinstance(value, Mapping) and get_origin(plain) is dict and get_args(plain)[1] is not Any:
         if not _fits(path, value, kind, found):
@@ -255,7 +264,7 @@ def _some(items: Iterable[T], found: Findings) -> Iterator[T]:
 
 def _fits(path: str, value: Any, kind: Any, found: Findings) -> bool:
     """Return whether a container is of a length it may have; what is too long is not looked through."""
-    for meta in _metas(kind):
+    for meta in metas(kind):
         for bound, sign in ((meta.min_length, 1), (meta.max_length, -1)):
             if bound is not None and (bound - len(value)) * sign > 0:
                 found.add(path, f"{'at least' if sign > 0 else 'at most'} {bound:,}; it has {len(value):,}")
@@ -320,81 +329,16 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
     return BROKEN if field.default is msgspec.NODEFAULT else field.default
 
 
-# -- types
-
-
-def _plain(kind: Any, value: Any) -> Any:
-    """Return the type without its annotations; of a union, the only member that the value can be meant as."""
-    kind = _strip_annotations(kind)
-    if get_origin(kind) not in (Union, types.UnionType):
-        return kind
-    members = [_plain(member, value) for member in get_args(kind) if member is not type(None)]
-    if len(members) == 1:
-        return members[0]
-    meant = [member for member in members if _is_meant(member, value)]
-    return meant[0] if len(meant) == 1 else kind
-
-
-def _metas(kind: Any) -> Iterator[msgspec.Meta]:
-    """Yield the annotations of a type that may also be nothing."""
-    if get_origin(kind) is Annotated:
-        yield from (meta for meta in kind.__metadata__ if isinstance(meta, msgspec.Meta))
-        yield from _metas(get_args(kind)[0])
-    elif get_origin(kind) in (Union, types.UnionType):
-        members = [member for member in get_args(kind) if member is not type(None)]
-        if len(members) == 1:
-            yield from _metas(members[0])
-
-
-def _pattern_words(kind: Any, message: str) -> Iterator[str]:
-    """Yield how the pattern that msgspec quotes is described in words, wherever in the type it stands."""
-    for meta in getattr(kind, "__metadata__", ()):
-        if isinstance(meta, msgspec.Meta) and meta.pattern and meta.description and repr(meta.pattern) in message:
-            yield meta.description
-    for part in get_args(kind):
-        yield from _pattern_words(part, message)
-
-
-def _strip_annotations(kind: Any) -> Any:
-    while get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    return kind
-
-
-def _is_meant(member: Any, value: Any) -> bool:
-    """Return whether a value can be meant as this member of a union: a list, or an object that names its struct."""
-    if isinstance(value, list | tuple):
-        return get_origin(member) in (list, tuple)
-    config = member.__struct_config__ if _is_struct(member) and isinstance(value, Mapping) else None
-    return config is not None and config.tag is not None and value.get(config.tag_field) == config.tag
-
-
-def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-
-
 def _is_within(path: str, whole: str) -> bool:
     return path == whole or path.startswith((f"{whole}.", f"{whole}[")) or not whole
+
+
+def _touch(found: Iterable[Problem], path: str) -> bool:
+    return any(_is_within(path, known) or _is_within(known, path) for known, _ in found)
 
 
 def _locate(path: str, message: str, value: Any, kind: Any) -> Problem:
     """Return a message of msgspec's with its path, which it puts at the end (` - at `$.caps.hour``), in front."""
     text, _, below = message.partition(" - at `$")
-    described = kind if " regex " in text else _plain(kind, value)
+    described = kind if " regex " in text else plain_type(kind, value)
     return join_path(path, below.rstrip("`").removeprefix(".")), with_choices(text, described)
-
-
-def with_choices(message: str, kind: Any) -> str:
-    """Return the message of msgspec, with the choices where it says that something else was sent."""
-    plain = _plain(kind, None)
-    if message == "Expected `datetime` with a timezone component":
-        return "has no offset; send one, such as 2026-01-05T09:00:00Z"
-    if message.startswith("Expected `str` matching regex"):
-        return next((f"must be {said}" for said in _pattern_words(kind, message)), message)
-    if message.startswith("Invalid enum value") and get_origin(plain) is Literal:
-        return f"{message}; one of {', '.join(map(str, get_args(plain)))}"
-    if message.startswith("Invalid value") and get_origin(plain) in (Union, types.UnionType):
-        members = map(_strip_annotations, get_args(plain))
-        tags = [member.__struct_config__.tag for member in members if _is_struct(member)]
-        return f"{message}; one of {', '.join(map(str, tags))}"
-    return message

@@ -10,7 +10,7 @@ answers in the spelling of runs; a domain spells them at its edge.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, cached_property
 from string import Formatter
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -135,7 +135,7 @@ NOT_REACHED = "an earlier rule had decided"
 NOT_JUDGED = "it was not looked at"
 
 
-class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
+class RuleTable(msgspec.Struct, Generic[Case], frozen=True, dict=True):
     """An ordered tuple of rules; the first hit wins, and when none hits, `otherwise` is the answer."""
 
     name: str
@@ -153,11 +153,11 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
         if wrong:
             raise ValueError(f"the table {self.name} must have one rule, in use or retired, for: {sorted(wrong)}")
 
-    def rule(self, named: str | int) -> Rule[Any] | None:
-        """Return the rule of this name, or of this place in old traces, whether or not it still judges."""
-        if isinstance(named, int):
-            named = self.places[named] if 0 <= named < len(self.places) else ""
-        return next((rule for rule in (*self.rules, *self.retired) if rule.name == named), None)
+    @cached_property
+    def by_name(self) -> dict[str | int, Rule[Any]]:
+        """The rules by name, whether or not they still judge, and by their place in old traces."""
+        named: dict[str | int, Rule[Any]] = {rule.name: rule for rule in (*self.rules, *self.retired)}
+        return {**named, **{place: named[name] for place, name in enumerate(self.places)}}
 
     def with_rule_names(self, verdict: Verdict) -> Verdict:
         """Return the verdict with the names of its rules where an old trace has numbers."""
@@ -165,12 +165,13 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
         return verdict if steps == verdict.trace else msgspec.structs.replace(verdict, trace=steps)
 
     def _with_rule_name(self, step: Step) -> Step:
-        rule = self.rule(step.rule) if isinstance(step.rule, int) else None
+        rule = self.by_name.get(step.rule) if isinstance(step.rule, int) else None
         return msgspec.structs.replace(step, rule=rule.name) if rule else step
 
     def judge(self, case: Case, shadowed: Collection[str] = ()) -> Verdict:
         """Look at the rules in order until one hits. A shadowed rule is recorded and does not bind."""
         trace: list[Step] = []
+        given = self.otherwise
         for rule in self.rules:
             name = rule.name
             finding = rule.check(case)
@@ -184,8 +185,9 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
                 trace.append(Step(name, hit.reason, finding.values, shadow=True))
             else:
                 trace.append(Step(name, hit.reason, finding.values))
-                return self._verdict(hit, trace)
-        return self._verdict(self.otherwise, trace)
+                given = hit
+                break
+        return Verdict(given.answer, (given.reason,), self.name, until=given.until, trace=tuple(trace))
 
     def first_hit(self, case: Case, shadowed: Collection[str] = ()) -> Hit:
         """Return the hit that `judge` would go by, without the trace."""
@@ -194,9 +196,6 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
             if hit is not None and rule.name not in shadowed:
                 return hit
         return self.otherwise
-
-    def _verdict(self, hit: Hit, trace: list[Step]) -> Verdict:
-        return Verdict(hit.answer, (hit.reason,), self.name, until=hit.until, trace=tuple(trace))
 
     def explain(self, verdict: Verdict) -> list[ExplainedStep]:
         """Return the trace with the sentences of this table's rules; one it never had has none."""
@@ -217,11 +216,18 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True):
         self, name: str, outcome: RuleOutcome, reason: str | None, values: dict[str, Any], sentence: str
     ) -> ExplainedRule:
         number = next((place for place, rule in enumerate(self.rules, start=1) if rule.name == name), None)
-        rule = self.rule(name)
+        rule = self.by_name.get(name)
         return ExplainedRule(number, name, outcome, reason, values, sentence, rule.reads if rule else ())
 
+    def sentence_for(self, verdict: Verdict, reason: str) -> str:
+        """Return what the rule that enforced this reason says; nothing if the trace has no such rule."""
+        for step in verdict.trace:
+            if step.reason == reason and not step.shadow:
+                return self._explain_step(step, verdict.trace_cut).sentence
+        return ""
+
     def _explain_step(self, step: Step, cut: bool) -> ExplainedStep:
-        rule = self.rule(step.rule)
+        rule = self.by_name.get(step.rule)
         if rule is None:
             name, sentence = step.rule if isinstance(step.rule, str) else "?", ""
             values = {str(place): value for place, value in enumerate(step.values)}

@@ -54,7 +54,14 @@ class Service:
         return checked_stream(self.caller.tenant, kind, id)
 
     async def submit(
-        self, stream: StreamId, command: Command, *, key: str | None = None, collection: str = "", request: str = ""
+        self,
+        stream: StreamId,
+        command: Command,
+        *,
+        key: str | None = None,
+        collection: str = "",
+        request: str = "",
+        correlation: str = "",
     ) -> Recorded:
         self.last = await self.engine.submit(
             Submission(
@@ -64,7 +71,7 @@ class Service:
                 collection=collection,
                 request=request or self.caller.request,
                 actor=self.caller.actor,
-                correlation=self.caller.correlation,
+                correlation=correlation or self.caller.correlation,
             )
         )
         return self.last

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from math import ceil
+from math import ceil, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -54,11 +54,8 @@ class TenantLimits:
 
     def __init__(self) -> None:
         self.limits = NO_LIMITS
-        self.read_s: float | None = None
+        self.read_s = -inf
         self.buckets: dict[What, Bucket] = {"requests": Bucket(), "items": Bucket()}
-
-    def rate(self, what: What) -> int | None:
-        return self.limits.requests_per_minute if what == "requests" else self.limits.items_per_minute
 
 
 class RateLimits:
@@ -73,24 +70,24 @@ class RateLimits:
         """Count what a tenant asks for; raise 429 with `Retry-After` if that is more than it may."""
         if tenant in ("", DEPLOYMENT.tenant):
             return
-        kept = await self._limits(engine, tenant)
-        rate = kept.rate(what)
+        kept = self._tenants.get(tenant)
+        if kept is None or self._clock() - kept.read_s >= REFRESH_S:
+            kept = await self._read_limits(engine, tenant)
+        self._tenants.move_to_end(tenant)
+        rate = kept.limits.requests_per_minute if what == "requests" else kept.limits.items_per_minute
         wait_s = 0.0 if rate is None else kept.buckets[what].take(count, rate, self._clock())
         if wait_s:
             self._refused(what)
             detail = f"The tenant asked for more than {rate:,} {what} a minute; nothing was done. Ask again later."
             raise HttpProblem(429, "RATE_LIMITED", detail, headers={"Retry-After": str(ceil(wait_s))})
 
-    async def _limits(self, engine: Engine, tenant: str) -> TenantLimits:
-        kept = self._tenants.get(tenant)
-        if kept is None:
-            kept = self._tenants[tenant] = TenantLimits()
-            if len(self._tenants) > TENANTS_MAX:
-                self._tenants.popitem(last=False)
-        else:
-            self._tenants.move_to_end(tenant)
-        if kept.read_s is None or self._clock() - kept.read_s >= REFRESH_S:
-            kept.limits, kept.read_s = await _limits_in_force(engine, tenant, kept.limits), self._clock()
+    async def _read_limits(self, engine: Engine, tenant: str) -> TenantLimits:
+        kept = self._tenants.setdefault(tenant, TenantLimits())
+        if len(self._tenants) > TENANTS_MAX:
+            self._tenants.popitem(last=False)
+        limits = await _limits_in_force(engine, tenant, kept.limits)
+        kept.limits, kept.read_s = limits, self._clock()
+        self._tenants[tenant] = kept  # it may be among those that went meanwhile
         return kept
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any
 
@@ -19,23 +19,50 @@ from betimes.core.bounds import (
     VALUES_MAX,
     check_cost,
     decode_json,
+    direct_decoder,
+    has_long_number,
+    is_within_bounds,
     join_path,
     scan,
     text_problem,
 )
-from betimes.core.checks import DEPTH_MAX, Examined, Findings, Problem, examine, problems, with_choices, within_depth
+from betimes.core.checks import DEPTH_MAX, Examined, Findings, examine, problems, within_depth
 from betimes.core.errors import Invalid
 from betimes.core.names import Id
+from betimes.core.type_hints import with_choices
 from betimes.http.problems import HttpProblem
 from betimes.http.routes import Route, is_version
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 TOML_BYTES_MAX = 256 * 1024
-Correlation = Annotated[str, msgspec.Meta(max_length=128)] | None
+DIRECT_BYTES_MAX = 8 * 1024
+"""Of a body that is decoded straight into its type: the decoder of types has no guard against slow numbers."""
+CORRELATION_CHARS_MAX = 128
+Correlation = Annotated[str, msgspec.Meta(max_length=CORRELATION_CHARS_MAX)] | None
 Version = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)] | None
 KEY_FIELD = "idempotency_key"
+KEY_HEADER = "header.idempotency-key"
 HANDLES = frozenset({"segment_id", "effect_id", "incident_id", "key_id"})
 """Parameters of paths that are made of ids, and checked where they are taken apart."""
+
+
+def decode_directly(route: Route, raw: bytes, content_type: str | None) -> Any:
+    """Return a sound body as the route's type, decoded once; `None` for one that has to be looked at part by part.
+
+    That is every body in which anything is wrong, and whatever it may carry besides its type: the header's key, fields
+    of an answer that are sent back, a batch. What passes here would pass there, and as the same value.
+    """
+    decoder = direct_decoder(route.body)
+    if decoder is None or route.method != "POST" or route.read_only or len(raw) > DIRECT_BYTES_MAX:
+        return None
+    if content_type != "application/json" or has_long_number(raw):
+        return None
+    try:
+        body = decoder.decode(raw)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError, Invalid):
+        return None
+    is_traceable = len(getattr(body, "correlation_id", None) or "") <= CORRELATION_CHARS_MAX
+    return body if is_traceable and is_within_bounds(body) else None
 
 
 def json_of(raw: bytes, content_type: str | None, values_max: int = VALUES_MAX) -> Any:
@@ -83,6 +110,8 @@ def query_of(route: Route, sent: Mapping[str, str], found: Findings) -> Any:
 
     Wrong parameters are added to the findings and left out; `None` if a required one is among them.
     """
+    if not sent and (defaults := _default_query(route.query)):
+        return defaults
     fields, sound = _fields(route.query), dict(sent)
     for name, value in sent.items():
         if problem := _parameter_problem(fields.get(name), value):
@@ -91,6 +120,11 @@ def query_of(route: Route, sent: Mapping[str, str], found: Findings) -> Any:
     missing = [name for name in fields if fields[name].required and name not in sound]
     found.extend((f"query.{name}", "is required") for name in missing if name not in sent)
     return None if missing else msgspec.convert(sound, route.query, strict=False)
+
+
+@cache
+def _default_query(kind: type[msgspec.Struct]) -> msgspec.Struct | None:
+    return None if any(field.required for field in msgspec.structs.fields(kind)) else kind()
 
 
 def _parameter_problem(field: msgspec.structs.FieldInfo | None, value: str) -> str:
@@ -132,39 +166,40 @@ def body_of(
         if route.key_field:
             value = _with_key(value, route.key_field, key, path, found)
         elif KEY_FIELD in value and KEY_FIELD not in fields and route.method in ("POST", "PATCH"):
-            value = dict(_with_key(value, KEY_FIELD, key, path, found))
-            key = value.pop(KEY_FIELD)
-            found.extend(problems(join_path(path, KEY_FIELD), key, Id))
+            own = value.pop(KEY_FIELD)
+            _with_key({KEY_FIELD: own}, KEY_FIELD, key, path, found)
+            if key is None:
+                found.extend(problems(join_path(path, KEY_FIELD), own, Id))
+                key = own
     return Body(_examine_body(route, value, path, found), correlation, key)
 
 
 def _examine_body(route: Route, value: Any, path: str, found: Findings) -> Any:
     """Return the body as its type; where the handler has rules of its own, as far as it is sound, with the problems.
 
-    No handler is given an id or a key that nothing can have: it would look it up.
+    A key of the header that is wrong is named there, and not again where it stands for a field.
     """
     if route.body is Any and not found.total:
         return value
     examined: Examined[Any] = examine(value, route.body_shape if found.total else route.body, path)
+    if found.touches(KEY_HEADER):
+        examined.found.drop(join_path(path, route.key_field or KEY_FIELD))
     known = {place for place, _ in examined.found.first}
     examined.found.extend(problem for problem in found.first if problem[0] not in known)
-    is_addressed = not (found.touches("path") or found.touches("header.idempotency-key"))
-    return examined if route.judges_body and is_addressed else examined.whole()
+    return examined if route.judges_body else examined.whole()
 
 
-def header_problems(route: Route, headers: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield what is wrong with the headers that a route reads."""
-    if (key := headers.get("idempotency-key")) is not None:
-        yield from problems("header.idempotency-key", key, Id)
-    if route.is_conditional and not is_version(headers.get("if-match", "*")):
-        yield "header.if-match", 'a version in quotes, such as "3"'
-
-
-def path_problems(parameters: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield the ids in the path that nothing can have."""
+def address_problems(route: Route, parameters: Mapping[str, str], headers: Mapping[str, str]) -> Findings:
+    """Return what is wrong with the ids in the path, which nothing can have, and with the headers the route reads."""
+    found = Findings()
     for name, value in parameters.items():
         if name not in HANDLES:
-            yield from problems(f"path.{name}", value, Id)
+            found.extend(problems(f"path.{name}", value, Id))
+    if (key := headers.get("idempotency-key")) is not None:
+        found.extend(problems(KEY_HEADER, key, Id))
+    if route.method != "POST" and route.is_conditional and not is_version(headers.get("if-match", "*")):
+        found.add("header.if-match", 'a version in quotes, such as "3"')
+    return found
 
 
 @cache

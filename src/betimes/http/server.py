@@ -8,7 +8,7 @@ without a key.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -21,8 +21,8 @@ from starlette.routing import Route as Served
 
 from betimes.core.bounds import BATCH_VALUES_MAX, VALUES_MAX, check_cost
 from betimes.core.canonical import fingerprint
-from betimes.core.checks import Findings, refusal
-from betimes.core.errors import Invalid
+from betimes.core.checks import Examined, Findings, refusal
+from betimes.core.errors import BetimesError, Invalid
 from betimes.core.scopes import allows
 from betimes.core.streams import checked_stream
 from betimes.domain.requests import in_slices
@@ -34,19 +34,19 @@ from betimes.http.problems import CHALLENGE, HttpProblem, problem_of
 from betimes.http.process import Process
 from betimes.http.request_decoder import (
     BODY_BYTES_MAX,
+    CORRELATION_CHARS_MAX,
     KEY_FIELD,
+    address_problems,
     body_of,
-    header_problems,
+    decode_directly,
     is_toml,
     json_of,
-    path_problems,
     query_of,
     toml_of,
 )
 from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Answer, RequestContext, Route, ServedApplication
 from betimes.http.sessions import NO_SESSION, keep_session, session_token
 
-CORRELATION_CHARS_MAX = 128
 NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
 
 
@@ -132,10 +132,10 @@ def _endpoint(
             answer = await _answer_request(application, guard, process, request, route, correlation)
         except Exception as error:  # noqa: BLE001 — whatever went wrong is told as a problem
             answer = _problem_answer(error)
-        if isinstance(answer, Response):
-            answer.headers.setdefault("X-Correlation-Id", correlation)
+        if isinstance(answer, Answer):
+            answer = await _response(answer, {"X-Correlation-Id": correlation})
         else:
-            answer = _response(await _encode_items(answer), {"X-Correlation-Id": correlation})
+            answer.headers.setdefault("X-Correlation-Id", correlation)
         process.metrics.observe_request(route.method, route.path, answer.status_code, perf_counter() - arrived_s)
         return answer
 
@@ -148,7 +148,7 @@ async def _answer_request(
     caller, scopes, key_id = await guard.caller(request, route, correlation)
     if route.scope != PUBLIC:
         await process.rate_limits.admit(application.engine, caller.tenant, "requests")
-    found = Findings((*path_problems(request.path_params), *header_problems(route, request.headers)))
+    found = address_problems(route, request.path_params, request.headers)
     context = RequestContext(
         application,
         caller,
@@ -165,31 +165,44 @@ async def _answer_request(
         raise found.refusal("parameter")
     if context.idempotency_key is not None:
         context.caller = _agreeing(context.caller, request.url.path, None)
-    return await _within(route, _read_and_call(route, context, request, found))
+    try:
+        async with asyncio.timeout(route.time_limit_s):
+            return await _read_and_call(route, context, request, found)
+    except TimeoutError:
+        told = f"It took longer than {route.time_limit_s:g} s; ask again under the same key."
+        raise HttpProblem(504, "TIMEOUT", told, headers={"Retry-After": "1"}) from None
 
 
 async def _read_and_call(route: Route, context: RequestContext, request: Request, found: Findings) -> Answer | Response:
     """Read the body and answer; problems found outside of the body are reported with those in it."""
-    if route.raw_body or route.body is not None:
-        context.raw = await _read(request)
+    if route.body is None and not route.raw_body:
+        return await _call(route, context)
+    context.raw = await _read(request)
     if route.raw_body:
         await context.process.bodies.read(context.raw, check_cost, context.raw, VALUES_MAX)
-    if route.raw_body or route.body is None:
         return await _call(route, context)
+    arrived_under = context.caller.correlation
     alone: list[RequestContext | Exception] | None = None
     try:
         alone = await context.process.bodies.read(context.raw, _prepare, route, context, found)
     finally:  # one that is refused counts too
         await context.process.rate_limits.admit(context.engine, context.caller.tenant, "items", len(alone or "1"))
-    return (
-        _echo_correlation(await _call(route, context), context.caller.correlation)
-        if alone is None
-        else await _batch(route, alone)
-    )
+    if alone is not None:
+        return await _batch(route, alone)
+    answer = await _call(route, context)
+    is_renamed = context.caller.correlation != arrived_under
+    return _echo_correlation(answer, context.caller.correlation) if is_renamed else answer
 
 
 def _prepare(route: Route, context: RequestContext, found: Findings) -> list[RequestContext | Exception] | None:
     """Decode and check the body: into the request itself, or as a batch, whose items are returned."""
+    if not found.total and context.idempotency_key is None:
+        body = decode_directly(route, context.raw, context.headers.get("content-type"))
+        if body is not None:
+            context.body = Examined(body, found) if route.judges_body else body
+            if correlation := getattr(body, "correlation_id", None):
+                _take_correlation(context, correlation)
+            return None
     is_left_out = not context.raw and route.body_optional
     values_max = BATCH_VALUES_MAX if route.batch else VALUES_MAX
     if route.toml_field and is_toml(context.headers.get("content-type")):
@@ -231,7 +244,11 @@ def _decode(route: Route, context: RequestContext, value: Any, path: str = "", o
     if context.idempotency_key is not None:
         context.caller = _agreeing(context.caller, route.path.format_map(context.path), value)
     if decoded.correlation:
-        context.caller = msgspec.structs.replace(context.caller, correlation=decoded.correlation)
+        _take_correlation(context, decoded.correlation)
+
+
+def _take_correlation(context: RequestContext, correlation: str) -> None:
+    context.caller = msgspec.structs.replace(context.caller, correlation=correlation)
 
 
 def _agreeing(caller: Caller, path: str, sent: Any) -> Caller:
@@ -241,17 +258,6 @@ def _agreeing(caller: Caller, path: str, sent: Any) -> Caller:
     """
     same = {name: part for name, part in sent.items() if name != KEY_FIELD} if isinstance(sent, dict) else sent
     return msgspec.structs.replace(caller, request=fingerprint((path, same)))
-
-
-async def _within(route: Route, work: Awaitable[Answer | Response]) -> Answer | Response:
-    try:
-        async with asyncio.timeout(route.time_limit_s):
-            return await work
-    except TimeoutError:
-        limit = f"{route.time_limit_s:g} s"
-        raise HttpProblem(
-            504, "TIMEOUT", f"It took longer than {limit}; ask again under the same key.", headers={"Retry-After": "1"}
-        ) from None
 
 
 async def _call(route: Route, context: RequestContext) -> Answer | Response:
@@ -275,7 +281,13 @@ async def _answer_once(route: Route, context: RequestContext, key: str) -> Answe
 
 
 async def _plain(route: Route, context: RequestContext) -> Answer | Response:
-    answer = await route.answer(context)
+    try:
+        answer = await route.answer(context)
+    except BetimesError:
+        # Whatever a handler stumbled over in a request that is known to be wrong, the answer names all that is.
+        if isinstance(context.body, Examined) and context.body.found.total:
+            raise context.body.found.refusal() from None
+        raise
     if isinstance(answer, Answer | Response):
         return answer
     return Answer(answer, route.status if answer is not None or route.reply is not None else 204)
@@ -347,21 +359,16 @@ def _without_trace(query: Any) -> Any:
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
-async def _encode_items(answer: Answer) -> Answer:
-    """Return the answer with the items of a list encoded one by one, because all at once may take long."""
-    items = getattr(answer.body, "items", None)
-    if not isinstance(items, list):
-        return answer
-    raw = [msgspec.Raw(_encoder.encode(item)) async for item in in_slices(items)]
-    return msgspec.structs.replace(answer, body=msgspec.structs.replace(answer.body, items=raw))
-
-
-def _response(answer: Answer, headers: dict[str, str]) -> Response:
+async def _response(answer: Answer, headers: dict[str, str]) -> Response:
+    """Return the answer encoded; the items of a list one by one, because all at once may take long."""
+    body, all_headers = answer.body, {**headers, **answer.headers}
     if answer.status == 204:
-        return Response(status_code=204, headers={**headers, **answer.headers})
-    is_problem = answer.status >= 400
-    kind = "application/problem+json" if is_problem else "application/json"
-    return Response(_encoder.encode(answer.body), answer.status, headers={**headers, **answer.headers}, media_type=kind)
+        return Response(status_code=204, headers=all_headers)
+    if isinstance(items := getattr(body, "items", None), list):
+        raw = [msgspec.Raw(_encoder.encode(item)) async for item in in_slices(items)]
+        body = msgspec.structs.replace(body, items=raw)
+    kind = "application/problem+json" if answer.status >= 400 else "application/json"
+    return Response(_encoder.encode(body), answer.status, headers=all_headers, media_type=kind)
 
 
 def _problem_answer(error: BaseException) -> Answer:
@@ -376,8 +383,8 @@ async def _not_routed(request: Request, error: Exception) -> Response:
         told = HttpProblem(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this path.", headers=headers)
     else:
         told = HttpProblem(404, "NOT_FOUND", "There is no such path; see /docs.")
-    return _response(_problem_answer(told), {})
+    return await _response(_problem_answer(told), {})
 
 
 async def _handle_failure(request: Request, error: Exception) -> Response:
-    return _response(_problem_answer(error), {})
+    return await _response(_problem_answer(error), {})

@@ -141,7 +141,8 @@ def _prints(
 
 def command_problems(command: Notify, policy: NotificationsPolicy) -> tuple[tuple[str, str], ...]:
     """Return what is wrong with a notification by the policy in force."""
-    found = name_problems(command.event_type, command.channels, policy)
+    is_known = command.event_type in policy.event_types and policy.channels.keys() >= set(command.channels)
+    found = () if is_known else name_problems(command.event_type, command.channels, policy)
     return found if command.channels else (*found, ("channels", "at least one"))
 
 

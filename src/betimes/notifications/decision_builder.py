@@ -37,11 +37,8 @@ class DecisionBuilder:
         self.events: list[Event] = []
         self.effects: list[Effect] = []
         self.also: dict[StreamId, tuple[Event, ...]] = {}
-        self._policy = policy
-
-    @property
-    def policy(self) -> NotificationsPolicy:
-        return self._policy[NotificationsPolicy]
+        self.policy: NotificationsPolicy = policy[NotificationsPolicy]
+        self._whole_policy = policy
 
     def context(self, item: Item, inbox: InboxState | None = None) -> RuleContext:
         """Return an item of this inbox as the rules see it, or in an inbox that was changed meanwhile."""
@@ -115,7 +112,7 @@ class DecisionBuilder:
         event_ids = [ref.event_id for ref in refs]
         if not all(event_id.startswith(HOOK_KEY) for event_id in event_ids):
             self.effects += hook_effects(
-                self._policy,
+                self._whole_policy,
                 self.stream.tenant,
                 "DELIVERY_FAILED",
                 key=f"{HOOK_KEY}:{self.stream.id}:{self.version}",

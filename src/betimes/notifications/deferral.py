@@ -37,7 +37,8 @@ def carry_out(builder: DecisionBuilder, evaluation: ItemEvaluation, *, is_new: b
     if verdict.answer == "NEVER":
         builder.suppress(item, reason)
         return builder.build(verdict, reply)
-    _suppress_superseded(builder, context)
+    if context.matches:
+        _suppress_superseded(builder, context)
     if verdict.answer == "NOW":
         channels = release_item(builder, context, verdict.reasons, is_new=is_new)
         return builder.build(verdict, replace(reply, channel=channels[0]))
@@ -70,8 +71,6 @@ def release_item(
 
 def _suppress_superseded(builder: DecisionBuilder, context: RuleContext) -> None:
     """End waiting originals of lower priority as duplicates of the item that takes their place."""
-    if not context.superseded_items:
-        return
     distances = {item: distance for item, distance, _ in reversed(context.matches)}
     for one in context.superseded_items:
         builder.suppress(one, "DEDUP_EXACT" if distances[one.version] is None else "DEDUP_NEAR")

@@ -77,13 +77,12 @@ def _exhausted_hit(context: RuleContext) -> Hit:
 
 
 def _after_deferrals(context: RuleContext) -> AfterDeferrals:
-    kind = context.policy.event_types.get(context.item.event_type)
-    return (kind and kind.after_deferrals) or context.policy.after_deferrals
+    return (context.kind and context.kind.after_deferrals) or context.policy.after_deferrals
 
 
 def _reply(context: RuleContext, raw: Verdict) -> NotificationReply:
     item, was_scored = context.item, context.was_scored
-    shadow = _shadow(context, raw)
+    shadow = _shadow(context, raw) if context.policy.shadow_rules else None
     reply = NotificationReply(item.event_id, item.version, defer_count=item.defer_count, shadow=shadow)
     if not was_scored:
         return reply
@@ -204,5 +203,4 @@ def _critical_route(context: RuleContext) -> ChannelRoute:
 
 
 def _delivers_all(context: RuleContext) -> bool:
-    kind = context.policy.event_types.get(context.item.event_type)
-    return kind is not None and kind.deliver == "all"
+    return context.kind is not None and context.kind.deliver == "all"

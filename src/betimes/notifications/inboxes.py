@@ -88,8 +88,7 @@ class Inboxes(Service):
     """Preferences, in-app messages, counters and bans of one person, and incidents."""
 
     def _inbox(self, user_id: str) -> StreamId:
-        self.stream("inbox", user_id)
-        return inbox_stream(self.caller.tenant, user_id)
+        return self.stream("inbox", user_id)
 
     async def _inbox_state(self, user_id: str) -> InboxState:
         return await self.state(self._inbox(user_id)) or InboxState()

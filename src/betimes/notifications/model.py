@@ -7,6 +7,7 @@ person's in-app messages, and `incident` is the tenant's incident, which inboxes
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -34,6 +35,7 @@ def inbox_stream(tenant: str, user_id: str) -> StreamId:
     return StreamId(tenant, "inbox", user_id)
 
 
+@lru_cache(maxsize=1 << 10)
 def incident_stream(tenant: str) -> StreamId:
     """Return the stream of the whole tenant's incident."""
     return StreamId(tenant, "incident", "global")

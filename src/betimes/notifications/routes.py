@@ -49,17 +49,14 @@ class StatusRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def send(request: RequestContext) -> Answer:
-    return _verdict_answer(await request.services.notifications.send(request.body, trace=request.wants_trace))
+    verdict = await request.services.notifications.send(request.body, trace=request.wants_trace)
+    return Answer(verdict, headers={"Idempotency-Replayed": "true"} if verdict.is_replay else {})
 
 
 async def send_many(requests: list[RequestContext]) -> Sequence[Any]:
     """Send them together, so that those to one person keep their order."""
     first = requests[0]
     return await first.services.notifications.send_many([request.body for request in requests], trace=first.wants_trace)
-
-
-def _verdict_answer(verdict: NotificationVerdict) -> Answer:
-    return Answer(verdict, headers={"Idempotency-Replayed": "true"} if verdict.is_replay else {})
 
 
 async def classify(request: RequestContext) -> NotificationVerdict:
@@ -172,8 +169,8 @@ ROUTES = (
         description="NOW, LATER with the instant it is judged again, or NEVER; durable "
         "before it is answered. The repeat of an event id is the first decision as recorded.",
         query=Traced,
-        body=dict[str, Any],
-        described_body=NotificationRequest,
+        body=NotificationRequest,
+        judges_body=True,
         reply=NotificationVerdict,
         batch=True,
         answer_many=send_many,
@@ -187,8 +184,8 @@ ROUTES = (
         scope="notifications:read",
         description="A dry run: nothing is changed or recorded.",
         query=Traced,
-        body=dict[str, Any],
-        described_body=ClassifyRequest,
+        body=ClassifyRequest,
+        judges_body=True,
         reply=NotificationVerdict,
     ),
     _get(

@@ -61,6 +61,14 @@ class RuleContext:
         self.item = item
         self.policy = policy
         self.now = now
+        # Nearly every rule reads these, so they are computed at once; the rest when a rule first asks.
+        self.kind = policy.event_types.get(item.event_type)
+        self.is_critical = item.priority == "CRITICAL" or item.event_type == CRITICAL_TYPE
+        self.rank = 3 if self.is_critical else RANK[item.priority]
+        self.zone = inbox.preferences.timezone
+        closed = inbox.preferences.opt_out.channels
+        self.open_channels = tuple(name for name in item.channels if name not in closed) if closed else item.channels
+        """The listed channels that the person did not opt out of."""
 
     def at_later(self, now: Instant, defer_count: int) -> RuleContext:
         """Return the same item at a later instant, as things stand now."""
@@ -72,18 +80,6 @@ class RuleContext:
         return then
 
     # -- the item and the person
-
-    @property
-    def is_critical(self) -> bool:
-        return self.item.priority == "CRITICAL" or self.item.event_type == CRITICAL_TYPE
-
-    @property
-    def rank(self) -> int:
-        return 3 if self.is_critical else RANK[self.item.priority]
-
-    @property
-    def zone(self) -> str:
-        return self.inbox.preferences.timezone
 
     @lazy
     def incident(self) -> Incident | None:
@@ -161,12 +157,6 @@ class RuleContext:
     # -- channels
 
     @lazy
-    def open_channels(self) -> tuple[str, ...]:
-        """The listed channels that the person did not opt out of."""
-        closed = self.inbox.preferences.opt_out.channels
-        return tuple(name for name in self.item.channels if name not in closed) if closed else self.item.channels
-
-    @lazy
     def usable_channels(self) -> tuple[str, ...]:
         """The channels to choose from when it goes out.
 
@@ -198,24 +188,15 @@ class RuleContext:
 
     # -- digests and scores
 
-    @property
-    def digest_type(self) -> bool:
-        kind = self.policy.event_types.get(self.item.event_type)
-        return kind is not None and kind.digest
-
-    @property
-    def digest_eligible(self) -> bool:
-        return self.digest_type and self.rank < HIGH
-
-    @property
+    @lazy
     def ai(self) -> int:
         """The provider's score or its fallback, in ten-thousandths."""
         return self.policy.ai_for(self.item.event_type) if self.item.ai is None else self.item.ai
 
     def score_with(self, recent: int) -> CompositeScore:
         """Return the score as if there were so many deliveries in the last hour."""
-        policy, kind = self.policy, self.policy.event_types.get(self.item.event_type)
-        hint, base = policy.hints.exact[self.item.priority], kind.base if kind else 0
+        policy, base = self.policy, self.kind.base if self.kind else 0
+        hint = policy.hints.exact[self.item.priority]
         return composite_score(policy.weights.exact, hint, self.ai, base, recent, policy.recency_count)
 
     @lazy

@@ -13,7 +13,6 @@ from betimes.core.instants import SECOND, Instant, render
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
 from betimes.notifications import windows
 from betimes.notifications.local_time import next_day, next_hour, wall_clock_text
-from betimes.notifications.policy import Cap
 from betimes.notifications.rule_context import HIGH, RuleContext
 
 NOTHING = Finding((None,))
@@ -105,7 +104,7 @@ def critical(context: RuleContext) -> Finding:
 )
 def dedup(context: RuleContext) -> Finding:
     known = len(context.inbox.seen)
-    if not context.duplicates:
+    if not context.matches or not context.duplicates:
         return Finding((None, None, known))
     item, distance, _ = context.duplicates[0]
     if distance is None:
@@ -143,7 +142,7 @@ def opt_out(context: RuleContext) -> Finding:
     absent="no incident is open",
 )
 def incident(context: RuleContext) -> Finding:
-    if context.incident is None:
+    if (context.inbox.incident is None and context.shared is None) or context.incident is None:
         return NOTHING
     stopped = context.item.event_type == "PROMO" or context.item.priority == "LOW"
     return Finding((render(context.incident.ends_at),), Hit("NEVER", "INCIDENT_SUPPRESSION") if stopped else None)
@@ -163,11 +162,6 @@ def forced_delivery(context: RuleContext) -> Finding:
     return Finding((count, most), Hit("NOW", "FORCED_DELIVERY") if count >= most and context.rank >= HIGH else None)
 
 
-def _delivered_of_cap(context: RuleContext, cap: Cap) -> tuple[int, int]:
-    """Return how many deliveries lie in the cap's window, and how many may."""
-    return windows.count(context.inbox.delivered, context.now, cap.span_s), cap.cap
-
-
 @_rule(
     "fatigue_24h",
     "P4",
@@ -178,7 +172,8 @@ def _delivered_of_cap(context: RuleContext, cap: Cap) -> tuple[int, int]:
     reads=("fatigue.day.cap", "fatigue.day.span_s", "fatigue.day_resumes", "jitter_s"),
 )
 def fatigue_24h(context: RuleContext) -> Finding:
-    seen = _delivered_of_cap(context, context.policy.fatigue.day)
+    cap = context.policy.fatigue.day
+    seen = windows.count(context.inbox.delivered, context.now, cap.span_s), cap.cap
     if seen[0] < seen[1]:
         return Finding(seen)
     if context.item.priority == "LOW" or (context.item.event_type == "PROMO" and context.rank < HIGH):
@@ -197,7 +192,8 @@ def fatigue_24h(context: RuleContext) -> Finding:
     reads=("fatigue.hour.cap", "fatigue.hour.span_s", "jitter_s"),
 )
 def fatigue_1h(context: RuleContext) -> Finding:
-    seen = _delivered_of_cap(context, context.policy.fatigue.hour)
+    cap = context.policy.fatigue.hour
+    seen = windows.count(context.inbox.delivered, context.now, cap.span_s), cap.cap
     if seen[0] < seen[1]:
         return Finding(seen)
     until = context.spread_from(next_hour(context.zone, context.now))
@@ -214,7 +210,8 @@ def fatigue_1h(context: RuleContext) -> Finding:
     reads=("fatigue.burst.cap", "fatigue.burst.span_s", "fatigue.burst_pause_s", "jitter_s"),
 )
 def fatigue_5m(context: RuleContext) -> Finding:
-    seen = _delivered_of_cap(context, context.policy.fatigue.burst)
+    cap = context.policy.fatigue.burst
+    seen = windows.count(context.inbox.delivered, context.now, cap.span_s), cap.cap
     if seen[0] < seen[1]:
         return Finding(seen)
     until = context.outside_quiet(context.now + context.policy.fatigue.burst_pause_s * SECOND)
@@ -231,7 +228,7 @@ def fatigue_5m(context: RuleContext) -> Finding:
     reads=("jitter_s",),
 )
 def quiet_hours(context: RuleContext) -> Finding:
-    end = context.quiet_until
+    end = context.quiet_until if context.inbox.preferences.quiet_hours else None
     if end is None:
         return Finding((None, context.zone))
     return Finding(
@@ -242,7 +239,7 @@ def quiet_hours(context: RuleContext) -> Finding:
 
 def cooldown_ends_at(context: RuleContext) -> Instant | None:
     """Return when the cooldown of the item's type ends or ended; `None` without one."""
-    kind = context.policy.event_types.get(context.item.event_type)
+    kind = context.kind
     last_at = context.inbox.last_by_type.get(context.item.event_type)
     return last_at + kind.cooldown_s * SECOND if kind and kind.cooldown_s and last_at is not None else None
 
@@ -290,7 +287,7 @@ def channel_cap(context: RuleContext) -> Finding:
     reads=("event_types.{event_type}.digest", "digest_windows", "jitter_s"),
 )
 def digest(context: RuleContext) -> Finding:
-    if not context.digest_eligible:
+    if context.kind is None or not context.kind.digest or context.rank >= HIGH:
         return Finding((context.item.event_type,))
     until = context.next_digest(context.now)
     return Finding((context.item.event_type,), Hit("LATER", "DIGEST_ELIGIBLE", until) if until is not None else None)
@@ -323,7 +320,7 @@ def _skip_score(because: str) -> Finding:
 def score(context: RuleContext) -> Finding:
     if context.item.requested:
         return _skip_score("the person asked for it")
-    if context.digest_type and not context.digest_crons:
+    if context.kind is not None and context.kind.digest and not context.digest_crons:
         # Without a window, items of a digest are delivered singly, HIGH no less than LOW.
         return _skip_score("there is no digest to gather it")
     found, limits = context.score, context.policy.thresholds_for(context.item.event_type)

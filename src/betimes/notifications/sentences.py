@@ -22,6 +22,5 @@ def sentence(verdict: Verdict) -> str:
     plain = _PLAIN.get(reason)
     if plain:
         return plain
-    steps = RULES.explain(verdict) if verdict.table == RULES.name else []
-    said = next((step.sentence for step in steps if step.reason == reason and step.mode == "enforce"), "")
+    said = RULES.sentence_for(verdict, reason) if verdict.table == RULES.name else ""
     return f"{said[0].upper()}{said[1:]}." if said else f"{reason}."

@@ -79,16 +79,18 @@ class Notifications(Inboxes):
     # -- sending
 
     async def send(
-        self, request: Mapping[str, Any] | NotificationRequest, *, trace: bool = True
+        self, request: Mapping[str, Any] | NotificationRequest | Examined[NotificationRequest], *, trace: bool = True
     ) -> NotificationVerdict:
         """Decide and deliver one; a repeat of its event id is answered from the record."""
-        [answer] = await self.send_many([request], trace=trace)
-        if isinstance(answer, BetimesError):
-            raise answer
-        return answer
+        asked = await self._check_request(request, NotificationRequest)
+        [command] = await self._commands_with_scores([asked])
+        return self._verdict_view(await self._submit_notification(asked, command), asked.event_id, trace=trace)
 
     async def send_many(
-        self, requests: Sequence[Mapping[str, Any] | NotificationRequest], *, trace: bool = False
+        self,
+        requests: Sequence[Mapping[str, Any] | NotificationRequest | Examined[NotificationRequest]],
+        *,
+        trace: bool = False,
     ) -> list[NotificationVerdict | BetimesError]:
         """Send each as if it came alone, those to one person in their order; an error stands where a verdict would."""
         _check_size("items", requests, BATCH_MAX)
@@ -132,11 +134,14 @@ class Notifications(Inboxes):
         return found.whole()
 
     async def _submit_notification(self, request: NotificationRequest, command: Notify) -> Recorded:
-        stream = self._inbox(request.user_id)
-        caller = replace(self.caller, correlation=request.correlation_id or self.caller.correlation)
-        service = Inboxes(self.engine, caller)
-        identity = {"key": request.event_id, "collection": NOTIFICATIONS, "request": request.user_id}
-        return await service.submit(stream, command, **identity)
+        return await self.submit(
+            self._inbox(request.user_id),
+            command,
+            key=request.event_id,
+            collection=NOTIFICATIONS,
+            request=request.user_id,
+            correlation=request.correlation_id or "",
+        )
 
     # -- enrichment
 
@@ -176,7 +181,7 @@ class Notifications(Inboxes):
     # -- dry runs
 
     async def classify(
-        self, request: Mapping[str, Any] | ClassifyRequest, *, trace: bool = True
+        self, request: Mapping[str, Any] | ClassifyRequest | Examined[ClassifyRequest], *, trace: bool = True
     ) -> NotificationVerdict:
         """Return the verdict it would get, now or as of another instant; nothing is recorded."""
         asked = await self._check_request(request, ClassifyRequest)

@@ -84,7 +84,7 @@ def _name_channels_once(request: _NotificationRequest) -> Iterator[Problem]:
 
 
 def _keep_metadata_small(request: _NotificationRequest) -> Iterator[Problem]:
-    if len(msgspec.json.encode(request.metadata)) > METADATA_BYTES_MAX:
+    if request.metadata and len(msgspec.json.encode(request.metadata)) > METADATA_BYTES_MAX:
         yield "metadata", f"at most {METADATA_BYTES_MAX:,} bytes"
 
 
