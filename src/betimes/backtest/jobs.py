@@ -6,6 +6,7 @@ segment is kept with fewer changed answers; everything is counted in it all the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from secrets import token_hex
 from typing import Annotated, Any, TypeAlias
@@ -26,13 +27,16 @@ from betimes.backtest.plan import CANDIDATES_MAX, Plan
 from betimes.backtest.plan_builder import build_plan, in_force
 from betimes.backtest.report import BacktestReport
 from betimes.catalogue import Area
+from betimes.core.checks import Examined, Problem, Rule
 from betimes.core.datetimes import Moment, instant
 from betimes.core.deciders import Settled
 from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused
+from betimes.core.policies import Body
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.domain.derivation import derive
 from betimes.domain.paging import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.domain.requests import examine_request
 from betimes.domain.service import Service
 from betimes.domain.struct_forms import From
 from betimes.engine.codecs import checkpoint_of
@@ -110,8 +114,11 @@ class BacktestDetail(BacktestView, frozen=True, kw_only=True):
 class Backtests(Service):
     """The backtests of a tenant."""
 
-    async def ask(self, request: BacktestRequest, *, key: str | None = None) -> BacktestView:
+    async def ask(
+        self, asked: BacktestRequest | Mapping[str, Any] | Examined[BacktestRequest], *, key: str | None = None
+    ) -> BacktestView:
         """Have a backtest made; whatever is wrong with it is refused here, before anything runs."""
+        request = await self._check_request(asked)
         if key is not None and (again := await self._answer_again(key)):
             return again
         plan = await self._make_plan(request)
@@ -178,6 +185,16 @@ class Backtests(Service):
         recorded = await self.find_recorded(key, COLLECTION, self.caller.request) if self.caller.request else None
         return _view(await self._find(recorded.reply)) if recorded else None
 
+    async def _check_request(
+        self, asked: BacktestRequest | Mapping[str, Any] | Examined[BacktestRequest]
+    ) -> BacktestRequest:
+        """Return the request; raise `Invalid` with what is wrong with its shape and with the policies in it."""
+        found: Examined[BacktestRequest] = examine_request(asked, BacktestRequest)
+        if found.found.total:
+            deployment = await in_force(self.engine, None)
+            found.judge(_rules_of_policies(self.engine, deployment))
+        return found.whole()
+
     async def _make_plan(self, request: BacktestRequest) -> Plan:
         try:
             return await plan_of(self.engine, self.caller.tenant, request)
@@ -212,6 +229,27 @@ async def plan_of(engine: Engine, tenant: str, request: BacktestRequest) -> Plan
         domain=request.domain,
         samples_max=request.samples,
     )
+
+
+def _rules_of_policies(engine: Engine, deployment: Body) -> tuple[Rule[BacktestRequest], ...]:
+    """Return the rules that find what is wrong with the policies of a request that is wrong otherwise too."""
+
+    def judge(path: str, body: Body) -> Iterator[Problem]:
+        try:
+            engine.book.effective_from_outside(deployment, body)
+        except PolicyInvalid as error:
+            yield from ((f"{path}.{within}", said) for within, said in error.problems)
+
+    def judge_one(request: BacktestRequest) -> Iterator[Problem]:
+        if request.policy is not None:
+            yield from judge("policy", request.policy)
+
+    def judge_several(request: BacktestRequest) -> Iterator[Problem]:
+        for name, body in (request.policies or {}).items():
+            if isinstance(body, Mapping):
+                yield from judge(f"policies.{name}", body)
+
+    return judge_one, judge_several
 
 
 def _body_path(request: BacktestRequest, path: str) -> str:

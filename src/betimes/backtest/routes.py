@@ -60,6 +60,7 @@ ROUTES = (
         "A worker makes it, at most once; ask for it by its id. One is under way at a time, the last 20 are kept. A "
         "policy that cannot work is refused here, with every path.",
         body=BacktestRequest,
+        judges_body=True,
         reply=BacktestView,
         status=202,
         codes=((409, "BACKTEST_UNDER_WAY"),),

@@ -84,12 +84,6 @@ class Findings:
         for path, message in found:
             self.add(path, message)
 
-    def drop(self, path: str) -> None:
-        """Forget what was found at the path: it is named elsewhere."""
-        kept = [problem for problem in self.first if problem[0] != path]
-        self.total -= len(self.first) - len(kept)
-        self.first = kept
-
     def touches(self, path: str) -> bool:
         """Return whether a problem is known at the path, above or below it."""
         return _touch(self.first, path)

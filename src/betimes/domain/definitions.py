@@ -12,9 +12,11 @@ import msgspec
 
 from betimes.core.canonical import encode, fingerprint
 from betimes.core.checks import Examined, Problem, Rule, broken_rules, check_value, refusal
+from betimes.core.checks import problems as problems_of
 from betimes.core.deciders import Command, Event
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NotFound, Refused, UnknownKind, VersionMismatch
 from betimes.core.merge_patch import apply_merge_patch
+from betimes.core.names import Id
 from betimes.core.scopes import allows
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
@@ -125,7 +127,8 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
             sent = {name: value for name, value in body.items() if name not in self.read_only}
         found: Examined[Any] = examine_request(sent, self.request_type)
         if found.found.total:
-            before = await self.state(self.stream(self.kind, id)) if id else None
+            is_named = id and not problems_of("", id, Id)  # one that nothing can have is among the problems already
+            before = await self.state(self.stream(self.kind, id)) if is_named else None
             known = await self._rules_of_targets(before)
             found.judge((self._id_problems, *self.rules, *known))
         return cast(Asked, found.whole())

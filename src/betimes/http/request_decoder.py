@@ -175,15 +175,11 @@ def body_of(
 
 
 def _examine_body(route: Route, value: Any, path: str, found: Findings) -> Any:
-    """Return the body as its type; where the handler has rules of its own, as far as it is sound, with the problems.
-
-    A key of the header that is wrong is named there, and not again where it stands for a field.
-    """
+    """Return the body as its type; where the handler has rules of its own, as far as it is sound, with the problems."""
     if route.body is Any and not found.total:
         return value
-    examined: Examined[Any] = examine(value, route.body_shape if found.total else route.body, path)
-    if found.touches(KEY_HEADER):
-        examined.found.drop(join_path(path, route.key_field or KEY_FIELD))
+    is_refused = found.total and not route.judges_body  # then nobody else says what its described type does
+    examined: Examined[Any] = examine(value, route.body_shape if is_refused else route.body, path)
     known = {place for place, _ in examined.found.first}
     examined.found.extend(problem for problem in found.first if problem[0] not in known)
     return examined if route.judges_body else examined.whole()
@@ -215,4 +211,5 @@ def _with_key(value: dict[str, Any], field: str, key: str | None, path: str, fou
         return value
     if value.get(field, key) != key:
         found.add(join_path(path, field), "differs from the header Idempotency-Key")
-    return {**value, field: key}
+    # A wrong key is named as the header's; in the body it would be named again, and without it, as missing.
+    return {**value, field: "wrong" if found.touches(KEY_HEADER) else key}

@@ -283,10 +283,11 @@ async def _answer_once(route: Route, context: RequestContext, key: str) -> Answe
 async def _plain(route: Route, context: RequestContext) -> Answer | Response:
     try:
         answer = await route.answer(context)
-    except BetimesError:
+    except BetimesError as error:
         # Whatever a handler stumbled over in a request that is known to be wrong, the answer names all that is.
-        if isinstance(context.body, Examined) and context.body.found.total:
-            raise context.body.found.refusal() from None
+        known = context.body.found if isinstance(context.body, Examined) else Findings()
+        if known.total and not (isinstance(error, Invalid) and {*known.first} <= {*error.problems}):
+            raise known.refusal() from None
         raise
     if isinstance(answer, Answer | Response):
         return answer

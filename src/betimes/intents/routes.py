@@ -99,6 +99,7 @@ INTENTS = DefinitionRoutes(
     written=IntentWritten,
     filters=IntentFilters,
     read_only=frozenset(),
+    judges_body=True,
     example=_EXAMPLE,
 )
 

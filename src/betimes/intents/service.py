@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
-from betimes.core.checks import Findings, check_value
+from betimes.core.checks import Examined, Findings, check_value
 from betimes.core.checks import problems as problems_in
 from betimes.core.datetimes import moment
 from betimes.core.deciders import Command, Decision, View
@@ -104,22 +104,32 @@ class Intents(BulkChanges):
 
     # -- definitions
 
-    async def create(self, body: Body, *, key: str | None = None) -> IntentWritten:
+    async def create(self, body: Body | Examined[Any], *, key: str | None = None) -> IntentWritten:
         """Make an intent; without an id it gets one, the same for the same key."""
-        fields = _fields(body)
+        fields = await self._sound_fields(body)
         stream = self._new_stream(fields.get("intent_id"), key)
         command = DefineIntent({name: value for name, value in fields.items() if name != "version"})
         return await self._write(stream, command, key=key, request=self.caller.request or fingerprint(fields))
 
     async def put(
-        self, intent_id: str, body: Body, *, if_match: int | None = None, only_create: bool = False
+        self, intent_id: str, body: Body | Examined[Any], *, if_match: int | None = None, only_create: bool = False
     ) -> IntentWritten:
         """Make or replace an intent."""
-        fields = _fields(body)
+        fields = await self._sound_fields(body)
         command = DefineIntent(
             fields, replaces=True, expected=_expected_version(fields, if_match), only_new=only_create
         )
         return await self._write(self._stream(intent_id), command)
+
+    async def _sound_fields(self, body: Body | Examined[Any]) -> dict[str, Any]:
+        """Return what was sent; of a request that is wrong already, raise what its intent would be told as well."""
+        if not isinstance(body, Examined):
+            return _fields(body)
+        if body.found.total and isinstance(body.value, dict):
+            unnamed = {name: value for name, value in body.value.items() if name not in ("intent_id", "version")}
+            told = await self.check(unnamed)
+            body.found.extend((remark.path, remark.message) for remark in told.errors)
+        return _fields(body.whole())
 
     async def patch(
         self, intent_id: str, patch: Mapping[str, Any], *, if_match: int | None = None, key: str | None = None

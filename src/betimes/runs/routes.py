@@ -145,6 +145,7 @@ ROUTES = (
         query=Traced,
         body=Any,
         described_body=TriggerRequest,
+        judges_body=True,
         reply=TriggerVerdict,
         batch=True,
         key_field="idempotency_key",

@@ -68,7 +68,11 @@ def trigger_request(body: Any, tenant: str) -> TriggerRequest:
 
 
 def examined_trigger(body: Any) -> Examined[TriggerRequest]:
-    """Return the same as far as it is valid, with the problems found so far."""
+    """Return the same as far as it is valid, with the problems found so far, those of an examined body included."""
+    if isinstance(body, Examined):
+        examined = examined_trigger(body.value)
+        examined.found.extend(body.found.first)
+        return examined
     if isinstance(body, dict) and "detail-type" in body:
         examined = examine(body.get("detail"), TriggerRequest, "detail")
         if body["detail-type"] != "RUN_DECISION":
