@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+from typing import Any, get_args
+
+import msgspec
+
 from betimes.app.routes import ROUTES
+from betimes.catalogue import DECIDERS
+from betimes.core.streams import StreamId
+from betimes.engine.cache import Cached
+from betimes.notifications.model import Delivery, InboxState
+from tests.http.extremes import NOTE
 from tests.http.pauses import find_pauses, find_pauses_of_lists
 from tests.http.populated import declare
-from tests.http.served import site
+from tests.http.served import Site, site
 
 PATHS = ("/v1/intents/check", "/v1/notifications")
 
@@ -20,6 +30,37 @@ async def test_no_list_of_heavy_rows_keeps_the_loop_from_others() -> None:
     async with site(declare=declare) as s:
         found = await find_pauses_of_lists(s.client)
     assert [pause for pause in found if pause.is_long] == []
+
+
+def _tracked_structs(kind: Any) -> set[str]:
+    """Return the structs in a type, at any depth, that the garbage collector goes through."""
+    found = set().union(*map(_tracked_structs, get_args(kind)))
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        found |= {kind.__name__} if kind.__struct_config__.gc else set()
+        found |= set().union(*(_tracked_structs(field.type) for field in msgspec.structs.fields(kind)))
+    return found
+
+
+def test_cached_states_do_not_make_a_full_collection_longer() -> None:
+    assert {
+        decider.kind: _tracked_structs(decider.state) for decider in DECIDERS if _tracked_structs(decider.state)
+    } == {}
+
+
+async def test_a_person_in_the_cache_is_one_object_to_the_collector() -> None:
+    async with site() as s:
+        before = await _objects_after(s, 0)
+        assert await _objects_after(s, 400) - before < 2 * 400
+
+
+async def _objects_after(s: Site, count: int) -> int:
+    for number in range(count):
+        body = {**NOTE, "user_id": f"person-{number}", "event_id": f"e-{number}", "channels": ["push"]}
+        assert (await s.client("POST", "/v1/notifications", body)).status == 200
+    kinds = (Cached, StreamId, InboxState, Delivery)
+    for _ in range(2):  # the first collection finds out which tuples hold nothing to go through
+        gc.collect()
+    return sum(isinstance(one, kinds) for one in gc.get_objects())
 
 
 async def test_a_page_of_heavy_rows_is_short_and_its_cursor_leads_to_the_others() -> None:

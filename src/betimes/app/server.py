@@ -11,6 +11,7 @@ by its origin or by the name it reached us under.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -85,6 +86,7 @@ async def answer_requests(
     server = _uvicorn_server(serving.configuration, LoopbackOnly(application) if dev else application)
     serving_task = asyncio.create_task(server.serve(sockets=[listener]))
     stop_task = asyncio.create_task(stopping.wait())
+    set_heap_aside()
     try:
         announce(_listening_event(serving, listener))
         await asyncio.wait({serving_task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
@@ -93,6 +95,17 @@ async def answer_requests(
         server.should_exit = True
         stop_task.cancel()
         await serving_task
+
+
+def set_heap_aside() -> None:
+    """Keep the garbage collector from what the start made: modules, routes and types live as long as the process.
+
+    They are some 60,000 objects. Going through them in each full collection stops every request for seven reference
+    steps of `tests/http/pauses.py`, about 35 ms; cached states are not gone through either, since their structs are
+    declared with `gc=False`.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _uvicorn_server(configuration: Configuration, application: Any) -> Any:

@@ -96,7 +96,7 @@ class BacktestDropped(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class RequestedBacktest(msgspec.Struct, frozen=True, omit_defaults=True):
+class RequestedBacktest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One backtest."""
 
     backtest_id: str
@@ -119,7 +119,7 @@ class RequestedBacktest(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.status in ("queued", "running")
 
 
-class BacktestsState(msgspec.Struct, frozen=True, omit_defaults=True):
+class BacktestsState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     asked: tuple[RequestedBacktest, ...] = ()
     """The oldest first."""
 

@@ -32,7 +32,7 @@ WITHIN_THE_PROCESS = ("admin",)
 class _Target(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True): ...
 
 
-class TriggerTarget(_Target, tag="trigger", frozen=True):
+class TriggerTarget(_Target, tag="trigger", frozen=True, gc=False):
     trigger_type: Annotated[
         str,
         msgspec.Meta(
@@ -44,7 +44,7 @@ class TriggerTarget(_Target, tag="trigger", frozen=True):
     """Left out: the subject's own."""
 
 
-class NotificationTarget(_Target, tag="notification", frozen=True):
+class NotificationTarget(_Target, tag="notification", frozen=True, gc=False):
     event_type: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     title: Annotated[str, msgspec.Meta(min_length=1, max_length=120)]
     message: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
@@ -64,11 +64,11 @@ class NotificationTarget(_Target, tag="notification", frozen=True):
             msgspec.structs.force_setattr(self, "expires_at", self.expires_at.astimezone(UTC))
 
 
-class SweepTarget(_Target, tag="sweep", frozen=True):
+class SweepTarget(_Target, tag="sweep", frozen=True, gc=False):
     """Decay every score that is due."""
 
 
-class StreamName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StreamName(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     kind: Annotated[
         str,
         msgspec.Meta(
@@ -79,17 +79,17 @@ class StreamName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: Id
 
 
-class CommandTarget(_Target, tag="command", frozen=True):
+class CommandTarget(_Target, tag="command", frozen=True, gc=False):
     stream: StreamName
     command: dict[str, Any]
     """As the stream's decider reads it: `type` names the command."""
 
 
-class HandlerTarget(_Target, tag="handler", frozen=True):
+class HandlerTarget(_Target, tag="handler", frozen=True, gc=False):
     name: HandlerName
 
 
-class WebhookTarget(_Target, tag="webhook", frozen=True):
+class WebhookTarget(_Target, tag="webhook", frozen=True, gc=False):
     url: Url
 
 

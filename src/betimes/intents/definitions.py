@@ -34,7 +34,7 @@ ChannelName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 ActionChannels = Annotated[Sequence[ChannelName], msgspec.Meta(min_length=1, max_length=8)]
 
 
-class Condition(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Condition(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """When a condition-based intent may fire; an expression wins over the structured fields."""
 
     expression: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = None
@@ -47,7 +47,7 @@ class Condition(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     fire_mode: FireMode = "recurring"
 
 
-class Gate(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Gate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """Ask the run gate of this account first."""
 
     trigger_type: Annotated[
@@ -76,7 +76,7 @@ class DraftSchedule(IntentScheduleFields[LocalInstant], frozen=True, omit_defaul
 
 
 @stored()
-class Schedule(IntentScheduleFields[Instant], frozen=True):
+class Schedule(IntentScheduleFields[Instant], frozen=True, gc=False):
     """The schedule of an intent as it is kept."""
 
 
@@ -110,7 +110,7 @@ class Draft(IntentFields[LocalInstant], frozen=True, omit_defaults=True, forbid_
 
 
 @stored()
-class Definition(IntentFields[Instant], frozen=True, omit_defaults=True, kw_only=True):
+class Definition(IntentFields[Instant], frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """An intent as it is kept, apart from its id, its switch and its progress."""
 
     schedule: Schedule = Schedule()

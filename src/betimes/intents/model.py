@@ -234,14 +234,14 @@ class IntentUncounted(msgspec.Struct, frozen=True, tag=True):
 # -- states
 
 
-class Claim(msgspec.Struct, frozen=True, array_like=True):
+class Claim(msgspec.Struct, frozen=True, gc=False, array_like=True):
     token: int
     worker: str
     claimed_at: Instant
     expires_at: Instant
 
 
-class SourceWait(msgspec.Struct, frozen=True, array_like=True):
+class SourceWait(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The source that could not be asked the last time, why, since when, and how often in a row."""
 
     source: str
@@ -250,7 +250,7 @@ class SourceWait(msgspec.Struct, frozen=True, array_like=True):
     count: int
 
 
-class IntentState(msgspec.Struct, frozen=True, omit_defaults=True):
+class IntentState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     definition: Definition
     version: int
     """Of the definition; it moves with every change, also an automatic disable."""
@@ -293,7 +293,7 @@ class IntentState(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.claim if self.claim is not None and now < self.claim.expires_at else None
 
 
-class OwnerState(msgspec.Struct, frozen=True):
+class OwnerState(msgspec.Struct, frozen=True, gc=False):
     """The enabled intents of a person, each with the version at which it was enabled."""
 
     enabled: dict[str, int] = {}

@@ -14,7 +14,7 @@ def feed_stream(tenant: str, user_id: str) -> StreamId:
     return StreamId(tenant, "feed", user_id)
 
 
-class FeedItem(msgspec.Struct, frozen=True, omit_defaults=True):
+class FeedItem(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An in-app message; its texts are in these segments of the inbox."""
 
     id: str
@@ -24,7 +24,7 @@ class FeedItem(msgspec.Struct, frozen=True, omit_defaults=True):
     read_at: Instant | None = None
 
 
-class FeedState(msgspec.Struct, frozen=True, omit_defaults=True):
+class FeedState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     items: tuple[FeedItem, ...] = ()
 
 

@@ -41,13 +41,13 @@ def incident_stream(tenant: str) -> StreamId:
     return StreamId(tenant, "incident", "global")
 
 
-class OptOut(msgspec.Struct, frozen=True, omit_defaults=True):
+class OptOut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     all: bool = False
     event_types: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
 
 
-class Preferences(msgspec.Struct, frozen=True):
+class Preferences(msgspec.Struct, frozen=True, gc=False):
     """The choices of a person."""
 
     timezone: str = "UTC"
@@ -59,14 +59,14 @@ class Preferences(msgspec.Struct, frozen=True):
     addresses: dict[str, str] = {}
 
 
-class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
+class Incident(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     id: str
     opened_at: Instant
     ends_at: Instant
     reason: str | None = None
 
 
-class Ban(msgspec.Struct, frozen=True, omit_defaults=True):
+class Ban(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     at: Instant
     reason: str | None = None
 
@@ -87,7 +87,7 @@ class Print(msgspec.Struct, frozen=True, gc=False, array_like=True):
     item: int
 
 
-class Item(msgspec.Struct, frozen=True, omit_defaults=True):
+class Item(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One notification as rules see it; its text is in the inbox's segment of that version."""
 
     version: int
@@ -119,7 +119,7 @@ class Ref(msgspec.Struct, frozen=True, gc=False, array_like=True):
     report_to: StreamId | None = None
 
 
-class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
+class Delivery(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A delivery under way by the calls of one segment, and the channels CRITICAL goes on to if they fail."""
 
     version: int
@@ -132,7 +132,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     expires_at: Instant | None = None
 
 
-class InboxState(msgspec.Struct, frozen=True, omit_defaults=True):
+class InboxState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     preferences: Preferences = Preferences()
     preferences_version: int = 0
     preferences_created_at: Instant | None = None
@@ -151,7 +151,7 @@ class InboxState(msgspec.Struct, frozen=True, omit_defaults=True):
     delivering: tuple[Delivery, ...] = ()
 
 
-class IncidentState(msgspec.Struct, frozen=True, omit_defaults=True):
+class IncidentState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     incident: Incident | None = None
     closed_at: Instant | None = None
 

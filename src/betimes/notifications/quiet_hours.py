@@ -18,7 +18,7 @@ _DAYS_AROUND = 9
 """Local days on either side of a day of UTC whose windows can have to do with it."""
 
 
-class QuietHours(msgspec.Struct, frozen=True, omit_defaults=True):
+class QuietHours(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Every day (0 is Monday, by the start) from a minute of the day to another, the next day's if that is earlier.
 
     An end of 24:00 is the midnight the day ends with, so 00:00 to 24:00 is the whole day.

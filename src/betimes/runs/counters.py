@@ -19,7 +19,7 @@ def quota_stream(tenant: str) -> StreamId:
     return StreamId(tenant, "quota", "runs")
 
 
-class DayCount(msgspec.Struct, frozen=True, array_like=True):
+class DayCount(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A count that starts again every UTC day."""
 
     day: int = 0
@@ -64,7 +64,7 @@ class SlotReturned(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class QuotaState(msgspec.Struct, frozen=True, omit_defaults=True):
+class QuotaState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     taken_by_type: dict[str, Window] = {}
     promised_by_type: dict[str, Window] = {}
     allowed_today: DayCount = DayCount()

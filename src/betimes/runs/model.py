@@ -113,7 +113,7 @@ class ReportActions(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class WaitingTrigger(msgspec.Struct, frozen=True, omit_defaults=True):
+class WaitingTrigger(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A trigger that waits: held until its debounce window ends, or deferred until its one retry."""
 
     key: str
@@ -211,7 +211,7 @@ class ActionsReported(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class AccountState(msgspec.Struct, frozen=True, omit_defaults=True):
+class AccountState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     last_allowed_at: Instant | None = None
     last_deferred_at: Instant | None = None
     last_allowed_at_by_type: dict[str, Instant] = {}
@@ -347,7 +347,7 @@ class TargetEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     reason: str = ""
 
 
-class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
+class RunState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     status: RunStatus
     run_key: str | None = None
     fingerprint: str = ""

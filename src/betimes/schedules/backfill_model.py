@@ -110,7 +110,7 @@ class BackfillEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     reason: str = ""
 
 
-class BackfillState(BackfillFields, frozen=True):
+class BackfillState(BackfillFields, frozen=True, gc=False):
     created_at: Instant
     through_at: Instant
     status: Literal["running", "paused", "cancelled", "completed"] = "running"

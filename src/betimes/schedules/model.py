@@ -77,7 +77,7 @@ class ScheduleFields(msgspec.Struct, Generic[At, EveryForm, Absent], frozen=True
 
 
 @stored()
-class ScheduleDefinition(ScheduleFields[Instant, Every, UnsetType], frozen=True, kw_only=True):
+class ScheduleDefinition(ScheduleFields[Instant, Every, UnsetType], frozen=True, gc=False, kw_only=True):
     """A schedule as it is kept, apart from its id and its progress."""
 
     @property
@@ -85,7 +85,7 @@ class ScheduleDefinition(ScheduleFields[Instant, Every, UnsetType], frozen=True,
         return Recurrence(cron=self.cron, every=self.every, timezone=self.timezone, dst=self.dst, exclude=self.exclude)
 
 
-class Upcoming(msgspec.Struct, frozen=True, array_like=True):
+class Upcoming(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The next tick: its nominal instant, and when it is due after its jitter."""
 
     tick_at: Instant
@@ -201,7 +201,7 @@ class TicksSkipped(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     definition_version: int = 0
 
 
-class ManualTick(msgspec.Struct, frozen=True, array_like=True):
+class ManualTick(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The last tick asked for by hand: again in the same second it is the same."""
 
     scheduled_for: Instant
@@ -248,7 +248,7 @@ class ScheduledRunFinished(msgspec.Struct, frozen=True, tag=True):
     status: str
 
 
-class ScheduleState(msgspec.Struct, frozen=True, omit_defaults=True):
+class ScheduleState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     definition: ScheduleDefinition
     version: int
     created_at: Instant

@@ -34,14 +34,14 @@ _WEEKDAYS: tuple[Weekday, ...] = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Dst(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Dst(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """The treatment of local times that are skipped or repeated; unset, the kind of cron decides."""
 
     gap: Gap | None = None
     overlap: Overlap | None = None
 
 
-class Every(msgspec.Struct, frozen=True, omit_defaults=True):
+class Every(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An interval of real time."""
 
     seconds: EverySeconds
@@ -53,7 +53,7 @@ class Every(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.anchor or 0
 
 
-class Exclude(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Exclude(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """Local days on which nothing occurs."""
 
     dates: ExcludedDates = ()

@@ -53,20 +53,24 @@ def message_run_key(sensor_id: str, message_id: str) -> str:
 # -- definitions
 
 
-class HandlerEvaluator(msgspec.Struct, frozen=True, tag_field="kind", tag="handler", forbid_unknown_fields=True):
+class HandlerEvaluator(
+    msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="handler", forbid_unknown_fields=True
+):
     """A Python callable, by the name it was registered under."""
 
     name: HandlerName
 
 
-class WebhookEvaluator(msgspec.Struct, frozen=True, tag_field="kind", tag="webhook", forbid_unknown_fields=True):
+class WebhookEvaluator(
+    msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="webhook", forbid_unknown_fields=True
+):
     url: Url
 
 
 Evaluator: TypeAlias = HandlerEvaluator | WebhookEvaluator
 
 
-class OidcProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OidcProof(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The identity tokens (OpenID Connect) to accept."""
 
     audience: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
@@ -102,7 +106,7 @@ class SensorFields(msgspec.Struct, Generic[Absent], frozen=True, kw_only=True):
 
 
 @stored(allowed_targets="max_errors")
-class SensorDefinition(SensorFields[UnsetType], frozen=True, kw_only=True):
+class SensorDefinition(SensorFields[UnsetType], frozen=True, gc=False, kw_only=True):
     """A sensor as it is kept, apart from its id and its progress."""
 
     # Callers always see a tuple; it is left out where it is stored, as every field that came later.
@@ -316,12 +320,12 @@ class PollMoved(msgspec.Struct, frozen=True, tag=True):
     next_at: Instant
 
 
-class Secret(msgspec.Struct, frozen=True, array_like=True):
+class Secret(msgspec.Struct, frozen=True, gc=False, array_like=True):
     secret: str
     until_at: Instant | None = None
 
 
-class InFlight(msgspec.Struct, frozen=True):
+class InFlight(msgspec.Struct, frozen=True, gc=False):
     evaluation_id: str
     effect: str
     expected_state_version: int
@@ -329,7 +333,7 @@ class InFlight(msgspec.Struct, frozen=True):
     deadline_at: Instant
 
 
-class SensorState(msgspec.Struct, frozen=True, omit_defaults=True):
+class SensorState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     definition: SensorDefinition
     version: int
     created_at: Instant

@@ -35,7 +35,7 @@ class OperationRecorded(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class OperationState(msgspec.Struct, frozen=True):
+class OperationState(msgspec.Struct, frozen=True, gc=False):
     operation_count: int
     last_action: str
     last_at: Instant

@@ -35,7 +35,7 @@ Commands: TypeAlias = KeepAnswer
 Events: TypeAlias = AnswerKept | AnswerForgotten
 
 
-class AnswerState(msgspec.Struct, frozen=True):
+class AnswerState(msgspec.Struct, frozen=True, gc=False):
     forget_at: Instant
 
 
