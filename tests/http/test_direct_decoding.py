@@ -19,7 +19,7 @@ from betimes.http.routes import Route
 from tests.http.extremes import INSTANTS, NUMBERS, ODD, RAW, TEXTS, WHOLE
 
 JSON = "application/json"
-DIRECT = [route for route in ROUTES if route.method == "POST" and not route.read_only and direct_decoder(route.body)]
+DIRECT = [route for route in ROUTES if not route.read_only and direct_decoder(route.body)]
 PIECES = (
     b'"\\u0000"',
     b'"\\ud800"',

@@ -50,10 +50,10 @@ def decode_directly(route: Route, raw: bytes, content_type: str | None) -> Any:
     """Return a sound body as the route's type, decoded once; `None` for one that has to be looked at part by part.
 
     That is every body in which anything is wrong, and whatever it may carry besides its type: the header's key, fields
-    of an answer that are sent back, a batch. What passes here would pass there, and as the same value.
+    of an answer that are sent back, the version it is conditional on, a batch. What passes here would pass there, and as the same value.
     """
     decoder = direct_decoder(route.body)
-    if decoder is None or route.method != "POST" or route.read_only or len(raw) > DIRECT_BYTES_MAX:
+    if decoder is None or route.read_only or (route.codes and route.is_conditional) or len(raw) > DIRECT_BYTES_MAX:
         return None
     if content_type != "application/json" or has_long_number(raw):
         return None
@@ -193,7 +193,7 @@ def address_problems(route: Route, parameters: Mapping[str, str], headers: Mappi
             found.extend(problems(f"path.{name}", value, Id))
     if (key := headers.get("idempotency-key")) is not None:
         found.extend(problems(KEY_HEADER, key, Id))
-    if route.method != "POST" and route.is_conditional and not is_version(headers.get("if-match", "*")):
+    if route.codes and route.is_conditional and not is_version(headers.get("if-match", "*")):
         found.add("header.if-match", 'a version in quotes, such as "3"')
     return found
 
