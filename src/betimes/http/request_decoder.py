@@ -50,7 +50,8 @@ def decode_directly(route: Route, raw: bytes, content_type: str | None) -> Any:
     """Return a sound body as the route's type, decoded once; `None` for one that has to be looked at part by part.
 
     That is every body in which anything is wrong, and whatever it may carry besides its type: the header's key, fields
-    of an answer that are sent back, the version it is conditional on, a batch. What passes here would pass there, and as the same value.
+    of an answer that are sent back, the version it is conditional on, a batch. What passes here would pass
+    there, and as the same value.
     """
     decoder = direct_decoder(route.body)
     if decoder is None or route.read_only or (route.codes and route.is_conditional) or len(raw) > DIRECT_BYTES_MAX:
