@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from betimes.engine.fast_path import TURN_S, pause_collector
+from betimes.engine.collector_pause import TURN_S, pause_collector
 
 
 @pytest.fixture(autouse=True)

@@ -100,6 +100,5 @@ def chained_digest(
     cause: str,
 ) -> str:
     """Return the SHA-256 over a segment's columns; `key` by its collection and text, its tenant being the stream's."""
-    place = (prev, stream.tenant, stream.kind, stream.id, version, turn, at, schema)
-    key_columns = (key and key.collection, key and key.key)
-    return digest(*place, command, events, policy, *key_columns, verdict, reply, actor, correlation, cause)
+    place = (prev, *stream, version, turn, at, schema, command, events, policy)
+    return digest(*place, key and key.collection, key and key.key, verdict, reply, actor, correlation, cause)

@@ -46,7 +46,7 @@ from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, StreamWrite, Tx
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
 from betimes.engine.turn import ENTRY_CHARS, LoadedStream, Turn, decide_command, take_turn, turn_instant
-from betimes.engine.turn_rows import write_decision
+from betimes.engine.turn_rows import DecisionWriter
 
 HELD: Final = None
 _NO_OTHERS: Mapping[StreamId, Any] = {}
@@ -76,8 +76,7 @@ class Batch:
         self._unsettled: set[StreamId] = set()  # what a held job may still write, and others look at
         self._used: dict[KeyId, tuple[Job | None, Recorded]] = {}
         self.changes = Changes()
-        self.written: list[StreamWrite] = []
-        """Rows of streams that were decided outside the working set."""
+        self._writer = DecisionWriter(self.changes, settings)
         self._ahead: list[Segment] = []
         self._first_alarm_at: Instant | None = None
         self._policies_used: dict[str, Policy] = {}
@@ -155,9 +154,9 @@ class Batch:
         if job.ended:
             self.changes.settlements.append(job.ended.settlement(self._tx.now))
 
-    def keep(self) -> None:
-        """Cache the states as they are now, after the commit."""
-        for stream, live in self._lives.items():
+    def keep(self, *, states: bool = True) -> None:
+        """Remember, after the commit, which policies were saved and, if asked to, the states as they are now."""
+        for stream, live in self._lives.items() if states else ():
             self._cache.put(stream, live.cache_entry())
         self._policies.note_saved(self.changes.policies)
 
@@ -165,9 +164,11 @@ class Batch:
         return earliest(self._first_alarm_at, *(write.alarm_at for write in self.changes.streams))
 
     def taken_ahead(self) -> tuple[list[StreamWrite], list[Segment]]:
-        """Hand over what was decided outside the working set, to be written before the rest."""
-        streams, segments = self.written, self.changes.segments
-        self.written, self.changes.segments = [], []
+        """Hand over the rows of what was decided so far, to be written before the rest."""
+        streams, segments = self._moved_rows(), self.changes.segments
+        for live in self._lives.values():
+            live.base = live.version
+        self.changes.segments = []
         self._ahead += segments
         self._first_alarm_at = earliest(self._first_alarm_at, *(write.alarm_at for write in streams))
         return streams, segments
@@ -186,11 +187,13 @@ class Batch:
         """Return the streams that are written without having been locked."""
         return tuple(stream for stream, live in self._lives.items() if live.created)
 
+    def _moved_rows(self) -> list[StreamWrite]:
+        return [live.row() for live in self._lives.values() if live.version != live.base]
+
     def seal(self) -> bool:
         """Put one row per stream that moved into the changes; whether there is anything to commit."""
         changes = self.changes
-        changes.streams = [live.row() for live in self._lives.values() if live.version != live.base]
-        changes.streams += self.written
+        changes.streams = self._moved_rows()
         if self.first_segment:
             unsaved = (policy for policy in self._policies_named.values() if not self._policies.is_saved(policy))
             changes.policies = {policy.fingerprint: policy.body for policy in unsaved}
@@ -304,7 +307,7 @@ class Batch:
         command: Command,
         key: KeyId | None,
     ) -> Recorded | None:
-        turn = Turn(turn_id, turn_instant(self._tx.now, lives), policy, job)
+        turn = Turn(turn_id, turn_instant(self._tx.now, lives), policy, job, job.submission)
         recorded = take_turn(self, turn, lives, command, key, self._settings.wakes_before_command_max)
         if recorded is None:
             job.held_count = -1  # there was progress: it waits for nobody
@@ -323,7 +326,7 @@ class Batch:
         decision: Decision,
         also: Mapping[LoadedStream, tuple[Event, ...]],
     ) -> Recorded:
-        return write_decision(self.changes, turn, own, command, key, decision, also, self._settings)
+        return self._writer.write(turn, own, command, key, decision, also)
 
     def keep_answer(self, turn: Turn, own: LoadedStream, key: KeyId | None, recorded: Recorded) -> None:
         if key:

@@ -45,8 +45,8 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.batch import Batch
 from betimes.engine.codecs import Kinds
+from betimes.engine.collector_pause import pause_collector
 from betimes.engine.fair_queue import FairQueue
-from betimes.engine.fast_path import pause_collector
 from betimes.engine.jobs import Job
 from betimes.engine.reports import Observer, Report, Reporter, storable_text
 from betimes.engine.required_streams import reads_of
@@ -252,7 +252,7 @@ class CommitQueue:
     async def _pass(self, request: DuePass) -> None:
         jobs: list[Job] = []
         try:
-            with pause_collector() if request.due.fast_path else nullcontext():
+            with pause_collector() if request.due.by == "due" else nullcontext():
                 results = await self._transactions.attempt_due(request.due, jobs)
         except (Unavailable, Unknown) as error:
             request.fail(error)

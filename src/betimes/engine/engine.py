@@ -30,7 +30,6 @@ from betimes.engine.clock_report import ClockReport, WatchesClock, clock_problem
 from betimes.engine.codecs import Kinds
 from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effects import Dispatcher, Executor, is_carrying_out
-from betimes.engine.fast_path import FastPath
 from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.orphans import OrphanWatch
 from betimes.engine.policies import PoliciesInForce
@@ -237,23 +236,14 @@ class Engine:
         def make(stream: StreamId) -> Job:
             return Job(Submission(stream=stream, command=command(stream), actor=actor))
 
-        fast_path = FastPath(command, actor) if self.kinds.are_alone(kinds) else None
         due = DueRequest(
-            by="due",
-            kinds=kinds,
-            limit=limit,
-            make=make,
-            until_at=until_at,
-            tenant=tenant,
-            position=position,
-            fast_path=fast_path,
+            by="due", kinds=kinds, limit=limit, make=make, until_at=until_at, tenant=tenant, position=position
         )
         results = await self._queue.take_due(due)
         for job, result in results:
             if failed and job.stream and isinstance(result, BetimesError):
                 failed(job.stream, result)
-        done = [result for _, result in results if isinstance(result, Recorded)]
-        return [*fast_path.done, *done] if fast_path else done
+        return [result for _, result in results if isinstance(result, Recorded)]
 
     def _check_open(self) -> None:
         if not self.is_open and not (self._draining and is_carrying_out.get()):

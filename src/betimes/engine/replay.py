@@ -21,6 +21,7 @@ from betimes.core.streams import StreamId
 from betimes.engine.audit import CHECKPOINT_TURN, Audits, Head, head_problems
 from betimes.engine.codecs import Kind, Kinds, checkpoint_of, raw_state, repair_of
 from betimes.engine.store import PAGE_MAX, Store, StreamQuery, StreamRow
+from betimes.engine.turn import fold_events
 
 
 class LedgerFinding(msgspec.Struct, frozen=True):
@@ -51,6 +52,13 @@ class VerifyReport(msgspec.Struct):
     @property
     def is_sound(self) -> bool:
         return not self.findings
+
+
+def fold_segment(kind: Kind, state: Any, segment: Segment) -> Any:
+    """Return the state after a segment; a checkpoint and a repair say it themselves."""
+    if restart := repair_of(segment) or checkpoint_of(segment):
+        return kind.state(segment.stream, segment.schema, raw_state(restart.state))
+    return fold_events(kind.decider, state, kind.events(segment))
 
 
 class Replayed:
@@ -108,17 +116,14 @@ class Replayed:
         self._move(segment)
 
     def _fold(self, segment: Segment) -> None:
-        """Take the state a segment leads to; while it is not known, only a repair says it."""
-        if repair := repair_of(segment):
-            self.state = self.kind.state(self.stream, segment.schema, raw_state(repair.state))
+        """Take the state a segment leads to; while it is not known, only a repair or a checkpoint says it."""
+        repair = repair_of(segment)
+        if repair or not self.unread or checkpoint_of(segment):
+            self.state = fold_segment(self.kind, self.state, segment)
+        if repair:
             self.findings = [found for found in self.findings if found.version not in repair.lost]
             self.unread -= set(repair.lost)
             self.mended |= set(repair.lost)
-        elif checkpoint := checkpoint_of(segment):
-            self.state = self.kind.state(self.stream, segment.schema, raw_state(checkpoint.state))
-        elif not self.unread:
-            for event in self.kind.events(segment):
-                self.state = self.kind.decider.fold(self.state, event)
 
     def _move(self, segment: Segment) -> None:
         is_checkpoint = segment.turn == CHECKPOINT_TURN

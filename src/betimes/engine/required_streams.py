@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from betimes.core.deciders import NO_NEEDS, NO_READS
 from betimes.core.errors import BetimesError, Fault
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
@@ -13,6 +14,8 @@ def streams_of(kinds: Kinds, job: Job, policy: Policy) -> tuple[StreamId, ...]:
     """The streams a job must hold, its own first; those a wake ahead of it needs are among them."""
     asked = job.submission
     stream, decider = asked.stream, kinds.of(asked.stream).decider
+    if decider.needs is NO_NEEDS and not job.also_locks:
+        return (stream,)
     try:
         needed = decider.needs(stream, asked.command, policy)
         woken = decider.needs(stream, WAKE, policy)
@@ -28,6 +31,8 @@ def streams_of(kinds: Kinds, job: Job, policy: Policy) -> tuple[StreamId, ...]:
 def reads_of(kinds: Kinds, stream: StreamId) -> tuple[StreamId, ...]:
     """The streams a job looks at without holding them."""
     decider = kinds.of(stream).decider
+    if decider.reads is NO_READS:
+        return ()
     try:
         return decider.reads(stream)
     except Exception as error:

@@ -26,7 +26,6 @@ from betimes.core.streams import StreamId
 from betimes.engine.batch import Batch
 from betimes.engine.cache import StateCache
 from betimes.engine.codecs import Kinds
-from betimes.engine.fast_path import FastPath
 from betimes.engine.jobs import Job
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.required_streams import reads_of, streams_of
@@ -37,7 +36,6 @@ from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
 
 Result: TypeAlias = Recorded | BetimesError | None
 """What became of a job: recorded, failed, or `None`: held, to be done in a later batch."""
-Picked: TypeAlias = list[tuple[StreamId, Row]]
 SLICE = 1_024
 """Streams of a pass that are decided at a time, while those before them are written."""
 
@@ -63,8 +61,6 @@ class DueRequest(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     position: SweepPosition | None = None
     """Where to go on, and where it is left; only by `due`."""
-    fast_path: FastPath | None = None
-    """Decides the streams that need no job."""
 
 
 class Transactions:
@@ -116,22 +112,8 @@ class Transactions:
 
     async def attempt_due(self, due: DueRequest, jobs: list[Job]) -> list[Result]:
         """Decide and commit jobs for streams that are due; `jobs` is filled with the job of each."""
-        picked: Picked = []
-        try:
-            results = await self._commit(self._pick(due, picked, jobs), jobs, due, picked)
-        except BaseException:
-            self._as_jobs(due, picked, jobs)
-            raise
-        if results is None:
-            self._as_jobs(due, picked, jobs)
-            return await self.attempt(jobs)
-        return results
-
-    def _as_jobs(self, due: DueRequest, picked: Picked, jobs: list[Job]) -> None:
-        """Make every stream a job: what the fast path decided was not written."""
-        if due.fast_path:
-            due.fast_path.done.clear()
-            jobs[:] = [due.make(stream) for stream, _ in picked]
+        results = await self._commit(self._pick(due, jobs), jobs, due)
+        return await self.attempt(jobs) if results is None else results
 
     def forget(self, stream: StreamId) -> None:
         self._cache.drop(stream)
@@ -164,13 +146,10 @@ class Transactions:
 
     def _reads(self, jobs: Sequence[Job], locks: dict[StreamId, int]) -> dict[StreamId, int]:
         """Return what is looked at without a lock: policies, and whatever the jobs' deciders share with others."""
-        wanted = [*self._policies_of({job.stream.tenant for job in jobs if job.stream})]
+        tenants = {job.stream.tenant for job in jobs if job.stream}
+        wanted = [DEPLOYMENT, *map(tenant_stream, sorted(tenants))] if tenants else []
         wanted += sorted({name for job in jobs for name in self._looked_at(job)})
         return {stream: self._cache.version(stream) for stream in wanted if stream not in locks}
-
-    def _policies_of(self, tenants: set[str]) -> dict[StreamId, int]:
-        wanted = [DEPLOYMENT, *map(tenant_stream, sorted(tenants))] if tenants else []
-        return {stream: self._cache.version(stream) for stream in wanted}
 
     def _looked_at(self, job: Job) -> tuple[StreamId, ...]:
         try:
@@ -179,7 +158,7 @@ class Transactions:
             return ()  # its caller is told when the job is taken
 
     @asynccontextmanager
-    async def _pick(self, due: DueRequest, picked: Picked, jobs: list[Job]) -> AsyncIterator[Tx]:
+    async def _pick(self, due: DueRequest, jobs: list[Job]) -> AsyncIterator[Tx]:
         limit = min(due.limit, self._settings.batch_max)
         position = due.position
         after = position.reached if position else None
@@ -196,16 +175,14 @@ class Transactions:
             shares=shares,
         )
         async with begin as tx:
-            picked += tx.rows.items()
+            picked = list(tx.rows.items())
             if due.tenant is None and not shares:
                 self._pass_turns.note(due.by, is_full=len(picked) == limit)
             if position and not shares:
                 position.reached = self._place_reached(*picked[-1]) if len(picked) == limit else None
-            if due.fast_path is None:
-                jobs += [due.make(stream) for stream, _ in picked]
-            if picked:
-                tenants = {stream.tenant for stream, _ in picked}
-                ask = self._ask(jobs) if jobs else LockRequest(reads=self._policies_of(tenants))
+            jobs += [due.make(stream) for stream, _ in picked]
+            if jobs:
+                ask = self._ask(jobs)
                 more = {stream: version for stream, version in ask.locks.items() if stream not in tx.rows}
                 await tx.extend(LockRequest(more, ask.reads, ask.keys))
             yield tx
@@ -220,25 +197,6 @@ class Transactions:
             return None
         return None if at is None else Reached(at, stream)
 
-    async def _decide_fast(self, batch: Batch, tx: Tx, due: DueRequest, picked: Picked) -> list[Job]:
-        """Decide on the fast path, slice by slice, each written while the next is decided; return jobs for the rest."""
-        assert due.fast_path is not None
-        left: list[StreamId] = []
-        writing: asyncio.Future[None] | None = None
-        try:
-            for start, end in pairwise(_cuts(len(picked))):
-                rows = picked[start:end]
-                left += due.fast_path.decide(batch, rows, tx.now, self._kinds, self._settings, self._turn_id)
-                if len(picked) > SLICE and isinstance(tx, WritesAhead):
-                    if writing:
-                        await writing
-                    writing = asyncio.ensure_future(tx.write_ahead(*batch.taken_ahead()))
-                    await asyncio.sleep(0)  # so that it starts
-        finally:
-            if writing:
-                await writing
-        return [due.make(stream) for stream in left]
-
     # -- deciding and committing
 
     async def _commit(
@@ -246,7 +204,6 @@ class Transactions:
         begin: AbstractAsyncContextManager[Tx],
         jobs: list[Job],
         due: DueRequest | None = None,
-        picked: Picked | None = None,
         presumed: bool = False,
     ) -> list[Result] | None:
         """Decide and commit; `None` if nothing was written and it must be done again.
@@ -258,11 +215,9 @@ class Transactions:
         try:
             async with begin as tx:
                 batch = self._new_batch(tx)
-                if due and due.fast_path and picked:
-                    jobs += await self._decide_fast(batch, tx, due, picked)
                 if more := batch.still_needed(jobs):
                     await tx.extend(LockRequest({stream: self._cache.version(stream) for stream in more}))
-                results = [self._take(batch, job) for job in jobs]
+                results = await self._take_all(batch, jobs, tx, due)
                 has_changes = batch.seal()
                 if presumed and not _are_compared(batch, jobs, results):
                     return None
@@ -279,7 +234,7 @@ class Transactions:
         except Exception:
             if batch is None or not await self._has_arrived(batch.first_segment):
                 raise  # nothing promises that a commit that failed unexpectedly wrote nothing, so it is looked up
-        batch.keep()
+        batch.keep(states=due is None or due.by == "alarm")  # a sweep would drive out whatever else is cached
         self.on_commit(batch)
         return results
 
@@ -288,6 +243,28 @@ class Transactions:
 
     def _turn_id(self) -> str:
         return f"{self._name}-{next(self._turns):x}"
+
+    async def _take_all(self, batch: Batch, jobs: list[Job], tx: Tx, due: DueRequest | None) -> list[Result]:
+        """Take the jobs; those of a large sweep slice by slice, each written while the next is decided.
+
+        That is done only where decisions see no stream but their own: each stream is written once.
+        """
+        ahead = tx if due and len(jobs) > SLICE and isinstance(tx, WritesAhead) else None
+        if due is None or ahead is None or not self._kinds.are_alone(due.kinds):
+            return [self._take(batch, job) for job in jobs]
+        results: list[Result] = []
+        writing: asyncio.Future[None] | None = None
+        try:
+            for start, end in pairwise(_cuts(len(jobs))):
+                results += [self._take(batch, job) for job in jobs[start:end]]
+                if writing:
+                    await writing
+                writing = asyncio.ensure_future(ahead.write_ahead(*batch.taken_ahead()))
+                await asyncio.sleep(0)  # so that it starts
+        finally:
+            if writing:
+                await writing
+        return results
 
     def _take(self, batch: Batch, job: Job) -> Result:
         try:

@@ -3,9 +3,9 @@
     ring what is due ─► decide ─► fold ─► encode and chain ─► index
                                   └────── `turn_rows` ──────────┘
 
-This is the only walk of a command through the engine. A batch takes it for a store, a rehearsal in memory; each is a
-`TurnSite`: it knows the streams and says what becomes of a decision. A sweep takes its second half, `fold_stream` and
-`chain_segment`, for streams where nothing else can happen (`fast_path`).
+This is the only walk of a command through the engine. A batch takes it for a store, a sweep's too; a rehearsal in
+memory. Each is a `TurnSite`: it knows the streams and says what becomes of a decision. Whoever reads history folds it
+with `fold_events`.
 
 **Alarm first.** A command that finds its stream's alarm due is preceded by the `Wake` in the same turn, so no outcome
 depends on how late the alarm loop is. Commands that stop the stream are not: what is owed then is theirs to record.
@@ -35,6 +35,7 @@ ENTRY_CHARS = 256
 """What a cached state costs besides its text."""
 _NO_INDEX = Index()
 INSTANT_TYPES = (int, type(None))
+_DECISIONS = (Decision, Refusal)
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
@@ -44,10 +45,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
     now: Instant
     policy: Policy
     job: Job
-
-    @property
-    def asked(self) -> Submission:
-        return self.job.submission
+    asked: Submission
 
 
 class LoadedStream:
@@ -235,7 +233,7 @@ def decide_command(own: LoadedStream, view: View[Any], command: Command, turn: T
         raise
     except Exception as error:
         raise Fault(f"deciding {type(command).__name__} for {own.stream} failed: {error!r}") from error
-    if isinstance(decision, Decision | Refusal):
+    if isinstance(decision, _DECISIONS):
         return decision
     raise Fault(f"deciding {type(command).__name__} for {own.stream} gave {decision!r}, not a Decision or a Refusal")
 

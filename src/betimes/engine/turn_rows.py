@@ -13,7 +13,7 @@ import msgspec
 from betimes.core.canonical import encode
 from betimes.core.deciders import Call, Command, Decision, Effect, Event
 from betimes.core.errors import Fault, TooLarge
-from betimes.core.instants import SECOND, Instant
+from betimes.core.instants import SECOND
 from betimes.core.segments import Recorded, Segment, chained_digest
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.core.verdicts import TRACE_BYTES_MAX, Verdict, within_bound
@@ -23,46 +23,71 @@ from betimes.engine.store import SEND, Changes, EffectWrite, KeyWrite
 from betimes.engine.turn import INSTANT_TYPES, LoadedStream, StreamUpdate, Turn, fold_stream
 
 
-class SegmentHeader(msgspec.Struct, frozen=True, gc=False):
-    """The columns that only the first segment of a command carries."""
+class DecisionWriter:
+    """Adds the rows of decisions to the changes of a batch."""
 
-    command: str | None = None
-    key: KeyId | None = None
-    verdict: str | None = None
-    reply: str | None = None
+    def __init__(self, changes: Changes, settings: EngineSettings) -> None:
+        self._changes = changes
+        self._settings = settings
+        self._asked: tuple[Command | None, str] = (None, "")
 
+    def write(
+        self,
+        turn: Turn,
+        own: LoadedStream,
+        command: Command,
+        key: KeyId | None,
+        decision: Decision,
+        others: Mapping[LoadedStream, tuple[Event, ...]],
+    ) -> Recorded:
+        """Add a decision's rows. The first segment is the command's own stream's and carries the command."""
+        stream, reply, settings, changes = own.stream, decision.reply, self._settings, self._changes
+        verdict, judged = _check_verdict(decision.verdict, own)
+        asked = self._command_text(command, stream)
+        replied = None if reply is None else text_of(reply, settings.events_chars_max, "the reply of", stream)
+        first = self._update(own, decision.events, turn, asked, key, judged, replied)
+        afters = [(live, self._update(live, events, turn)) for live, events in others.items()]
+        if decision.effects:
+            changes.effects += _effects(own, decision.effects, turn, settings)
+        own.advance(first)
+        changes.segments.append(first.segment)
+        for live, after in afters:
+            live.advance(after)
+            changes.segments.append(after.segment)
+        if key:
+            kept_until = max(turn.now, decision.promised_at or 0) + settings.key_retention_s * SECOND
+            changes.keys.append(KeyWrite(key, turn.job.request, stream, own.version, kept_until))
+        return Recorded(stream, own.version, turn.now, turn.policy.fingerprint, verdict, reply)
 
-_NOTHING_SAID = SegmentHeader()
+    def _command_text(self, command: Command, stream: StreamId) -> str:
+        """Return the text of a command; a sweep and the alarms give the same one to many streams, so it is kept."""
+        known, text = self._asked
+        if command is not known:
+            text = text_of(command, self._settings.command_chars_max, "the command to", stream)
+            self._asked = (command, text)
+        return text
 
-
-def write_decision(
-    changes: Changes,
-    turn: Turn,
-    own: LoadedStream,
-    command: Command,
-    key: KeyId | None,
-    decision: Decision,
-    others: Mapping[LoadedStream, tuple[Event, ...]],
-    settings: EngineSettings,
-) -> Recorded:
-    """Add a decision's rows to the batch. The first segment is the command's own stream's and carries the command."""
-    stream, reply = own.stream, decision.reply
-    verdict, judged = _check_verdict(decision.verdict, own)
-    asked = text_of(command, settings.command_chars_max, "the command to", stream)
-    replied = None if reply is None else text_of(reply, settings.events_chars_max, "the reply of", stream)
-    first = _update_stream(own, decision.events, turn, settings, SegmentHeader(asked, key, judged, replied))
-    afters = [(live, _update_stream(live, events, turn, settings, _NOTHING_SAID)) for live, events in others.items()]
-    if decision.effects:
-        changes.effects += _effects(own, decision.effects, turn, settings)
-    own.advance(first)
-    changes.segments.append(first.segment)
-    for live, after in afters:
-        live.advance(after)
-        changes.segments.append(after.segment)
-    if key:
-        kept_until = max(turn.now, decision.promised_at or 0) + settings.key_retention_s * SECOND
-        changes.keys.append(KeyWrite(key, turn.job.request, stream, own.version, kept_until))
-    return Recorded(stream, own.version, turn.now, turn.policy.fingerprint, verdict, reply)
+    def _update(
+        self,
+        live: LoadedStream,
+        events: tuple[Event, ...],
+        turn: Turn,
+        command: str | None = None,
+        key: KeyId | None = None,
+        verdict: str | None = None,
+        reply: str | None = None,
+    ) -> StreamUpdate:
+        """Return a stream as events leave it, and the segment that says so, chained to the one before."""
+        stream, settings, schema, prev = live.stream, self._settings, live.decider.schema, live.digest
+        version, at, policy = live.version + 1, turn.now, turn.policy.fingerprint
+        actor, correlation, cause = turn.asked.actor, turn.asked.correlation, turn.job.cause
+        state, alarm_at, listed = fold_stream(live.kind, stream, live.state, events)
+        text = None if state is None else text_of(state, settings.state_chars_max, "the state of", stream)
+        told = text_of(events, settings.events_chars_max, "the events of", stream)
+        said = (key, verdict, reply, actor, correlation, cause)
+        digest = chained_digest(prev, stream, version, turn.id, at, schema, command, told, policy, *said)
+        segment = Segment(stream, version, turn.id, at, schema, command, told, policy, prev, digest, *said)
+        return StreamUpdate(state, text, alarm_at, listed, segment)
 
 
 def _check_verdict(verdict: Verdict | None, own: LoadedStream) -> tuple[Verdict | None, str | None]:
@@ -77,49 +102,6 @@ def _check_verdict(verdict: Verdict | None, own: LoadedStream) -> tuple[Verdict 
         return verdict, text
     bounded = within_bound(verdict)
     return bounded, encode(bounded)
-
-
-def _update_stream(
-    live: LoadedStream, events: tuple[Event, ...], turn: Turn, settings: EngineSettings, said: SegmentHeader
-) -> StreamUpdate:
-    stream, asked = live.stream, turn.asked
-    state, alarm_at, listed = fold_stream(live.kind, stream, live.state, events)
-    text = None if state is None else text_of(state, settings.state_chars_max, "the state of", stream)
-    segment = chain_segment(
-        live.digest,
-        stream,
-        live.version + 1,
-        turn.id,
-        turn.now,
-        live.decider.schema,
-        said.command,
-        text_of(events, settings.events_chars_max, "the events of", stream),
-        turn.policy.fingerprint,
-        said.key,
-        said.verdict,
-        said.reply,
-        asked.actor,
-        asked.correlation,
-        turn.job.cause,
-    )
-    return StreamUpdate(state, text, alarm_at, listed, segment)
-
-
-def chain_segment(
-    prev: str,
-    stream: StreamId,
-    version: int,
-    turn: str,
-    at: Instant,
-    schema: int,
-    command: str | None,
-    events: str,
-    policy: str,
-    *said: Any,
-) -> Segment:
-    """Return a segment chained to the one before it. `said`: key, verdict, reply, actor, correlation and cause."""
-    digest = chained_digest(prev, stream, version, turn, at, schema, command, events, policy, *said)
-    return Segment(stream, version, turn, at, schema, command, events, policy, prev, digest, *said)
 
 
 def _effects(own: LoadedStream, effects: Sequence[Effect], turn: Turn, settings: EngineSettings) -> list[EffectWrite]:

@@ -12,15 +12,14 @@ from typing import Any
 import msgspec
 
 from betimes.core.canonical import encode
-from betimes.core.deciders import Checkpoint, Repair
 from betimes.core.errors import StoreError
 from betimes.core.instants import nearest
 from betimes.core.lake_tables import Row
 from betimes.core.secret_fields import without_secrets
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.engine.codecs import Kinds, checkpoint_of, raw_state, repair_of
-from betimes.engine.replay import replay
+from betimes.engine.codecs import Kinds, checkpoint_of
+from betimes.engine.replay import fold_segment, replay
 from betimes.engine.store import Store
 
 UNREADABLE = "unreadable"
@@ -56,17 +55,8 @@ async def _row(store: Store, kinds: Kinds, stream: StreamId, history: list[Segme
 async def _after(store: Store, kinds: Kinds, stream: StreamId, history: list[Segment], known: Known) -> Any:
     """Return the state of a stream after these segments."""
     state = await _before(store, kinds, stream, history[0], known)
-    decider = kinds.of(stream).decider
     for segment in history:
-        checkpoint = checkpoint_of(segment)
-        if checkpoint:
-            state = _restore_state(kinds, stream, segment, checkpoint)
-            continue
-        if repair := repair_of(segment):
-            state = _restore_state(kinds, stream, segment, repair)
-            continue
-        for event in kinds.of(stream).events(segment):
-            state = decider.fold(state, event)
+        state = fold_segment(kinds.of(stream), state, segment)
     return state
 
 
@@ -76,7 +66,3 @@ async def _before(store: Store, kinds: Kinds, stream: StreamId, first: Segment, 
     if stream in known:
         return kinds.of(stream).state(stream, first.schema, known[stream])
     return (await replay(store, kinds, stream, version=first.version - 1)).state
-
-
-def _restore_state(kinds: Kinds, stream: StreamId, segment: Segment, restart: Checkpoint | Repair) -> Any:
-    return kinds.of(stream).state(stream, segment.schema, raw_state(restart.state))

@@ -24,6 +24,7 @@ from betimes.engine.codecs import Kinds
 from betimes.engine.store import SEND
 from betimes.engine.tenants.decide import tenant_decider
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
+from betimes.engine.turn import fold_events
 
 if TYPE_CHECKING:
     from betimes.testing.simulator.world import World
@@ -75,8 +76,7 @@ def replaying_gives_every_row(world: World) -> Iterator[str]:
         for segment in database.histories.get(stream, ()):
             alarm_at = None if state is None else kind.decider.alarm(state)
             yield from _heeds_alarm(segment, alarm_at, stops)
-            for event in kind.events(segment):
-                state = kind.decider.fold(state, event)
+            state = fold_events(kind.decider, state, kind.events(segment))
         yield from _row_differs(world, stream, kind.decider, state)
 
 
