@@ -2,21 +2,25 @@
 
 Quiet tenants do the same in three ways, in turns: alone; beside one that has as much as each of them (its share); and
 beside one that has a hundred times as much. What they wait for: the answer to a command, the beginning of a call, a
-wake after its alarm, their part of a sweep, a verdict on a live stream.
+wake after its alarm, their part of a sweep, a backtest of what they did, a verdict on a live stream. Each way's figure
+is the median of the rounds' p99, because the ways of one round meet the same machine and one bad round says nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from statistics import median
 from typing import Any
 
+from benchmarks.domains.service import DATABASES
 from benchmarks.places import PLACES, Place
+from betimes.app.betimes import Betimes
+from betimes.backtest.jobs import BacktestRequest, Backtests, BacktestView
 from betimes.catalogue import DECIDERS
 from betimes.catalogue import SECTIONS as ALL_SECTIONS
 from betimes.core.deciders import EffectCall
@@ -34,12 +38,14 @@ from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 
 Row = dict[str, Any]
 Waits = list[float]
-ROUNDS = 3
+ROUNDS = 5
 WAYS = {"alone": 0, "share": 1, "loud": 100}
 """How much the other tenant has, in shares."""
 QUIET = ("quiet1", "quiet2", "quiet3", "quiet4")
 CALL_S = 0.05
-COOLDOWN_S = 4
+COOLDOWN_S = 6
+LOUD_CANDIDATES = 19
+"""With the policy in force ten times what the others try, who try one."""
 READERS = 20
 _names = count(1)
 
@@ -89,7 +95,7 @@ async def calls(place: Place, shares: int, scale: float) -> Waits:
     """From the command that asks for a call to its beginning; calls take 50 ms, and the loud tenant's wait already."""
     asked_s: dict[str, float] = {}
     waits: Waits = []
-    wanted = int(50 * scale)
+    wanted = int(100 * scale)
     done = asyncio.Event()
 
     async def greet(call: EffectCall) -> None:
@@ -100,7 +106,7 @@ async def calls(place: Place, shares: int, scale: float) -> Waits:
         await asyncio.sleep(CALL_S)
 
     async with gates(place, {"cooldown_s": 0, "greet": True}, {"handler:greet": greet}) as engine:
-        await asyncio.gather(*(engine.submit(knock("loud", number)) for number in range(int(shares * 10 * scale))))
+        await asyncio.gather(*(engine.submit(knock("loud", number)) for number in range(int(shares * 20 * scale))))
         engine.start_workers()
         await asyncio.sleep(CALL_S)
         for number in range(wanted):
@@ -115,7 +121,7 @@ async def calls(place: Place, shares: int, scale: float) -> Waits:
 async def wakes(place: Place, shares: int, scale: float) -> Waits:
     """From an alarm's instant to the commit that decides it; those of the loud tenant are due at the start."""
     waits: Waits = []
-    wanted = int(50 * scale)
+    wanted = int(100 * scale)
     done = asyncio.Event()
 
     def observe(segments: Sequence[Segment]) -> None:
@@ -139,7 +145,7 @@ async def wakes(place: Place, shares: int, scale: float) -> Waits:
         await asyncio.gather(*(postpone("loud", number) for number in range(int(shares * 30 * scale))))
         for number in range(wanted):
             await postpone(QUIET[number % len(QUIET)], number)
-            await asyncio.sleep(0.015)
+            await asyncio.sleep(0.01)
         first_s = min(at for stream, at in due_s.items() if stream.tenant != "loud")
         await asyncio.sleep(max(0.0, first_s - time.time()))
         engine.start_workers()
@@ -188,6 +194,55 @@ async def sweeps(place: Place, shares: int, scale: float) -> Waits:
     return waits
 
 
+async def backtests(place: Place, shares: int, scale: float) -> Waits:
+    """From asking for a backtest to its report.
+
+    Beside its share the other asks for the same when they do. Loud, it has ten times the history of each and tries
+    ten times as many policies, it has begun before, and it asks again as soon as it has a report.
+    """
+    each, is_loud = int(400 * scale), shares > 1
+    async with DATABASES[place.kind]() as url, Betimes(url, workers=False, report=lambda report: None) as bt:
+        for tenant, number in (("loud", each * (10 if is_loud else shares)), *((tenant, each) for tenant in QUIET)):
+            await trigger_many(bt, tenant, number)
+        bt.start_workers()
+        begun = asyncio.Event()
+
+        async def backtest_for_ever() -> None:
+            while True:
+                await backtest(bt, "loud", range(1, 1 + LOUD_CANDIDATES), begun)
+
+        async with together([backtest_for_ever()] if is_loud else [backtest(bt, "loud") for _ in range(shares)]):
+            if is_loud:
+                await begun.wait()
+            return await asyncio.gather(*(backtest(bt, tenant) for tenant in QUIET))
+
+
+async def trigger_many(bt: Betimes, tenant: str, number: int) -> None:
+    runs = bt.for_caller(Caller(tenant)).runs
+    for start in range(0, number, 500):
+        requests = (
+            TriggerRequest(account_id=f"a{n % 50}", trigger_type="SIGNAL_ARRIVED", idempotency_key=f"k{n}")
+            for n in range(start, min(start + 500, number))
+        )
+        await asyncio.gather(*(runs.trigger(request, trace=False) for request in requests))
+
+
+async def backtest(
+    bt: Betimes, tenant: str, budgets: Iterable[int] = (5,), begun: asyncio.Event | None = None
+) -> float:
+    """Have the tenant's traffic rehearsed under other budgets; return how long it took to have the report."""
+    asked = Backtests(bt.engine, Caller(tenant))
+    started_s = time.perf_counter()
+    view: BacktestView = await asked.ask(BacktestRequest(sweep={"runs.daily_run_budget": [*budgets]}))
+    while view.status not in ("done", "failed"):
+        await asyncio.sleep(0.02)
+        view = await asked.get(view.backtest_id)
+        if begun and view.status == "running":
+            begun.set()
+    assert view.status == "done", view.error
+    return time.perf_counter() - started_s
+
+
 async def live(place: Place, shares: int, scale: float) -> Waits:
     """From a verdict's answer to its event on a stream that looks every 10 ms.
 
@@ -218,7 +273,7 @@ async def live(place: Place, shares: int, scale: float) -> Waits:
 
         readers = [read("loud") for _ in range(min(shares, READERS))]
         async with together([read("quiet1"), *readers, *map(trigger_for_ever, range(min(shares, 1)))]):
-            for number in range(int(50 * scale)):
+            for number in range(int(100 * scale)):
                 account = f"q{number}-{next(_names)}"
                 await trigger("quiet1", account)
                 answered_s[account] = time.perf_counter()
@@ -245,6 +300,7 @@ MEASURED: dict[str, Callable[[Place, int, float], Awaitable[Waits]]] = {
     "calls": calls,
     "wakes": wakes,
     "sweeps": sweeps,
+    "backtests": backtests,
     "live streams": live,
 }
 

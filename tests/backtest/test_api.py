@@ -12,8 +12,10 @@ import msgspec
 import pytest
 
 from betimes.admin.service import PolicyRequest
+from betimes.app.betimes import Betimes
 from betimes.app.routes import ROUTES
-from betimes.backtest.executor import backtester, fitting
+from betimes.app.settings import Settings
+from betimes.backtest.executor import BACKTESTS_MAX, backtester, fitting
 from betimes.backtest.jobs import BacktestRequest, Backtests
 from betimes.backtest.model import EXECUTOR, KEPT_MAX, LEASE_S
 from betimes.backtest.plan import Plan, planned
@@ -23,11 +25,13 @@ from betimes.core.errors import TooLarge
 from betimes.domain.service import Caller
 from betimes.engine.pruning import Retention, prune
 from betimes.engine.replay import verify
+from betimes.engine.settings import EngineSettings
 from betimes.http.server import serve
 from tests.backtest.recordings import Live, notifications, recorded, runs
 from tests.cli.running import Server, serving
 from tests.http.served import Client
 from tests.http.test_auth import made
+from tests.patience import HANGS_S
 
 STRICT = {"runs": {"daily_run_budget": 1}}
 ASKED = {"policy": STRICT}
@@ -303,6 +307,40 @@ async def test_one_that_is_deleted_while_it_is_made_is_stopped() -> None:
 
         outcome = await backtester(lambda: o.bt.engine, rehearse, tell_s=0.0)(lease.call)
         assert (outcome["code"], len(stopped)) == ("DROPPED", 1)
+
+
+class LongForSome(Betimes):
+    """An application where the backtests of tenants called `loud…` never end; it notes how many are made at once."""
+
+    at_once, most = 0, 0
+
+    async def backtest(
+        self, plan: Plan, *, jobs: int | None = None, progress: Callable[[float], None] | None = None
+    ) -> BacktestReport:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        try:
+            if plan.tenant and plan.tenant.startswith("loud"):
+                await asyncio.Event().wait()
+            return await super().backtest(plan, jobs=jobs, progress=progress)
+        finally:
+            self.at_once -= 1
+
+
+async def test_long_backtests_of_some_tenants_hold_up_no_others_and_no_more_are_made_at_once() -> None:
+    impatient = Settings(engine=EngineSettings(drain_s=0))
+    async with LongForSome("memory://", settings=impatient) as bt, asyncio.timeout(HANGS_S):
+
+        async def reach(tenant: str, status: str) -> None:
+            service = Backtests(bt.engine, Caller(tenant))
+            asked = await service.ask(BacktestRequest(policy=STRICT))
+            while (await service.get(asked.backtest_id)).status != status:  # noqa: ASYNC110 — told by the store
+                await asyncio.sleep(0)
+
+        for number in range(BACKTESTS_MAX - 1):
+            await reach(f"loud{number}", "running")
+        await asyncio.gather(*(reach(f"quiet{number}", "done") for number in range(2 * BACKTESTS_MAX)))
+        assert bt.most == BACKTESTS_MAX
 
 
 def test_a_backtest_under_way_when_its_server_is_told_to_stop_is_made_by_the_next_one(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The executor of backtests: makes one that was asked for, tells how far it is, and stops when nobody waits for it.
 
-A process makes one at a time and takes no other meanwhile; they are queued for as long. The report is the result of the
+A process makes a few at a time, each of another tenant, and takes no other meanwhile; they are queued for as long, so
+that a tenant with a long history does not keep those of all others waiting. The report is the result of the
 call, and so is a refusal: either is recorded in the commit that ends the call. A process that is told to stop gives
 back what it has not finished, and another begins it again.
 """
@@ -31,6 +32,8 @@ ENVELOPE_CHARS = 2_000
 TELL_S = 1.0
 TELL_PERCENT = 5
 """Progress is recorded at most so often, and only in such steps."""
+BACKTESTS_MAX = 3
+"""How many a process makes at once, each of another tenant: a long one takes a third of the time of those that wait."""
 PROCESSES = 2
 """How many it is made in, so that this one goes on with its own work; with a store in memory, in this one alone."""
 _commands = msgspec.json.Decoder(AskBacktest)
@@ -45,7 +48,7 @@ class Rehearse(Protocol):
 
 
 def backtester(engine: Callable[[], Engine], rehearse: Rehearse, *, tell_s: float = TELL_S) -> Executor:
-    """Return the executor of backtests: one at a time in a process, so that many tenants leave other calls room."""
+    """Return the executor of backtests: a few at a time in a process, so that many tenants leave other calls room."""
 
     async def carry_out(call: EffectCall) -> Any:
         job = BacktestJob(engine(), call, tell_s)
@@ -55,7 +58,7 @@ def backtester(engine: Callable[[], Engine], rehearse: Rehearse, *, tell_s: floa
             # It changes nothing, so it may be begun again, which is up to whoever takes it next.
             raise NotStarted("the process that made it stopped; it begins again", (0.0,)) from None
 
-    return BoundedExecutor(carry_out, 1)
+    return BoundedExecutor(carry_out, BACKTESTS_MAX)
 
 
 class BacktestJob:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid, Overloaded, Refused, Unavailable
 from betimes.core.streams import StreamId
-from betimes.engine.effects import Executor, GiveUp, NotStarted
+from betimes.engine.effects import BoundedExecutor, Executor, GiveUp, NotStarted
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.runs.model import StartRun
@@ -39,7 +39,7 @@ class RunStarter:
                 call = await self._start_run(call, call.report_to)
             return await executor(call)
 
-        return execute
+        return BoundedExecutor(execute, executor.calls_max) if isinstance(executor, BoundedExecutor) else execute
 
     async def _start_run(self, call: EffectCall, run: StreamId) -> EffectCall:
         if self.engine is None:
