@@ -36,6 +36,8 @@ VOLATILE = frozenset(
     }
 )
 """Made by chance, places in a ledger that all share, or how long something really took."""
+WAITS_S = (0, 0, 0, 1, 30, 600)
+"""Time that passes after a request: often none, since what is asked at one instant meets most."""
 UNDER_WAY = {"run_requests": frozenset({"run"})}
 """Read while it still changes: the command that asks for a run is applied after the answer's commit, at any moment."""
 
@@ -167,7 +169,7 @@ async def compare_sites(seed: int, count: int, urls: tuple[str, str] = ("memory:
     """Send the same requests to a site where the tenant is alone and to one that it shares; return what differs."""
     random = Random(seed)
     asked, noise = requests(random, count), requests(random, count)
-    waits = [random.choice((0, 1, 30, 600)) for _ in asked]
+    waits = [random.choice(WAITS_S) for _ in asked]
     answered, differences = 0, []
     async with site(dev=False, url=urls[0]) as alone, site(dev=False, url=urls[1]) as shared:
         other, quiet, crowded = await _client(shared, OTHER), await _client(alone, OWN), await _client(shared, OWN)

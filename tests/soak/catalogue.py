@@ -66,6 +66,7 @@ RUNS = {
         size=300,
         record=10_000,
         at_once=2 * CORES,  # a round mostly waits for its commits
+        hangs_s=7_200,
     ),
     "fuzz": Run(
         units="requests",
