@@ -18,6 +18,7 @@ from betimes.engine.engine import Engine
 from betimes.engine.fair_queue import LATELY_BATCHES, FairQueue
 from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.settings import EngineSettings
+from betimes.engine.store import DueIndex
 from betimes.engine.tenant_turns import LOOKED_AT_MAX, PassTurns, TenantRotation, call_shares
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
@@ -217,19 +218,25 @@ async def test_every_tenant_of_very_many_has_its_turn() -> None:
     assert rotation.is_at_start
 
 
-async def plans(tenants: int, passes: int) -> list[dict[str, int] | None]:
-    """Return whom passes over alarms take, when so many tenants have one that is due."""
+async def plans(tenants: int, passes: int, index: DueIndex = "alarm") -> list[dict[str, int] | None]:
+    """Return whom passes take, when so many tenants have something that is due."""
     store = MemoryStore(VirtualClock())
     now = await store.now()
-    due = (moved(StreamId(f"t{number:03}", "thing", "a"), 1, now, alarm_at=now) for number in range(tenants))
+    streams = [StreamId(f"t{number:03}", "thing", "a") for number in range(tenants)]
+    due = (moved(stream, 1, now, alarm_at=now, due_at=now) for stream in streams)
     await commit(store, together(*due))
     turns = PassTurns(store)
-    return [(await turns.plan("alarm", ["thing"], 256))[1] for _ in range(passes)]
+    return [(await turns.plan(index, ["thing"], 256))[1] for _ in range(passes)]
 
 
 async def test_where_every_pass_reaches_every_tenant_none_waits_for_the_oldest_of_all() -> None:
     assert await plans(2, 10) == [{"t000": 32, "t001": 32}] * 10
     assert (await plans(100, 10)).count(None) == 2
+
+
+async def test_three_of_four_passes_of_a_sweep_take_as_much_of_every_tenant() -> None:
+    in_turn = {"t000": 64, "t001": 64, "t002": 64, "t003": 64}
+    assert await plans(4, 8, "due") == [in_turn, in_turn, in_turn, None] * 2
 
 
 async def test_passes_over_a_backlog_follow_each_other_without_a_question() -> None:

@@ -29,8 +29,11 @@ PART_MIN = 16
 """A pass over alarms among several tenants: an eighth of a batch, and at least so many streams."""
 
 
-IN_TURN_MAX: Mapping[DueIndex, int] = {"alarm": 3, "due": 1}
-"""Passes in shares between two over the oldest of all; a sweep goes faster where it goes on by what lies together."""
+IN_TURN_MAX = 3
+"""Passes in shares between two over the oldest of all."""
+FILL: Mapping[DueIndex, int] = {"alarm": 2, "due": 1}
+"""Shares given for each place in a pass. Twice as many fill a pass over alarms where some tenants have little due; in a
+sweep, where all may have much, the oldest would take them, and those are mostly of whoever has most."""
 
 
 class TenantRotation:
@@ -85,12 +88,12 @@ class PassTurns:
             self._in_turn_count[index] = 0
             return length, None  # nobody else waits
         self._in_turn_count[index] += 1
-        return length, dict.fromkeys(tenants, max(2 * length // len(tenants), 1))
+        return length, dict.fromkeys(tenants, max(FILL[index] * length // len(tenants), 1))
 
     def _is_turn_of_oldest(self, index: DueIndex) -> bool:
         if index == "alarm" and self._reached_all[index]:
             return False
-        return self._in_turn_count[index] >= IN_TURN_MAX[index]
+        return self._in_turn_count[index] >= IN_TURN_MAX
 
     def _length(self, index: DueIndex, limit: int) -> int:
         if index == "alarm" and self._rotations[index].has_several:
