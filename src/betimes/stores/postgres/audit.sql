@@ -15,11 +15,15 @@ FROM (
 ) s;
 
 -- astray: keys in force, recent segments, effects and policies that lead nowhere, at most so many of each
-(SELECT 'key ' || k.tenant || '/' || k.collection || '/' || k.key, 'it leads to no segment that has it'
-FROM betimes.key k
-LEFT JOIN betimes.ledger l ON l.tenant = k.tenant AND l.kind = k.kind AND l.id = k.id AND l.version = k.version
-WHERE k.expires_at > (SELECT betimes.clock(:now)) AND k.version > 0
-    AND (l.seq IS NULL OR l.key IS DISTINCT FROM k.key OR l.collection IS DISTINCT FROM k.collection)
+-- Rows are compared as sets. Looked up one by one without statistics, as in a copy that was just restored, each would be
+-- sought among all segments of its tenant and kind.
+(SELECT 'key ' || tenant || '/' || collection || '/' || key, 'it leads to no segment that has it'
+FROM (
+    SELECT tenant, kind, id, version, collection, key FROM betimes.key
+    WHERE expires_at > (SELECT betimes.clock(:now)) AND version > 0
+    EXCEPT
+    SELECT tenant, kind, id, version, collection, key FROM betimes.ledger WHERE key IS NOT NULL
+) k
 LIMIT :limit)
 UNION ALL
 (SELECT 'segment ' || l.kind || ':' || l.id || ':' || l.version, 'its idempotency key is not there any more'
@@ -28,17 +32,27 @@ LEFT JOIN betimes.key k ON k.tenant = l.tenant AND k.collection = l.collection A
 WHERE l.key IS NOT NULL AND l.at > :since_at AND k.key IS NULL
 LIMIT :limit)
 UNION ALL
+(SELECT 'effect ' || kind || ':' || id || ':' || version || ':' || place,
+    'its segment is not there, or its columns contradict each other'
+FROM betimes.effect
+WHERE status NOT IN ('pending', 'leased', 'done', 'failed', 'dead')
+    OR (status IN ('pending', 'leased')) <> (next_attempt_at IS NOT NULL)
+    OR (status IN ('done', 'failed', 'dead')) <> (finished_at IS NOT NULL)
+LIMIT :limit)
+UNION ALL
 (SELECT 'effect ' || e.kind || ':' || e.id || ':' || e.version || ':' || e.place,
     'its segment is not there, or its columns contradict each other'
-FROM betimes.effect e
-WHERE e.status NOT IN ('pending', 'leased', 'done', 'failed', 'dead')
-    OR (e.status IN ('pending', 'leased')) <> (e.next_attempt_at IS NOT NULL)
-    OR (e.status IN ('done', 'failed', 'dead')) <> (e.finished_at IS NOT NULL)
-    OR NOT EXISTS (
-        SELECT FROM betimes.ledger l
-        WHERE l.tenant = e.tenant AND l.kind = e.kind AND l.id = e.id
-            AND (l.version = e.version OR (l.turn = 'checkpoint' AND l.version >= e.version))
-    )
+FROM (
+    SELECT tenant, kind, id, version FROM betimes.effect
+    EXCEPT
+    SELECT tenant, kind, id, version FROM betimes.ledger
+) gone
+JOIN betimes.effect e USING (tenant, kind, id, version)
+LEFT JOIN (
+    SELECT tenant, kind, id, max(version) AS version FROM betimes.ledger WHERE turn = 'checkpoint'
+    GROUP BY tenant, kind, id
+) pruned USING (tenant, kind, id)
+WHERE pruned.version IS NULL OR pruned.version < e.version
 LIMIT :limit)
 UNION ALL
 (SELECT 'policy ' || named.policy, 'segments name it, and it is not there'

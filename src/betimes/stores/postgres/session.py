@@ -28,10 +28,11 @@ class Session:
         self._server = server
         self._failures = failures()
 
-    async def rows(self, statement: Prepared) -> list[Record]:
+    async def rows(self, statement: Prepared, timeout_s: float | None = None) -> list[Record]:
+        """Return what a statement finds; in the time that any statement has, unless said otherwise."""
         sql, arguments = statement
         try:
-            return await self.connection.fetch(sql, *arguments)
+            return await self.connection.fetch(sql, *arguments, timeout=timeout_s)
         except self._failures as error:
             raise refusal_of(error, self._server) from error
 

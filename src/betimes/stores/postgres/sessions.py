@@ -262,8 +262,8 @@ class Sessions:
         if connection := self._take_ready():
             await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, connection)))
 
-    async def rows(self, statement: Prepared) -> list[Record]:
-        return await self._read(lambda session: session.rows(statement))
+    async def rows(self, statement: Prepared, timeout_s: float | None = None) -> list[Record]:
+        return await self._read(lambda session: session.rows(statement, timeout_s))
 
     async def value(self, statement: Prepared) -> Any:
         return await self._read(lambda session: session.value(statement))

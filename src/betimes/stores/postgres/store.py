@@ -62,6 +62,9 @@ from betimes.stores.postgres.sessions import Durability, Sessions, SessionSettin
 from betimes.stores.postgres.statements import SCHEMA, Prepared, checked_schema, prepare_statement, script
 from betimes.stores.postgres.transaction import PostgresTx
 
+AUDIT_S = 3_600.0
+"""A statement that looks at everything may take so long."""
+
 
 class PostgresStore(PostgresReadModel):
     """A pool of connections to one database.
@@ -330,11 +333,11 @@ class PostgresStore(PostgresReadModel):
         return ClockReport(now, high_water_at)
 
     async def audit(self, *, keys_since: Instant | None) -> StoreAudit:
-        [heads] = await self._sessions.rows(self._statement("heads"))
+        [heads] = await self._sessions.rows(self._statement("heads"), AUDIT_S)
         unrecorded, until, last_at = heads[6:]
         report = StoreAudit(Head(*heads[:3]), Head(*heads[3:6]), unrecorded, until, last_at)
         astray = self._statement("astray", since_at=keys_since, limit=FINDINGS_MAX)
-        report.problems += [(row, what) for row, what in await self._sessions.rows(astray)]
+        report.problems += [(row, what) for row, what in await self._sessions.rows(astray, AUDIT_S)]
         policies = await self._sessions.rows(self._statement("policies"))
         report.problems += policy_problems((name, body) for name, body in policies)
         return report
