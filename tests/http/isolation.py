@@ -179,10 +179,10 @@ async def compare_sites(seed: int, count: int, urls: tuple[str, str] = ("memory:
                 if reply.status >= 500:
                     differences.append(f"{sent} was answered {reply.status}: {reply.raw[:300]!r}")
             if _seen(mine) != _seen(theirs):
-                differences.append(f"{one}: alone and with others {_difference(_seen(mine), _seen(theirs))}")
+                differences.append(f"{one}: alone and with others {difference(_seen(mine), _seen(theirs))}")
             answered += mine.status < 300
-            await _later(alone, wait)
-            await _later(shared, wait)
+            await later(alone, wait)
+            await later(shared, wait)
     return Compared(answered, differences)
 
 
@@ -195,7 +195,7 @@ async def _sent(client: Client, asked: Asked) -> Reply:
     return await client(asked.method, asked.target, asked.body)
 
 
-async def _later(s: Site, wait_s: int) -> None:
+async def later(s: Site, wait_s: int) -> None:
     """Let so much time pass, and commands between streams arrive: a list would show those that have not yet."""
     if wait_s:
         await s.bt.advance(by_s=wait_s)
@@ -206,23 +206,23 @@ async def _later(s: Site, wait_s: int) -> None:
 
 
 def _seen(reply: Reply) -> tuple[int, Any]:
-    return reply.status, _stable(reply.json) if reply.raw else None
+    return reply.status, stable(reply.json) if reply.raw else None
 
 
-def _stable(value: Any, without: frozenset[str] = VOLATILE) -> Any:
+def stable(value: Any, without: frozenset[str] = VOLATILE) -> Any:
     if isinstance(value, dict):
         kept = {name: inner for name, inner in value.items() if name not in without}
-        return {name: _stable(inner, VOLATILE | UNDER_WAY.get(name, frozenset())) for name, inner in kept.items()}
-    return [_stable(one, without) for one in value] if isinstance(value, list) else value
+        return {name: stable(inner, VOLATILE | UNDER_WAY.get(name, frozenset())) for name, inner in kept.items()}
+    return [stable(one, without) for one in value] if isinstance(value, list) else value
 
 
-def _difference(one: Any, other: Any, path: str = "") -> str:
+def difference(one: Any, other: Any, path: str = "") -> str:
     """Return where two answers first differ, and how."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         return next(
-            (_difference(one[name], other[name], f"{path}.{name}") for name in one if one[name] != other[name]), ""
+            (difference(one[name], other[name], f"{path}.{name}") for name in one if one[name] != other[name]), ""
         )
     if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
         pairs = enumerate(zip(one, other, strict=True))
-        return next((_difference(a, b, f"{path}[{place}]") for place, (a, b) in pairs if a != b), "")
+        return next((difference(a, b, f"{path}[{place}]") for place, (a, b) in pairs if a != b), "")
     return f"{path}: {one!r} and {other!r}"

@@ -8,7 +8,7 @@ from tests.soak.automation import send_storm, suspend_controllers
 from tests.soak.caps import overshoot_caps
 from tests.soak.counts import kill_counters
 from tests.soak.failures import crash_servers, fill_disks, kill_processes, step_clocks, stop_processes
-from tests.soak.requests import compare_tenants, send_extremes
+from tests.soak.requests import compare_tenants, send_extremes, try_writes
 from tests.soak.rounds import Run
 from tests.soak.seeds import simulate_domains, simulate_kernel
 from tests.soak.urls import call_hostile_urls
@@ -67,6 +67,9 @@ RUNS = {
         record=10_000,
         at_once=2 * CORES,  # a round mostly waits for its commits
         hangs_s=7_200,
+    ),
+    "dryruns": Run(
+        units="writes", says="dry runs, each against the write it is of", play=try_writes, size=500, record=10_000
     ),
     "fuzz": Run(
         units="requests",

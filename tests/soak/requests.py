@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from uuid import uuid4
 
 from betimes.app import Betimes
 from betimes.engine.virtual_clock import VirtualClock
 from tests.http.extremes import find_failures
 from tests.http.isolation import compare_sites
 from tests.http.populated import declare
-from tests.postgres import elsewhere, raw_connection, server_dsn
+from tests.http.trials import compare_dry_runs
+from tests.postgres import fresh_database
 from tests.soak.rounds import Order, Round
 
 
@@ -42,17 +42,24 @@ def send_extremes(order: Order) -> Round:
     return asyncio.run(send())
 
 
+def try_writes(order: Order) -> Round:
+    """Send random writes of every domain as dry runs and then for real; both must say and write the same."""
+
+    async def compare() -> Round:
+        async with _database(order, "betimes") as url:
+            tried = await compare_dry_runs(order.seed, order.count, url, marked_every=25)
+        return Round(
+            order.count, tried.differences, {"of them answered 2xx": tried.answered, "segments": tried.written}
+        )
+
+    return asyncio.run(compare())
+
+
 @asynccontextmanager
 async def _database(order: Order, name: str) -> AsyncIterator[str]:
     """Yield the URL of a new database."""
     if order.store == "sqlite":
         yield f"sqlite:///{order.folder}/{name}.db"
         return
-    database = f"soak_{uuid4().hex[:12]}"
-    async with raw_connection() as connection:
-        await connection.execute(f"CREATE DATABASE {database}")
-    try:
-        yield elsewhere(server_dsn(), database=database)
-    finally:
-        async with raw_connection() as connection:
-            await connection.execute(f"DROP DATABASE {database} WITH (FORCE)")
+    async with fresh_database() as dsn:
+        yield dsn

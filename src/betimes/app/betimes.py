@@ -26,6 +26,8 @@ from betimes.app.backtests import run_backtest
 from betimes.app.declared_definitions import put_declared
 from betimes.app.decorators import Declarations
 from betimes.app.deployment import deployment_of
+from betimes.app.dry_run import DryRun
+from betimes.app.own_services import OwnServices
 from betimes.app.passes import advance_fully, advance_some, one_pass
 from betimes.app.places import Clock, store_at, system_clock
 from betimes.app.scorers import open_scorer
@@ -35,11 +37,10 @@ from betimes.backtest.executor import backtester
 from betimes.backtest.model import EXECUTOR
 from betimes.backtest.plan import Plan
 from betimes.backtest.report import BacktestReport
-from betimes.catalogue import DECIDERS, SECTIONS, readable_areas
+from betimes.catalogue import DECIDERS, SECTIONS
 from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.instants import Instant, parse, seconds
 from betimes.core.policies import Body, merge
-from betimes.core.scopes import ADMIN
 from betimes.domain.deployment import Deployment
 from betimes.domain.policy_check import demand_callable
 from betimes.domain.service import Caller
@@ -51,27 +52,20 @@ from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, TenantState, ten
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.commit_counters import CommitCounters
 from betimes.intents.http_source import HttpSource
-from betimes.intents.service import Intents
 from betimes.intents.worker import IntentWorker
-from betimes.ledger.service import Ledger
 from betimes.ledger.tally import TallyProjection
 from betimes.notifications.delivery import CHANNELS, delivery_executors
 from betimes.notifications.enrichment import Enrichment
-from betimes.notifications.service import Notifications
 from betimes.outbound.channels import Channels
 from betimes.outbound.handler_guard import guard_handlers
 from betimes.outbound.handlers import Handlers
 from betimes.outbound.settings import WebhookSettings
 from betimes.outbound.webhooks import WebhookExecutor, Webhooks
-from betimes.runs.service import Runs
 from betimes.runs.worker import RunStarter
-from betimes.schedules.service import Schedules
 from betimes.scores.hourly_sweep import HourlySweep
-from betimes.scores.service import Scores
 from betimes.scores.sweep import sweeper
 from betimes.sensors.evaluators import Evaluators
 from betimes.sensors.identity_tokens import IdentityTokens
-from betimes.sensors.service import Sensors
 from betimes.tenancy import Tenancy
 
 DEFAULT_APP = "default"
@@ -79,7 +73,7 @@ DEFAULT_APP = "default"
 NOT_OPEN = "betimes is not open; use `async with Betimes(…) as bt`, or `with BlockingBetimes(…) as bt`"
 
 
-class Betimes:
+class Betimes(OwnServices):
     """Everything, in this process."""
 
     def __init__(
@@ -312,34 +306,12 @@ class Betimes:
         """Return the same services for another tenant, or on another's behalf."""
         return Tenancy(self.engine, caller, evaluate=self._evaluators, scorer=self._scorer, deployment=self._deployment)
 
-    @property
-    def runs(self) -> Runs:
-        return self.mine.runs
-
-    @property
-    def notifications(self) -> Notifications:
-        return self.mine.notifications
-
-    @property
-    def intents(self) -> Intents:
-        return self.mine.intents
-
-    @property
-    def schedules(self) -> Schedules:
-        return self.mine.schedules
-
-    @property
-    def sensors(self) -> Sensors:
-        return self.mine.sensors
-
-    @property
-    def scores(self) -> Scores:
-        return self.mine.scores
-
-    @property
-    def ledger(self) -> Ledger:
-        """Return what happened, and why, of this application's own tenant."""
-        return Ledger(self.engine, self.mine.caller, readable_areas((ADMIN,)))
+    def dry_run(
+        self, caller: Caller | None = None, *, at: Instant | str | None = None, policy: Body | None = None
+    ) -> DryRun:
+        """Return services that decide as ever and commit nothing; now or later, under a policy with these overrides."""
+        known = self.for_caller(caller or self.mine.caller)
+        return DryRun(known, parse(at) if isinstance(at, str) else at, policy, self.tally, is_virtual=self.is_virtual)
 
     # -- time
 

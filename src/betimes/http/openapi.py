@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from betimes.http.batches import Batch, Items
+from betimes.http.dry_runs import MEDIA_TYPE, DryRunAnswer
 from betimes.http.field_docs import fields_of
 from betimes.http.problems import TITLES, Problem
 from betimes.http.routes import ANY_KEY, PUBLIC, Route
@@ -60,6 +61,11 @@ _IF_MATCH = (
     'The version it must be at, in quotes, such as `"3"`; without it the last write wins.',
     20,
     r'^"\d+"$',
+)
+_DRY_RUN = (
+    ("Betimes-Dry-Run", "`true`: decide it and commit nothing. Needs the scope to read instead of that to write.", 5),
+    ("Betimes-At", "Of a dry run: another instant, at most 366 days ahead; now, by default.", 40),
+    ("Betimes-Policy", "Of a dry run: overrides of the policy in force, as JSON. Needs the scope admin.", 8192),
 )
 _LAST_EVENT = ("Last-Event-ID", "The id of the last event seen; without it, from now on.", 25, r"^\d{1,18}\.\d{1,6}$")
 
@@ -171,6 +177,8 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
         headers.append(_IDEMPOTENCY)
     if any(status == 412 for status, _ in route.codes):
         headers.append(_IF_MATCH)
+    if route.can_be_tried:
+        headers += [(name, says, chars, "^(true|false)$" if chars == 5 else "") for name, says, chars in _DRY_RUN]
     if route.events:
         headers.append(_LAST_EVENT)
     return [
@@ -224,6 +232,10 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
         responses = {str(route.status): {"description": route.summary, "content": content}}
         for status in (*((200,) if route.status == 201 else ()), *route.also):
             responses[str(status)] = responses[str(route.status)]
+    if route.can_be_tried:
+        plain = responses.get("200", {"description": "What a dry run would have done", "content": {}})
+        tried = {MEDIA_TYPE: {"schema": schemas.describe(DryRunAnswer)}}
+        responses["200"] = {**plain, "content": {**plain["content"], **tried}}
     problem = {"application/problem+json": {"schema": schemas.describe(Problem)}}
     for status, codes in sorted(_problems(route).items()):
         description = f"{TITLES[status]}: {', '.join(codes)}"

@@ -16,6 +16,7 @@ import msgspec
 from betimes.core.bounds import INTEGER_MAX
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
+from betimes.core.policies import Body
 from betimes.domain.service import Caller, Service
 from betimes.engine.engine import Engine, TickResult
 from betimes.http.commit_counters import CommitCounters
@@ -51,6 +52,17 @@ class ServedApplication(Protocol):
 
     @property
     def is_virtual(self) -> bool: ...
+
+    def dry_run(
+        self, caller: Caller | None = ..., *, at: Instant | None = ..., policy: Body | None = ...
+    ) -> TrialApplication: ...
+
+
+class TrialApplication(ServedApplication, Protocol):
+    """The application in a dry run: it decides and commits nothing."""
+
+    async def report(self) -> Any:
+        """Return what would have been written."""
 
 
 @dataclass(eq=False)
@@ -130,6 +142,7 @@ class Answer(msgspec.Struct, frozen=True):
     body: Any = None
     status: int = 200
     headers: dict[str, str] = {}
+    media_type: str = "application/json"
 
 
 def answer_of(service: Service, body: Any, *, location: str | None = None, version: int | None = None) -> Answer:
@@ -247,6 +260,11 @@ class Route(_RouteHead, frozen=True, kw_only=True):
     def is_recorded(self) -> bool:
         """Return whether it may change something; scopes to read and dry runs do not."""
         return self.method != "GET" and not self.scope.endswith(":read") and not self.dry_run
+
+    @property
+    def can_be_tried(self) -> bool:
+        """Return whether `Betimes-Dry-Run` is honoured; a pass over what is due cannot be tried."""
+        return self.is_recorded and not self.deployment
 
     @property
     def is_conditional(self) -> bool:

@@ -23,14 +23,13 @@ from betimes.core.bounds import BATCH_VALUES_MAX, VALUES_MAX, check_cost
 from betimes.core.canonical import fingerprint
 from betimes.core.checks import Examined, Findings, refusal
 from betimes.core.errors import BetimesError, Invalid
-from betimes.core.scopes import allows
-from betimes.core.streams import checked_stream
 from betimes.domain.requests import in_slices
 from betimes.domain.saved_responses.service import Answers
 from betimes.domain.service import Caller
-from betimes.engine.tenants.identities import KEY_PREFIX, Identities, Identity
 from betimes.http.batches import BATCH_MAX, Batch, batch_item
-from betimes.http.problems import CHALLENGE, HttpProblem, problem_of
+from betimes.http.dry_runs import caller_who_tries, open_trial, trial_of, wrap_answer
+from betimes.http.guard import Guard
+from betimes.http.problems import HttpProblem, problem_of
 from betimes.http.process import Process
 from betimes.http.request_decoder import (
     BODY_BYTES_MAX,
@@ -44,58 +43,7 @@ from betimes.http.request_decoder import (
     query_of,
     toml_of,
 )
-from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Answer, RequestContext, Route, ServedApplication
-from betimes.http.sessions import NO_SESSION, keep_session, session_token
-
-NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
-
-
-class Guard:
-    """Authenticates and authorises requests."""
-
-    def __init__(self, application: ServedApplication, identities: Identities, *, dev: bool) -> None:
-        self._application = application
-        self._dev = dev
-        self._identities = identities
-
-    async def caller(self, request: Request, route: Route, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
-        """Return the caller, its scopes and its key's id; raise 401 or 403."""
-        if self._dev or route.scope == PUBLIC:
-            tenant = request.headers.get("x-tenant", "default") if self._dev else ""
-            if tenant:
-                checked_stream(tenant, "tenant", "x")
-            scopes = ("admin",) if self._dev else ()
-            return Caller(tenant, "dev" if self._dev else "", correlation, scopes), scopes, ""
-        session = session_token(request, route)
-        if session is not None:
-            return await self._session_caller(session, route, correlation)
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if route.own_proof and not token.strip().startswith(KEY_PREFIX):
-            return Caller("", "", correlation, ()), (), ""
-        known = None
-        if kind.lower() == "bearer":
-            known = await self._identities.of(self._application.engine, token.strip())
-        if known is None or known.is_session:  # the key of a session is for its cookie alone
-            raise HttpProblem(401, "UNAUTHENTICATED", NO_KEY, headers=CHALLENGE)
-        return _demand_scope(known, route, correlation)
-
-    async def _session_caller(self, token: str, route: Route, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
-        known = await self._identities.of(self._application.engine, token)
-        if known is None or not known.is_session:
-            raise HttpProblem(401, "UNAUTHENTICATED", NO_SESSION, headers=CHALLENGE)
-        found = _demand_scope(known, route, correlation)
-        if known.is_due_to_be_kept:
-            await keep_session(self._application.engine, known)
-        return found
-
-
-def _demand_scope(known: Identity, route: Route, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
-    """Return the caller behind an identity, if it may use the route; raise 403 if not."""
-    if route.scope != ANY_KEY and not allows(known.scopes, route.scope):
-        raise HttpProblem(403, "MISSING_SCOPE", f"The key lacks the scope {route.scope}.")
-    if known.tenant == DEPLOYMENT_TENANT and not route.deployment and route.scope != ANY_KEY:
-        raise HttpProblem(403, "TENANT_REQUIRED", "This route belongs to a tenant; use a key of one.")
-    return Caller(known.tenant, known.name, correlation, known.scopes), known.scopes, known.key_id
+from betimes.http.routes import PUBLIC, Answer, RequestContext, Route, ServedApplication
 
 
 def serve(application: ServedApplication, routes: Iterable[Route], *, dev: bool = False) -> Starlette:
@@ -145,9 +93,27 @@ def _endpoint(
 async def _answer_request(
     application: ServedApplication, guard: Guard, process: Process, request: Request, route: Route, correlation: str
 ) -> Answer | Response:
-    caller, scopes, key_id = await guard.caller(request, route, correlation)
+    trial = trial_of(route, request.headers)
+    caller, scopes, key_id = await guard.caller(request, route, correlation, trial)
     if route.scope != PUBLIC:
         await process.rate_limits.admit(application.engine, caller.tenant, "requests")
+    if not trial:
+        return await _answer_as(application, process, request, route, (caller, scopes, key_id))
+    caller, wider = caller_who_tries(caller, scopes)
+    tried = await open_trial(application, trial, caller, scopes)
+    answer = await _answer_as(tried, process, request, route, (caller, wider, key_id))
+    return answer if isinstance(answer, Response) else await wrap_answer(tried, answer)
+
+
+async def _answer_as(
+    application: ServedApplication,
+    process: Process,
+    request: Request,
+    route: Route,
+    known: tuple[Caller, tuple[str, ...], str],
+) -> Answer | Response:
+    """Answer a request for a caller, with its scopes and its key's id, who may make it."""
+    caller, scopes, key_id = known
     found = address_problems(route, request.path_params, request.headers)
     context = RequestContext(
         application,
@@ -368,7 +334,7 @@ async def _response(answer: Answer, headers: dict[str, str]) -> Response:
     if isinstance(items := getattr(body, "items", None), list):
         raw = [msgspec.Raw(_encoder.encode(item)) async for item in in_slices(items)]
         body = msgspec.structs.replace(body, items=raw)
-    kind = "application/problem+json" if answer.status >= 400 else "application/json"
+    kind = "application/problem+json" if answer.status >= 400 else answer.media_type
     return Response(_encoder.encode(body), answer.status, headers=all_headers, media_type=kind)
 
 

@@ -1,0 +1,345 @@
+"""Dry runs: commands decided as they would be, and never committed.
+
+    engine ─► DryRunEngine ─► Transactions ─► the one turn
+                 │ store
+                 └─► TrialStore: reads through to the store, keeps what is committed to itself
+
+A `DryRunEngine` is an engine of its own for one request. Its transactions are those of the engine, over a store that
+reads what the real one holds and keeps every commit in memory, where later reads of the same request find it. So what a
+service does with its answer (read the stream again, answer a repeated key, submit a second command) goes as it would.
+
+**What is promised.** No byte of the store changes: of the store only reads are called, and none of them locks, so a
+caller who may only read cannot keep anybody waiting. No key is used, no effect is carried out, nothing is observed.
+Streams are read in one snapshot for each transaction. What another process commits meanwhile may make the write, when
+it comes, another one; nothing can promise otherwise without committing.
+
+**Another instant.** `at` replaces the store's time if it is later. The stream's own alarms that are due by then ring
+first, as they would if the alarm loop were late; of other streams nothing happens before.
+
+**Another policy.** A draft is put in force by the command that would put it in force, in the dry run, first of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from betimes.core.deciders import Command
+from betimes.core.errors import BetimesError, Invalid, Unavailable
+from betimes.core.instants import Instant, earliest
+from betimes.core.policies import Body, Policy, merge
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Job, Submission
+from betimes.engine.policies import PoliciesInForce
+from betimes.engine.store import (
+    NO_ROW,
+    PAGE_MAX,
+    Changes,
+    DueIndex,
+    EffectQuery,
+    EffectRow,
+    EffectWrite,
+    LedgerQuery,
+    LockRequest,
+    Reached,
+    Row,
+    SeenKey,
+    Store,
+    StreamRow,
+    StreamWrite,
+    Tx,
+)
+from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, tenant_stream
+from betimes.engine.transactions import DueRequest, Result, SweepPosition, Transactions
+
+HELD_MAX = 20
+"""How often a command may ask for more streams before it is given up."""
+READS = frozenset({"streams", "next_due", "due_tenants", "backlog", "waiting_sends", "check_writable"})
+"""What else may be asked of the real store; whatever is not listed might write."""
+
+
+class TrialStore:
+    """The real store, and over it what was committed to this one."""
+
+    def __init__(self, store: Store, at: Instant | None) -> None:
+        self._store = store
+        self._at = at
+        self.rows: dict[StreamId, StreamWrite] = {}
+        self.segments: list[Segment] = []
+        self.effects_written: list[EffectWrite] = []
+        self._keys: dict[KeyId, SeenKey] = {}
+        self._policies: dict[str, str] = {}
+        self._revived: set[EffectId] = set()
+        self._discarded: set[EffectId] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in READS:
+            raise AttributeError(f"a dry run does not {name} in a store")
+        return getattr(self._store, name)
+
+    async def now(self) -> Instant:
+        now = await self._store.now()
+        return now if self._at is None else max(now, self._at)
+
+    # -- transactions
+
+    @asynccontextmanager
+    async def begin(self, ask: LockRequest) -> AsyncIterator[Tx]:
+        tx = _TrialTransaction(self, await self.now())
+        await tx.extend(ask)
+        yield tx
+
+    @asynccontextmanager
+    async def begin_due(
+        self,
+        index: DueIndex,
+        kinds: Sequence[str],
+        limit: int,
+        *,
+        after: Reached | None = None,
+        until_at: Instant | None = None,
+        tenant: str | None = None,
+        shares: Mapping[str, int] | None = None,
+    ) -> AsyncIterator[Tx]:
+        """Pick what is due now as the store would, give its locks back at once, and go on without."""
+        picking = self._store.begin_due(
+            index, kinds, limit, after=after, until_at=until_at, tenant=tenant, shares=shares
+        )
+        async with picking as held:
+            picked = dict(held.rows)
+        tx = _TrialTransaction(self, await self.now())
+        # What this dry run has taken already is due no more.
+        tx.rows.update({stream: row for stream, row in picked.items() if stream not in self.rows})
+        yield tx
+
+    async def find_rows(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
+        """Return the rows of streams, of those that are not there too."""
+        found = await self.load(streams)
+        return {stream: found.get(stream, NO_ROW) for stream in streams}
+
+    def keep(self, changes: Changes) -> None:
+        """Take what was committed."""
+        self.rows.update({write.stream: write for write in changes.streams})
+        self.segments += changes.segments
+        self.effects_written += changes.effects
+        self._policies.update(changes.policies)
+        at_version = {(segment.stream, segment.version): segment for segment in changes.segments}
+        for used in changes.keys:
+            self._keys[used.key] = SeenKey(used.request, at_version[used.stream, used.version])
+
+    # -- reads that see what was committed here
+
+    async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
+        there = await self._store.load([stream for stream in streams if stream not in self.rows])
+        return there | {stream: Row(*self.rows[stream][2:8]) for stream in streams if stream in self.rows}
+
+    async def seen(self, key: KeyId) -> SeenKey | None:
+        return self._keys.get(key) or await self._store.seen(key)
+
+    async def policy(self, fingerprint: str) -> str | None:
+        return self._policies.get(fingerprint) or await self._store.policy(fingerprint)
+
+    async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
+        row, page = await self._store.history(stream, after_version, limit)
+        own = [one for one in self.segments if one.stream == stream and one.version > after_version]
+        return row, [*page, *own][: min(limit, PAGE_MAX)]
+
+    async def ledger(self, query: LedgerQuery) -> list[Segment]:
+        page = await self._store.ledger(query)
+        own = [segment for segment in self.segments if _fits(segment, query)]
+        both = [*reversed(own), *page] if query.backwards else [*page, *own]
+        return both[: min(query.limit, PAGE_MAX)]
+
+    async def effects(self, query: EffectQuery) -> list[EffectRow]:
+        there = await self._store.effects(query)
+        rows = [await self._as_tried(row) for row in there if row.id not in self._discarded]
+        own = [
+            effect_row(write)
+            for write in self.effects_written
+            if query.source == write.id.source and query.version in (None, write.id.version)
+        ]
+        return [*rows, *own][: min(query.limit, PAGE_MAX)]
+
+    async def _as_tried(self, row: EffectRow) -> EffectRow:
+        if row.id not in self._revived:
+            return row
+        return row._replace(status="pending", attempts=0, next_attempt_at=await self.now(), finished_at=None)
+
+    # -- writes outside of a transaction
+
+    async def revive_effect(self, effect: EffectId) -> bool:
+        return await self._take_dead_letter(effect, self._revived)
+
+    async def discard_effect(self, effect: EffectId) -> bool:
+        return await self._take_dead_letter(effect, self._discarded)
+
+    async def _take_dead_letter(self, effect: EffectId, taken: set[EffectId]) -> bool:
+        rows = await self._store.effects(EffectQuery(source=effect.source, version=effect.version))
+        is_dead = any(row.id == effect and row.status == "dead" for row in rows)
+        if not is_dead or effect in self._revived | self._discarded:
+            return False
+        taken.add(effect)
+        return True
+
+
+class _TrialTransaction:
+    """A transaction that holds no lock; its commit stays in the trial store."""
+
+    def __init__(self, store: TrialStore, now: Instant) -> None:
+        self.now = now
+        self.rows: dict[StreamId, Row] = {}
+        self.unchanged: set[StreamId] = set()
+        self.seen: dict[KeyId, SeenKey] = {}
+        self.sends: set[EffectId] = set()
+        self._store = store
+
+    async def extend(self, ask: LockRequest) -> None:
+        wanted = [stream for stream in {**ask.locks, **ask.reads} if stream not in self.rows]
+        self.rows.update(await self._store.find_rows(wanted))
+        for key in ask.keys:
+            if seen := await self._store.seen(key):
+                self.seen[key] = seen
+
+    async def commit(self, changes: Changes) -> None:
+        self._store.keep(changes)
+
+    async def turn_at(self, stream: StreamId, version: int) -> str | None:
+        return None
+
+
+class DryRunEngine(Engine):
+    """An engine for one request, whose commits are kept by itself and then forgotten."""
+
+    def __init__(self, engine: Engine, *, at: Instant | None = None, draft: tuple[str, Body] | None = None) -> None:
+        """`draft` is a tenant and the overrides of its policy to decide by, laid over those in force."""
+        self.trial = TrialStore(engine.store, at)
+        self.store = cast("Store", self.trial)
+        self.book, self.kinds, self.settings = engine.book, engine.kinds, engine.settings
+        self._behind = engine
+        self._policies = PoliciesInForce(engine.book)
+        self._transactions = Transactions(self.store, engine.kinds, self._policies, engine.settings, "dry-run")
+        self._draft = draft
+        self._one_at_a_time = asyncio.Lock()
+        """Without row locks, the items of a batch would not see each other."""
+
+    @property
+    def is_open(self) -> bool:
+        return self._behind.is_open
+
+    @property
+    def executors(self) -> tuple[str, ...]:
+        return self._behind.executors
+
+    async def policy_of(self, tenant: str) -> Policy:
+        async with self._one_at_a_time:
+            await self._put_draft()
+        return await super().policy_of(tenant)
+
+    async def submit(self, submission: Submission) -> Recorded:
+        """Decide a command; return what it would lead to, or raise what its caller would be told."""
+        submission.check()
+        self.kinds.of(submission.stream).check_command(submission.command)
+        async with self._one_at_a_time:
+            await self._put_draft()
+            return await self._decide(submission)
+
+    async def _decide(self, submission: Submission) -> Recorded:
+        job = Job(submission)
+        for _ in range(HELD_MAX):
+            [result] = await self._transactions.attempt([job])
+            if isinstance(result, Recorded):
+                return result
+            if isinstance(result, BetimesError):
+                raise result
+        raise Unavailable(f"{job.name} asked for other streams again and again; try again")
+
+    async def _put_draft(self) -> None:
+        """Put the draft of a policy in force here, and count nothing of that among what was written."""
+        if self._draft is None:
+            return
+        (tenant, overrides), self._draft = self._draft, None
+        own = tenant_stream(tenant)
+        rows = await self.store.load([DEPLOYMENT, own])
+        layers: dict[StreamId, Body] = {
+            stream: self.kinds.of(stream).state(stream, row.schema, row.state).policy for stream, row in rows.items()
+        }
+        body = merge(layers.get(own, {}), overrides)
+        self.book.effective_from_outside(layers.get(DEPLOYMENT, {}), body)  # what is refused here names every path
+        await self._decide(Submission(stream=own, command=SetPolicy(body), actor="dry run"))
+        self.trial.segments.clear()
+        self.trial.effects_written.clear()
+
+    async def submit_due(
+        self,
+        kinds: Sequence[str],
+        command: Callable[[StreamId], Command],
+        limit: int,
+        *,
+        tenant: str | None = None,
+        until_at: Instant | None = None,
+        actor: str = "",
+        failed: Callable[[StreamId, BetimesError], None] | None = None,
+        position: SweepPosition | None = None,
+    ) -> list[Recorded]:
+        """Decide a command for streams that are due now; see `Engine.submit_due`."""
+        due = DueRequest(
+            by="due",
+            kinds=kinds,
+            limit=limit,
+            make=lambda stream: Job(Submission(stream=stream, command=command(stream), actor=actor)),
+            until_at=until_at,
+            tenant=tenant,
+            position=position,
+        )
+        jobs: list[Job] = []
+        async with self._one_at_a_time:
+            await self._put_draft()
+            results: list[Result] = await self._transactions.attempt_due(due, jobs)
+        for job, result in zip(jobs, results, strict=True):
+            if failed and job.stream and isinstance(result, BetimesError):
+                failed(job.stream, result)
+        return [result for result in results if isinstance(result, Recorded)]
+
+    async def tick(self, **bounds: Any) -> Any:
+        """Refuse a pass: what it would do depends on what it does first, outside too."""
+        raise Invalid("a pass over what is due cannot be tried; a sweep has a dry run of its own")
+
+    def first_alarm_at(self) -> Instant | None:
+        """Return when the first of the streams that were written wants to be woken."""
+        return earliest(*(write.alarm_at for write in self.trial.rows.values()))
+
+
+def effect_row(write: EffectWrite) -> EffectRow:
+    """Return an effect that was not written, as a list would show it."""
+    return EffectRow(
+        id=write.id,
+        executor=write.executor,
+        payload=write.payload,
+        status="pending",
+        attempts=0,
+        created_at=write.created_at,
+        next_attempt_at=write.next_attempt_at,
+        finished_at=None,
+        last_error="",
+        at_most_once=write.at_most_once,
+        to=write.to,
+        history=(),
+    )
+
+
+def _fits(segment: Segment, query: LedgerQuery) -> bool:
+    stream, key = segment.stream, segment.key
+    return (
+        query.tenant in (None, stream.tenant)
+        and query.kind in (None, stream.kind)
+        and query.id in (None, stream.id)
+        and query.key in (None, key and key.key)
+        and query.correlation in (None, segment.correlation)
+        and query.turn in (None, segment.turn)
+        and (query.since_at is None or query.since_at <= segment.at)
+        and (query.until_at is None or segment.at < query.until_at)
+    )

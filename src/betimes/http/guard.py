@@ -1,0 +1,69 @@
+"""Who asks, and whether they may: keys, sessions and scopes at the door."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from betimes.core.scopes import allows
+from betimes.core.streams import checked_stream
+from betimes.domain.service import Caller
+from betimes.engine.tenants.identities import KEY_PREFIX, Identities, Identity
+from betimes.http.dry_runs import Trial, scope_to_try
+from betimes.http.problems import CHALLENGE, HttpProblem
+from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Route, ServedApplication
+from betimes.http.sessions import NO_SESSION, keep_session, session_token
+
+NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
+
+
+class Guard:
+    """Authenticates and authorises requests."""
+
+    def __init__(self, application: ServedApplication, identities: Identities, *, dev: bool) -> None:
+        self._application = application
+        self._dev = dev
+        self._identities = identities
+
+    async def caller(
+        self, request: Request, route: Route, correlation: str, trial: Trial | None
+    ) -> tuple[Caller, tuple[str, ...], str]:
+        """Return the caller, its scopes and its key's id; raise 401 or 403. A dry run needs the scope to read."""
+        scope = scope_to_try(route.scope) if trial else route.scope
+        if self._dev or route.scope == PUBLIC:
+            tenant = request.headers.get("x-tenant", "default") if self._dev else ""
+            if tenant:
+                checked_stream(tenant, "tenant", "x")
+            scopes = ("admin",) if self._dev else ()
+            return Caller(tenant, "dev" if self._dev else "", correlation, scopes), scopes, ""
+        session = session_token(request, route)
+        if session is not None:
+            return await self._session_caller(session, route, scope, correlation)
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if route.own_proof and not trial and not token.strip().startswith(KEY_PREFIX):
+            return Caller("", "", correlation, ()), (), ""
+        known = None
+        if kind.lower() == "bearer":
+            known = await self._identities.of(self._application.engine, token.strip())
+        if known is None or known.is_session:  # the key of a session is for its cookie alone
+            raise HttpProblem(401, "UNAUTHENTICATED", NO_KEY, headers=CHALLENGE)
+        return _demand_scope(known, route, scope, correlation)
+
+    async def _session_caller(
+        self, token: str, route: Route, scope: str, correlation: str
+    ) -> tuple[Caller, tuple[str, ...], str]:
+        known = await self._identities.of(self._application.engine, token)
+        if known is None or not known.is_session:
+            raise HttpProblem(401, "UNAUTHENTICATED", NO_SESSION, headers=CHALLENGE)
+        found = _demand_scope(known, route, scope, correlation)
+        if known.is_due_to_be_kept:
+            await keep_session(self._application.engine, known)
+        return found
+
+
+def _demand_scope(known: Identity, route: Route, scope: str, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
+    """Return the caller behind an identity, if its scopes cover this one; raise 403 if not."""
+    if scope != ANY_KEY and not allows(known.scopes, scope):
+        raise HttpProblem(403, "MISSING_SCOPE", f"The key lacks the scope {scope}.")
+    if known.tenant == DEPLOYMENT_TENANT and not route.deployment and route.scope != ANY_KEY:
+        raise HttpProblem(403, "TENANT_REQUIRED", "This route belongs to a tenant; use a key of one.")
+    return Caller(known.tenant, known.name, correlation, known.scopes), known.scopes, known.key_id

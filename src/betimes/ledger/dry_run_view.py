@@ -1,0 +1,45 @@
+"""The view of a dry run: what would have been written, asked for and waited for, as the caller may see it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from betimes.core.datetimes import moment
+from betimes.domain.json_view import JsonView
+from betimes.domain.service import Caller
+from betimes.engine.dry_run import DryRunEngine, effect_row
+from betimes.ledger.effects import Effects, EffectView, domain_of
+from betimes.ledger.service import Ledger, SegmentView
+
+LISTED_MAX = 200
+"""Segments, and effects, that one dry run shows; a batch may lead to more."""
+
+
+class DryRunView(JsonView, frozen=True, kw_only=True):
+    at: datetime
+    """The instant it was decided at."""
+    policy: str
+    """The fingerprint of the policy it was decided by."""
+    segments: list[SegmentView]
+    """What would be on the ledger: the commands with their events, one for each stream that would be written."""
+    effects: list[EffectView]
+    """What would be asked for: calls, deliveries, and commands to other streams, which are not decided here."""
+    alarm_at: datetime | None
+    """When the first of these streams would be woken."""
+    truncated: bool
+    """Whether there is more than is shown."""
+
+
+async def view_dry_run(engine: DryRunEngine, caller: Caller, areas: frozenset[str]) -> DryRunView:
+    """Return what the commands of a dry run led to, in the domains the caller may read."""
+    ledger, effects = Ledger(engine, caller, areas), Effects(engine, caller, areas)
+    segments = [segment for segment in engine.trial.segments if domain_of(segment.stream.kind) in areas]
+    written = [write for write in engine.trial.effects_written if domain_of(write.id.kind) in areas]
+    return DryRunView(
+        at=moment(await engine.store.now()),
+        policy=(await engine.policy_of(caller.tenant)).fingerprint,
+        segments=[ledger.view(segment) for segment in segments[:LISTED_MAX]],
+        effects=[await effects.view(effect_row(write)) for write in written[:LISTED_MAX]],
+        alarm_at=moment(engine.first_alarm_at()),
+        truncated=max(len(segments), len(written)) > LISTED_MAX,
+    )
