@@ -43,6 +43,26 @@ PAGES_MIN = 500
 COUNTS = "count(*)"
 """In what counts all that is owed, by its nature."""
 IDS = {"user_id": "u-0", "intent_id": "a", "schedule_id": "a", "sensor_id": "a"}
+REQUIRED = {"/v1/streams": {"kind": "inbox"}}
+"""Parameters that a list does not do without."""
+KINDS = {"kind": "inbox", "kinds": "inbox,score", "prefix": "u-"}
+"""Parameters that must name something there is."""
+QUESTIONS = (
+    "/v1/meta",
+    "/v1/stats",
+    "/v1/stats?by=domain,kind,outcome,reason&step=1h",
+    "/v1/stats?reason=QUIET_HOURS&domain=notifications",
+    "/v1/upcoming",
+    "/v1/upcoming?kinds=schedule&step=1h",
+    "/v1/timeline?user_id=u-8",
+    "/v1/timeline?account_id=a",
+    "/v1/search?q=u-",
+    "/v1/search?q=later-a",
+    "/v1/streams/inbox/u-8",
+    "/v1/backlog",
+    "/v1/processes",
+)
+"""Questions that are no lists."""
 PAIRS_MAX = 10
 PASSES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/v1/tick", {"limit": 5}),
@@ -70,23 +90,26 @@ def _value(kind: Any) -> Any:
 
 def _questions(route: Route) -> Iterator[str]:
     hints = get_type_hints(route.query, include_extras=True)
-    filters = {name: _value(kind) for name, kind in hints.items() if name not in ("limit", "cursor")}
-    path = route.path.format_map(IDS)
+    filters = {name: KINDS.get(name) or _value(kind) for name, kind in hints.items() if name not in LISTED}
+    path, required = route.path.format_map(IDS), REQUIRED.get(route.path, {})
     for size in range(3):
         for names in islice(combinations(filters, size), PAIRS_MAX):
-            yield f"{path}?" + urlencode({"limit": 2, **{name: filters[name] for name in names}})
+            yield f"{path}?" + urlencode(
+                {"limit": 2, **required, **{name.rstrip("_"): filters[name] for name in names}}
+            )
 
 
+LISTED = ("limit", "cursor")
 LISTS = [question for route in ROUTES if "cursor" in route.query.__struct_fields__ for question in _questions(route)]
 
 
 async def _ask_for_lists(client: Client) -> AsyncIterator[str]:
     """Ask for every list, and for the page behind it; say what before each."""
-    for path in LISTS:
+    for path in (*LISTS, *QUESTIONS):
         yield path
         page = await client("GET", path)
         assert page.status == 200, (path, page.raw)
-        if page.json["next_cursor"] and path.count("&") < 2:
+        if page.json.get("next_cursor") and path.count("&") < 2:
             yield f"{path}&cursor=…"
             assert (await client("GET", f"{path}&cursor={page.json['next_cursor']}")).status == 200
 
@@ -157,6 +180,14 @@ class _Steps:
 def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("domain.paging", "ledger.effects", "ledger.service", "scores.service", "notifications.inboxes"):
         monkeypatch.setattr(f"betimes.{name}.PAGE_MAX", PAGE)
+    for name in ("verdict_list", "upcoming"):
+        monkeypatch.setattr(f"betimes.ledger.{name}.READ_MAX", PAGE // 2)
+        monkeypatch.setattr(f"betimes.ledger.{name}.LOOKED_AT_MAX", PAGE)
+    monkeypatch.setattr("betimes.ledger.verdict_list.RANGES_MAX", PAGE)
+    monkeypatch.setattr("betimes.ledger.statistics.PAGE_MAX", PAGE)
+    for name in ("upcoming.COUNTED_MAX", "upcoming.SAMPLED_MAX", "upcoming.LATE_MAX", "fleet.COUNT_MAX"):
+        monkeypatch.setattr(f"betimes.ledger.{name}", PAGE)
+    for name in ("domain.paging", "ledger.effects", "ledger.service", "scores.service", "notifications.inboxes"):
         monkeypatch.setattr(f"betimes.{name}.LOOKED_AT_MAX", 2 * PAGE, raising=False)
 
 

@@ -20,6 +20,7 @@ SCHEMAS: dict[str, Any] = API["components"]["schemas"]
 FREE = {
     ("DryRunAnswer", "body"),  # as the write would answer
     ("DryRunAnswer", "dry_run"),  # docs/dry-run.md
+    ("StreamDetail", "state"),
     ("SegmentView", "command"),
     ("ExplanationView", "command"),
     ("PolicyView", "overrides"),
@@ -138,12 +139,13 @@ def test_problems_that_a_route_may_answer_are_named(route: Route) -> None:
     assert ("MISSING_SCOPE" in codes(route, 403)) == (route.scope != PUBLIC)
 
 
-def test_both_events_of_the_live_stream_are_described() -> None:
+def test_all_events_of_the_live_stream_are_described() -> None:
     content = API["paths"]["/v1/verdicts/stream"]["get"]["responses"]["200"]["content"]["text/event-stream"]
     assert content["schema"] == {"type": "string"}
     assert content["x-events"] == {
         "verdict": {"$ref": "#/components/schemas/VerdictEvent"},
         "pulse": {"$ref": "#/components/schemas/Pulse"},
+        "frame": {"$ref": "#/components/schemas/PulseFrame"},
     }
     assert SCHEMAS["Pulse"]["properties"]["since"]["format"] == "date-time"
 

@@ -53,6 +53,7 @@ from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.commit_counters import CommitCounters
 from betimes.intents.http_source import HttpSource
 from betimes.intents.worker import IntentWorker
+from betimes.ledger.fleet import Heartbeat
 from betimes.ledger.tally import TallyProjection
 from betimes.notifications.delivery import CHANNELS, delivery_executors
 from betimes.notifications.enrichment import Enrichment
@@ -88,7 +89,7 @@ class Betimes(OwnServices):
         settings: Settings | None = None,
         report: Reporter = log_report,
     ) -> None:
-        self.url, self.clock = url, clock
+        self.url, self.clock, self.role = url, clock, "library"
         self.settings = settings or Settings()
         self.name = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
         self._tenant, self._app, self._policy, self._workers = tenant, app, policy, workers
@@ -169,6 +170,8 @@ class Betimes(OwnServices):
         await self._put_in_force()
         if self._workers and not self.is_virtual:
             self.start_workers()
+        if (self._workers or self.role != "library") and not self.is_virtual:
+            self._run(Heartbeat(self.engine, self.name, self.role, report=self._report).run())
 
     def _make_engine(self, executors: Mapping[str, Executor]) -> Engine:
         return Engine(

@@ -10,7 +10,7 @@ from betimes.backtest import routes as backtest
 from betimes.catalogue import DOMAINS
 from betimes.http import health
 from betimes.http.routes import Route
-from betimes.ledger import effect_routes, explain_routes, live_routes
+from betimes.ledger import effect_routes, explain_routes, live_routes, question_routes
 from betimes.ledger import routes as ledger
 
 ROUTES: tuple[Route, ...] = (
@@ -18,6 +18,7 @@ ROUTES: tuple[Route, ...] = (
     *effect_routes.ROUTES,
     *ledger.ROUTES,
     *explain_routes.ROUTES,
+    *question_routes.ROUTES,
     *live_routes.ROUTES,
     *backtest.ROUTES,
     *admin.ROUTES,

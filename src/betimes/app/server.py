@@ -60,6 +60,7 @@ async def serve_until(serving: Serving, announce: Announce, stopping: asyncio.Ev
     with signals(stopping, lambda: reload_policy(serving)):
         listener = listening(serving.configuration) if serving.role != "worker" else None
         try:
+            serving.bt.role = serving.role
             async with serving.bt:
                 if not serving.configuration.server.dev:
                     for told in at_rest_warnings(serving.bt.url, serving.bt.settings.encryption):

@@ -9,14 +9,17 @@ This module and every `domain.py` are pure: they import deciders and policies, n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from betimes.core.deciders import Command, Decider, Event
+from betimes.core.instants import Instant
 from betimes.core.lake_tables import Table
 from betimes.core.outcomes import EventOutcome
+from betimes.core.outlooks import Outlook, SubjectStreams, WaitingItem
+from betimes.core.policies import Policy
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
 
@@ -89,3 +92,13 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     backtest: BacktestRules = BacktestRules()
     commands: Mapping[str, str] = {}
     """Its commands and groups of commands by name, each with its line of `betimes --help`."""
+    collections: tuple[str, ...] = ()
+    """Of its idempotency keys, besides those that are named like its kinds of streams."""
+    waiting_items: Mapping[str, Callable[[Any], Iterable[WaitingItem]]] = {}
+    """By kind of stream: what waits in a state, for lists of what comes next."""
+    occurrences: Mapping[str, Callable[[Any, Instant, Instant], Iterable[Instant]]] = {}
+    """By kind of stream that recurs: when, from an instant until before another, ascending."""
+    outlook: Mapping[str, Callable[[Any, Policy, Instant, Instant, Instant], Outlook]] = {}
+    """By kind of stream: the bands, windows and prospects of a state under a policy, now and between two instants."""
+    subjects: tuple[SubjectStreams, ...] = ()
+    """Its streams that belong on the timeline of a person or an account."""

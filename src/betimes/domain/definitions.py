@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.core.canonical import encode, fingerprint
 from betimes.core.checks import Examined, Problem, Rule, broken_rules, check_value, refusal
@@ -273,18 +274,26 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         return segments[0] if segments and segments[0].version == version else None
 
     async def rows_back(
-        self, stream: StreamId, place: NumberPlace | None, limit: int, rows_of: RowsOf[Row], is_wanted: Wanted[Row]
+        self,
+        source: StreamId | LedgerQuery,
+        place: NumberPlace | None,
+        limit: int,
+        rows_of: RowsOf[Row],
+        is_wanted: Wanted[Row],
     ) -> tuple[Listing[Row], NumberPlace | None]:
-        """Return up to `limit` rows that a stream's segments hold, newest first, and where the next page starts.
+        """Return up to `limit` rows that segments hold, newest first, and where the next page starts.
+
+        The segments are those of a stream, or those that a query of the ledger chooses.
 
         A place is a segment and one of its rows, counted from 1: the next page starts before it.
         """
-        demanded_stream(stream)
+        if not isinstance(source, LedgerQuery):
+            demanded_stream(source)
         resumed, row_before = (place.number, place.row) if place else (0, 0)
         before = resumed + 1 if place else 0
         found, last = Listing[Row](), NumberPlace(0)
         for _ in range(PAGES_MAX):
-            segments = await self._segments_back(stream, before, limit + 1)
+            segments = await self._segments_back(source, before, limit + 1)
             async for segment in in_slices(segments):
                 for number, row in reversed(self._rows_in(segment, rows_of)):
                     if segment.seq == resumed and number >= row_before:
@@ -322,11 +331,12 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
                 found.items.append(view_of(row.stream.id, state))
         return found.page(cursor_after(filters, last) if last else None)
 
-    async def _segments_back(self, stream: StreamId, before: int, limit: int) -> list[Segment]:
-        query = LedgerQuery(
-            after=before, backwards=True, tenant=stream.tenant, kind=stream.kind, id=stream.id, limit=limit
-        )
-        return await self.engine.store.ledger(query)
+    async def _segments_back(self, source: StreamId | LedgerQuery, before: int, limit: int) -> list[Segment]:
+        if isinstance(source, LedgerQuery):
+            query = source
+        else:
+            query = LedgerQuery(tenant=source.tenant, kind=source.kind, id=source.id)
+        return await self.engine.store.ledger(replace(query, after=before, backwards=True, limit=limit))
 
     async def runs(self, run_ids: list[str]) -> dict[str, RunBrief]:
         """Return the outcome of each run that exists and can be read."""

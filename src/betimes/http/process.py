@@ -54,13 +54,14 @@ class Streams:
         self.comment_s = comment_s
         self.is_closed = False
         self._open: Counter[str] = Counter()
-        self._tail: Tail | None = None
+        self._tails: dict[object, Tail] = {}
 
     def share_tail(self, engine: Engine, make: Callable[[Engine], SomeTail]) -> SomeTail:
-        """Return the end of the ledger that all open streams share; it is let go with the last of them."""
-        if self._tail is None or self._tail.engine is not engine:
-            self._tail = make(engine)
-        return cast(SomeTail, self._tail)
+        """Return the tail of this sort that all open streams share; it is let go with the last of them."""
+        tail = self._tails.get(make)
+        if tail is None or tail.engine is not engine:
+            tail = self._tails[make] = make(engine)
+        return cast(SomeTail, tail)
 
     def __len__(self) -> int:
         return self._open.total()
@@ -83,7 +84,7 @@ class Streams:
             if not self._open[tenant]:
                 del self._open[tenant]
             if not self._open:
-                self._tail = None
+                self._tails = {}
 
 
 class Bodies:

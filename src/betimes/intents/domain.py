@@ -5,9 +5,11 @@ from __future__ import annotations
 from betimes.core.deciders import Event
 from betimes.core.instants import render
 from betimes.core.outcomes import EventOutcome
+from betimes.core.outlooks import SubjectStreams
 from betimes.domain.declaration import Domain
 from betimes.intents.decide import DECIDERS
 from betimes.intents.model import CLAIM_EXPIRED, FireCooled, IntentFired
+from betimes.intents.outlook import intent_outlook, waiting_checks
 from betimes.intents.policy import IntentsPolicy
 from betimes.intents.tables import TABLES
 
@@ -46,5 +48,8 @@ DOMAIN = Domain(
     describe_event=describe_event,
     lost_claims={"intent": is_lost_claim},
     tables=TABLES,
+    waiting_items={"intent": waiting_checks},
+    outlook={"intent": intent_outlook},
+    subjects=(SubjectStreams("user_id", "intent", by_owner=True),),
     commands={"intent": "Intents."},
 )

@@ -10,20 +10,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from betimes.catalogue import readable_areas
+from betimes.core.errors import Invalid
 from betimes.engine.engine import Engine
 from betimes.http.problems import HttpProblem
 from betimes.http.process import STREAMS_PER_TENANT_MAX, Streams
 from betimes.http.routes import RequestContext, Route
+from betimes.ledger.pulse import BEAT_S, SAMPLES_MAX, PulseFeed, PulseFrame, PulseTail
 from betimes.ledger.verdict_feed import (
+    ALL,
     BEHIND_MAX,
     FeedFilters,
+    FeedPosition,
     Pulse,
     VerdictEvent,
     VerdictFeed,
@@ -32,6 +36,8 @@ from betimes.ledger.verdict_feed import (
 )
 
 TAG = "Time and history"
+SAMPLES = 20
+"""Verdicts that a frame shows, if not asked otherwise."""
 
 
 class VerdictStreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,6 +46,10 @@ class VerdictStreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     reason: str | None = None
     id: str | None = None
     """Of the stream it is about: an account, a person, an intent, a schedule, a sensor, a score."""
+    mode: Literal["verdicts", "pulse"] = "verdicts"
+    """`pulse`: a frame a second, with sums and a few samples, in place of every verdict."""
+    sample: Annotated[int, msgspec.Meta(ge=0, le=SAMPLES_MAX)] | None = None
+    """Of a pulse: how many verdicts each frame shows; 20, if not given."""
 
 
 class EventStream(StreamingResponse):
@@ -66,14 +76,41 @@ class EventStream(StreamingResponse):
 
 async def verdicts(request: RequestContext) -> EventStream:
     tenant, streams, engine = request.caller.tenant, request.process.streams, request.engine
-    filters = FeedFilters(**msgspec.structs.asdict(request.query))
+    query: VerdictStreamQuery = request.query
+    filters = FeedFilters(domain=query.domain, outcome=query.outcome, reason=query.reason, id=query.id)
+    _check_mode(query)
     domains = readable_areas(request.scopes, "read")
-    last, tail = request.headers.get("last-event-id"), streams.share_tail(engine, VerdictTail)
+    last = request.headers.get("last-event-id")
+    if query.mode == "pulse":
+        pulse = PulseFeed(
+            streams.share_tail(engine, PulseTail),
+            tenant,
+            domains,
+            filters,
+            SAMPLES if query.sample is None else query.sample,
+        )
+        await pulse.start(position_of(last).seq if last else None)
+        _demand_room(streams, tenant)
+        return EventStream(stream_frames(pulse, engine, streams, lambda: _may_go_on(request)), streams, tenant)
+    tail = streams.share_tail(engine, VerdictTail)
     if last:
         feed = VerdictFeed(tail, tenant, domains, filters, position_of(last))
     else:
         feed = await VerdictFeed.from_now(tail, tenant, domains, filters)
-    # nothing is awaited between this and the first byte, so no other stream comes between
+    _demand_room(streams, tenant)
+    return EventStream(stream_events(feed, engine, streams, lambda: _may_go_on(request)), streams, tenant)
+
+
+def _check_mode(query: VerdictStreamQuery) -> None:
+    """Raise `Invalid` for parameters of the other mode."""
+    if query.mode == "pulse" and query.id is not None:
+        raise Invalid("1 parameter is wrong", (("query.id", "not with mode=pulse"),))
+    if query.mode == "verdicts" and query.sample is not None:
+        raise Invalid("1 parameter is wrong", (("query.sample", "only with mode=pulse"),))
+
+
+def _demand_room(streams: Streams, tenant: str) -> None:
+    """Refuse one stream too many; nothing is awaited between this and the first byte, so none comes between."""
     if streams.is_full(tenant):
         raise HttpProblem(
             429,
@@ -81,7 +118,6 @@ async def verdicts(request: RequestContext) -> EventStream:
             f"{STREAMS_PER_TENANT_MAX} streams are open, which is the bound; close one first.",
             headers={"Retry-After": "5"},
         )
-    return EventStream(stream_events(feed, engine, streams, lambda: _may_go_on(request)), streams, tenant)
 
 
 async def _may_go_on(request: RequestContext) -> bool:
@@ -113,6 +149,25 @@ async def stream_events(
             await asyncio.sleep(engine.settings.poll_s)
 
 
+async def stream_frames(
+    feed: PulseFeed, engine: Engine, streams: Streams, may_go_on: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[bytes]:
+    """Yield frames for the wire until the reader goes, loses its key, or the process stops."""
+    loop = asyncio.get_running_loop()
+    yield b": from here on\n\n"
+    asked_s = loop.time()
+    while engine.is_open and not streams.is_closed:
+        if loop.time() - asked_s >= streams.comment_s:
+            if not await may_go_on():
+                return
+            asked_s = loop.time()
+        found = await feed.read()
+        if found:
+            seq, frame = found
+            yield _encode_event("frame", str(FeedPosition(seq, ALL)), msgspec.json.encode(frame))
+        await asyncio.sleep(min(engine.settings.poll_s, BEAT_S))
+
+
 def _name(event: VerdictEvent | Pulse) -> str:
     return "pulse" if isinstance(event, Pulse) else "verdict"
 
@@ -138,10 +193,12 @@ ROUTES = (
         "its id. The header `Last-Event-ID` resumes; without it, from now on. A comment comes every 15 s. A stream "
         "ends within that time when its key is revoked or expires. A reader "
         f"over {BEHIND_MAX:,} events behind gets `event: pulse` in their place: their number by outcome and reason, "
-        "and between which instants they were; its id is where it goes on.",
+        "and between which instants they were; its id is where it goes on. With `mode=pulse` there is one "
+        "`event: frame` a second in place of every verdict: sums since the frame before, a few samples, and what is "
+        "owed. A slow reader gets fewer and bigger frames and is never ended.",
         query=VerdictStreamQuery,
         reply=str,
-        events={"verdict": VerdictEvent, "pulse": Pulse},
+        events={"verdict": VerdictEvent, "pulse": Pulse, "frame": PulseFrame},
         media_type="text/event-stream",
         time_limit_s=None,
         codes=((429, "TOO_MANY_STREAMS"),),

@@ -27,16 +27,21 @@ from betimes.domain.paging import (
     place_of,
 )
 from betimes.domain.requests import check_request, in_slices
-from betimes.domain.service import Caller, Service
 from betimes.domain.verdict_views import TraceStep, trace_of
 from betimes.engine.codecs import checkpoint_of, repair_of
-from betimes.engine.engine import Engine
 from betimes.engine.explanation import Explanation, explain, summarise_segment
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
+from betimes.ledger.fleet import Fleet
+from betimes.ledger.meta import Meta
 from betimes.ledger.outcomes import OutcomeView, verdict_outcome
 from betimes.ledger.redaction import redact
 from betimes.ledger.rule_views import ExplainedRuleView, RuleTables, explain_rules, list_rule_tables
+from betimes.ledger.search import Search
+from betimes.ledger.statistics import Statistics
+from betimes.ledger.stream_list import StreamList
+from betimes.ledger.timeline import Timeline
+from betimes.ledger.verdict_list import VerdictList
 from betimes.notifications.model import Digested, NotificationReply, Postponed, Released, Suppressed
 from betimes.runs.model import RunAllowed, RunDeferred, RunSkipped, TriggerJoined, WouldRun
 
@@ -105,12 +110,8 @@ class LedgerFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     until: datetime | None = None
 
 
-class Ledger(Service):
-    """Reads what happened, in the domains it is given."""
-
-    def __init__(self, engine: Engine, caller: Caller, domains: frozenset[str]) -> None:
-        super().__init__(engine, caller)
-        self._domains = domains
+class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet):
+    """Reads what happened and what comes next, in the domains it is given."""
 
     # -- lists
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from betimes.core.outlooks import SubjectStreams
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
 from betimes.domain.declaration import BacktestRules, Domain, RecordedInput
 from betimes.notifications.composite_score import decimal_text
 from betimes.notifications.decide import DECIDERS
 from betimes.notifications.model import DigestReleased, InboxState, NotificationReply, Notify, Released
+from betimes.notifications.outlook import incident_items, outlook, waiting_items
 from betimes.notifications.policy import NotificationsPolicy
 from betimes.notifications.sentences import sentence
 from betimes.notifications.tables import TABLES
@@ -54,6 +56,10 @@ DOMAIN = Domain(
     shadow_rules=shadow_rules,
     render_amounts={"inbox": {"ai": score_as_decimal, "ai_score": score_as_decimal}},
     tables=TABLES,
+    collections=("notifications",),
+    waiting_items={"inbox": waiting_items, "incident": incident_items},
+    outlook={"inbox": outlook},
+    subjects=(SubjectStreams("user_id", "inbox"),),
     backtest=BacktestRules(
         contacts=(Released, DigestReleased),
         timezone=timezone_of,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from betimes.core.deciders import Event
+from betimes.core.outlooks import SubjectStreams
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
 from betimes.domain.declaration import BacktestRules, Domain
 from betimes.runs.decide import DECIDERS
 from betimes.runs.model import LEASE_RAN_OUT, RunAllowed, RunEnded, StartRun
+from betimes.runs.outlook import account_outlook, waiting_run, waiting_triggers
 from betimes.runs.policy import RunsPolicy
 from betimes.runs.rules import ADMISSION
 from betimes.runs.sentences import sentence
@@ -39,6 +41,10 @@ DOMAIN = Domain(
     shadow_rules=shadow_rules,
     lost_claims={"run": is_lost_claim},
     tables=TABLES,
+    collections=("triggers",),
+    waiting_items={"account": waiting_triggers, "run": waiting_run},
+    outlook={"account": account_outlook},
+    subjects=(SubjectStreams("account_id", "account"), SubjectStreams("account_id", "run", by_owner=True)),
     backtest=BacktestRules(costs=(RunAllowed,), starts={"run": StartRun}, parts=frozenset({"run"})),
     commands={
         "trigger": "Triggers: what became of one; cancel one that waits.",

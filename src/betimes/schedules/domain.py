@@ -9,6 +9,7 @@ from betimes.domain.declaration import Domain
 from betimes.schedules.backfills import BACKFILL
 from betimes.schedules.decide import SCHEDULE
 from betimes.schedules.model import ScheduleTicked, TicksSkipped
+from betimes.schedules.outlook import ticks_between, waiting_ticks
 from betimes.schedules.tables import TABLES
 
 
@@ -43,5 +44,8 @@ DOMAIN = Domain(
     outcome_of=outcome_of,
     describe_event=describe_event,
     tables=TABLES,
+    collections=("backfills",),
+    waiting_items={"schedule": waiting_ticks},
+    occurrences={"schedule": ticks_between},
     commands={"schedule": "Schedules."},
 )

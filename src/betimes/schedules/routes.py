@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.core.datetimes import Moment
 from betimes.domain.definition_rules import PAYLOAD_BYTES_MAX
 from betimes.domain.paging import Page
 from betimes.http.definitions import DefinitionRoutes
@@ -40,6 +41,12 @@ class TickFilters(Listed, frozen=True, forbid_unknown_fields=True):
     status: TickStatus | None = None
 
 
+class AllTicksFilters(TickFilters, frozen=True, forbid_unknown_fields=True):
+    schedule_id: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+
+
 class TickNowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     payload: dict[str, Any] | None = None
 
@@ -60,6 +67,10 @@ async def trigger(request: RequestContext) -> Answer:
 
 async def ticks(request: RequestContext) -> Page[Tick]:
     return await request.services.schedules.ticks(request.path["schedule_id"], **msgspec.structs.asdict(request.query))
+
+
+async def all_ticks(request: RequestContext) -> Page[Tick]:
+    return await request.services.schedules.all_ticks(**msgspec.structs.asdict(request.query))
 
 
 async def start_backfill(request: RequestContext) -> Answer:
@@ -145,6 +156,14 @@ ROUTES = (
         ticks,
         "Ticks that were fired, skipped or failed, newest first",
         query=TickFilters,
+        reply=Page[Tick],
+    ),
+    _get(
+        "/v1/ticks",
+        all_ticks,
+        "Ticks of all schedules, newest first",
+        description="Those that were recorded between `since`, included, and `until`.",
+        query=AllTicksFilters,
         reply=Page[Tick],
     ),
     _post(

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from betimes.core.canonical import fingerprint
 from betimes.core.checks import Examined, Problem, Rule, broken_rules
 from betimes.core.cron import restricts_both_days
-from betimes.core.datetimes import instant, moment
+from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.deciders import Command, Event
 from betimes.core.errors import Invalid, NotFound, VersionMismatch
 from betimes.core.instants import Instant
@@ -34,7 +34,7 @@ from betimes.domain.paging import (
 from betimes.domain.requests import check_request
 from betimes.domain.run_requests import RunRequested
 from betimes.domain.warnings import Remark
-from betimes.engine.store import StreamQuery
+from betimes.engine.store import LedgerQuery, StreamQuery
 from betimes.schedules.backfill_model import (
     BACKFILL_TICKS_MAX,
     BackfillState,
@@ -182,6 +182,33 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
             checked_limit(limit),
             _tick_rows,
             lambda tick: status in (None, tick.status),
+        )
+        found.items = await self._with_runs(found.items)
+        return found.page(cursor_of(filters, place) if place else None)
+
+    @check_filters
+    async def all_ticks(
+        self,
+        *,
+        schedule_id: str | None = None,
+        status: TickStatus | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Tick]:
+        """List the ticks of all schedules, or of one, that were recorded between two instants; newest first."""
+        filters = ["all ticks", self.caller.tenant, schedule_id, status, since, until]
+        query = LedgerQuery(
+            tenant=self.caller.tenant,
+            kind="schedule",
+            id=schedule_id,
+            since_at=instant(since),
+            until_at=instant(until),
+        )
+        place = place_of(cursor, filters, NumberPlace)
+        found, place = await self.rows_back(
+            query, place, checked_limit(limit), _tick_rows, lambda tick: status in (None, tick.status)
         )
         found.items = await self._with_runs(found.items)
         return found.page(cursor_of(filters, place) if place else None)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from betimes.core.deciders import Event
 from betimes.core.outcomes import EventOutcome
+from betimes.core.outlooks import SubjectStreams
 from betimes.domain.declaration import BacktestRules, Domain
 from betimes.scores.amounts import points
 from betimes.scores.decide import DECIDERS
 from betimes.scores.model import Decayed, GameOver, SweepScore
+from betimes.scores.outlook import score_outlook, waiting_score
 from betimes.scores.policy import ScoresPolicy
 from betimes.scores.tables import TABLES
 
@@ -45,6 +47,9 @@ DOMAIN = Domain(
     describe_event=describe_event,
     render_amounts={"score": dict.fromkeys(AMOUNTS, points)},
     tables=TABLES,
+    waiting_items={"score": waiting_score},
+    outlook={"score": score_outlook},
+    subjects=(SubjectStreams("user_id", "score"),),
     backtest=BacktestRules(sweeps={"score": SweepScore}),
     commands={"score": "Scores and what became of them.", "sweep": "Let every score that is due decay."},
 )

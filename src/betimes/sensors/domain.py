@@ -7,6 +7,7 @@ from betimes.core.outcomes import EventOutcome
 from betimes.domain.declaration import BacktestRules, Domain
 from betimes.sensors.decide import SENSOR
 from betimes.sensors.model import SensorEvaluated
+from betimes.sensors.outlook import waiting_evaluation
 from betimes.sensors.policy import AutomationPolicy
 from betimes.sensors.tables import TABLES
 
@@ -32,6 +33,8 @@ DOMAIN = Domain(
     outcome_of=outcome_of,
     describe_event=describe_event,
     tables=TABLES,
+    collections=("sensor_evaluations",),
+    waiting_items={"sensor": waiting_evaluation},
     backtest=BacktestRules(results={"evaluator": {"run_requests": []}}),
     commands={"sensor": "Sensors."},
 )

@@ -1,0 +1,117 @@
+"""The fleet: processes that work on this database, and what is owed to a tenant.
+
+A process tells of itself every few seconds while it is open. One that has been silent for a day is forgotten; whoever
+looks sees when each was last heard of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from importlib.metadata import version
+
+from betimes.core.datetimes import moment
+from betimes.core.instants import DAY, Instant
+from betimes.domain.json_view import JsonView
+from betimes.engine.engine import Engine
+from betimes.engine.read_model import ProcessRow
+from betimes.engine.reports import Report, Reporter, log_report
+from betimes.ledger.reader import LedgerReader
+
+BEAT_S = 10.0
+LIVE = 3 * 10_000_000
+"""A process that was silent for longer is not taken to be alive."""
+FORGOTTEN = DAY
+PROCESSES_MAX = 200
+COUNT_MAX = 10_000
+EXECUTORS_MAX = 200
+
+
+class ProcessView(JsonView, frozen=True, kw_only=True):
+    name: str
+    role: str
+    version: str
+    executors: list[str]
+    """The effects it can carry out."""
+    started_at: datetime
+    seen_at: datetime
+    alive: bool
+
+
+class ProcessList(JsonView, frozen=True):
+    items: list[ProcessView]
+
+
+class BacklogView(JsonView, frozen=True, kw_only=True):
+    """What is owed to the tenant; a count that stops at the bound says so."""
+
+    now: datetime
+    alarms_due: int
+    oldest_alarm_at: datetime | None
+    snoozed: int
+    effects_pending: int
+    effects_dead: int
+    orphaned: dict[str, int]
+    """Calls that nobody took for a minute, by executor."""
+    capped: bool
+    """Whether a count stopped at its bound."""
+
+
+class Fleet(LedgerReader):
+    """Says who works, and what is owed."""
+
+    async def backlog(self) -> BacklogView:
+        """Return what is owed to the tenant and how late it is."""
+        owed = await self.engine.store.tenant_backlog(self.caller.tenant, COUNT_MAX)
+        counts = (owed.alarms_due, owed.snoozed, owed.effects_pending, owed.effects_dead)
+        return BacklogView(
+            now=moment(await self.engine.store.now()),
+            alarms_due=owed.alarms_due,
+            oldest_alarm_at=moment(owed.oldest_alarm_at),
+            snoozed=owed.snoozed,
+            effects_pending=owed.effects_pending,
+            effects_dead=owed.effects_dead,
+            orphaned=owed.orphaned,
+            capped=max(counts) >= COUNT_MAX,
+        )
+
+    async def processes(self) -> ProcessList:
+        """List the processes that told of themselves, the last heard of first."""
+        now = await self.engine.store.now()
+        return ProcessList([_view(row, now) for row in await self.engine.store.processes(PROCESSES_MAX)])
+
+
+def _view(row: ProcessRow, now: Instant) -> ProcessView:
+    return ProcessView(
+        name=row.name,
+        role=row.role,
+        version=row.version,
+        executors=list(row.executors),
+        started_at=moment(row.started_at),
+        seen_at=moment(row.seen_at),
+        alive=now - row.seen_at <= LIVE,
+    )
+
+
+class Heartbeat:
+    """Tells the store that this process is alive."""
+
+    def __init__(self, engine: Engine, name: str, role: str, *, report: Reporter = log_report) -> None:
+        self._engine = engine
+        self._row = ProcessRow(name, role, version("betimes"), (), 0, 0)
+        self._report = report
+
+    async def beat(self) -> None:
+        now = await self._engine.store.now()
+        executors = tuple(sorted(self._engine.executors))[:EXECUTORS_MAX]
+        self._row = self._row._replace(executors=executors, started_at=self._row.started_at or now, seen_at=now)
+        await self._engine.store.beat(self._row, forget_before=now - FORGOTTEN)
+
+    async def run(self) -> None:
+        """Tell every few seconds, until cancelled."""
+        while True:
+            try:
+                await self.beat()
+            except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
+                self._report(Report("heartbeat_failed", "store", error))
+            await asyncio.sleep(BEAT_S)

@@ -1,0 +1,218 @@
+"""The pulse: what is decided, as one frame a second; sums and a few samples in place of every verdict.
+
+**One tail for all.** The readers of a process share a `PulseTail`. Once a second one of them reads what was committed
+since, only as far as it is counted, and keeps the sums by tenant as a *beat*. Everybody's frame is made of beats, so a
+further reader costs its own frame and nothing else.
+
+**Nobody is too slow.** A reader that comes late gets all the beats since its last frame as one: fewer, bigger frames.
+Only who has been away for longer than beats are kept misses something, and is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from betimes.catalogue import area_of
+from betimes.core.datetimes import moment
+from betimes.core.instants import Instant
+from betimes.domain.service import Caller
+from betimes.engine.engine import Engine
+from betimes.engine.read_model import TallySource
+from betimes.engine.store import PAGE_MAX, LedgerQuery
+from betimes.ledger.fleet import BacklogView, Fleet
+from betimes.ledger.tally import BY_EVENTS, outcomes_in
+from betimes.ledger.verdict_feed import DecodedSegment, FeedFilters, VerdictEvent
+
+BEAT_S = 1.0
+BEATS_KEPT = 600
+PAGES_MAX = 10
+"""Pages of the ledger that one beat reads; what is left is the next one's."""
+SAMPLES_MAX = 50
+HEALTH_S = 5.0
+
+
+class PulseCount(msgspec.Struct, frozen=True):
+    domain: str
+    outcome: str
+    reasons: tuple[str, ...]
+    count: int
+
+
+class PulseFrame(msgspec.Struct, frozen=True):
+    """What was decided since the frame before."""
+
+    now: datetime
+    beats: int
+    """How many seconds it stands for, about."""
+    total: int
+    counts: list[PulseCount]
+    sample: list[VerdictEvent]
+    """Some of them, the newest last."""
+    missed: bool
+    """Whether more was decided since the frame before than is counted here."""
+    health: BacklogView
+    """What is owed to the tenant, as of a few seconds ago at most."""
+
+
+class _Beat:
+    """A second of everybody's verdicts: sums by tenant, and positions of a few segments of each."""
+
+    def __init__(self, number: int, after: int) -> None:
+        self.number = number
+        self.after = self.upto = after
+        self.counts: dict[str, Counter[tuple[str, str, tuple[str, ...]]]] = {}
+        self.seqs: dict[str, deque[int]] = {}
+        self.samples: dict[str, list[VerdictEvent]] = {}
+
+    def add(self, row: TallySource, outcomes: list[tuple[str, tuple[str, ...]]]) -> None:
+        counts = self.counts.setdefault(row.tenant, Counter())
+        for outcome, reasons in outcomes:
+            counts[row.kind, outcome, reasons] += 1
+        self.seqs.setdefault(row.tenant, deque(maxlen=SAMPLES_MAX)).append(row.seq)
+
+
+class PulseTail:
+    """The last minutes of verdicts in beats, for all readers of a process."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.segments = 0
+        """Counted so far, for whoever wants to know."""
+        self._beats: deque[_Beat] = deque(maxlen=BEATS_KEPT)
+        self._seq = -1
+        self._number = 0
+        self._lock = asyncio.Lock()
+        self._beaten_s = 0.0
+        self._health: dict[str, tuple[float, BacklogView]] = {}
+
+    async def number_now(self) -> int:
+        """Return the number of the last beat; what is committed from now on is in later ones."""
+        async with self._lock:
+            if self._seq < 0:
+                newest = await self.engine.store.ledger(LedgerQuery(backwards=True, limit=1))
+                self._seq = newest[0].seq if newest else 0
+                self._beaten_s = asyncio.get_running_loop().time()
+            else:
+                await self._beat()
+        return self._number
+
+    async def number_at(self, seq: int) -> int:
+        """Return the number of the beat up to a position, as a frame named it; -1 if it is not kept any more."""
+        await self.number_now()
+        return next((beat.number for beat in reversed(self._beats) if beat.upto <= seq), -1)
+
+    async def after(self, number: int) -> list[_Beat]:
+        """Return the beats after one; reads on if the last is a second old."""
+        if asyncio.get_running_loop().time() - self._beaten_s >= BEAT_S:
+            async with self._lock:
+                if asyncio.get_running_loop().time() - self._beaten_s >= BEAT_S:
+                    await self._beat()
+        return [beat for beat in self._beats if beat.number > number]
+
+    async def _beat(self) -> None:
+        self._beaten_s = asyncio.get_running_loop().time()
+        beat = _Beat(self._number + 1, self._seq)
+        for _ in range(PAGES_MAX):
+            page = await self.engine.store.tally_source(self._seq, PAGE_MAX, BY_EVENTS)
+            for row in page:
+                outcomes = outcomes_in(self.engine.kinds, row)
+                if outcomes:
+                    beat.add(row, outcomes)
+            self.segments += len(page)
+            self._seq = beat.upto = page[-1].seq if page else self._seq
+            if len(page) < PAGE_MAX:
+                break
+            await asyncio.sleep(0)
+        self._number = beat.number
+        self._beats.append(beat)
+
+    async def samples(self, beat: _Beat, tenant: str) -> list[VerdictEvent]:
+        """Return verdicts of a tenant in a beat, read once for all its readers."""
+        if tenant not in beat.samples:
+            seqs = list(beat.seqs.get(tenant, ()))
+            found: list[VerdictEvent] = []
+            if seqs:
+                query = LedgerQuery(tenant=tenant, after=seqs[0] - 1, limit=SAMPLES_MAX)
+                for segment in await self.engine.store.ledger(query):
+                    found += [event for _, event in DecodedSegment(self.engine, segment).events]
+            beat.samples[tenant] = found
+        return beat.samples[tenant]
+
+    async def health(self, tenant: str) -> BacklogView:
+        """Return what is owed to a tenant, looked at every few seconds for all its readers."""
+        now_s = asyncio.get_running_loop().time()
+        known = self._health.get(tenant)
+        if known is None or now_s - known[0] >= HEALTH_S:
+            known = (now_s, await Fleet(self.engine, Caller(tenant), frozenset()).backlog())
+            self._health = {name: one for name, one in self._health.items() if now_s - one[0] < 10 * HEALTH_S}
+            self._health[tenant] = known
+        return known[1]
+
+
+class PulseFeed:
+    """One reader's way through the beats."""
+
+    def __init__(
+        self, tail: PulseTail, tenant: str, domains: frozenset[str], filters: FeedFilters, sample: int
+    ) -> None:
+        self._tail = tail
+        self._tenant = tenant
+        self._domains = domains if filters.domain is None else domains & {filters.domain}
+        self._filters = filters
+        self._sample = sample
+        self._number = 0
+        self._missed = False
+
+    async def start(self, seq: int | None) -> None:
+        """Begin now, or after a position that a frame named."""
+        if seq is None:
+            self._number = await self._tail.number_now()
+            return
+        self._number = await self._tail.number_at(seq)
+        self._missed = self._number < 0
+        if self._missed:
+            self._number = await self._tail.number_now()
+
+    async def read(self) -> tuple[int, PulseFrame] | None:
+        """Return a frame of everything since the last one, and its position; `None` before the next beat."""
+        beats = await self._tail.after(self._number)
+        if not beats:
+            return None
+        missed = self._missed or beats[0].number > self._number + 1
+        self._number, self._missed = beats[-1].number, False
+        counts: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
+        for beat in beats:
+            for (kind, outcome, reasons), count in beat.counts.get(self._tenant, {}).items():
+                if self._wants(area_of(kind), outcome, reasons):
+                    counts[area_of(kind) or "", outcome, reasons] += count
+        now: Instant = await self._tail.engine.store.now()
+        told: Any = [PulseCount(*name, count) for name, count in counts.most_common()]
+        return beats[-1].upto, PulseFrame(
+            moment(now),
+            len(beats),
+            counts.total(),
+            told,
+            await self._samples(beats) if counts else [],
+            missed,
+            await self._tail.health(self._tenant),
+        )
+
+    async def _samples(self, beats: list[_Beat]) -> list[VerdictEvent]:
+        found: list[VerdictEvent] = []
+        for beat in reversed(beats):
+            if len(found) >= self._sample:
+                break
+            events = await self._tail.samples(beat, self._tenant)
+            wanted = [event for event in events if self._wants(event.domain, event.outcome, event.reasons)]
+            found = [*wanted, *found][-self._sample :] if self._sample else []
+        return found
+
+    def _wants(self, domain: str | None, outcome: str, reasons: tuple[str, ...]) -> bool:
+        if domain not in self._domains or self._filters.outcome not in (None, outcome):
+            return False
+        return self._filters.reason is None or self._filters.reason in reasons

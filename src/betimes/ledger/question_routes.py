@@ -1,0 +1,257 @@
+"""Routes of questions: what this server is, what was decided and how often, what comes next, who and what there is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from betimes.catalogue import Area
+from betimes.core.datetimes import Moment
+from betimes.domain.paging import Page
+from betimes.http.routes import ANY_KEY, Listed, RequestContext, Route
+from betimes.ledger.fleet import BacklogView, ProcessList
+from betimes.ledger.meta import MetaView
+from betimes.ledger.reader import Step
+from betimes.ledger.routes import ledger_of
+from betimes.ledger.search import HITS_MAX, QUERY_CHARS_MAX, SearchView
+from betimes.ledger.statistics import CELLS_MAX, StatisticsView
+from betimes.ledger.stream_list import StreamDetail, StreamSummary
+from betimes.ledger.timeline import TimelineView
+from betimes.ledger.upcoming import UpcomingItem, UpcomingView
+from betimes.ledger.verdict_feed import VerdictEvent
+from betimes.ledger.verdict_list import VerdictFilters
+
+TAG = "Questions"
+
+
+class StatisticsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    since: Moment | None = None
+    """Included; 24 hours before `until`, if not given."""
+    until: Moment | None = None
+    """Not included; now, if not given."""
+    step: Step | None = None
+    """Left out, the shortest of which there are not too many."""
+    by: str = "outcome"
+    """Some of domain, kind, outcome, reason, with commas."""
+    domain: Area | None = None
+    outcome: str | None = None
+    reason: str | None = None
+
+
+class VerdictListQuery(Listed, frozen=True, forbid_unknown_fields=True):
+    domain: Area | None = None
+    outcome: str | None = None
+    reason: str | None = None
+    id: str | None = None
+    """Of the stream it is about: an account, a person, an intent, a schedule, a sensor, a score."""
+    since: Moment | None = None
+    until: Moment | None = None
+
+
+class UpcomingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+    from_: Moment | None = None
+    """Now, if not given."""
+    to: Moment | None = None
+    """24 hours later, if not given."""
+    step: Step | None = None
+    kinds: str | None = None
+    """Of streams, with commas."""
+
+
+class UpcomingItemsQuery(Listed, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+    from_: Moment | None = None
+    """From the latest on, if not given."""
+    to: Moment | None = None
+    kinds: str | None = None
+    """Of streams, with commas."""
+    reason: str | None = None
+
+
+class TimelineQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    user_id: str | None = None
+    account_id: str | None = None
+    since: Moment | None = None
+    """12 hours ago, if not given."""
+    until: Moment | None = None
+    """A day later, if not given; at most 32 days."""
+
+
+class SearchQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    q: Annotated[str, msgspec.Meta(min_length=1, max_length=QUERY_CHARS_MAX)]
+    kinds: str | None = None
+    """Of streams, with commas."""
+
+
+class StreamListQuery(Listed, frozen=True, forbid_unknown_fields=True):
+    kind: str | None = None
+    """Required, unless `snoozed` is true."""
+    prefix: str | None = None
+    """The beginning of the id; then the list is in the order of ids."""
+    status: str | None = None
+    snoozed: bool | None = None
+    """Whether the last wake failed and the next one rests."""
+
+
+def _asked(request: RequestContext) -> dict[str, Any]:
+    return msgspec.structs.asdict(request.query)
+
+
+async def meta(request: RequestContext) -> MetaView:
+    return await ledger_of(request).meta(virtual=request.application.is_virtual)
+
+
+async def stats(request: RequestContext) -> StatisticsView:
+    return await ledger_of(request).stats(**_asked(request))
+
+
+async def verdicts(request: RequestContext) -> Page[VerdictEvent]:
+    asked = _asked(request)
+    limit, cursor = asked.pop("limit"), asked.pop("cursor")
+    return await ledger_of(request).verdicts(VerdictFilters(**asked), limit=limit, cursor=cursor)
+
+
+async def upcoming(request: RequestContext) -> UpcomingView:
+    return await ledger_of(request).upcoming(**_asked(request))
+
+
+async def upcoming_items(request: RequestContext) -> Page[UpcomingItem]:
+    return await ledger_of(request).upcoming_items(**_asked(request))
+
+
+async def timeline(request: RequestContext) -> TimelineView:
+    return await ledger_of(request).timeline(**_asked(request))
+
+
+async def search(request: RequestContext) -> SearchView:
+    return await ledger_of(request).search(**_asked(request))
+
+
+async def streams(request: RequestContext) -> Page[StreamSummary]:
+    return await ledger_of(request).streams(**_asked(request))
+
+
+async def stream(request: RequestContext) -> StreamDetail:
+    return await ledger_of(request).stream_detail(request.path["kind"], request.path["id"])
+
+
+async def backlog(request: RequestContext) -> BacklogView:
+    return await ledger_of(request).backlog()
+
+
+async def processes(request: RequestContext) -> ProcessList:
+    return await ledger_of(request).processes()
+
+
+def _question(
+    path: str, answer: Any, reply: Any, summary: str, description: str, *, scope: str = "any:read", query: Any = None
+) -> Route:
+    parameters: dict[Literal["query"], Any] = {"query": query} if query else {}
+    return Route(
+        method="GET",
+        path=path,
+        scope=scope,
+        answer=answer,
+        tag=TAG,
+        summary=summary,
+        description=description,
+        reply=reply,
+        **parameters,
+    )
+
+
+ROUTES = (
+    _question(
+        "/v1/meta",
+        meta,
+        MetaView,
+        "What this server is",
+        "Its version and time, the domains and kinds the key may read, channels, bounds and what is installed.",
+        scope=ANY_KEY,
+    ),
+    _question(
+        "/v1/stats",
+        stats,
+        StatisticsView,
+        "How much was decided",
+        f"Counts of outcomes in steps of time, in UTC: at most {CELLS_MAX:,} cells. They come from the tally, which is "
+        "kept for two days by the minute, for ninety by the hour, and by the day after that. An outcome with several "
+        "reasons counts under each of them.",
+        query=StatisticsQuery,
+    ),
+    _question(
+        "/v1/verdicts",
+        verdicts,
+        Page[VerdictEvent],
+        "Verdicts of the past",
+        "What the stream of verdicts sent, newest first. A page looks at a bounded number of segments: it may be short "
+        "and still not be the last.",
+        query=VerdictListQuery,
+    ),
+    _question(
+        "/v1/upcoming",
+        upcoming,
+        UpcomingView,
+        "What comes next, by time",
+        "How many alarms ring in each step, by kind of stream. Schedules are shown with all their ticks, others with "
+        "their next alarm. Where there are very many, counts are those of a sample (`estimated`).",
+        query=UpcomingParameters,
+    ),
+    _question(
+        "/v1/upcoming/items",
+        upcoming_items,
+        Page[UpcomingItem],
+        "What waits",
+        "Everything that waits, soonest first: what, whose, why and until when. Late things come first.",
+        query=UpcomingItemsQuery,
+    ),
+    _question(
+        "/v1/timeline",
+        timeline,
+        TimelineView,
+        "The day of a person or an account",
+        "What was decided about them in all domains the key may read, what waits, bands (quiet hours, digests, "
+        "cooldowns, incident, ban), how full their windows are, and what happens if nothing else does.",
+        query=TimelineQuery,
+    ),
+    _question(
+        "/v1/search",
+        search,
+        SearchView,
+        "Find something by its name",
+        "Ids of streams and keys by their beginning; segments, effects and correlations by their whole name. At most "
+        f"{HITS_MAX} hits, exact ones first.",
+        query=SearchQuery,
+    ),
+    _question(
+        "/v1/streams",
+        streams,
+        Page[StreamSummary],
+        "Streams of a kind",
+        "People (`inbox`), accounts, runs, intents, schedules, sensors, scores: the last created first, or in the "
+        "order of ids with `prefix`. `snoozed=true` lists those whose last wake failed.",
+        query=StreamListQuery,
+    ),
+    _question(
+        "/v1/streams/{kind}/{id}",
+        stream,
+        StreamDetail,
+        "One stream",
+        "With its state as deciders see it, without secrets.",
+    ),
+    _question(
+        "/v1/backlog",
+        backlog,
+        BacklogView,
+        "What is owed",
+        "Alarms that are due, wakes that rest, effects that are pending or dead, of the tenant.",
+    ),
+    _question(
+        "/v1/processes",
+        processes,
+        ProcessList,
+        "Who works here",
+        "Processes that told of themselves within a day: role, version, executors, when they were last seen.",
+        scope="admin",
+    ),
+)

@@ -1,0 +1,124 @@
+"""Search: one box over ids of streams, keys, segments, effects and correlations; by their beginning, twenty answers."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from betimes.catalogue import DOMAIN_OF, area_of
+from betimes.core.errors import Invalid, UnknownKind
+from betimes.core.streams import parse_effect_handle, parse_segment_handle, segment_handle
+from betimes.domain.json_view import JsonView
+from betimes.domain.paging import check_filters
+from betimes.engine.store import EffectQuery, LedgerQuery
+from betimes.ledger.effects import NUMBER_MAX
+from betimes.ledger.reader import LedgerReader
+
+HITS_MAX = 20
+EACH_MAX = 5
+"""Of each kind of stream, and of each collection of keys."""
+QUERY_CHARS_MAX = 300
+HitType: TypeAlias = Literal["stream", "key", "segment", "effect", "correlation"]
+
+
+class SearchHit(JsonView, frozen=True, kw_only=True):
+    type: HitType
+    id: str
+    """The text that was found: an id, a key, a handle."""
+    kind: str
+    """Of the stream it is, or is of."""
+    domain: str
+    status: str | None = None
+    href: str
+    """Where the API says more about it."""
+
+
+class SearchView(JsonView, frozen=True):
+    items: list[SearchHit]
+    truncated: bool
+    """Whether there may be more."""
+
+
+class Search(LedgerReader):
+    """Finds things by what they are called."""
+
+    @check_filters
+    async def search(self, q: str, *, kinds: str | None = None) -> SearchView:
+        """Find what is called so, or begins so: exact ones first."""
+        wanted = tuple(sorted(self.check_kinds(kinds)))
+        text = q.strip()
+        if not 1 <= len(text) <= QUERY_CHARS_MAX:
+            raise Invalid("1 parameter is wrong", (("query.q", f"1 to {QUERY_CHARS_MAX} characters"),))
+        hits = [
+            *await self._segment(text, wanted),
+            *await self._effect(text, wanted),
+            *await self._streams(text, wanted),
+            *await self._keys(text, wanted),
+            *await self._correlated(text, wanted),
+        ]
+        hits.sort(key=lambda hit: hit.id != text)
+        return SearchView(hits[:HITS_MAX], len(hits) > HITS_MAX)
+
+    async def _streams(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:
+        found = await self.engine.store.names_like(self.caller.tenant, kinds, text, EACH_MAX)
+        return [
+            SearchHit(
+                type="stream",
+                id=one.id,
+                kind=one.kind,
+                domain=area_of(one.kind) or "",
+                status=one.status or None,
+                href=f"/v1/streams/{one.kind}/{one.id}",
+            )
+            for one in found
+        ]
+
+    async def _keys(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:
+        named = {name for kind in kinds for name in DOMAIN_OF[kind].collections}
+        found = await self.engine.store.keys_like(self.caller.tenant, (*kinds, *sorted(named)), text, EACH_MAX)
+        return [
+            self._hit("key", one.key, one.kind, f"{one.kind}:{one.id}:{one.version}")
+            for one in found
+            if one.kind in kinds
+        ]
+
+    def _hit(self, type: HitType, id: str, kind: str, segment_id: str) -> SearchHit:
+        return SearchHit(type=type, id=id, kind=kind, domain=area_of(kind) or "", href=f"/v1/explain/{segment_id}")
+
+    async def _segment(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:
+        try:
+            stream, version = parse_segment_handle(self.caller.tenant, text)
+        except (Invalid, UnknownKind):
+            return []
+        if stream.kind not in kinds or not 1 <= version <= NUMBER_MAX:
+            return []
+        _, page = await self.engine.store.history(stream, version - 1, 1)
+        return [self._hit("segment", text, stream.kind, text)] if page and page[0].version == version else []
+
+    async def _effect(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:
+        try:
+            effect = parse_effect_handle(self.caller.tenant, text)
+        except (Invalid, UnknownKind):
+            return []
+        if effect.kind not in kinds or max(effect.version, effect.place) > NUMBER_MAX:
+            return []
+        query = EffectQuery(tenant=effect.tenant, source=effect.source, version=effect.version, limit=200)
+        rows = [row for row in await self.engine.store.effects(query) if row.id == effect]
+        return [
+            SearchHit(
+                type="effect",
+                id=text,
+                kind=effect.kind,
+                domain=area_of(effect.kind) or "",
+                status=row.status,
+                href=f"/v1/effects/{text}",
+            )
+            for row in rows
+        ]
+
+    async def _correlated(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:
+        query = LedgerQuery(tenant=self.caller.tenant, correlation=text, limit=EACH_MAX)
+        return [
+            self._hit("correlation", text, found.stream.kind, segment_handle(found.stream, found.version))
+            for found in await self.engine.store.ledger(query)
+            if found.stream.kind in kinds
+        ]

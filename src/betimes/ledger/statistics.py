@@ -1,0 +1,195 @@
+"""Statistics: how much was decided, by time, domain, outcome and reason; from the tally, and never from the ledger.
+
+What the tally has not counted yet, at most a page of it, is counted on the spot, so that an answer is as of now. If
+there is more, the answer says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import TypeAlias
+
+from betimes.catalogue import Area, area_of
+from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.errors import Invalid
+from betimes.core.instants import DAY, HOUR, Instant, render
+from betimes.domain.json_view import JsonView
+from betimes.domain.paging import check_filters
+from betimes.engine.read_model import LEVELS, REASONS_SEPARATOR, TallyPosition, TallyQuery, TallySource
+from betimes.engine.store import PAGE_MAX
+from betimes.ledger.reader import STEPS, LedgerReader, Step, check_range
+from betimes.ledger.tally import BY_EVENTS, outcomes_in
+
+CELLS_MAX = 2_000
+STEPS_MAX = 200
+"""Of an answer whose step is not said."""
+SUMS_MAX = 50_000
+GROUPS = ("domain", "kind", "outcome", "reason")
+Counts: TypeAlias = Counter[tuple[int, tuple[str, ...]]]
+"""By the number of the step, and what it is grouped by."""
+
+
+class StatisticsCell(JsonView, frozen=True, kw_only=True):
+    """A count. What it is not grouped by is `null`; an outcome with several reasons counts under each of them."""
+
+    at: datetime
+    """The beginning of its step."""
+    domain: str | None
+    kind: str | None
+    outcome: str | None
+    reason: str | None
+    count: int
+
+
+class StatisticsView(JsonView, frozen=True, kw_only=True):
+    since: datetime
+    """As asked for, rounded down to a whole step."""
+    until: datetime
+    """Rounded up; not included."""
+    step: Step
+    by: list[str]
+    cells: list[StatisticsCell]
+    """Those that are not 0."""
+    total: int
+    """Outcomes in all."""
+    complete: bool
+    """Whether everything that was committed by now is counted."""
+
+
+class Statistics(LedgerReader):
+    """Counts of outcomes."""
+
+    @check_filters
+    async def stats(
+        self,
+        *,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        step: Step | None = None,
+        by: str = "outcome",
+        domain: Area | None = None,
+        outcome: str | None = None,
+        reason: str | None = None,
+    ) -> StatisticsView:
+        """Count outcomes from one instant until before another, in steps; by default those of the last 24 hours."""
+        groups = _groups(by)
+        now = await self.engine.store.now()
+        until_at = instant(until) or now
+        since_at = until_at - DAY if since is None else instant(since)
+        check_range(since_at, until_at)
+        position = await self.engine.store.tally_position()
+        name = step or _fitting_step(since_at, until_at, position)
+        length = STEPS[name]
+        since_at, until_at = since_at // length * length, -(-until_at // length) * length
+        level = _level(name, since_at, position)
+        if (until_at - since_at) // length > CELLS_MAX:
+            raise _too_many((until_at - since_at) // length)
+        query = TallyQuery(
+            self.caller.tenant, level, since_at, until_at, self.kinds_of(domain) or ("",), outcome, reason
+        )
+        counts, total = await self._counted(query, length, groups)
+        rows = await self.engine.store.tally_source(position.seq, PAGE_MAX, BY_EVENTS)
+        total += self._count_rest(query, rows, length, groups, counts)
+        if len(counts) > CELLS_MAX:
+            raise _too_many(len(counts))
+        cells = [_cell(since_at + number * length, groups, names, count) for (number, names), count in counts.items()]
+        return StatisticsView(
+            since=moment(since_at),
+            until=moment(until_at),
+            step=name,
+            by=list(groups),
+            cells=sorted(cells, key=lambda cell: (cell.at, -cell.count)),
+            total=total,
+            complete=len(rows) < PAGE_MAX,
+        )
+
+    async def _counted(self, query: TallyQuery, length: int, groups: tuple[str, ...]) -> tuple[Counts, int]:
+        counts: Counts = Counter()
+        sums = await self.engine.store.tally_counts(query, length, SUMS_MAX)
+        if len(sums) == SUMS_MAX:
+            raise _too_many(SUMS_MAX)
+        for number, kind, outcome, reasons, count in sums:
+            for names in _names(groups, kind, outcome, tuple(reasons.split(REASONS_SEPARATOR)), query.reason):
+                counts[number, names] += count
+        return counts, sum(cell.total for cell in sums)
+
+    def _count_rest(
+        self,
+        query: TallyQuery,
+        rows: list[TallySource],
+        length: int,
+        groups: tuple[str, ...],
+        counts: Counts,
+    ) -> int:
+        """Add what the tally does not have yet; return how many outcomes that were."""
+        total = 0
+        for row in rows:
+            if row.tenant != query.tenant or row.kind not in query.kinds:
+                continue
+            if not query.since_at <= row.at < query.until_at:
+                continue
+            for outcome, reasons in outcomes_in(self.engine.kinds, row):
+                if query.outcome not in (None, outcome) or (query.reason is not None and query.reason not in reasons):
+                    continue
+                total += 1
+                for names in _names(groups, row.kind, outcome, reasons, query.reason):
+                    counts[(row.at - query.since_at) // length, names] += 1
+        return total
+
+
+def _groups(by: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in by.split(",")))
+    unknown = [name for name in names if name not in GROUPS]
+    if unknown:
+        raise Invalid("1 parameter is wrong", (("query.by", f"some of {', '.join(GROUPS)}, with commas"),))
+    return names
+
+
+def _names(
+    groups: tuple[str, ...], kind: str, outcome: str, reasons: tuple[str, ...], asked: str | None
+) -> list[tuple[str, ...]]:
+    """Return the groups that an outcome counts in; several where it has several reasons and they are asked for."""
+    if "reason" not in groups:
+        return [tuple(_name(group, kind, outcome, "") for group in groups)]
+    told = reasons or ("",) if asked is None else (asked,)
+    return [tuple(_name(group, kind, outcome, reason) for group in groups) for reason in told]
+
+
+def _name(group: str, kind: str, outcome: str, reason: str) -> str:
+    return {"domain": area_of(kind) or "", "kind": kind, "outcome": outcome, "reason": reason}[group]
+
+
+def _cell(at: Instant, groups: tuple[str, ...], names: tuple[str, ...], count: int) -> StatisticsCell:
+    found: dict[str, str | None] = dict.fromkeys(GROUPS) | dict(zip(groups, names, strict=True))
+    return StatisticsCell(at=moment(at), count=count, **found)
+
+
+def _fitting_step(since_at: Instant, until_at: Instant, position: TallyPosition) -> Step:
+    """Return the shortest step that is still counted and of which there are not too many."""
+    for name, length in STEPS.items():
+        kept = _kept_from(length, position)
+        if (until_at - since_at) // length <= STEPS_MAX and since_at // length * length >= kept:
+            return name
+    return "7d"
+
+
+def _kept_from(length: int, position: TallyPosition) -> Instant:
+    if length % DAY == 0:
+        return 0
+    return position.hours_from if length % HOUR == 0 else position.minutes_from
+
+
+def _level(name: Step, since_at: Instant, position: TallyPosition) -> int:
+    """Return the longest level that a step is a whole number of; raise `Invalid` if it is not kept for so long."""
+    length = STEPS[name]
+    kept = _kept_from(length, position)
+    if since_at < kept:
+        message = f"steps of {name} are kept since {render(kept)}; take a longer one"
+        raise Invalid("1 parameter is wrong", (("query.step", message),))
+    return max(level for level in LEVELS if length % level == 0)
+
+
+def _too_many(count: int) -> Invalid:
+    message = f"this has {count:,} cells and an answer at most {CELLS_MAX:,}; take a longer step or fewer groups"
+    return Invalid("1 parameter is wrong", (("query.step", message),))

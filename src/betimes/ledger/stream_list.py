@@ -1,0 +1,159 @@
+"""Streams of any kind as rows, and one with its state: people, accounts, intents, schedules, scores."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from betimes.catalogue import DOMAIN_OF
+from betimes.core.datetimes import moment
+from betimes.core.errors import Invalid, NotFound
+from betimes.core.streams import StreamId, checked_stream, segment_handle
+from betimes.domain.json_view import JsonView
+from betimes.domain.paging import (
+    InstantPlace,
+    Page,
+    check_filters,
+    checked_limit,
+    cursor_after,
+    cursor_of,
+    look_through,
+    place_of,
+    stream_at,
+)
+from betimes.engine.store import StreamQuery, StreamRow
+from betimes.ledger.effects import domain_of
+from betimes.ledger.reader import LedgerReader
+from betimes.ledger.redaction import redact
+
+
+class StreamSummary(JsonView, frozen=True, kw_only=True):
+    kind: str
+    id: str
+    domain: str
+    status: str | None
+    owner: str | None
+    """The person or account it belongs to, where it has one."""
+    version: int
+    segment_id: str
+    """Its last segment."""
+    created_at: datetime
+    updated_at: datetime
+    alarm_at: datetime | None
+    due_at: datetime | None
+    snooze_until: datetime | None
+    """If its last wake failed, until when it rests."""
+    snooze_error: str | None
+
+
+class StreamDetail(StreamSummary, frozen=True, kw_only=True):
+    state: Any
+    """As deciders see it, without secrets; `null` if it was deleted."""
+
+
+class StreamList(LedgerReader):
+    """Lists streams."""
+
+    @check_filters
+    async def streams(
+        self,
+        *,
+        kind: str | None = None,
+        prefix: str | None = None,
+        status: str | None = None,
+        snoozed: bool | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[StreamSummary]:
+        """List streams of a kind, the last created first, or by the beginning of their ids; or snoozed ones."""
+        checked_limit(limit)
+        if kind is None and not snoozed:
+            raise Invalid("1 parameter is wrong", (("query.kind", "required, unless snoozed is asked for"),))
+        if kind is not None:
+            self.check_kinds(kind)
+        filters = ["streams", self.caller.tenant, sorted(self._domains), kind, prefix, status, snoozed]
+        if snoozed:
+            return await self._snoozed(kind, prefix, status, limit, cursor, filters)
+        if kind not in self.kinds_of():
+            return Page([])
+        place = place_of(cursor, filters, InstantPlace)
+        query = StreamQuery(
+            tenant=self.caller.tenant,
+            kind=kind,
+            prefix=prefix,
+            among=(status,) if status is not None and prefix is None else (),
+            newest_first=prefix is None,
+            after=stream_at(place, self.caller.tenant, kind) if place else None,
+            after_created_at=place.at if place else None,
+        )
+        rows, last = await look_through(
+            self.engine.store,
+            query,
+            limit,
+            lambda row: (status in (None, row.status)) and (snoozed is None or row.snooze_until is None),
+        )
+        return Page([_summary(row) for row in rows], cursor_after(filters, last) if last else None)
+
+    async def _snoozed(
+        self,
+        kind: str | None,
+        prefix: str | None,
+        status: str | None,
+        limit: int,
+        cursor: str | None,
+        filters: list[Any],
+    ) -> Page[StreamSummary]:
+        place = place_of(cursor, filters, InstantPlace)
+        after = None
+        if place:
+            named, _, id = place.id.partition(":")
+            after = StreamId(self.caller.tenant, named, id)
+        rows = await self.engine.store.snoozed_streams(self.caller.tenant, limit + 1, after=after)
+        wanted = [
+            row
+            for row in rows[:limit]
+            if row.stream.kind in self.kinds_of()
+            and kind in (None, row.stream.kind)
+            and row.stream.id.startswith(prefix or "")
+            and status in (None, row.status)
+        ]
+        last = rows[limit - 1].stream if len(rows) > limit else None
+        more = cursor_of(filters, InstantPlace(0, f"{last.kind}:{last.id}")) if last else None
+        return Page([_summary(row) for row in wanted], more)
+
+    async def stream_detail(self, kind: str, id: str) -> StreamDetail:
+        """Return a stream with its state, without secrets; or raise `NotFound`."""
+        unknown = NotFound(f"there is no stream {kind[:40]}:{id[:80]}")
+        if kind not in self.kinds_of() or kind not in DOMAIN_OF:
+            raise unknown
+        try:
+            stream = checked_stream(self.caller.tenant, kind, id)
+        except Invalid:
+            raise unknown from None
+        row, _ = await self.engine.store.history(stream, 2**31 - 1, 1)
+        if row is None or row.version == 0:
+            raise unknown
+        state = self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+        return StreamDetail(**_fields(row), state=redact(state, kind))
+
+
+def _summary(row: StreamRow) -> StreamSummary:
+    return StreamSummary(**_fields(row))
+
+
+def _fields(row: StreamRow) -> dict[str, Any]:
+    return {
+        "kind": row.stream.kind,
+        "id": row.stream.id,
+        "domain": domain_of(row.stream.kind),
+        "status": row.status or None,
+        "owner": row.owner or None,
+        "version": row.version,
+        "segment_id": segment_handle(row.stream, row.version),
+        "created_at": moment(row.created_at),
+        "updated_at": moment(row.at),
+        "alarm_at": moment(row.alarm_at),
+        "due_at": moment(row.due_at),
+        "snooze_until": moment(row.snooze_until),
+        "snooze_error": row.snooze_error or None,
+    }

@@ -1,0 +1,229 @@
+"""The timeline of a person or an account: what was decided about them in all domains, and what lies ahead.
+
+Each domain says which of its streams are about a person or an account, what waits in them, and which bands and windows
+they have (`Domain.subjects`, `waiting_items`, `outlook`). Nothing here knows a domain by name.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from betimes.catalogue import DOMAINS
+from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.errors import Invalid
+from betimes.core.instants import DAY, Instant
+from betimes.core.outlooks import Outlook, Subject, WindowFill
+from betimes.core.streams import StreamId, checked_stream
+from betimes.domain.declaration import Domain
+from betimes.domain.json_view import JsonView
+from betimes.domain.paging import Listing, UnreadableRow, check_filters
+from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
+from betimes.ledger.reader import check_range
+from betimes.ledger.upcoming import Upcoming, UpcomingItem
+from betimes.ledger.verdict_feed import DecodedSegment, VerdictEvent
+
+SPAN_MAX = 32 * DAY
+STREAMS_MAX = 50
+"""Of each kind that belongs to the subject."""
+SEGMENTS_MAX = 200
+"""Of each stream, the newest."""
+EVENTS_MAX = 1_000
+POINTS_MAX = 200
+
+
+class BandView(JsonView, frozen=True, kw_only=True):
+    domain: str
+    kind: str
+    id: str
+    name: str
+    since: datetime
+    until: datetime | None
+    label: str | None
+
+
+class FillPoint(JsonView, frozen=True):
+    at: datetime
+    count: int
+
+
+class FillView(JsonView, frozen=True, kw_only=True):
+    """How full a sliding window is from each instant on, as things stand."""
+
+    domain: str
+    kind: str
+    name: str
+    span_s: int
+    cap: int
+    points: list[FillPoint]
+
+
+class ProspectView(JsonView, frozen=True, kw_only=True):
+    domain: str
+    kind: str
+    id: str
+    name: str
+    at: datetime
+    value: str
+
+
+class TimelineView(JsonView, frozen=True, kw_only=True):
+    now: datetime
+    since: datetime
+    until: datetime
+    timezone: str
+    """The person's own, UTC where none is known."""
+    items: list[VerdictEvent]
+    """What was decided, oldest first."""
+    waiting: list[UpcomingItem]
+    bands: list[BandView]
+    fills: list[FillView]
+    forecast: list[ProspectView]
+    truncated: bool
+    """Whether there is more than is shown."""
+    unreadable: list[UnreadableRow]
+
+
+class Timeline(Upcoming):
+    """Shows the day of a person or an account."""
+
+    @check_filters
+    async def timeline(
+        self,
+        *,
+        user_id: str | None = None,
+        account_id: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> TimelineView:
+        """Return what was and will be between two instants; by default twelve hours around now."""
+        subject, id = _subject(user_id, account_id)
+        now = await self.engine.store.now()
+        since_at = now - DAY // 2 if since is None else instant(since)
+        until_at = since_at + DAY if until is None else instant(until)
+        check_range(since_at, until_at)
+        if until_at - since_at > SPAN_MAX:
+            raise Invalid("1 parameter is wrong", (("query.until", f"at most {SPAN_MAX // DAY} days after since"),))
+        checked_stream(self.caller.tenant, "subject", id)
+        found = _Found(now, since_at, until_at)
+        for domain in DOMAINS:
+            if domain.area in self._domains:
+                await self._add_domain(found, domain, subject, id)
+        return found.view()
+
+    async def _add_domain(self, found: _Found, domain: Domain, subject: Subject, id: str) -> None:
+        for streams in domain.subjects:
+            if streams.subject != subject:
+                continue
+            query = StreamQuery(
+                tenant=self.caller.tenant,
+                kind=streams.kind,
+                owner=id if streams.by_owner else None,
+                prefix=None if streams.by_owner else id,
+                newest_first=streams.by_owner,
+                limit=STREAMS_MAX + 1 if streams.by_owner else 1,
+            )
+            rows = await self.engine.store.streams(query)
+            found.truncated = found.truncated or len(rows) > STREAMS_MAX
+            for row in rows[:STREAMS_MAX]:
+                if streams.by_owner or row.stream.id == id:
+                    await self._add_stream(found, domain, row)
+
+    async def _add_stream(self, found: _Found, domain: Domain, row: StreamRow) -> None:
+        with found.events.reading(row.stream):
+            await self._add_events(found, row.stream)
+            if row.alarm_at is not None:
+                for item in self._items(row, found.now, None):
+                    found.waiting.add(item)
+            outlook = domain.outlook.get(row.stream.kind)
+            state = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+            if outlook is not None and state is not None:
+                policy = await self.engine.policy_of(self.caller.tenant)
+                told = outlook(state, policy, found.now, found.since_at, found.until_at)
+                found.add_outlook(domain.area, row.stream, told)
+
+    async def _add_events(self, found: _Found, stream: StreamId) -> None:
+        query = LedgerQuery(
+            tenant=stream.tenant,
+            kind=stream.kind,
+            id=stream.id,
+            backwards=True,
+            since_at=found.since_at,
+            until_at=found.until_at,
+            limit=SEGMENTS_MAX,
+        )
+        page = await self.engine.store.ledger(query)
+        found.truncated = found.truncated or len(page) == SEGMENTS_MAX
+        for segment in page:
+            found.events.items += [event for _, event in DecodedSegment(self.engine, segment).events]
+
+
+class _Found:
+    """A timeline as it is gathered."""
+
+    def __init__(self, now: Instant, since_at: Instant, until_at: Instant) -> None:
+        self.now, self.since_at, self.until_at = now, since_at, until_at
+        self.timezone = ""
+        self.events: Listing[VerdictEvent] = Listing()
+        self.waiting: Listing[UpcomingItem] = Listing()
+        self.bands: list[BandView] = []
+        self.fills: list[FillView] = []
+        self.prospects: list[ProspectView] = []
+        self.truncated = False
+
+    def add_outlook(self, domain: str, stream: StreamId, told: Outlook) -> None:
+        named = {"domain": domain, "kind": stream.kind}
+        self.timezone = self.timezone or told.timezone
+        self.bands += [
+            BandView(
+                **named,
+                id=stream.id,
+                name=band.name,
+                since=moment(band.since_at),
+                until=moment(band.until_at),
+                label=band.label or None,
+            )
+            for band in told.bands
+        ]
+        self.fills += [
+            FillView(**named, name=fill.name, span_s=fill.span_s, cap=fill.cap, points=self._points(fill))
+            for fill in told.fills
+        ]
+        self.prospects += [
+            ProspectView(**named, id=stream.id, name=one.name, at=moment(one.at), value=one.value)
+            for one in told.prospects
+        ]
+
+    def _points(self, fill: WindowFill) -> list[FillPoint]:
+        """Return how many count from each instant on at which that changes."""
+        span = fill.span_s * 1_000_000
+        changes = sorted([(at, 1) for at in fill.counted] + [(at + span, -1) for at in fill.counted])
+        points: list[FillPoint] = []
+        count = 0
+        for at, change in changes:
+            count += change
+            if self.since_at <= at < self.until_at:
+                points.append(FillPoint(moment(at), count))
+        return points[-POINTS_MAX:]
+
+    def view(self) -> TimelineView:
+        events = sorted(self.events.items, key=lambda event: event.at)
+        return TimelineView(
+            now=moment(self.now),
+            since=moment(self.since_at),
+            until=moment(self.until_at),
+            timezone=self.timezone or "UTC",
+            items=events[-EVENTS_MAX:],
+            waiting=sorted(self.waiting.items, key=lambda item: item.at),
+            bands=self.bands,
+            fills=self.fills,
+            forecast=self.prospects,
+            truncated=self.truncated or len(events) > EVENTS_MAX,
+            unreadable=[*self.events.unreadable, *self.waiting.unreadable],
+        )
+
+
+def _subject(user_id: str | None, account_id: str | None) -> tuple[Subject, str]:
+    if (user_id is None) == (account_id is None):
+        message = "say either user_id or account_id"
+        raise Invalid(message, (("query.user_id", message), ("query.account_id", message)))
+    return ("user_id", user_id) if user_id is not None else ("account_id", account_id or "")
