@@ -213,7 +213,7 @@ class ReadModel(Protocol):
         """Return sums by steps from `since_at` on, kind, outcome and reasons; at most `limit` of them."""
 
     async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[SeqRange]:
-        """Return where in the ledger the counts lie that begin before a position, the latest first."""
+        """Return where the counts that begin before a position lie, by minute, hour or day, the latest first."""
 
     # -- alarms, names, processes
 

@@ -79,20 +79,37 @@ class Statistics(LedgerReader):
         since_at = until_at - DAY if since is None else instant(since)
         check_range(since_at, until_at)
         position = await self.engine.store.tally_position()
-        name = step or _fitting_step(since_at, until_at, position)
+        rows = await self.engine.store.tally_source(position.seq, PAGE_MAX, BY_EVENTS)
+        for name in (step,) if step else _fitting_steps(since_at, until_at, position):
+            view = await self._in_steps(name, since_at, until_at, groups, position, rows, (domain, outcome, reason))
+            if isinstance(view, StatisticsView):
+                return view
+        raise _too_many(view)
+
+    async def _in_steps(
+        self,
+        name: Step,
+        since_at: Instant,
+        until_at: Instant,
+        groups: tuple[str, ...],
+        position: TallyPosition,
+        rows: list[TallySource],
+        filters: tuple[Area | None, str | None, str | None],
+    ) -> StatisticsView | int:
+        """Return the counts in steps of a length, or how many there are if they are too many."""
+        domain, outcome, reason = filters
         length = STEPS[name]
         since_at, until_at = since_at // length * length, -(-until_at // length) * length
         level = _level(name, since_at, position)
         if (until_at - since_at) // length > CELLS_MAX:
-            raise _too_many((until_at - since_at) // length)
+            return (until_at - since_at) // length
         query = TallyQuery(
             self.caller.tenant, level, since_at, until_at, self.kinds_of(domain) or ("",), outcome, reason
         )
         counts, total = await self._counted(query, length, groups)
-        rows = await self.engine.store.tally_source(position.seq, PAGE_MAX, BY_EVENTS)
         total += self._count_rest(query, rows, length, groups, counts)
         if len(counts) > CELLS_MAX:
-            raise _too_many(len(counts))
+            return len(counts)
         cells = [_cell(since_at + number * length, groups, names, count) for (number, names), count in counts.items()]
         return StatisticsView(
             since=moment(since_at),
@@ -165,13 +182,13 @@ def _cell(at: Instant, groups: tuple[str, ...], names: tuple[str, ...], count: i
     return StatisticsCell(at=moment(at), count=count, **found)
 
 
-def _fitting_step(since_at: Instant, until_at: Instant, position: TallyPosition) -> Step:
-    """Return the shortest step that is still counted and of which there are not too many."""
-    for name, length in STEPS.items():
-        kept = _kept_from(length, position)
-        if (until_at - since_at) // length <= STEPS_MAX and since_at // length * length >= kept:
-            return name
-    return "7d"
+def _fitting_steps(since_at: Instant, until_at: Instant, position: TallyPosition) -> list[Step]:
+    """Return the steps that are still counted and of which there are not too many, the shortest first."""
+    return [
+        name
+        for name, length in STEPS.items()
+        if (until_at - since_at) // length <= STEPS_MAX and since_at // length * length >= _kept_from(length, position)
+    ] or ["7d"]
 
 
 def _kept_from(length: int, position: TallyPosition) -> Instant:

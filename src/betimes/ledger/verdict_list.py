@@ -130,10 +130,11 @@ class VerdictList(LedgerReader):
             query = TallyQuery(
                 self.caller.tenant, level, since_at, until_at, kinds or ("",), filters.outcome, filters.reason
             )
-            found = await store.tally_ranges(query, before, RANGES_MAX)
-            ranges += found
-            if len(found) == RANGES_MAX:
-                floor = max(floor, min(one.first for one in found))
+            found = await store.tally_ranges(query, before, RANGES_MAX + 1)
+            ranges += found[:RANGES_MAX]
+            if len(found) > RANGES_MAX:
+                # Segments of two neighbouring minutes may stand in any order: nobody looks below the next one's end.
+                floor = max(floor, min(one.first for one in found[:RANGES_MAX]), found[-1].last + 1)
         return sorted(ranges, key=lambda one: -one.last), floor
 
     def _page_query(

@@ -106,9 +106,12 @@ class MemoryReadModel:
         return [TallyCell(*cell, count) for cell, count in sorted(cells.items())[:limit]]
 
     async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[SeqRange]:
-        found = [entry for entry in self._entries(query) if entry.first_seq < before_seq]
-        found.sort(key=lambda entry: entry.at, reverse=True)
-        return [SeqRange(entry.first_seq, entry.last_seq) for entry in found[:limit]]
+        found: dict[Instant, SeqRange] = {}
+        for entry in self._entries(query):
+            if entry.first_seq < before_seq:
+                first, last = found.get(entry.at, (entry.first_seq, entry.last_seq))
+                found[entry.at] = SeqRange(min(first, entry.first_seq), max(last, entry.last_seq))
+        return [found[at] for at in sorted(found, reverse=True)[:limit]]
 
     def _entries(self, query: TallyQuery) -> Iterator[TallyEntry]:
         for name, counts in self.database.tally.items():

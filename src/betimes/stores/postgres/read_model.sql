@@ -72,13 +72,13 @@ WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at
     AND strpos(',' || reasons || ',', ',' || :reason || ',') > 0 --?
 GROUP BY 1, 2, 3, 4 LIMIT :limit;
 
--- tally_ranges: where in the ledger counts lie, the latest first
-SELECT first_seq, last_seq FROM betimes.tally
+-- tally_ranges: where in the ledger the counts of each minute, hour or day lie, the latest first
+SELECT min(first_seq), max(last_seq) FROM betimes.tally
 WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at AND first_seq < :before_seq
     AND kind = ANY (:kinds) --?
     AND outcome = :outcome --?
     AND strpos(',' || reasons || ',', ',' || :reason || ',') > 0 --?
-ORDER BY at DESC LIMIT :limit;
+GROUP BY at ORDER BY at DESC LIMIT :limit;
 
 -- upcoming: alarms of a tenant by kind and step
 SELECT kind, (wake_at - :since_at) / :step AS number, count(*) AS many, max(wake_at) AS last_at FROM (

@@ -51,14 +51,14 @@ SELECT json_group_array(json_array(number, kind, outcome, reasons, many)) FROM (
     GROUP BY 1, 2, 3, 4 LIMIT :limit
 );
 
--- tally_ranges: Where in the ledger counts lie, the latest first.
+-- tally_ranges: Where in the ledger the counts of each minute, hour or day lie, the latest first.
 SELECT json_group_array(json_array(first_seq, last_seq)) FROM (
-    SELECT first_seq, last_seq FROM tally
+    SELECT min(first_seq) AS first_seq, max(last_seq) AS last_seq FROM tally
     WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at AND first_seq < :before_seq
     AND kind IN (SELECT value FROM json_each(:kinds)) --? kinds
     AND outcome = :outcome --? outcome
     AND instr(',' || reasons || ',', ',' || :reason || ',') --? reason
-    ORDER BY at DESC LIMIT :limit
+    GROUP BY at ORDER BY at DESC LIMIT :limit
 );
 
 -- upcoming: Alarms of a tenant by kind and step, counted along an index that holds all of it.
