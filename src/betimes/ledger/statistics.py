@@ -80,11 +80,13 @@ class Statistics(LedgerReader):
         check_range(since_at, until_at)
         position = await self.engine.store.tally_position()
         rows = await self.engine.store.tally_source(position.seq, PAGE_MAX, BY_EVENTS)
+        cells = 0
         for name in (step,) if step else _fitting_steps(since_at, until_at, position):
-            view = await self._in_steps(name, since_at, until_at, groups, position, rows, (domain, outcome, reason))
-            if isinstance(view, StatisticsView):
-                return view
-        raise _too_many(view)
+            found = await self._in_steps(name, since_at, until_at, groups, position, rows, (domain, outcome, reason))
+            if isinstance(found, StatisticsView):
+                return found
+            cells = found
+        raise _too_many(cells)
 
     async def _in_steps(
         self,
