@@ -214,7 +214,7 @@ async def live(kind: str, scale: float) -> list[Row]:
         async with bt:
             bt.start_workers()
             await _decide(bt, numbers, 200)
-            alone, watched, ended = [], [], 0
+            alone, watched, ended, frames = [], [], 0, 0
             for _ in range(ROUNDS):
                 alone.append(await _decide(bt, numbers, total))
                 streams = Streams()
@@ -224,7 +224,7 @@ async def live(kind: str, scale: float) -> list[Row]:
                 watched.append(await _decide(bt, numbers, total))
                 ended += sum(reader.done() for reader in readers)
                 streams.close()
-                frames = sum([await reader for reader in readers])
+                frames += sum([await reader for reader in readers])
     ratios = sorted(a / b for a, b in zip(alone, watched, strict=True))
     return [
         {
