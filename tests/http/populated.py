@@ -64,6 +64,7 @@ async def populate(client: Client, bt: Betimes, clock: VirtualClock) -> None:
         await send("POST", "/v1/sensors", poll)
         await send("POST", "/v1/intents", {**INTENT, "intent_id": name})
         await send("POST", "/v1/keys", {"name": name, "scopes": ["runs:read"]})
+        await send("PUT", "/v1/policy", {"overrides": {"intents": {"claim_lease_s": 600 + number}}})
         note = {**NOTE, "user_id": "u-9", "event_id": f"e-{name}", "title": name * 9}
         await send("POST", "/v1/notifications", note)
         await send("POST", f"/v1/notifications/e-{name}/release")
