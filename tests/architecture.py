@@ -45,6 +45,7 @@ PURE_ELSEWHERE = frozenset(
         "domain/saved_responses/model.py",
         "domain/struct_forms.py",
         "domain/targets.py",
+        "domain/variations.py",
         "domain/warnings.py",
         "http/policy.py",
     }

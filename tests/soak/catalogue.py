@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tests.soak.alternatives import find_alternatives
 from tests.soak.automation import send_storm, suspend_controllers
 from tests.soak.caps import overshoot_caps
 from tests.soak.counts import kill_counters
@@ -66,6 +67,15 @@ RUNS = {
         size=300,
         record=10_000,
         at_once=2 * CORES,  # a round mostly waits for its commits
+        hangs_s=7_200,
+    ),
+    "alternatives": Run(
+        units="verdicts",
+        says="verdicts of a town decided again, and every alternative applied",
+        play=find_alternatives,
+        size=10_000,
+        record=10_000,
+        stores=("sqlite",),
         hangs_s=7_200,
     ),
     "dryruns": Run(

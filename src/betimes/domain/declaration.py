@@ -22,6 +22,7 @@ from betimes.core.outlooks import Outlook, SubjectStreams, WaitingItem
 from betimes.core.policies import Policy
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
+from betimes.domain.variations import Variations
 
 
 def list_reasons(segment: Segment, verdict: Verdict) -> str:
@@ -89,6 +90,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """By kind of stream: whether an event says that a claim ran out."""
     tables: tuple[Table, ...] = ()
     """Its tables of the lake."""
+    variations: Mapping[str, Variations] = {}
+    """By kind of stream: what might have been otherwise when a verdict was given."""
     backtest: BacktestRules = BacktestRules()
     commands: Mapping[str, str] = {}
     """Its commands and groups of commands by name, each with its line of `betimes --help`."""

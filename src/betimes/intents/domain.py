@@ -12,6 +12,7 @@ from betimes.intents.model import CLAIM_EXPIRED, FireCooled, IntentFired
 from betimes.intents.outlook import intent_outlook, waiting_checks
 from betimes.intents.policy import IntentsPolicy
 from betimes.intents.tables import TABLES
+from betimes.intents.variations import VARIATIONS
 
 
 def outcome_of(event: Event) -> EventOutcome | None:
@@ -51,5 +52,6 @@ DOMAIN = Domain(
     waiting_items={"intent": waiting_checks},
     outlook={"intent": intent_outlook},
     subjects=(SubjectStreams("user_id", "intent", by_owner=True),),
+    variations={"intent": VARIATIONS},
     commands={"intent": "Intents."},
 )

@@ -12,7 +12,7 @@ from betimes.catalogue import spell_answer
 from betimes.core.datetimes import instant, moment
 from betimes.core.errors import Invalid, NotFound, UnknownKind
 from betimes.core.segments import Segment
-from betimes.core.streams import parse_effect_handle, parse_segment_handle, segment_handle
+from betimes.core.streams import StreamId, parse_effect_handle, parse_segment_handle, segment_handle
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
     LOOKED_AT_MAX,
@@ -31,6 +31,8 @@ from betimes.domain.verdict_views import TraceStep, trace_of
 from betimes.engine.codecs import checkpoint_of, repair_of
 from betimes.engine.explanation import Explanation, explain, summarise_segment
 from betimes.engine.store import PAGE_MAX, LedgerQuery
+from betimes.ledger.alternative_search import AlternativesView
+from betimes.ledger.alternatives import find_alternatives
 from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.ledger.fleet import Fleet
 from betimes.ledger.meta import Meta
@@ -234,8 +236,16 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         """Return every table of rules, with the mode of each rule under the policy in force."""
         return list_rule_tables(self._domains, await self.engine.policy_of(self.caller.tenant))
 
-    async def explain(self, segment_id: str) -> ExplanationView:
-        """A segment with every rule that was looked at, its cause and its consequences; or `NotFound`."""
+    async def alternatives(self, segment_id: str) -> AlternativesView:
+        """Return what would have had to be different for a better answer; raise `NotFound` without the segment."""
+        stream, version = self._demand_segment_id(segment_id)
+        _, page = await self.engine.store.history(stream, version - 1, 1)
+        if not page or page[0].version != version:
+            raise NotFound(f"there is no segment {segment_id[:80]}; it was never written, or it was pruned")
+        return await find_alternatives(self.engine, page[0])
+
+    def _demand_segment_id(self, segment_id: str) -> tuple[StreamId, int]:
+        """Return the stream and version that a segment id names; raise `NotFound` if the caller may not read it."""
         unknown = NotFound(f"there is no segment {segment_id[:80]!r}; a segment id looks like kind:id:version")
         try:
             stream, version = parse_segment_handle(self.caller.tenant, segment_id)
@@ -244,6 +254,11 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             raise unknown from None
         if domain_of(stream.kind) not in self._domains or version > NUMBER_MAX:
             raise unknown
+        return stream, version
+
+    async def explain(self, segment_id: str) -> ExplanationView:
+        """A segment with every rule that was looked at, its cause and its consequences; or `NotFound`."""
+        stream, version = self._demand_segment_id(segment_id)
         told = await explain(self.engine.store, self.engine.kinds, stream, version)
         effects = Effects(self.engine, self.caller, self._domains)
         return ExplanationView(

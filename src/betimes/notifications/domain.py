@@ -15,6 +15,7 @@ from betimes.notifications.outlook import incident_items, outlook, waiting_items
 from betimes.notifications.policy import NotificationsPolicy
 from betimes.notifications.sentences import sentence
 from betimes.notifications.tables import TABLES
+from betimes.notifications.variations import VARIATIONS
 
 
 def describe_verdict(segment: Segment, verdict: Verdict) -> str:
@@ -60,6 +61,7 @@ DOMAIN = Domain(
     waiting_items={"inbox": waiting_items, "incident": incident_items},
     outlook={"inbox": outlook},
     subjects=(SubjectStreams("user_id", "inbox"),),
+    variations={"inbox": VARIATIONS},
     backtest=BacktestRules(
         contacts=(Released, DigestReleased),
         timezone=timezone_of,

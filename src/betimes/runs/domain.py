@@ -14,6 +14,7 @@ from betimes.runs.policy import RunsPolicy
 from betimes.runs.rules import ADMISSION
 from betimes.runs.sentences import sentence
 from betimes.runs.tables import TABLES
+from betimes.runs.variations import VARIATIONS
 
 
 def describe_verdict(segment: Segment, verdict: Verdict) -> str:
@@ -45,6 +46,7 @@ DOMAIN = Domain(
     waiting_items={"account": waiting_triggers, "run": waiting_run},
     outlook={"account": account_outlook},
     subjects=(SubjectStreams("account_id", "account"), SubjectStreams("account_id", "run", by_owner=True)),
+    variations={"account": VARIATIONS},
     backtest=BacktestRules(costs=(RunAllowed,), starts={"run": StartRun}, parts=frozenset({"run"})),
     commands={
         "trigger": "Triggers: what became of one; cancel one that waits.",

@@ -11,6 +11,7 @@ from betimes.schedules.decide import SCHEDULE
 from betimes.schedules.model import ScheduleTicked, TicksSkipped
 from betimes.schedules.outlook import ticks_between, waiting_ticks
 from betimes.schedules.tables import TABLES
+from betimes.schedules.variations import VARIATIONS
 
 
 def outcome_of(event: Event) -> EventOutcome | None:
@@ -47,5 +48,6 @@ DOMAIN = Domain(
     collections=("backfills",),
     waiting_items={"schedule": waiting_ticks},
     occurrences={"schedule": ticks_between},
+    variations={"schedule": VARIATIONS},
     commands={"schedule": "Schedules."},
 )

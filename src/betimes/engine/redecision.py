@@ -1,0 +1,200 @@
+"""Redecision: a segment's command decided again, by the one turn, with everything as it was then.
+
+The stream is replayed to the version before the segment, the streams that the decision saw besides to where they stood
+before it in the ledger, and the policy is the one the segment names. Then the command is decided in a `Rehearsal` of
+its own: as recorded, or with another command, state, policy or instant. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from betimes.core.canonical import encode
+from betimes.core.deciders import Command, Event
+from betimes.core.errors import BetimesError, Invalid
+from betimes.core.instants import Instant
+from betimes.core.policies import Policy
+from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import StreamId
+from betimes.core.verdicts import Verdict, within_bound
+from betimes.engine.codecs import checkpoint_of, repair_of
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Job, Submission
+from betimes.engine.policies import PoliciesInForce
+from betimes.engine.rehearsal import Rehearsal, RehearsedStep
+from betimes.engine.replay import Replayed
+from betimes.engine.required_streams import reads_of, streams_of
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import PAGE_MAX, Store
+
+SEGMENTS_MAX = 20_000
+"""Segments that are read to find out how things stood."""
+SLICE = 200
+"""Segments that are folded at a stretch."""
+
+
+class NotReproducible(Invalid):
+    """How things stood cannot be found out any more."""
+
+
+class PastStream(NamedTuple):
+    """A stream as it was."""
+
+    version: int
+    state: Any
+    at: Instant
+
+
+class Redecided(NamedTuple):
+    """The outcome of a decision that was made again."""
+
+    verdict: Verdict | None
+    events: tuple[Event, ...]
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """How things stood when a segment was decided."""
+
+    segment: Segment
+    command: Command
+    streams: Mapping[StreamId, PastStream]
+    policy: Policy
+
+    @property
+    def state(self) -> Any:
+        """The state of the segment's own stream before it."""
+        return self.streams[self.segment.stream].state
+
+
+async def load_past(engine: Engine, segment: Segment) -> Past:
+    """Return how things stood before a segment; raise `NotReproducible` with what is gone."""
+    stream, kinds = segment.stream, engine.kinds
+    if segment.command is None:
+        raise NotReproducible("another stream's command wrote it; ask about the first segment of its turn")
+    if checkpoint_of(segment) or repair_of(segment):
+        raise NotReproducible("it stands for history that was pruned or repaired; nothing was decided")
+    policy = await _policy_of(engine, segment)
+    command = kinds.of(stream).command(segment.command, segment)
+    job = _job(segment, command)
+    reader = _Reader(engine, segment)
+    names = dict.fromkeys((*streams_of(kinds, job, policy), *reads_of(kinds, stream)))
+    streams = {name: await reader.read(name) for name in names}
+    return Past(segment=segment, command=command, streams=streams, policy=policy)
+
+
+async def _policy_of(engine: Engine, segment: Segment) -> Policy:
+    body = await engine.store.policy(segment.policy)
+    if body is None:
+        raise NotReproducible(f"the policy {segment.policy} is gone")
+    try:
+        return engine.book.from_stored(body)
+    except Invalid as error:
+        raise NotReproducible(f"the policy {segment.policy} does not fit this version: {error}") from error
+
+
+class _Reader:
+    """Replays streams to where they stood before a segment, reading so many segments at most."""
+
+    def __init__(self, engine: Engine, segment: Segment) -> None:
+        self._store: Store = engine.store
+        self._kinds = engine.kinds
+        self._segment = segment
+        self._left = SEGMENTS_MAX
+
+    async def read(self, stream: StreamId) -> PastStream:
+        replayed = Replayed(stream, self._kinds.of(stream))
+        while True:
+            _, page = await self._store.history(stream, replayed.version, PAGE_MAX)
+            for one in page:
+                if self._is_later(one):
+                    return self._past(replayed, one)
+                replayed.follow(one)
+                if one.version % SLICE == 0:
+                    await asyncio.sleep(0)  # others have their turn too
+            self._left -= len(page)
+            if len(page) < PAGE_MAX:
+                return self._past(replayed, None)
+            if self._left <= 0:
+                raise NotReproducible(f"more than {SEGMENTS_MAX:,} segments would have to be read; prune, or export")
+
+    def _is_later(self, one: Segment) -> bool:
+        mine = self._segment
+        if one.stream == mine.stream:
+            return one.version >= mine.version
+        return one.seq >= mine.seq or (one.turn == mine.turn and bool(mine.turn))
+
+    def _past(self, replayed: Replayed, following: Segment | None) -> PastStream:
+        if replayed.unread and replayed.error:
+            raise NotReproducible(f"the history of {replayed.stream} cannot be read: {replayed.error}")
+        if replayed.segments == 0 and following is not None and following.version > 1:
+            raise NotReproducible(f"the history of {replayed.stream} so early was pruned")
+        return PastStream(replayed.version, replayed.state, replayed.at)
+
+
+def _job(segment: Segment, command: Command) -> Job:
+    key = segment.key
+    asked = Submission(
+        stream=segment.stream,
+        command=command,
+        key=key.key if key else None,
+        collection=key.collection if key else "",
+        actor=segment.actor,
+        correlation=segment.correlation,
+    )
+    return Job(asked, cause=segment.cause)
+
+
+class _PastWorld(Rehearsal):
+    """A rehearsal under one policy, whatever the streams of tenants say."""
+
+    def __init__(self, engine: Engine, policy: Policy, told: Any) -> None:
+        settings: EngineSettings = engine.settings
+        super().__init__(engine.kinds, PoliciesInForce(engine.book), settings, told=told, call=lambda id, call, at: ())
+        self._fixed = policy
+
+    def policy(self, tenant: str) -> Policy | None:
+        return self._fixed
+
+
+def decide_again(
+    engine: Engine,
+    past: Past,
+    *,
+    command: Command | None = None,
+    state: Any = None,
+    policy: Policy | None = None,
+    at: Instant | None = None,
+) -> Redecided | None:
+    """Decide the command of a segment again, with whatever is given in place of what was; `None` if it is refused."""
+    segment, steps = past.segment, list[RehearsedStep]()
+    world = _PastWorld(engine, policy or past.policy, steps.append)
+    for name, (version, was, last_at) in past.streams.items():
+        own = state if state is not None and name == segment.stream else was
+        world.put(name, version, own, last_at)
+    world.begin_at(segment.at if at is None else at)
+    try:
+        recorded: Recorded = world.decide(_job(segment, past.command if command is None else command))
+    except BetimesError:
+        return None
+    own_steps = [step for step in steps if step.stream == segment.stream]
+    return Redecided(recorded.verdict, own_steps[-1].events if own_steps else ())
+
+
+def is_reproduced(engine: Engine, past: Past, again: Redecided | None) -> bool:
+    """Return whether deciding again gave the recorded verdict and events, byte for byte."""
+    segment = past.segment
+    recorded = engine.kinds.of(segment.stream).recorded(segment).verdict
+    if again is None or encode(again.events) != segment.events:
+        return False
+    verdict = again.verdict and within_bound(again.verdict)
+    return encode(verdict) == encode(_named(engine, recorded))
+
+
+def _named(engine: Engine, verdict: Verdict | None) -> Verdict | None:
+    """Return a verdict with the names of its rules, if it was recorded before there were any."""
+    table = engine.kinds.table(verdict.table) if verdict else None
+    return table.with_rule_names(verdict) if verdict and table else verdict

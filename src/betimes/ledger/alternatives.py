@@ -1,0 +1,172 @@
+"""Alternatives: what would have had to be different for a better answer, found by deciding again.
+
+The segment is decided again with everything as it was then. If that gives what is recorded, one thing at a time is
+varied: the instant, a rule, a setting, the request, the person or the definition. Everything that is told was decided
+so by the one turn at exactly the value that is told. The search is bounded in decisions and in time, and lets others
+have their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from betimes.catalogue import DOMAIN_OF, spell_answer
+from betimes.core.datetimes import moment
+from betimes.core.instants import Instant, render
+from betimes.core.segments import Segment
+from betimes.core.verdicts import Verdict
+from betimes.domain.variations import Variations
+from betimes.engine.engine import Engine
+from betimes.engine.redecision import NotReproducible, decide_again, is_reproduced, load_past
+from betimes.ledger.alternative_search import (
+    RANK,
+    AlternativeChange,
+    AlternativesView,
+    OutOfBudget,
+    PromisedAnswer,
+    Search,
+    bound_rule,
+)
+from betimes.ledger.setting_search import search_settings
+
+RULES_OFF_MAX = 8
+OTHER_ANSWER = (
+    "deciding it again gives another answer: it was decided by another version of the rules, by time-zone data that "
+    "has changed since, or seeing a value that is not on record"
+)
+
+
+async def find_alternatives(engine: Engine, segment: Segment) -> AlternativesView:
+    """Return whether a verdict is reproduced, and the least changes that would have led to a better one."""
+    recorded = engine.kinds.of(segment.stream).recorded(segment).verdict
+    told = None if recorded is None else _tell_recorded(segment, recorded)
+    if recorded is None:
+        return _view(segment, told, why_not="it judged nothing")
+    try:
+        past = await load_past(engine, segment)
+    except NotReproducible as gone:
+        return _view(segment, told, why_not=str(gone))
+    if not is_reproduced(engine, past, decide_again(engine, past)):
+        return _view(segment, told, why_not=OTHER_ANSWER)
+    search = Search(engine, past, recorded)
+    changes: list[AlternativeChange] = []
+    truncated = False
+    try:
+        if recorded.answer != "NOW":
+            await _search(search, changes)
+    except OutOfBudget:
+        truncated = True
+    return _view(segment, told, changes=changes, decisions=search.decisions, truncated=truncated)
+
+
+def _tell_recorded(segment: Segment, verdict: Verdict) -> PromisedAnswer:
+    return PromisedAnswer(spell_answer(segment.stream.kind, verdict.answer), verdict.reasons, moment(verdict.until))
+
+
+def _view(
+    segment: Segment,
+    answer: PromisedAnswer | None,
+    *,
+    why_not: str | None = None,
+    changes: list[AlternativeChange] | None = None,
+    decisions: int = 0,
+    truncated: bool = False,
+) -> AlternativesView:
+    return AlternativesView(
+        segment_id=segment.handle,
+        reproduced=why_not is None,
+        why_not=why_not,
+        answer=answer,
+        changes=changes or [],
+        decisions=decisions,
+        truncated=truncated,
+    )
+
+
+async def _search(search: Search, changes: list[AlternativeChange]) -> None:
+    past = search.past
+    domain = DOMAIN_OF.get(past.segment.stream.kind)
+    known = domain.variations.get(past.segment.stream.kind) if domain else None
+    varied = known or Variations()
+    names = varied.names(past.command, past.state, past.segment.at)
+    await _search_time(search, changes)
+    await _search_variations(search, varied, changes)
+    await _search_rules(search, varied, names, changes)
+    await search_settings(search, names, changes)
+
+
+async def _search_variations(search: Search, varied: Variations, changes: list[AlternativeChange]) -> None:
+    """Try what the domain says might have been otherwise; of each kind what leads to the best answer is enough."""
+    best: dict[str, int] = {}
+    for variation in varied.vary(search.past.command, search.past.state):
+        verdict = await search.decide(command=variation.command, state=variation.state)
+        if verdict is None or not search.is_better(verdict) or RANK[verdict.answer] <= best.get(variation.kind, 0):
+            continue
+        best[variation.kind] = RANK[verdict.answer]
+        changes.append(
+            AlternativeChange(
+                kind=variation.kind,
+                says=variation.says,
+                path=variation.path,
+                before=variation.before,
+                after=variation.after,
+                then=search.tell(verdict),
+            )
+        )
+
+
+async def _search_time(search: Search, changes: list[AlternativeChange]) -> None:
+    """Find the instant at which it would have passed by itself, as things stood."""
+    recorded, segment = search.recorded, search.past.segment
+    for at in dict.fromkeys(at for at in (recorded.would_pass_at, recorded.until) if at is not None):
+        verdict = await search.decide(at=at)
+        if verdict and search.is_better(verdict):
+            changes.append(_change_of_time(search, segment.at, at, verdict))
+            return
+
+
+def _change_of_time(search: Search, before: Instant, at: Instant, verdict: Verdict) -> AlternativeChange:
+    return AlternativeChange(
+        kind="time",
+        says=f"it were judged at {render(at)}",
+        path="at",
+        before=render(before),
+        after=render(at),
+        then=search.tell(verdict),
+        at=moment(at),
+    )
+
+
+async def _search_rules(
+    search: Search, varied: Variations, names: Mapping[str, tuple[str, ...]], changes: list[AlternativeChange]
+) -> None:
+    """Switch off the rule that bound, then the one that would bind next, until the best answer."""
+    off: dict[str, Any] = {}
+    rules: list[str] = []
+    verdict: Verdict | None = search.recorded
+    for _ in range(RULES_OFF_MAX):
+        rule = bound_rule(verdict) if verdict else None
+        settings = varied.switch_off(rule, names) if rule and rule not in rules else {}
+        if not rule or not settings:
+            return
+        rules.append(rule)
+        for path, value in settings.items():
+            off[path] = (*off.get(path, ()), *value) if isinstance(value, tuple) else value
+        verdict = await search.decide_under(off)
+        if verdict and search.is_better(verdict):
+            changes.append(_change_of_rules(search, rules, verdict))
+        if verdict is None or verdict.answer == "NOW":
+            return
+
+
+def _change_of_rules(search: Search, rules: list[str], verdict: Verdict) -> AlternativeChange:
+    said = " and ".join(f"the rule {rule}" for rule in rules)
+    return AlternativeChange(
+        kind="rule",
+        says=f"{said} did not bind",
+        path="+".join(rules),
+        before="enforce",
+        after="off",
+        then=search.tell(verdict),
+    )

@@ -1,0 +1,131 @@
+"""The search for one setting: the least change of a number, or another choice, that leads to a better answer.
+
+Numbers are bisected between the value in force and the far end of their range, in either direction; that takes a
+setting to act in one direction only, so the value that is found is decided by once more, as every value that is told.
+It is rounded to one that a person would write if that is as good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from betimes.catalogue import SECTIONS
+from betimes.core.setting_paths import SHARE_STEP, SettingRange, expand_path, find_setting, range_of
+from betimes.core.verdicts import Verdict
+from betimes.ledger.alternative_search import AlternativeChange, Search, bound_rule
+
+ROUND_STEPS = (3_600, 600, 300, 60, 30, 10, 5)
+ROUND_SHARE = Decimal("0.1")
+"""By how much of itself a value may be moved to be round."""
+FAR = 1_000
+NEARER_MAX = 6
+
+
+async def search_settings(
+    search: Search, names: Mapping[str, tuple[str, ...]], changes: list[AlternativeChange]
+) -> None:
+    """Vary each setting that the rule which decided goes by."""
+    table = search.engine.kinds.table(search.recorded.table)
+    name = bound_rule(search.recorded)
+    rule = table.by_name.get(name) if table and name else None
+    for path in [one for read in (rule.reads if rule else ()) for one in expand_path(read, names)]:
+        found = await _search_setting(search, path)
+        if found:
+            changes.append(_change_of_setting(search, path, *found))
+
+
+def _change_of_setting(search: Search, path: str, before: Any, after: Any, verdict: Verdict) -> AlternativeChange:
+    return AlternativeChange(
+        kind="setting",
+        says=f"{path} were {after}",
+        path=path,
+        before=before,
+        after=after,
+        then=search.tell(verdict),
+    )
+
+
+async def _search_setting(search: Search, path: str) -> tuple[Any, Any, Verdict] | None:
+    """Return the value in force, the nearest that is better, and what it leads to."""
+    section, _, inner = path.partition(".")
+    try:
+        before = find_setting(search.body, path)
+    except KeyError:
+        return None
+    scope = range_of(SECTIONS[section], inner) if section in SECTIONS else None
+    if scope is None:
+        return None
+    if scope.choices:
+        for choice in (one for one in scope.choices if one != before):
+            verdict = await search.decide_under({path: choice})
+            if verdict and search.is_better(verdict):
+                return before, choice, verdict
+        return None
+    if before is None or isinstance(before, bool):
+        return None
+    return await _search_number(search, path, before, scope)
+
+
+async def _search_number(
+    search: Search, path: str, before: Any, scope: SettingRange
+) -> tuple[Any, Any, Verdict] | None:
+    unit = Decimal(1) if scope.is_whole else SHARE_STEP
+    start = int(Decimal(str(before)) / unit)
+    for far in _ends(start, scope, unit):
+        end = _possible_end(search, path, start, far, unit)
+        best = None if end is None else await _try(search, path, end, unit)
+        if best is None or end is None:
+            continue
+        worse, better = start, end
+        while abs(better - worse) > 1:
+            middle = (worse + better) // 2
+            verdict = await _try(search, path, middle, unit)
+            worse, better, best = (worse, middle, verdict) if verdict else (middle, better, best)
+        rounded = await _round(search, path, better, start, unit)
+        value, verdict = rounded or (better, best)
+        return before, _value(value, unit), verdict
+    return None
+
+
+def _ends(start: int, scope: SettingRange, unit: Decimal) -> Iterator[int]:
+    """Return the far ends of a range on both sides; without a bound, as far as anybody would go."""
+    low = int((scope.low or Decimal(0)) / unit)
+    share = 100 if Decimal(start) * unit <= 1 and unit < 1 else max(start * 10, FAR)
+    high = share if scope.high is None else int(scope.high / unit)
+    yield from (end for end in (high, low) if end != start)
+
+
+def _possible_end(search: Search, path: str, start: int, far: int, unit: Decimal) -> int | None:
+    """Return the far end, or one nearer that the other settings allow; `None` if they allow none."""
+    for _ in range(NEARER_MAX):
+        if far == start:
+            return None
+        if search.is_possible({path: _value(far, unit)}):
+            return far
+        far = start + (far - start) // 2 if far > start else start - (start - far) // 2
+    return None
+
+
+async def _try(search: Search, path: str, value: int, unit: Decimal) -> Verdict | None:
+    """Return the verdict with this value, if it is better."""
+    verdict = await search.decide_under({path: _value(value, unit)})
+    return verdict if search.is_better(verdict) else None
+
+
+def _value(value: int, unit: Decimal) -> Any:
+    return value if unit == 1 else str((value * unit).normalize() if value else Decimal(0))
+
+
+async def _round(search: Search, path: str, found: int, start: int, unit: Decimal) -> tuple[int, Verdict] | None:
+    """Return a rounder value a little farther from the one in force, if it is as good."""
+    up = found > start
+    for step in ROUND_STEPS if unit == 1 else ():
+        rounder = -(-found // step) * step if up else found // step * step
+        if rounder != found and abs(rounder - found) > abs(found) * ROUND_SHARE:
+            continue
+        verdict = await _try(search, path, rounder, unit)
+        if verdict:
+            return rounder, verdict
+    return None
