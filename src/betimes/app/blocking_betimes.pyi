@@ -36,6 +36,7 @@ import betimes.intents.definitions
 import betimes.intents.intent_view
 import betimes.intents.views
 import betimes.intents.worker
+import betimes.ledger.alternative_search
 import betimes.ledger.fleet
 import betimes.ledger.meta
 import betimes.ledger.rule_views
@@ -105,6 +106,7 @@ class BlockingTenancy:
 class BlockingLedger:
     caller: betimes.domain.service.Caller
     last: betimes.core.segments.Recorded | None
+    def alternatives(self, segment_id: builtins.str) -> betimes.ledger.alternative_search.AlternativesView: ...
     def backlog(self) -> betimes.ledger.fleet.BacklogView: ...
     def check_kinds(self, kinds: builtins.str | None) -> builtins.frozenset[builtins.str]: ...
     def check_under_policy(self, request: typing.Any, kind: builtins.type[betimes.domain.service.T], rules: collections.abc.Callable[[betimes.core.policies.Policy], collections.abc.Sequence[collections.abc.Callable[[betimes.domain.service.T], collections.abc.Iterable[builtins.tuple[builtins.str, builtins.str]]]]]) -> betimes.domain.service.T: ...
