@@ -157,7 +157,7 @@ async def rotate_webhook_secret(request: RequestContext) -> Answer:
 async def whoami(request: RequestContext) -> WhoAmI:
     if not request.key_id:
         return WhoAmI(request.caller.tenant, None, request.caller.actor, request.scopes, None)
-    return derive(WhoAmI, await request.services.tenants.key(request.key_id))
+    return derive(WhoAmI, await request.services.tenants.key(request.key_id), scopes=request.scopes)
 
 
 _OVERRIDES = {"overrides": {"intents": {"claim_lease_s": 600}}}

@@ -17,7 +17,16 @@ import msgspec
 
 from betimes.backtest.lockstep import PartResult
 from betimes.backtest.part_runner import Progress, rehearse_part
-from betimes.backtest.partition import Parts, entangled_tenants, split_links, survey_links
+from betimes.backtest.partition import (
+    Entangled,
+    Lookout,
+    Parts,
+    choose_groups,
+    entangled_tenants,
+    sample_parts,
+    split_links,
+    survey_links,
+)
 from betimes.backtest.plan import Plan
 from betimes.backtest.plan_builder import in_force
 from betimes.backtest.report import BacktestReport, build_report
@@ -68,10 +77,46 @@ async def run_backtest(bt: Betimes, plan: Plan, jobs: int | None, progress: Prog
     engine, tell = bt.engine, progress or (lambda share: None)
     plan.check(engine.book, AREAS, await in_force(engine, None))
     count = await _processes(bt, jobs)
+    if plan.sample is not None:
+        return await _run_sample(bt, plan, count, tell)
     if count == 1:
         result = await rehearse_part(engine.store, engine.kinds, engine.book, engine.settings, plan, progress=tell)
         return build_report(plan, [_as_sent(result)], engine.kinds)
     return build_report(plan, await _run_in_parts(bt, plan, count, tell), engine.kinds)
+
+
+async def _run_sample(bt: Betimes, plan: Plan, count: int, progress: Progress) -> BacktestReport:
+    """Rehearse a part of the subjects; raise `Refused` if a candidate ties them to others."""
+    engine = bt.engine
+    assert plan.sample is not None
+    reach = await reach_of(engine.store, plan.tenant, plan.since_at, plan.until_at)
+    links = await survey_links(engine.store, engine.kinds, plan)
+    chosen = choose_groups(links, engine.kinds, plan.sample)
+    parts = sample_parts(links, chosen)
+    entangled: set[str] = set()
+    results: Sequence[PartResult] = []
+    if count == 1:
+        lookout = Lookout(parts, 0)
+        try:
+            result = await rehearse_part(
+                engine.store,
+                engine.kinds,
+                engine.book,
+                engine.settings,
+                plan,
+                reach=reach,
+                lookout=lookout,
+                progress=progress,
+            )
+            results = [_as_sent(result)]
+        except Entangled as error:
+            entangled = {error.tenant}
+    else:
+        results, entangled = await _run_tasks([Task(bt.url, plan, reach, parts, 0, engine.settings)], progress)
+    if entangled:
+        message = "under a policy that is tried, subjects of the sample hang together with others; try it on everybody"
+        raise Refused("SAMPLE_ENTANGLED", message)
+    return build_report(plan, results, engine.kinds, chosen.report)
 
 
 async def _processes(bt: Betimes, jobs: int | None) -> int:

@@ -13,12 +13,14 @@ from betimes.cli.bootstrap import Application
 from betimes.cli.documents import document
 from betimes.cli.options import At, on
 from betimes.cli.output import say, shares, show_json
+from betimes.core.checks import check_value
 from betimes.core.errors import Invalid, NotFound
 from betimes.core.policies import Body
 from betimes.core.streams import checked_stream
 from betimes.engine.store import LedgerQuery
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
+    from betimes.backtest.plan import SubjectSample
     from betimes.backtest.report import BacktestReport
 
 SAMPLES = 20
@@ -64,6 +66,10 @@ Samples = Annotated[
         negative=(),
     ),
 ]
+Subjects = Annotated[
+    str | None, _option("Only a sample: so many people, accounts and the like, or a share such as 10%. Default: all.")
+]
+Seed = Annotated[int, _option("Chooses another sample of the same size.")]
 Jobs = Annotated[int | None, _option("Processes to use. Default: as many as there are cores.")]
 
 
@@ -78,6 +84,8 @@ def backtest(
     domain: OnlyDomain = None,
     html: Page = None,
     samples: Samples = None,
+    subjects: Subjects = None,
+    seed: Seed = 0,
     jobs: Jobs = None,
     at: At = At(),  # noqa: B008 — frozen
 ) -> None:
@@ -90,10 +98,25 @@ def backtest(
     _check_options(policy, html, tenant, overrides_of)
     asked: dict[str, Any] = {"sweep": sweep, "since": since, "until": until, "tenant": tenant, "domain": domain}
     asked |= {"overrides_of": overrides_of, "samples_max": SAMPLES if samples is None else samples}
+    if subjects is not None:
+        asked["sample"] = _sample_of(subjects, seed)
     policies = _load_policies(policy)
     with shares("rehearsing", json=at.json) as tell:
         report = on(at.target, lambda application: _rehearse(application, policies, asked, jobs, tell), exists=True)
     _show(report, html, at, samples_max=1 if samples is None else samples)
+
+
+def _sample_of(subjects: str, seed: int) -> SubjectSample:
+    """Return the sample that `200` or `10%` stands for."""
+    from betimes.backtest.plan import SubjectSample
+
+    try:
+        if subjects.endswith("%"):
+            return check_value({"share": float(subjects[:-1]) / 100, "seed": seed}, SubjectSample)
+        return check_value({"subjects": int(subjects), "seed": seed}, SubjectSample)
+    except ValueError:
+        message = f"{subjects!r} is neither a number of subjects nor a share such as 10%"
+        raise Invalid(message, (("subjects", "200, or 10%"),)) from None
 
 
 def _check_options(policy: tuple[Path, ...], html: Path | None, *tenants: str | None) -> None:

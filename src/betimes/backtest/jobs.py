@@ -23,10 +23,11 @@ from betimes.backtest.model import (
     Status,
     backtests_stream,
 )
-from betimes.backtest.plan import CANDIDATES_MAX, Plan
+from betimes.backtest.plan import CANDIDATES_MAX, Plan, SubjectSample
 from betimes.backtest.plan_builder import build_plan, in_force
-from betimes.backtest.report import BacktestReport
-from betimes.catalogue import Area
+from betimes.backtest.report import BacktestReport, Flip
+from betimes.backtest.traffic import estimate_traffic
+from betimes.catalogue import Area, area_of
 from betimes.core.checks import Examined, Problem, Rule
 from betimes.core.datetimes import Moment, instant
 from betimes.core.deciders import Settled
@@ -44,6 +45,9 @@ from betimes.engine.engine import Engine
 from betimes.engine.store import Store
 
 COLLECTION = "backtests"
+SEGMENTS_READ_PER_S = 20_000
+DECISIONS_PER_S = 2_200
+"""In one process, over all worlds: docs/backtest.md says how that was measured."""
 
 Name: TypeAlias = Annotated[
     str,
@@ -77,6 +81,8 @@ class BacktestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     """Only this one is reported; all are rehearsed, since they cause each other."""
     samples: Annotated[int, msgspec.Meta(ge=0, le=100)] = 10
     """Changed answers of each kind that are shown with both traces; fewer if the report grows too large."""
+    sample: SubjectSample | None = None
+    """Only a part of the subjects, for an answer in seconds; left out, everybody."""
 
 
 class BacktestError(msgspec.Struct, frozen=True):
@@ -111,8 +117,72 @@ class BacktestDetail(BacktestView, frozen=True, kw_only=True):
     """When it is done, and its history was not pruned since."""
 
 
+class BacktestEstimate(msgspec.Struct, frozen=True):
+    """What a backtest of everybody would take, from a few looks at the ledger."""
+
+    segments: int
+    commands: int
+    """That came from outside and are decided again."""
+    candidates: int
+    seconds: float
+
+
+class FlipFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    candidate: str | None = None
+    domain: Area | None = None
+    before: str | None = None
+    """The recorded answer."""
+    after: str | None = None
+    """The answer under the candidate."""
+    id: str | None = None
+    """Of the person, the account and the like."""
+
+    def fits(self, candidate: str, flip: Flip) -> bool:
+        return (
+            self.candidate in (None, candidate)
+            and self.domain in (None, area_of(flip.kind))
+            and self.before in (None, flip.before.outcome)
+            and self.after in (None, flip.after.outcome)
+            and self.id in (None, flip.id)
+        )
+
+
+class FlipView(Flip, frozen=True, kw_only=True):
+    candidate: str
+
+
 class Backtests(Service):
     """The backtests of a tenant."""
+
+    async def estimate(self, request: BacktestRequest) -> BacktestEstimate:
+        """Say how much a backtest of everybody would read and decide, and about how long that takes."""
+        plan = await self._make_plan(request)
+        segments, commands = await estimate_traffic(self.engine.store, self.caller.tenant, plan.since_at, plan.until_at)
+        worlds = 1 + len(plan.candidates)
+        took_s = segments / SEGMENTS_READ_PER_S + commands * worlds / DECISIONS_PER_S
+        return BacktestEstimate(segments, commands, len(plan.candidates), round(took_s, 1))
+
+    @check_filters
+    async def flips(
+        self, backtest_id: str, filters: FlipFilters, *, limit: int = 50, cursor: str | None = None
+    ) -> Page[FlipView]:
+        """List the changed answers that its report keeps, in order of time, candidate by candidate."""
+        report = await self.report(backtest_id)
+        named = ["flips", self.caller.tenant, backtest_id, filters]
+        place = place_of(cursor, named, NumberPlace)
+        start = place.number if place else 0
+        found = [
+            FlipView(**msgspec.structs.asdict(flip), candidate=one.name)
+            for one in report.candidates
+            for flip in one.samples
+            if filters.fits(one.name, flip)
+        ]
+        more = start + checked_limit(limit)
+        return Page(found[start:more], cursor_of(named, NumberPlace(more)) if len(found) > more else None)
+
+    async def find(self, backtest_id: str) -> BacktestView:
+        """Return how far a backtest is."""
+        return _view(await self._find(backtest_id))
 
     async def ask(
         self, asked: BacktestRequest | Mapping[str, Any] | Examined[BacktestRequest], *, key: str | None = None
@@ -228,6 +298,7 @@ async def plan_of(engine: Engine, tenant: str, request: BacktestRequest) -> Plan
         until=instant(request.until),
         domain=request.domain,
         samples_max=request.samples,
+        sample=request.sample,
     )
 
 

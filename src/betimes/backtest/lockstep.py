@@ -101,6 +101,10 @@ class Lockstep:
         if self._lookout:
             self._lookout.first_look(stream)
 
+    def is_outside(self, stream: StreamId) -> bool:
+        """Return whether a stream is not in the sample: what is sent to it concerns nobody."""
+        return self._lookout is not None and self._lookout.is_outside(stream)
+
     def reports(self, stream: StreamId) -> bool:
         return self._plan.domain is None or area_of(stream.kind) == self._plan.domain
 

@@ -13,9 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from betimes.backtest.domain_rules import PARTS
 from betimes.backtest.lockstep import PartResult
-from betimes.backtest.plan import Plan
+from betimes.backtest.plan import Plan, SubjectSample
+from betimes.backtest.report import SampleReport
 from betimes.backtest.traffic import Chain, cause_of, pages, pruned_refusal
+from betimes.core.canonical import digest
 from betimes.core.streams import StreamId
 from betimes.engine.codecs import Kinds
 from betimes.engine.store import Store
@@ -52,6 +55,8 @@ class Links:
     def __init__(self) -> None:
         self._parent: dict[StreamId, StreamId] = {}
         self._size: dict[StreamId, int] = {}
+        self.sources: dict[StreamId, set[StreamId]] = {}
+        """For a sample: who sent a stream its commands."""
 
     def add(self, stream: StreamId) -> None:
         root = self.root(stream)
@@ -85,7 +90,11 @@ class Links:
 
 
 async def survey_links(store: Store, kinds: Kinds, plan: Plan) -> Links:
-    """Read the ledger once and join the streams that were written together or caused each other."""
+    """Read the ledger once and join the streams that were written together or caused each other.
+
+    Those that look at others are joined with them too. For a sample only those written together are joined: what a
+    stream looks at, and who sent it something, comes along, and what they send to others goes nowhere.
+    """
     links, chain = Links(), Chain(plan.since_at)
     turn, first = "", None
     async for page in pages(store, plan.tenant, plan.until_at):
@@ -100,10 +109,14 @@ async def survey_links(store: Store, kinds: Kinds, plan: Plan) -> Links:
             else:
                 turn, first = segment.turn, stream
             if segment.cause and (cause := cause_of(segment)) and cause.kind != SHARED:
-                links.join(cause.source, stream)
+                if plan.sample is None:
+                    links.join(cause.source, stream)
+                elif cause.source != stream:
+                    links.sources.setdefault(stream, set()).add(cause.source)
     if chain.possible_from is not None:
         raise pruned_refusal(chain.possible_from)
-    _join_lookers(links, kinds)
+    if plan.sample is None:
+        _join_lookers(links, kinds)
     return links
 
 
@@ -113,6 +126,74 @@ def _join_lookers(links: Links, kinds: Kinds) -> None:
         for looked_at in kinds.of(stream).decider.reads(stream):
             if looked_at in links:
                 links.join(looked_at, stream)
+
+
+OUTSIDE = -1
+"""The part of streams that are not in the sample."""
+
+
+class ChosenGroups(msgspec.Struct, frozen=True):
+    """The groups that are in a sample, by their first streams."""
+
+    roots: frozenset[StreamId]
+    report: SampleReport
+
+
+def choose_groups(links: Links, kinds: Kinds, sample: SubjectSample) -> ChosenGroups:
+    """Choose whole groups by a hash of the seed and their subjects' ids, so that the same sample is the same people.
+
+    What counts is how many subjects a group has. Those that hang together in groups too large for the sample are left
+    out, with all of their kind: another policy may tie them too. What the chosen ones need comes with them.
+    """
+    looks = {stream: [at for at in kinds.of(stream).decider.reads(stream) if at in links] for stream in links.streams}
+    subjects = _subjects_of(links, {at for seen in looks.values() for at in seen})
+    everybody = {id for ids in subjects.values() for id in ids}
+    room = sample.subjects or max(1, round((sample.share or 0) * len(everybody)))
+    tied = {root for root, ids in subjects.items() if len(ids) > room}
+    tied_kinds = {stream.kind for stream in links.streams if links.root(stream) in tied and stream.kind not in PARTS}
+    apart = {root for root in subjects if root.kind in tied_kinds}
+
+    def rank(root: StreamId) -> tuple[str, StreamId]:
+        return digest(sample.seed or 0, root.tenant, min(subjects[root])), root
+
+    chosen: set[str] = set()
+    roots: set[StreamId] = set()
+    for root in sorted(subjects.keys() - apart, key=rank):
+        if len(together := chosen | subjects[root]) <= room:
+            chosen = together
+            roots.add(root)
+    _bring_along(links, looks, roots)
+    taken, whole = sum(links.sizes.get(root, 0) for root in roots), sum(links.sizes.values())
+    left_out = {id for root in apart for id in subjects[root]} - chosen
+    return ChosenGroups(frozenset(roots), SampleReport(len(chosen), len(everybody), taken, whole, len(left_out)))
+
+
+def _subjects_of(links: Links, shared: set[StreamId]) -> dict[StreamId, set[str]]:
+    """Return the ids of the people, accounts and the like in each group; what many look at is no subject."""
+    subjects: dict[StreamId, set[str]] = {}
+    for stream in links.streams:
+        if stream.kind not in PARTS and stream not in shared:
+            subjects.setdefault(links.root(stream), set()).add(stream.id)
+    return subjects
+
+
+def _bring_along(links: Links, looks: Mapping[StreamId, Sequence[StreamId]], roots: set[StreamId]) -> None:
+    """Add the groups of all that the chosen streams look at or were sent something by, and what those need in turn."""
+    members: dict[StreamId, list[StreamId]] = {}
+    for stream in links.streams:
+        members.setdefault(links.root(stream), []).append(stream)
+    left = [*roots]
+    while left:
+        for stream in members.get(left.pop(), ()):
+            for needed in (*looks[stream], *links.sources.get(stream, ())):
+                if needed in links and (root := links.root(needed)) not in roots:
+                    roots.add(root)
+                    left.append(root)
+
+
+def sample_parts(links: Links, chosen: ChosenGroups) -> Parts:
+    """Return the sample as one part; whatever is not in it belongs to none."""
+    return Parts(1, {}, {str(stream): 0 if links.root(stream) in chosen.roots else OUTSIDE for stream in links.streams})
 
 
 def split_links(links: Links, count: int, whole: Iterable[str] = ()) -> Parts:
@@ -148,6 +229,9 @@ class Lookout:
 
     def is_mine(self, stream: StreamId) -> bool:
         return self._parts.part_of(stream) == self._part
+
+    def is_outside(self, stream: StreamId) -> bool:
+        return self._parts.part_of(stream) == OUTSIDE
 
     def first_look(self, stream: StreamId) -> None:
         if stream.kind == SHARED:

@@ -32,6 +32,16 @@ class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whose overrides it would be; left out, it is the deployment's policy."""
 
 
+class SubjectSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A part of the subjects, the same for the same seed; streams that hang together are taken together."""
+
+    subjects: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    """At most so many."""
+    share: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    """So much of all, 0 to 1."""
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**31)] | None = None
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One backtest."""
 
@@ -44,6 +54,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Only this domain is reported; all are rehearsed, since they cause each other."""
     samples_max: Annotated[int, msgspec.Meta(ge=0, le=SAMPLES_MAX)] = 100
     """Changed answers of each kind that are shown with both traces; all are counted."""
+    sample: SubjectSample | None = None
+    """Left out: everybody."""
 
     def check(self, book: PolicyBook, domains: Sequence[str], deployment: Body | None = None) -> None:
         """Refuse what cannot be run, before anything runs; overrides must work on the deployment's policy."""
@@ -67,6 +79,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 f"{self.samples_max} changed answers of each kind cannot be shown; say 0 to {SAMPLES_MAX}",
                 (("samples", f"0 to {SAMPLES_MAX}"),),
             )
+        if self.sample is not None and (self.sample.subjects is None) == (self.sample.share is None):
+            raise Invalid("a sample has a number of subjects or a share of them", (("sample", "subjects or share"),))
         if self.tenant is not None and any(one.tenant not in (None, self.tenant) for one in self.candidates):
             raise Invalid("the overrides of one tenant change nothing for another; leave the other one out")
         self._check_policies(book, deployment or {})
@@ -94,6 +108,7 @@ def make_plan(
     tenant: str | None = None,
     domain: str | None = None,
     samples_max: int = 100,
+    sample: SubjectSample | None = None,
 ) -> Plan:
     """Return a plan from policies by name; `sweep` tries values on each, or on the `current` one if none is given."""
     tried = dict(policies) or {"": current or {}}
@@ -111,6 +126,7 @@ def make_plan(
         tenant=tenant or overrides_of,
         domain=domain,
         samples_max=samples_max,
+        sample=sample,
     )
 
 

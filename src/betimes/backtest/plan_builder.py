@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from betimes.backtest.plan import Plan, Sweep, make_plan
+from betimes.backtest.plan import Plan, SubjectSample, Sweep, make_plan
 from betimes.catalogue import AREAS
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
@@ -25,6 +25,7 @@ async def build_plan(
     tenant: str | None = None,
     domain: str | None = None,
     samples_max: int = 100,
+    sample: SubjectSample | None = None,
 ) -> Plan:
     """Return a checked plan. Policies are the deployment's or, with `overrides_of`, a tenant's overrides of that."""
     if not policies and not sweep:
@@ -41,6 +42,7 @@ async def build_plan(
         tenant=tenant,
         domain=domain,
         samples_max=samples_max,
+        sample=sample,
     )
     plan.check(engine.book, AREAS, deployment)
     return plan

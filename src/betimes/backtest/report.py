@@ -15,7 +15,7 @@ from betimes.backtest.control import DIFFERENCES_MAX, Control
 from betimes.backtest.domain_rules import NOUNS, PARTS
 from betimes.backtest.lockstep import PartResult
 from betimes.backtest.plan import Candidate, Plan
-from betimes.backtest.tally import NIGHT, SEPARATOR, Sample, WorldAnswer, WorldTally, place_of
+from betimes.backtest.tally import NIGHT, SEPARATOR, WEEK_HOURS, Sample, WorldAnswer, WorldTally, place_of
 from betimes.core.instants import DAY, Instant, InstantText, render
 from betimes.domain.verdict_views import TraceStep, trace_of
 from betimes.engine.codecs import Kinds
@@ -123,6 +123,9 @@ class CandidateReport(msgspec.Struct, frozen=True):
     refused: dict[str, int]
     gone: int
     samples: list[Flip]
+    week_before: list[list[int]] = []
+    """How often people were told something, by weekday from Monday on and hour of their own day."""
+    week_after: list[list[int]] = []
 
 
 class ControlReport(msgspec.Struct, frozen=True):
@@ -138,6 +141,17 @@ class ControlReport(msgspec.Struct, frozen=True):
     refused: dict[str, int]
 
 
+class SampleReport(msgspec.Struct, frozen=True):
+    """The part of the subjects that a backtest is of."""
+
+    subjects: int
+    subjects_total: int
+    segments: int
+    segments_total: int
+    left_out: int
+    """Subjects that hang together in groups too large for the sample: a tenant's shared quota ties its accounts."""
+
+
 class BacktestReport(msgspec.Struct, frozen=True):
     """The whole answer."""
 
@@ -149,9 +163,13 @@ class BacktestReport(msgspec.Struct, frozen=True):
     commands: int
     control: ControlReport
     candidates: list[CandidateReport]
+    sample: SampleReport | None = None
+    """If it is of a part of the subjects."""
 
 
-def build_report(plan: Plan, parts: Sequence[PartResult], kinds: Kinds) -> BacktestReport:
+def build_report(
+    plan: Plan, parts: Sequence[PartResult], kinds: Kinds, sample: SampleReport | None = None
+) -> BacktestReport:
     """Return one report of all parts, whose order does not matter."""
     before = merge_tallies([part.before for part in parts], plan.samples_max)
     starts_at, ends_at = parts[0].starts_at, parts[0].ends_at  # the same of all
@@ -172,6 +190,7 @@ def build_report(plan: Plan, parts: Sequence[PartResult], kinds: Kinds) -> Backt
         sum(part.commands for part in parts),
         _control([part.control for part in parts], before),
         candidates,
+        sample,
     )
 
 
@@ -194,6 +213,8 @@ def _candidate(
         _sort_counts(after.refused),
         after.gone,
         [_flip(sample, kinds) for sample in _in_order(after.samples.values())],
+        _days(before.week),
+        _days(after.week),
     )
 
 
@@ -211,6 +232,7 @@ def merge_tallies(tallies: Sequence[WorldTally], samples_max: int) -> WorldTally
         _sum_counts(tally.fallbacks for tally in tallies),
         _sum_counts(tally.refused for tally in tallies),
         sum(tally.gone for tally in tallies),
+        [sum(hour) for hour in zip(*(tally.week for tally in tallies), strict=True)] or [0] * WEEK_HOURS,
     )
     for tally in tallies:
         for flip, samples in tally.samples.items():
@@ -219,6 +241,10 @@ def merge_tallies(tallies: Sequence[WorldTally], samples_max: int) -> WorldTally
         samples.sort(key=place_of)
         del samples[samples_max:]
     return whole
+
+
+def _days(week: list[int]) -> list[list[int]]:
+    return [week[start : start + 24] for start in range(0, WEEK_HOURS, 24)]
 
 
 def _sum_counts(counts: Iterable[dict[str, int]]) -> dict[str, int]:

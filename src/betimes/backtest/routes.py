@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from functools import partial
 
+import msgspec
 from starlette.responses import Response
 
-from betimes.backtest.jobs import BacktestDetail, BacktestRequest, Backtests, BacktestView
+from betimes.backtest.jobs import (
+    BacktestDetail,
+    BacktestEstimate,
+    BacktestRequest,
+    Backtests,
+    BacktestView,
+    FlipFilters,
+    FlipView,
+)
 from betimes.backtest.page import POLICY_HEADER, page
+from betimes.catalogue import Area
+from betimes.core.errors import NotFound
 from betimes.domain.paging import Page
+from betimes.http.event_stream import EventStream, demand_room, may_go_on
 from betimes.http.routes import Answer, Listed, RequestContext, Route
 
 TAG = "Backtests"
+POLL_S = 0.5
 _PAGE_HEADERS = {
     "Content-Security-Policy": f"{POLICY_HEADER}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "private, no-store",
 }
+
+
+class FlipsQuery(Listed, frozen=True, forbid_unknown_fields=True):
+    candidate: str | None = None
+    domain: Area | None = None
+    before: str | None = None
+    """The recorded answer."""
+    after: str | None = None
+    """The answer under the candidate."""
+    id: str | None = None
+    """Of the person, the account and the like."""
 
 
 def _backtests(request: RequestContext) -> Backtests:
@@ -42,6 +68,49 @@ async def backtest(request: RequestContext) -> BacktestDetail:
 async def report(request: RequestContext) -> Response:
     made = page(await _backtests(request).report(request.path["backtest_id"]))
     return Response(made, media_type="text/html", headers=_PAGE_HEADERS)
+
+
+async def estimate(request: RequestContext) -> BacktestEstimate:
+    return await _backtests(request).estimate(request.body)
+
+
+async def flips(request: RequestContext) -> Page[FlipView]:
+    query: FlipsQuery = request.query
+    names = FlipFilters.__struct_fields__
+    filters = FlipFilters(**{name: getattr(query, name) for name in names})
+    found = _backtests(request).flips(request.path["backtest_id"], filters, limit=query.limit, cursor=query.cursor)
+    return await found
+
+
+async def stream(request: RequestContext) -> EventStream:
+    service, backtest_id = _backtests(request), request.path["backtest_id"]
+    await service.find(backtest_id)
+    streams, tenant = request.process.streams, request.caller.tenant
+    demand_room(streams, tenant)
+    return EventStream(_progress(request, service, backtest_id), streams, tenant)
+
+
+async def _progress(request: RequestContext, service: Backtests, backtest_id: str) -> AsyncIterator[bytes]:
+    """Yield the backtest whenever it has come further, until it has ended or was forgotten."""
+    engine, streams, told, quiet = request.engine, request.process.streams, b"", 0
+    while engine.is_open and not streams.is_closed:
+        try:
+            view = await service.find(backtest_id)
+        except NotFound:
+            return
+        data = msgspec.json.encode(view)
+        if data != told:
+            yield b"event: progress\ndata: " + data + b"\n\n"
+            told, quiet = data, 0
+        if view.status in ("done", "failed"):
+            return
+        quiet += 1
+        if quiet * POLL_S >= streams.comment_s:
+            if not await may_go_on(request):
+                return
+            yield b": still here\n\n"
+            quiet = 0
+        await asyncio.sleep(POLL_S)
 
 
 async def delete(request: RequestContext) -> None:
@@ -88,6 +157,35 @@ ROUTES = (
         reply=str,
         media_type="text/html",
         codes=((409, "BACKTEST_NOT_DONE"),),
+    ),
+    _post(
+        "/v1/backtests/estimate",
+        estimate,
+        "How much a backtest would take",
+        description="From a few looks at the ledger; a sample takes its share of the decisions, and reads it all.",
+        body=BacktestRequest,
+        reply=BacktestEstimate,
+        dry_run=True,
+    ),
+    _get(
+        "/v1/backtests/{backtest_id}/flips",
+        flips,
+        "Changed answers, with both traces",
+        description="Those that the report keeps: up to `samples` of each kind of change.",
+        query=FlipsQuery,
+        reply=Page[FlipView],
+        codes=((409, "BACKTEST_NOT_DONE"),),
+    ),
+    _get(
+        "/v1/backtests/{backtest_id}/stream",
+        stream,
+        "A backtest as it goes on",
+        description="Server-sent events: `event: progress` whenever it has come further; it ends with the backtest.",
+        reply=str,
+        events={"progress": BacktestView},
+        media_type="text/event-stream",
+        time_limit_s=None,
+        codes=((429, "TOO_MANY_STREAMS"),),
     ),
     Route(
         method="DELETE",

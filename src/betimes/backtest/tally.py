@@ -21,8 +21,11 @@ from betimes.engine.rehearsal import RehearsedStep
 NOTHING = "nothing"
 REFUSED = "refused"
 SEPARATOR = "\t"
+WEEK_HOURS = 7 * 24
 NIGHT = range(6)
 """The hours in which most people sleep."""
+THURSDAY_HOURS = 3 * 24
+"""The first of January 1970 was a Thursday."""
 
 
 class WorldAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -77,6 +80,8 @@ class WorldTally(msgspec.Struct):
     """Recorded commands that this world had no use for, by reason."""
     gone: int = 0
     """Recorded ends of calls that this world never made."""
+    week: list[int] = msgspec.field(default_factory=lambda: [0] * WEEK_HOURS)
+    """The same as `hours` for each hour of their own week, from Monday on."""
 
     def differs(self, sample: Sample, samples_max: int) -> None:
         """Count a question that was answered differently; of each kind the first few are kept."""
@@ -135,7 +140,9 @@ class Watch:
 
     def _count_contact(self, stream: StreamId, at: Instant, rules: BacktestRules) -> None:
         state = self._state(stream)
-        hour = local_hour(at, rules.timezone(state) if state else "UTC")
+        week_hour = local_week_hour(at, rules.timezone(state) if state else "UTC")
+        hour = week_hour % 24
+        self._tally.week[week_hour] += 1
         person = f"{stream.tenant}{SEPARATOR}{stream.id}"
         self._tally.hours[hour] += 1
         bump(self._tally.people, person)
@@ -143,12 +150,13 @@ class Watch:
             bump(self._tally.nights, person)
 
 
-def local_hour(at: Instant, timezone: str) -> int:
-    """Return the hour of the day at the person's place, looked up once for every quarter of an hour."""
-    return _hour(at // (900 * SECOND), timezone)
+def local_week_hour(at: Instant, timezone: str) -> int:
+    """Return the hour of the week at the person's place, 0 to 167, looked up once for every quarter of an hour."""
+    return _week_hour(at // (900 * SECOND), timezone)
 
 
 @lru_cache(maxsize=65_536)
-def _hour(quarter: int, timezone: str) -> int:
+def _week_hour(quarter: int, timezone: str) -> int:
     at = quarter * 900
-    return (at + (offset_at(timezone, at) if is_zone(timezone) else 0)) % 86_400 // 3_600
+    local = at + (offset_at(timezone, at) if is_zone(timezone) else 0)
+    return (local // 3_600 + THURSDAY_HOURS) % WEEK_HOURS

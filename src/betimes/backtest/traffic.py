@@ -22,6 +22,9 @@ from betimes.engine.store import PAGE_MAX, LedgerQuery, Store
 from betimes.engine.tenants.model import DEPLOYMENT
 
 Role: TypeAlias = Literal["outside", "wake", "settled", "caused", "beside"]
+PROBES = 5
+PROBE_SEGMENTS = 200
+"""Looks at the ledger, and segments in each, that an estimate is made from."""
 _WAKE = '{"type":"Wake"}'
 _SETTLED = '{"type":"Settled"'
 _RECONSIDER = '{"type":"Reconsider"'
@@ -76,6 +79,25 @@ async def reach_of(
     starts_at = first.at if since_at is None else max(since_at, first.at)
     ends_at = last.at if until_at is None else min(until_at, last.at)
     return Reach(end, starts_at, ends_at) if starts_at <= ends_at else Reach(end)
+
+
+async def estimate_traffic(
+    store: Store, tenant: str, since_at: Instant | None, until_at: Instant | None
+) -> tuple[int, int]:
+    """Return about how many segments a tenant has in a window, and how many of their commands came from outside."""
+    within = LedgerQuery(tenant=tenant, since_at=since_at, until_at=until_at, limit=1)
+    first, last = await store.ledger(within), await store.ledger(msgspec.structs.replace(within, backwards=True))
+    if not first or not last:
+        return 0, 0
+    start, span = first[0].seq - 1, last[0].seq - first[0].seq + 1
+    seen = ours = outside = 0
+    for number in range(PROBES):
+        page = await store.ledger(LedgerQuery(after=start + span * number // PROBES, limit=PROBE_SEGMENTS))
+        page = [segment for segment in page if segment.seq <= start + span]
+        own = [segment for segment in page if segment.stream.tenant == tenant and segment.stream.kind != BACKTESTS]
+        seen, ours = seen + len(page), ours + len(own)
+        outside += sum(role_of(segment) == "outside" for segment in own)
+    return round(span * ours / max(seen, 1)), round(span * outside / max(seen, 1))
 
 
 async def _outermost(store: Store, tenant: str | None, end: int, *, backwards: bool = False) -> Segment | None:

@@ -40,6 +40,8 @@ class Among(Protocol):
     recollection: MemoTable
 
     def first_look(self, stream: StreamId) -> None: ...
+
+    def is_outside(self, stream: StreamId) -> bool: ...
     def is_rung_by_record(self, stream: StreamId, at: Instant) -> bool: ...
     def reports(self, stream: StreamId) -> bool: ...
     def note_step(self, world: World, step: RehearsedStep, answer: WorldAnswer | None) -> None: ...
@@ -65,6 +67,7 @@ class World:
             swept=frozenset(SWEEPS),
             call=self.calls.note_call if candidate else recorded.note_call,
             first=among.first_look,
+            is_outside=among.is_outside,
             is_late=among.is_rung_by_record if candidate else _always,
             teaches=None if candidate else among.recollection,
             learns=among.recollection if candidate else None,

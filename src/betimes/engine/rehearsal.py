@@ -67,13 +67,14 @@ class Rehearsal(Batch):
         call: Callable[[EffectId, Call, Instant], Iterable[Job]],
         first: Callable[[StreamId], None] = lambda stream: None,
         is_late: Callable[[StreamId, Instant], bool] = lambda stream, at: False,
+        is_outside: Callable[[StreamId], bool] = lambda stream: False,
         swept: frozenset[str] = frozenset(),
         teaches: MemoTable | None = None,
         learns: MemoTable | None = None,
     ) -> None:
         """`first` is told of every stream when it is first looked at; `swept`: kinds that `due` can be asked for.
 
-        An alarm that `is_late` does not ring by itself when it is due but waits for `ring` or `release`.
+        An alarm that `is_late` waits for `ring` or `release`. What is sent to a stream that `is_outside` goes nowhere.
         """
         self._here_now, self._moment = EveryStream(first), EndlessTx()
         super().__init__(self._moment, kinds=kinds, cache=self._here_now, policies=policies, settings=settings)
@@ -81,7 +82,7 @@ class Rehearsal(Batch):
         self._learns = learns
         self._lesson: DecisionMemo | None = None
         self._told = told
-        self._is_late = is_late
+        self._is_late, self._is_outside = is_late, is_outside
         self._late: dict[StreamId, Instant] = {}
         self._call = call
         self._alarms: list[tuple[Instant, StreamId]] = []
@@ -369,7 +370,8 @@ class Rehearsal(Batch):
         for place, effect in enumerate(decision.effects):
             id = EffectId(*stream, recorded.version, place)
             if isinstance(effect, Send):
-                self._outbox.append((id, effect, correlation_of(job.submission.correlation, effect.key)))
+                if not self._is_outside(effect.to):
+                    self._outbox.append((id, effect, correlation_of(job.submission.correlation, effect.key)))
             else:
                 self._ends.extend(self._call(id, effect, now))
 

@@ -10,8 +10,9 @@ refused: nobody may wonder which of the two counted.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 
 from betimes.core.errors import BetimesError
 from betimes.engine.engine import Engine
@@ -48,6 +49,12 @@ def session_token(request: Request, route: Route) -> str | None:
         message = "A session changes things only with Sec-Fetch-Site: same-origin and X-Betimes-Console: 1."
         raise HttpProblem(403, "CROSS_SITE", message)
     return token
+
+
+def token_in(headers: Mapping[str, str]) -> str:
+    """Return the token of a request that was let in: its session's, or its key."""
+    cookies = cookie_parser(headers.get("cookie", ""))
+    return cookies.get(COOKIE) or headers.get("authorization", "").partition(" ")[2].strip()
 
 
 async def keep_session(engine: Engine, known: Identity) -> None:

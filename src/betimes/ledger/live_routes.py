@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
 from typing import Annotated, Literal
 
 import msgspec
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from betimes.catalogue import readable_areas
 from betimes.core.errors import Invalid
 from betimes.engine.engine import Engine
+from betimes.http.event_stream import EventStream, may_go_on
 from betimes.http.problems import HttpProblem
 from betimes.http.process import STREAMS_PER_TENANT_MAX, Streams
 from betimes.http.routes import RequestContext, Route
@@ -52,28 +50,6 @@ class VerdictStreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Of a pulse: how many verdicts each frame shows; 20, if not given."""
 
 
-class EventStream(StreamingResponse):
-    """Counted from its first byte to its last."""
-
-    def __init__(self, events: AsyncIterator[bytes], streams: Streams, tenant: str) -> None:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(events, headers=headers, media_type="text/event-stream")
-        self._streams = streams
-        self._tenant = tenant
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "HEAD":
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        with self._streams.one(self._tenant):
-            await super().__call__(scope, receive, send)
-
-    async def stream_response(self, send: Send) -> None:
-        async with aclosing(self.body_iterator):  # type: ignore[type-var]
-            await super().stream_response(send)
-
-
 async def verdicts(request: RequestContext) -> EventStream:
     tenant, streams, engine = request.caller.tenant, request.process.streams, request.engine
     query: VerdictStreamQuery = request.query
@@ -91,14 +67,14 @@ async def verdicts(request: RequestContext) -> EventStream:
         )
         await pulse.start(position_of(last).seq if last else None)
         _demand_room(streams, tenant)
-        return EventStream(stream_frames(pulse, engine, streams, lambda: _may_go_on(request)), streams, tenant)
+        return EventStream(stream_frames(pulse, engine, streams, lambda: may_go_on(request)), streams, tenant)
     tail = streams.share_tail(engine, VerdictTail)
     if last:
         feed = VerdictFeed(tail, tenant, domains, filters, position_of(last))
     else:
         feed = await VerdictFeed.from_now(tail, tenant, domains, filters)
     _demand_room(streams, tenant)
-    return EventStream(stream_events(feed, engine, streams, lambda: _may_go_on(request)), streams, tenant)
+    return EventStream(stream_events(feed, engine, streams, lambda: may_go_on(request)), streams, tenant)
 
 
 def _check_mode(query: VerdictStreamQuery) -> None:
@@ -120,14 +96,8 @@ def _demand_room(streams: Streams, tenant: str) -> None:
         )
 
 
-async def _may_go_on(request: RequestContext) -> bool:
-    """Return whether the reader's key is still alive; without keys everybody's is."""
-    token = request.headers.get("authorization", "").partition(" ")[2].strip()
-    return not request.key_id or await request.process.identities.of(request.engine, token) is not None
-
-
 async def stream_events(
-    feed: VerdictFeed, engine: Engine, streams: Streams, may_go_on: Callable[[], Awaitable[bool]]
+    feed: VerdictFeed, engine: Engine, streams: Streams, may_read_on: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[bytes]:
     """Yield bytes for the wire until the reader goes, loses its key, or the process stops."""
     loop = asyncio.get_running_loop()
@@ -135,7 +105,7 @@ async def stream_events(
     said_s = asked_s = loop.time()
     while engine.is_open and not streams.is_closed:
         if loop.time() - asked_s >= streams.comment_s:
-            if not await may_go_on():
+            if not await may_read_on():
                 return
             asked_s = loop.time()
         events = await feed.read()
@@ -150,7 +120,7 @@ async def stream_events(
 
 
 async def stream_frames(
-    feed: PulseFeed, engine: Engine, streams: Streams, may_go_on: Callable[[], Awaitable[bool]]
+    feed: PulseFeed, engine: Engine, streams: Streams, may_read_on: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[bytes]:
     """Yield frames for the wire until the reader goes, loses its key, or the process stops."""
     loop = asyncio.get_running_loop()
@@ -158,7 +128,7 @@ async def stream_frames(
     asked_s = loop.time()
     while engine.is_open and not streams.is_closed:
         if loop.time() - asked_s >= streams.comment_s:
-            if not await may_go_on():
+            if not await may_read_on():
                 return
             asked_s = loop.time()
         found = await feed.read()
