@@ -27,6 +27,9 @@ FREE = {
     ("PolicyView", "effective"),
     ("PolicyWritten", "overrides"),
     ("PolicyWritten", "effective"),
+    # Kept as it was set: an older version may lack today's fields and hold others. `GET /v1/policy/schema` has today's.
+    ("PolicyVersion", "overrides"),
+    ("NamedPolicy", "effective"),
     ("CandidateReport", "policy"),
     ("RunView", "result"),
     ("SensorView", "cursor"),
