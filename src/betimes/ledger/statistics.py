@@ -81,7 +81,7 @@ class Statistics(LedgerReader):
         position = await self.engine.store.tally_position()
         rows = await self.engine.store.tally_source(position.seq, PAGE_MAX, BY_EVENTS)
         cells = 0
-        for name in (step,) if step else _fitting_steps(since_at, until_at, position):
+        for name in (step,) if step else _fitting_steps(since_at, until_at, position, groups):
             found = await self._in_steps(name, since_at, until_at, groups, position, rows, (domain, outcome, reason))
             if isinstance(found, StatisticsView):
                 return found
@@ -184,12 +184,20 @@ def _cell(at: Instant, groups: tuple[str, ...], names: tuple[str, ...], count: i
     return StatisticsCell(at=moment(at), count=count, **found)
 
 
-def _fitting_steps(since_at: Instant, until_at: Instant, position: TallyPosition) -> list[Step]:
-    """Return the steps that are still counted and of which there are not too many, the shortest first."""
+def _fitting_steps(
+    since_at: Instant, until_at: Instant, position: TallyPosition, groups: tuple[str, ...]
+) -> list[Step]:
+    """Return the steps that are still counted and of which there are not too many, the shortest first.
+
+    By reason there are many counts a minute: half a day of them is counted by the hour.
+    """
+    shortest = HOUR if "reason" in groups and until_at - since_at > DAY // 2 else 0
     return [
         name
         for name, length in STEPS.items()
-        if (until_at - since_at) // length <= STEPS_MAX and since_at // length * length >= _kept_from(length, position)
+        if length >= shortest
+        and (until_at - since_at) // length <= STEPS_MAX
+        and since_at // length * length >= _kept_from(length, position)
     ] or ["7d"]
 
 

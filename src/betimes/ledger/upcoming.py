@@ -223,8 +223,6 @@ class Upcoming(LedgerReader):
         checked_limit(limit)
         since_at = 0 if from_ is None else instant(from_)
         until_at = FOREVER if to is None else instant(to)
-        if from_ is not None or to is not None:
-            check_range(since_at, until_at if to is not None else since_at + 1, ("from", "to"))
         named = ["upcoming", self.caller.tenant, sorted(wanted), from_, to, reason]
         place = place_of(cursor, named, ItemsPlace)
         walk = _Walk(since_at, until_at, place)
