@@ -100,7 +100,14 @@ def _questions(route: Route) -> Iterator[str]:
 
 
 LISTED = ("limit", "cursor")
-LISTS = [question for route in ROUTES if "cursor" in route.query.__struct_fields__ for question in _questions(route)]
+OF_ONE_REPORT = ("/v1/backtests/{backtest_id}/flips",)
+"""Lists that are read from one report, which a backtest must have written first."""
+LISTS = [
+    question
+    for route in ROUTES
+    if "cursor" in route.query.__struct_fields__ and route.path not in OF_ONE_REPORT
+    for question in _questions(route)
+]
 
 
 async def _ask_for_lists(client: Client) -> AsyncIterator[str]:
