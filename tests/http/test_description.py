@@ -18,6 +18,8 @@ from tests.http.served import Site, site
 API: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(openapi(ROUTES, "1.0")))
 SCHEMAS: dict[str, Any] = API["components"]["schemas"]
 FREE = {
+    ("AlternativeChange", "from"),
+    ("AlternativeChange", "to"),
     ("DryRunAnswer", "body"),  # as the write would answer
     ("DryRunAnswer", "dry_run"),  # docs/dry-run.md
     ("StreamDetail", "state"),

@@ -6,16 +6,19 @@ import asyncio
 import logging
 from random import Random
 
+import structlog
+
 from tests.domains.recorded_town import examine, recorded_town
 from tests.soak.rounds import Order, Round
 
 PEOPLE = 200
-STEPS = 288
+STEPS = 576
+"""Four days of a town so large give more than ten thousand verdicts."""
 
 
 def find_alternatives(order: Order) -> Round:
-    """Record two days of a town, and look for alternatives to so many of its verdicts."""
-    logging.disable(logging.INFO)
+    """Record four days of a town, and look for alternatives to so many of its verdicts."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
     async def look() -> Round:
         async with recorded_town(f"sqlite:///{order.folder}/town.db", PEOPLE, STEPS) as bt:
