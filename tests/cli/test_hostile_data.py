@@ -61,6 +61,10 @@ SEES_ID = (
     f"explain account:{ID}:1",
     "effects list",
     f"ledger --kind account --id {ID}",
+    f"why {ID}",
+    f"day {ID}",
+    f"day {ID} --account",
+    "next",
     f"trigger show {ID}",
     f"trigger cancel {ID}",
     "run list",
@@ -92,6 +96,7 @@ SEES_TEXT = (
 )
 SEES_NEITHER = (
     "tick",
+    "status",
     "sweep",
     "verify",
     "doctor",

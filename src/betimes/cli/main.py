@@ -29,6 +29,10 @@ def _collect_commands() -> dict[str, tuple[str, str]]:
 
 COMMANDS = {
     # command: (where it is, what it does)
+    "status": ("betimes.ledger.status_command:status", "Say on one screen what is decided, due and stuck."),
+    "why": ("betimes.ledger.why_command:why", "Say why something was decided: a segment, an event, a key, a person."),
+    "day": ("betimes.ledger.day_command:day", "Show a day of a person or an account."),
+    "next": ("betimes.ledger.next_command:next_", "Say what comes next, soonest first."),
     "serve": ("betimes.cli.serve:serve", "Serve the HTTP API, ring alarms and carry out effects."),
     "worker": ("betimes.cli.serve:worker", "Ring alarms and carry out effects, without the HTTP API."),
     "tick": ("betimes.cli.passes:tick", "Do one bounded pass over everything that is due; says what is still due."),

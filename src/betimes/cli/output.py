@@ -74,6 +74,12 @@ def say(text: str) -> None:
     put(text)
 
 
+def clear_screen() -> None:
+    """Empty the screen for what is printed next; anywhere else but on a terminal, do nothing."""
+    if sys.stdout.isatty():
+        terminal().clear()
+
+
 def _table(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Any:
     from rich.table import Table
 

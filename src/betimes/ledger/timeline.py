@@ -153,7 +153,7 @@ class Timeline(Upcoming):
         )
         page = await self.engine.store.ledger(query)
         found.truncated = found.truncated or len(page) == SEGMENTS_MAX
-        for segment in page:
+        for segment in reversed(page):  # of one instant, the first decided stays first
             found.events.items += [event for _, event in DecodedSegment(self.engine, segment).events]
 
 

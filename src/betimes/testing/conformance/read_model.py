@@ -204,6 +204,7 @@ async def what_is_owed_to_a_tenant_is_counted_up_to_a_limit(pair: Pair) -> None:
     await pair.one.snooze(B, 1, now + HOUR)
     owed = await pair.two.tenant_backlog("acme", 100)
     expect_equal(owed[:3], (2, now - 2, 1), "alarms that are due, the oldest, and those that rest")
+    expect_equal(owed.orphaned, {}, "calls that nobody takes, by executor")
     expect_equal((await pair.two.tenant_backlog("acme", 1)).alarms_due, 1, "up to the limit")
 
 

@@ -126,13 +126,13 @@ SELECT json_array(
         SELECT 1 FROM effect WHERE tenant = :tenant AND executor = 'send' AND status = 'pending' LIMIT :limit
     )),
     (SELECT count(*) FROM (SELECT 1 FROM effect WHERE tenant = :tenant AND status = 'dead' LIMIT :limit)),
-    (SELECT json(json_group_object(executor, late)) FROM (
+    json((SELECT json_group_object(executor, late) FROM (
         SELECT executor, count(*) AS late FROM (
             SELECT executor FROM effect
             WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased')
             AND next_attempt_at <= :late_since LIMIT :limit
         ) GROUP BY executor
-    ))
+    )))
 );
 
 -- beat: A process that is alive.

@@ -1,0 +1,98 @@
+"""`betimes day`: one day of a person or an account, in their own hours."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from betimes.cli.bootstrap import Application
+from betimes.cli.options import Tenant, on
+from betimes.cli.output import say, show, show_json
+from betimes.core.datetimes import moment
+from betimes.core.zones import from_local, zone
+from betimes.domain.service import Caller
+from betimes.ledger.effect_commands import EVERY_DOMAIN
+from betimes.ledger.service import Ledger
+from betimes.ledger.timeline import BandView, TimelineView
+
+COLUMNS = ("at", "what", "answer", "why", "segment_id")
+
+
+def day(
+    id: str,
+    /,
+    *,
+    date: date | None = None,
+    account: Annotated[bool, Parameter(negative=())] = False,
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:
+    """Show a day of a person: what they were told and not told, what ran, what waits.
+
+    Parameters
+    ----------
+    id
+        The person, or with --account the account.
+    date
+        The day in their own zone; today by default.
+    account
+        Whether it is an account.
+    """
+    subject: dict[str, Any] = {"account_id": id} if account else {"user_id": id}
+
+    async def work(application: Application) -> TimelineView:
+        ledger = Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN)
+        known = await ledger.timeline(**subject)  # its zone says when the day begins
+        since, until = day_bounds(known.timezone, date or known.now.astimezone(zone(known.timezone)).date())
+        return await ledger.timeline(**subject, since=since, until=until)
+
+    view = on(at.target, work, exists=True)
+    if at.json:
+        show_json(view)
+        return
+    local = zone(view.timezone)
+    offset = f"{view.since.astimezone(local):%z}"
+    say(f"{id} on {view.since.astimezone(local):%A %Y-%m-%d} in {view.timezone} (UTC{offset[:3]}:{offset[3:]})")
+    for line in _band_lines(view):
+        say(line)
+    show({"items": list(_lines(view))}, json=False, columns=COLUMNS, empty="Nothing was decided, and nothing waits.")
+    if view.truncated:
+        say("There was more than is shown here: betimes ledger has all of it.")
+
+
+def day_bounds(timezone: str, day: date) -> tuple[datetime, datetime]:
+    """Return when a day of a zone begins and ends."""
+    begin, end = (datetime(at.year, at.month, at.day) for at in (day, day + timedelta(days=1)))  # noqa: DTZ001 — local
+    return moment(from_local(timezone, begin)), moment(from_local(timezone, end))
+
+
+def _band_lines(view: TimelineView) -> list[str]:
+    return [f"  {_spell_band(band, view)}" for band in sorted(view.bands, key=lambda band: band.since)]
+
+
+def _spell_band(band: BandView, view: TimelineView) -> str:
+    until = _clock(band.until, view) if band.until else "…"
+    label = f" ({band.label})" if band.label else ""
+    return f"{_clock(band.since, view)}–{until} {band.name.replace('_', ' ')}{label}"
+
+
+def _lines(view: TimelineView) -> list[dict[str, Any]]:
+    """Return what was decided, what waits and what is to be expected, in the order of time."""
+    decided = [
+        (item.at, f"{item.kind} {item.id}", item.outcome, item.explanation, item.segment_id) for item in view.items
+    ]
+    waiting = [
+        (item.at, f"{item.what} {item.key or ''}".strip(), "waits", ", ".join(item.reasons), item.segment_id)
+        for item in view.waiting
+        if item.at < view.until
+    ]
+    expected = [(one.at, f"{one.kind} {one.name}", "expected", one.value, None) for one in view.forecast]
+    rows = sorted([*decided, *waiting, *expected], key=lambda row: row[0])
+    return [dict(zip(COLUMNS, (_clock(row[0], view), *row[1:]), strict=True)) for row in rows]
+
+
+def _clock(at: datetime, view: TimelineView) -> str:
+    """Return the time of day in the person's zone; of another day, with its date."""
+    local, day = at.astimezone(zone(view.timezone)), view.since.astimezone(zone(view.timezone)).date()
+    return f"{local:%H:%M:%S}" if local.date() == day else f"{local:%m-%d %H:%M}"

@@ -1,0 +1,74 @@
+"""`betimes next`: what waits, soonest first."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from betimes.cli.bootstrap import Application
+from betimes.cli.options import Paging, Tenant, on
+from betimes.cli.output import say, show, show_json
+from betimes.core.datetimes import moment
+from betimes.domain.service import Caller
+from betimes.ledger.effect_commands import EVERY_DOMAIN
+from betimes.ledger.service import Ledger
+from betimes.ledger.upcoming import UpcomingItem, UpcomingView
+
+COLUMNS = ("at", "kind", "id", "what", "reasons", "would_pass_at")
+
+
+def next_(
+    *,
+    hours: float = 24.0,
+    kinds: str | None = None,
+    reason: str | None = None,
+    paging: Paging = Paging(limit=20),  # noqa: B008 — frozen
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:
+    """Say what comes next: how much of each kind, and what waits, soonest first.
+
+    Parameters
+    ----------
+    hours
+        How far to look ahead.
+    kinds
+        Only these kinds of streams, with commas: inbox,account,schedule.
+    reason
+        Only what waits for this reason, such as QUIET_HOURS.
+    """
+
+    async def work(application: Application) -> dict[str, Any]:
+        ledger = Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN)
+        now = moment(await application.engine.store.now())
+        until = now + timedelta(hours=hours)
+        counts = await ledger.upcoming(to=until, kinds=kinds)
+        page = await ledger.upcoming_items(to=until, kinds=kinds, reason=reason, **vars(paging))
+        return {"upcoming": counts, "items": page.items, "next_cursor": page.next_cursor}
+
+    found = on(at.target, work, exists=True)
+    if at.json:
+        show_json(found)
+        return
+    say(_spell_counts(found["upcoming"], hours))
+    items = [_line(item) for item in found["items"]]
+    show({"items": items, "next_cursor": found["next_cursor"]}, json=False, columns=COLUMNS, empty="Nothing waits.")
+
+
+def _spell_counts(view: UpcomingView, hours: float) -> str:
+    """Return in a sentence how much comes, of which kinds."""
+    about = "about " if view.estimated else ""
+    counts = ", ".join(f"{about}{sum(row.counts):,} of {row.kind}" for row in view.rows)
+    late = f" {view.late.count:,} are late." if view.late.count else ""
+    return f"In the next {hours:g} hours: {counts or 'nothing'}.{late}"
+
+
+def _line(item: UpcomingItem) -> dict[str, Any]:
+    late = " (late)" if item.late else ""
+    return {
+        "at": f"{item.at:%Y-%m-%dT%H:%M:%SZ}{late}",
+        "kind": item.kind,
+        "id": item.id,
+        "what": item.what + (f" {item.key}" if item.key else ""),
+        "reasons": ", ".join(item.reasons) or None,
+        "would_pass_at": item.would_pass_at,
+    }
