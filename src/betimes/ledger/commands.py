@@ -13,6 +13,7 @@ from betimes.cli.bootstrap import Application, current_wiring
 from betimes.cli.options import At, Paging, Tenant, on
 from betimes.cli.output import progress, say, show, show_json
 from betimes.core.errors import STATUS, Invalid
+from betimes.core.streams import parse_segment_handle
 from betimes.core.verdicts import RuleOutcome
 from betimes.domain.service import Caller
 from betimes.engine.audit import Head, parse_head
@@ -96,6 +97,7 @@ def explain(segment_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008
     segment_id
         As answers carry it: kind:id:version.
     """
+    parse_segment_handle(at.tenant, segment_id)  # a malformed one is a mistake in the command, not a missing segment
 
     async def work(application: Application) -> ExplanationView:
         return await Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN).explain(segment_id)
