@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from betimes.core.instants import HOUR, MINUTE, SECOND
 from betimes.domain.service import Caller
-from betimes.engine.tenants.model import SESSIONS_MAX, tenant_stream
+from betimes.engine.tenants.model import KEYS_MAX, SESSIONS_MAX, tenant_stream
 from betimes.http.sessions import COOKIE
 from tests.http.served import Client, Reply, Site, site
 from tests.http.test_auth import made
@@ -175,3 +177,58 @@ async def test_a_session_is_no_longer_than_its_key_and_there_are_so_many() -> No
 async def test_no_session_is_needed_where_no_key_is() -> None:
     async with site() as s:
         assert (await s.client("POST", "/v1/sessions", {})).json["code"] == "NO_KEYS"
+
+
+async def test_a_session_asked_for_no_scopes_has_none() -> None:
+    async with site(dev=False) as s:
+        secret = await made(s, "runs:read", "runs:write")
+        reply = await opened(s, secret, scopes=[])
+        assert reply.json["scopes"] == []
+        assert (await browser(s, reply)("GET", "/v1/runs")).status == 403
+        many = await s.with_key(secret)("POST", "/v1/sessions", {"scopes": ["runs:read"] * 1_000})
+        assert (many.status, many.json["errors"][0]["path"]) == (422, "scopes")
+
+
+async def test_an_elevated_session_is_told_what_it_may_do() -> None:
+    async with site(dev=False) as s:
+        secret = await made(s, "runs:read", "runs:write")
+        page = browser(s, await opened(s, secret))
+        assert (await page("GET", "/v1/whoami")).json["scopes"] == ["runs:read"]
+        await page("POST", "/v1/sessions/current/operate", {"key": secret})
+        assert (await page("GET", "/v1/whoami")).json["scopes"] == ["runs:read", "runs:write"]
+
+
+async def test_a_session_gets_no_new_secret() -> None:
+    async with site(dev=False) as s:
+        secret = await made(s, "admin")
+        reply = await opened(s, secret)
+        refused = await s.with_key(secret)("POST", f"/v1/keys/{reply.json['key_id']}/rotate", {})
+        assert (refused.status, refused.json["code"]) == (409, "NOT_A_KEY")
+
+
+async def test_requests_that_come_together_keep_a_session_once() -> None:
+    async with site(dev=False) as s:
+        secret = await made(s, "runs:read")
+        page = browser(s, await opened(s, secret))
+        s.clock.advance(30 * 60)
+        await asyncio.gather(*(page("GET", "/v1/runs") for _ in range(5)))
+        _, history = await s.bt.engine.store.history(tenant_stream("acme"), 0, 100)
+        events = [event["type"] for segment in history for event in msgspec.json.decode(segment.events)]
+        assert events.count("SessionKept") == 1
+
+
+async def test_sessions_take_no_room_from_keys() -> None:
+    """And a key that made room for another is not taken for it when the creation is asked for again."""
+    async with site(dev=False) as s:
+        secret = await made(s, "admin")
+        await opened(s, secret)
+        admin = s.with_key(secret)
+        asked = {"name": "k", "scopes": ["tick"]}
+        for _ in range(KEYS_MAX - 1):
+            last = await admin("POST", "/v1/keys", asked)
+            assert last.status == 201, last.json
+        assert (await admin("POST", "/v1/keys", asked)).json["code"] == "TOO_MANY_KEYS"
+        await admin("DELETE", f"/v1/keys/{last.json['key_id']}")
+        made_room = await admin("POST", "/v1/keys", asked, idempotency_key="k-1")
+        again = await admin("POST", "/v1/keys", asked, idempotency_key="k-1")
+        assert (again.json["key_id"], again.json["secret"]) == (made_room.json["key_id"], None)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from betimes.admin.policy_history import PolicyChange, PolicyHistory, changes
-from betimes.catalogue import Scope
+from betimes.catalogue import SCOPES, Scope
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused, VersionMismatch
 from betimes.core.names import Id
@@ -27,6 +27,7 @@ from betimes.engine.tenants.identities import KEY_PREFIX, digest_of
 from betimes.engine.tenants.model import (
     ApiKey,
     CreateKey,
+    KeyCreated,
     RevokeKey,
     RotateKey,
     RotateWebhookSecret,
@@ -39,7 +40,7 @@ OverlapSeconds = Annotated[int, msgspec.Meta(ge=0, le=604_800)]
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-    scopes: Annotated[tuple[Scope, ...], msgspec.Meta(min_length=1)]
+    scopes: Annotated[tuple[Scope, ...], msgspec.Meta(min_length=1, max_length=len(SCOPES))]
     expires_at: Moment | None = None
 
 
@@ -136,8 +137,8 @@ class Tenants(PolicyHistory):
 
     async def _created_in(self, recorded: Recorded) -> str:
         _, page = await self.engine.store.history(recorded.stream, recorded.version - 1, 1)
-        (created, *_) = self.engine.kinds.of(recorded.stream).events(page[0])
-        return created.key_id  # type: ignore[attr-defined, no-any-return]
+        events = self.engine.kinds.of(recorded.stream).events(page[0])
+        return next(event.key_id for event in events if isinstance(event, KeyCreated))
 
     async def keys(self) -> list[KeyView]:
         """Every key, newest first, revoked ones too."""

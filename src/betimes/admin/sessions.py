@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from betimes.catalogue import AREAS, Scope
+from betimes.catalogue import AREAS, SCOPES, Scope
 from betimes.core.datetimes import moment
 from betimes.core.errors import MissingScope, NotFound, Refused
 from betimes.core.instants import SECOND
@@ -33,7 +33,7 @@ SESSION_S_MAX = 12 * 3_600
 class NewSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     label: Annotated[str, msgspec.Meta(max_length=40)] = ""
     """Which browser it is, for the list of keys."""
-    scopes: tuple[Scope, ...] | None = None
+    scopes: Annotated[tuple[Scope, ...], msgspec.Meta(max_length=len(SCOPES))] | None = None
     """A part of the key's scopes to read; left out, all of them."""
     expires_in_s: Annotated[int, msgspec.Meta(ge=60, le=SESSION_S_MAX)] = SESSION_S_MAX
 
@@ -70,7 +70,7 @@ class Sessions(Service):
         secret, key_id = token_hex(32), f"{self.caller.tenant}~{token_hex(6)}"
         name = " · ".join(filter(None, ("console", self.caller.actor, asked.label)))[:64]
         expires_at = await self.engine.store.now() + asked.expires_in_s * SECOND
-        scopes = tuple(asked.scopes or granted)
+        scopes = granted if asked.scopes is None else tuple(dict.fromkeys(asked.scopes))
         command = OpenSession(key_id, name, scopes, digest_of(secret), parent_id, expires_at)
         sent = msgspec.json.encode(asked).decode() if key else ""
         recorded = await self._change(command, key=key, request=sent)

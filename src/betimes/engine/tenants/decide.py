@@ -165,14 +165,15 @@ def _note_visit(view: View[TenantState], tenant: TenantState, ended: Settled) ->
 def _create_key(tenant: TenantState, command: CreateKey, now: Instant) -> Decision | Refusal:
     if command.key_id in tenant.keys:
         return Refusal("ALREADY_EXISTS", f"there is a key {command.key_id!r} already")
-    ended = min(((at, key_id) for key_id, key in tenant.keys.items() if (at := _ended_at(key, now))), default=None)
-    if len(tenant.keys) >= KEYS_MAX and ended is None:
+    keys = {key_id: key for key_id, key in tenant.keys.items() if key.parent_id is None}  # sessions have their own bound
+    ended = min(((at, key_id) for key_id, key in keys.items() if (at := _ended_at(key, now))), default=None)
+    if len(keys) >= KEYS_MAX and ended is None:
         return Refusal("TOO_MANY_KEYS", f"a tenant has at most {KEYS_MAX} keys that live; revoke one first")
     if command.expires_at is not None and command.expires_at <= now:
         end, since = render(command.expires_at), render(now)
         return Refusal("EXPIRED", f"a key that ended at {end} would never be alive; it is {since} now")
     created = KeyCreated(command.key_id, command.name, command.scopes, command.secret_digest, command.expires_at, now)
-    if ended and len(tenant.keys) >= KEYS_MAX:
+    if ended and len(keys) >= KEYS_MAX:
         return Decision((KeyForgotten(ended[1]), created))
     return Decision((created,))
 
@@ -186,6 +187,8 @@ def _ended_at(key: ApiKey, now: Instant) -> Instant | None:
 def _rotate_key(tenant: TenantState, command: RotateKey, now: Instant) -> Decision | Refusal:
     if refusal := _unusable(tenant, command.key_id, now):
         return refusal
+    if tenant.keys[command.key_id].parent_id is not None:
+        return Refusal("NOT_A_KEY", "a session gets no new secret; close it and open another")
     previous_expires_at = tenant.keys[command.key_id].previous_expires_at
     if previous_expires_at is not None and previous_expires_at > now:
         until = render(previous_expires_at)

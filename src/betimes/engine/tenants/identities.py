@@ -20,7 +20,7 @@ from betimes.core.streams import StreamId, checked_stream
 from betimes.engine.engine import Engine
 from betimes.engine.store import Row
 from betimes.engine.tenants.model import ApiKey, TenantState, tenant_stream
-from betimes.engine.tenants.sessions import KEPT_AFTER, live_parent
+from betimes.engine.tenants.sessions import is_due_to_be_kept, live_parent
 
 KEY_PREFIX = "bt_"
 
@@ -100,7 +100,7 @@ def _session_identity(tenant: str, key_id: str, key: ApiKey, state: TenantState,
         return None
     is_elevated = key.elevated_until is not None and key.elevated_until > now
     scopes = parent.scopes if is_elevated else key.scopes
-    is_due = key.idle_until - now <= KEPT_AFTER
+    is_due = is_due_to_be_kept(key, now)
     return Identity(tenant, key_id, key.name, scopes, key.expires_at, is_session=True, is_due_to_be_kept=is_due)
 
 

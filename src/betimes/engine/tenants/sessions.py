@@ -42,6 +42,11 @@ def _has_ended(key: ApiKey, now: Instant) -> bool:
     return any(at is not None and at <= now for at in ends)
 
 
+def is_due_to_be_kept(session: ApiKey, now: Instant) -> bool:
+    """Return whether a session was last kept so long ago that it is kept again."""
+    return session.idle_until is not None and session.idle_until - now <= KEPT_AFTER
+
+
 def decide_session(
     tenant: TenantState, command: OpenSession | KeepSession | ElevateSession, now: Instant
 ) -> Decision | Refusal:
@@ -52,6 +57,8 @@ def decide_session(
     if session is None or parent is None or _has_ended(session, now):
         return Refusal("NOT_FOUND", "the session has ended; sign in again")
     if isinstance(command, KeepSession):
+        if not is_due_to_be_kept(session, now):  # requests that came together were all told that it is
+            return Decision()
         return Decision((SessionKept(command.key_id, now + SESSION_IDLE_S * SECOND),))
     if command.parent_id != session.parent_id:
         return Refusal("ANOTHER_KEY", "the session was opened with another key; show that one")
