@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from betimes.admin import policy_history
 from betimes.admin.toml_lines import line_at, line_numbers
 from tests.http.served import Client, site
 from tests.http.test_auth import made
@@ -134,3 +135,43 @@ async def test_errors_in_toml_are_told_with_their_lines() -> None:
 def test_a_path_is_found_where_it_or_what_holds_it_stands(path: str, line: int | None) -> None:
     text = '[a]\nb = {c = 1}\n"d e" = 2\n\n[[rows]]\nn = 1\n\n[[rows]]\nn = 2\n[q.r]\n'
     assert line_at(line_numbers(text), path) == line
+
+
+async def test_toml_costs_no_more_than_its_length() -> None:
+    """A key of many dots, and an open bracket before many blanks: both held the process for hours."""
+    assert line_numbers("text = '''\n[" + " " * 50_000 + "\n'''\n") == {"text": 1}
+    async with site() as s:
+        deep = ".".join("a" * 101) + ".b = 1\n"
+        refused = await s.client("POST", "/v1/policy/check", deep.encode(), content_type="application/toml")
+        assert (refused.status, refused.json["code"]) == (413, "BODY_TOO_LARGE")
+
+
+async def test_history_and_roll_back_reach_past_what_happened_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_history, "SEGMENTS", 2)
+    monkeypatch.setattr(policy_history, "PAGES_MAX", 2)
+    async with site() as s:
+        await _put(s.client, LEASE)
+        await _put(s.client, HOUR)
+        for number in range(6):
+            await s.client("POST", "/v1/keys", {"name": f"k{number}", "scopes": ["tick"]})
+        seen, cursor = [], ""
+        for _ in range(4):
+            page = (await s.client("GET", f"/v1/policy/history?limit=5{cursor}")).json
+            seen += [(one["version"], one["overrides"]) for one in page["items"]]
+            if page["next_cursor"] is None:
+                break
+            cursor = f"&cursor={page['next_cursor']}"
+        assert seen == [(2, HOUR), (1, LEASE)]
+
+
+async def test_a_roll_back_by_number_and_fingerprint_needs_both_and_one_condition() -> None:
+    async with site() as s:
+        await _put(s.client, LEASE)
+        await _put(s.client, HOUR)
+        [hour, lease] = (await s.client("GET", "/v1/policy/history")).json["items"]
+        path, name = "/v1/policy/rollback", lease["overrides_fingerprint"]
+        differs = {"to_version": hour["version"], "overrides_fingerprint": name}
+        assert (await s.client("POST", path, differs)).status == 404
+        two = await s.client("POST", path, {"to_version": 1, "version": 7}, if_match='"2"')
+        assert (two.status, two.json["errors"][0]["path"]) == (422, "version")
+        assert (await s.client("POST", path, {"to_version": 1, "overrides_fingerprint": name})).status == 200

@@ -18,9 +18,10 @@ from betimes.engine.codecs import checkpoint_of
 from betimes.engine.store import LedgerQuery
 from betimes.engine.tenants.model import PolicySet, TenantState, tenant_stream
 
-PAGES_MAX = 20
 SEGMENTS = 200
 """Read at a time."""
+PAGES_MAX = 100
+"""Read for one answer: between two changes of policy there may be many of keys and sessions."""
 
 
 class PolicyChange(JsonView, frozen=True, rename={"before": "from", "after": "to"}):
@@ -77,13 +78,14 @@ class PolicyHistory(Service):
         """List changes of the overrides, newest first."""
         named = ["policy history", self.caller.tenant]
         place = place_of(cursor, named, NumberPlace)
-        found, is_whole = await self._changes(place, checked_limit(limit) + 1)
+        found, is_whole, more = await self._changes(place, checked_limit(limit) + 1)
         views = [
             _version_view(change, found[number + 1] if number + 1 < len(found) else None, is_whole)
             for number, change in enumerate(found[:limit])
         ]
-        more = found[limit - 1] if len(found) > limit else None
-        return Page(views, cursor_of(named, NumberPlace(more.segment.seq, more.version)) if more else None)
+        if len(found) > limit:
+            more = NumberPlace(found[limit - 1].segment.seq, found[limit - 1].version)
+        return Page(views, cursor_of(named, more) if more else None)
 
     async def earlier_overrides(self, version: int | None, fingerprint: str | None) -> PolicyVersion:
         """Return an earlier version, by number or by the fingerprint of its overrides; by default the one before."""
@@ -91,15 +93,18 @@ class PolicyHistory(Service):
         wanted = state.policy_version - 1 if version is None and fingerprint is None else version
         if wanted == 0 and state.policy_version:
             return _no_overrides()
-        found, is_whole = await self._changes(None, state.policy_version)
+        found, is_whole, _ = await self._changes(None, state.policy_version)
         for change in found:
-            if change.version == wanted or change.event.fingerprint == fingerprint:
+            if wanted in (None, change.version) and fingerprint in (None, change.event.fingerprint):
                 return _version_view(change, None, is_whole)
-        sought = fingerprint if wanted is None else wanted
-        raise NotFound(f"the policy {sought!r} is not among the versions on the ledger; see /v1/policy/history")
+        sought = " ".join(str(name) for name in (wanted, fingerprint) if name is not None)
+        raise NotFound(f"the policy {sought} is not among the versions found on the ledger; see /v1/policy/history")
 
-    async def _changes(self, place: NumberPlace | None, limit: int) -> tuple[list[_Set], bool]:
-        """Return changes of policy before a place, newest first, and whether the ledger was read to its beginning."""
+    async def _changes(self, place: NumberPlace | None, limit: int) -> tuple[list[_Set], bool, NumberPlace | None]:
+        """Return changes of policy before a place, newest first, and whether the ledger was read to its beginning.
+
+        If it was not, because that is far, return also where to go on.
+        """
         stream = tenant_stream(self.caller.tenant)
         after, version = (place.number, place.row - 1) if place else (0, (await self._tenant()).policy_version)
         found: list[_Set] = []
@@ -110,16 +115,16 @@ class PolicyHistory(Service):
             segments = await self.engine.store.ledger(query)
             for segment in segments:
                 if checkpoint_of(segment):
-                    return found, False
+                    return found, False, None
                 for event in self._sets_in(segment):
                     if len(found) == limit:
-                        return found, False
+                        return found, False, None
                     found.append(_Set(segment, event, version))
                     version -= 1
             if len(segments) < SEGMENTS:
-                return found, True
+                return found, True, None
             after = segments[-1].seq
-        return found, False
+        return found, False, NumberPlace(after, version + 1)
 
     def _sets_in(self, segment: Segment) -> Iterator[PolicySet]:
         events = self.engine.kinds.of(segment.stream).events(segment)

@@ -65,10 +65,8 @@ async def rollback_policy(request: RequestContext) -> Answer:
 
 
 def _conditional(request: RequestContext) -> Any:
-    """Return the body with the version of the header `If-Match`."""
-    if request.if_match is None:
-        return request.body
-    return msgspec.structs.replace(request.body, version=request.if_match)
+    """Return the body with the version it is conditional on, from the header `If-Match` or its own."""
+    return msgspec.structs.replace(request.body, version=request.expected_version)
 
 
 async def _written(change: Awaitable[PolicyWritten]) -> Answer:
@@ -82,7 +80,9 @@ async def _written(change: Awaitable[PolicyWritten]) -> Answer:
 
 async def check_policy(request: RequestContext) -> PolicyCheck:
     told = await request.services.tenants.check_policy(request.body)
-    lines = line_numbers(request.raw.decode()) if is_toml(request.headers.get("content-type")) else {}
+    lines = {}
+    if told.errors and is_toml(request.headers.get("content-type")):
+        lines = await request.process.bodies.read(request.raw, line_numbers, request.raw.decode())
     errors = [
         PolicyProblem(_path_in_body(error.path), error.message, line_at(lines, error.path)) for error in told.errors
     ]
@@ -157,6 +157,7 @@ async def rotate_webhook_secret(request: RequestContext) -> Answer:
 async def whoami(request: RequestContext) -> WhoAmI:
     if not request.key_id:
         return WhoAmI(request.caller.tenant, None, request.caller.actor, request.scopes, None)
+    # A session that is elevated has more scopes than it was opened with.
     return derive(WhoAmI, await request.services.tenants.key(request.key_id), scopes=request.scopes)
 
 
@@ -269,7 +270,7 @@ ROUTES = (
         body=Rotation,
         body_optional=True,
         reply=SecretKeyView,
-        codes=((409, "ROTATION_IN_PROGRESS"),),
+        codes=((409, "ROTATION_IN_PROGRESS"), (409, "NOT_A_KEY")),
         example={"overlap_s": 86400},
     ),
     Route(

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-_TABLE = re.compile(r"^\s*\[(?P<array>\[)?\s*(?P<name>[^\]#]+?)\s*\]")
+_TABLE = re.compile(r"\[(?P<array>\[)?(?P<name>[^\]#]+)\]")
 _NAME = r"(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')"
 _KEY = re.compile(rf"^\s*(?P<name>{_NAME}(?:\s*\.\s*{_NAME})*)\s*=")
 _PART = re.compile(r"\"([^\"]*)\"|'([^']*)'|([A-Za-z0-9_-]+)")
@@ -22,7 +22,7 @@ def line_numbers(text: str) -> dict[str, int]:
     counts: Counter[str] = Counter()
     table = ""
     for number, line in enumerate(text.splitlines(), start=1):
-        if found := _TABLE.match(line):
+        if found := _TABLE.match(line.lstrip()):
             table = _path(found["name"])
             if found["array"]:
                 counts[table] += 1

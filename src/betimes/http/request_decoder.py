@@ -35,6 +35,8 @@ from betimes.http.routes import Route, is_version
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 TOML_BYTES_MAX = 256 * 1024
+TOML_LINE_DOTS_MAX = 100
+"""A key with dots takes `tomllib` time by the square of their number, and every line below a table by that number."""
 DIRECT_BYTES_MAX = 8 * 1024
 """Of a body that is decoded straight into its type: the decoder of types has no guard against slow numbers."""
 CORRELATION_CHARS_MAX = 128
@@ -94,6 +96,8 @@ def toml_of(raw: bytes, values_max: int = VALUES_MAX) -> Any:
     """Return a TOML document as JSON values; raise 413 if it is too large, and `Invalid` with the line if malformed."""
     if len(raw) > TOML_BYTES_MAX:
         raise HttpProblem(413, "BODY_TOO_LARGE", f"A document in TOML has at most {TOML_BYTES_MAX:,} bytes.")
+    if any(line.count(b".") > TOML_LINE_DOTS_MAX for line in raw.splitlines()):
+        raise HttpProblem(413, "BODY_TOO_LARGE", f"A line of TOML has at most {TOML_LINE_DOTS_MAX} dots.")
     try:
         check_cost(raw, values_max)
         value = msgspec.to_builtins(tomllib.loads(raw.decode()))
