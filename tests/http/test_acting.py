@@ -147,6 +147,7 @@ async def test_a_bulk_change_names_all_that_is_wrong_with_it() -> None:
             ({"action": "enable", "filter": {"status": "blue"}}, ["filter.status"]),
             ({"action": "enable", "filter": {}, "cursor": "x"}, ["cursor"]),
             ({"action": "enable", "ids": []}, ["ids"]),
+            ({"action": "enable", "ids": ["a", "b" * 300]}, ["ids[1]"]),
             ({"action": "enable", "ids": ["a"] * 501}, ["ids"]),
             ({"action": "enable", "ids": ["a"], "note": "n" * 501}, ["note"]),
         ):

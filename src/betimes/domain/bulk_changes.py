@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from betimes.core.checks import broken_rules, refusal
 from betimes.core.errors import BetimesError, Invalid
+from betimes.core.names import Id
 from betimes.domain.json_view import JsonView
 from betimes.domain.operations.model import SUBJECTS_MAX, Note
 from betimes.domain.operations.service import record_operation
@@ -30,7 +31,7 @@ class BulkRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Either `ids` or `filter`."""
 
     action: BulkAction
-    ids: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=SUBJECTS_MAX)] | None = None
+    ids: Annotated[tuple[Id, ...], msgspec.Meta(min_length=1, max_length=SUBJECTS_MAX)] | None = None
     filter: dict[str, Any] | None = None
     """The parameters of the list; empty for all."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=SUBJECTS_MAX)] = SUBJECTS_MAX
