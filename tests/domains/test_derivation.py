@@ -140,3 +140,20 @@ def test_what_is_derived_beforehand_is_the_same() -> None:
     assert show(model, id="m", at=NOON) == show(model, id="m", at=NOON_AT) == derive(View, model, id="m")
     with pytest.raises(TypeError, match="cannot be filled from Part: nothing has id, name, at, "):
         deriver(View, Part)
+
+
+class Sent(msgspec.Struct, frozen=True):
+    count: int | None = None
+    is_strict: bool | None = None
+    title: str | None = None
+
+
+class Kept(msgspec.Struct, frozen=True):
+    count: int | UnsetType = UNSET
+    is_strict: bool | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+
+
+def test_what_is_left_out_is_empty_and_zero_is_not() -> None:
+    assert derive(Kept, Sent(0, False, "")) == Kept(0, False)
+    assert derive(Kept, Sent()) == Kept()
