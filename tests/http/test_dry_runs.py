@@ -193,3 +193,16 @@ async def test_the_same_in_python() -> None:
         assert report.to_dict()["at"] == "2026-01-06T09:00:00Z"
         assert [segment.segment_id for segment in report.segments] == ["account:acct-7:1"]
         assert (await s.bt.runs.trigger(TRIGGER)).result == "ALLOW"
+
+
+async def test_ringing_an_alarm_is_tried_like_any_write() -> None:
+    async with site() as s:
+        schedule = {"schedule_id": "brief", "cron": "0 7 * * *", "target": {"kind": "sweep"}}
+        assert (await s.client("POST", "/v1/schedules", schedule)).status == 201
+        s.clock.advance(23 * 3600)
+        before = await size(s)
+        path = "/v1/streams/schedule/brief/wake"
+        tried = await s.client("POST", path, {}, **TRY)
+        assert (tried.status, tried.json["body"]["rung"], await size(s)) == (200, True, before)
+        real = (await s.client("POST", path, {})).json
+        assert real == tried.json["body"]

@@ -10,6 +10,8 @@ import pytest
 
 from betimes.core.instants import HOUR, MINUTE, SECOND
 from betimes.domain.service import Caller
+from betimes.engine.engine import Engine
+from betimes.engine.tenants.identities import Identities, Identity
 from betimes.engine.tenants.model import KEYS_MAX, SESSIONS_MAX, tenant_stream
 from betimes.http.sessions import COOKIE
 from tests.http.served import Client, Reply, Site, site
@@ -232,3 +234,32 @@ async def test_sessions_take_no_room_from_keys() -> None:
         made_room = await admin("POST", "/v1/keys", asked, idempotency_key="k-1")
         again = await admin("POST", "/v1/keys", asked, idempotency_key="k-1")
         assert (again.json["key_id"], again.json["secret"]) == (made_room.json["key_id"], None)
+
+
+async def test_nobody_goes_by_the_time_of_a_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests that come together share one look at their keys, so that must not be one a year ahead."""
+    async with site(dev=False) as s:
+        secret = await made(s, "runs:read")
+        page = browser(s, await opened(s, secret))
+        identities: Identities = s.application.state.process.identities
+        look, engines = identities.of, []
+
+        async def of(engine: Engine, token: str) -> Identity | None:
+            engines.append(engine)
+            return await look(engine, token)
+
+        monkeypatch.setattr(identities, "of", of)
+        headers = {"betimes_dry_run": "true", "betimes_at": "2026-01-05T09:30:00Z"}
+        tried = await page("POST", "/v1/sessions/current/operate", {"key": secret}, **headers)
+        assert (tried.status, tried.json["status"]) == (200, 200)
+        assert {*engines} == {s.bt.engine}
+
+
+async def test_a_session_that_is_only_tried_leaves_the_cookie_as_it_is() -> None:
+    async with site(dev=False) as s:
+        secret = await made(s, "runs:read")
+        tried = await s.with_key(secret)("POST", "/v1/sessions", {}, betimes_dry_run="true")
+        assert (tried.status, tried.json["status"]) == (200, 201)
+        closed = await browser(s, await opened(s, secret))("DELETE", "/v1/sessions/current", betimes_dry_run="true")
+        assert (closed.status, closed.json["status"]) == (200, 204)
+        assert not {"set-cookie"} & {*tried.headers, *closed.headers}

@@ -146,7 +146,15 @@ class TrialStore:
     async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
         row, page = await self._store.history(stream, after_version, limit)
         own = [one for one in self.segments if one.stream == stream and one.version > after_version]
-        return row, [*page, *own][: min(limit, PAGE_MAX)]
+        return self._row_as_tried(stream, row), [*page, *own][: min(limit, PAGE_MAX)]
+
+    def _row_as_tried(self, stream: StreamId, row: StreamRow | None) -> StreamRow | None:
+        write = self.rows.get(stream)
+        if write is None:
+            return row
+        columns = write._asdict()
+        del columns["expected"]
+        return StreamRow(**columns, snooze_until=None, created_at=row.created_at if row else write.at)
 
     async def ledger(self, query: LedgerQuery) -> list[Segment]:
         page = await self._store.ledger(query)
@@ -239,10 +247,8 @@ class DryRunEngine(Engine):
             await self._put_draft()
         return await super().policy_of(tenant)
 
-    async def submit(self, submission: Submission) -> Recorded:
+    async def _take_in(self, submission: Submission) -> Recorded:
         """Decide a command; return what it would lead to, or raise what its caller would be told."""
-        submission.check()
-        self.kinds.of(submission.stream).check_command(submission.command)
         async with self._one_at_a_time:
             await self._put_draft()
             return await self._decide(submission)
