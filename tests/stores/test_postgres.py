@@ -174,3 +174,19 @@ def test_the_driver_is_imported_when_a_store_is_made(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     with pytest.raises(MissingExtra, match=r"pip install 'betimes\[postgres\]'"):
         PostgresStore("postgresql://localhost/betimes")
+
+
+async def test_emptying_the_tally_takes_along_what_was_being_added() -> None:
+    """Counted again from the beginning, it would be in there twice."""
+    async with opened_stores(server_dsn()) as [store], raw_connection() as adding:
+        schema = store._schema
+        await adding.execute(
+            f"BEGIN; UPDATE {schema}.tally_position SET seq = 7;"
+            f"INSERT INTO {schema}.tally VALUES (60000000, 'acme', 0, 'run', 'ALLOW', '', 1, 1, 7)"
+        )
+        emptying = asyncio.create_task(store.reset_tally())
+        await somebody_waits()
+        await adding.execute("COMMIT")
+        await emptying
+        assert await adding.fetchval(f"SELECT count(*) FROM {schema}.tally") == 0
+        assert (await store.tally_position()).seq == 0

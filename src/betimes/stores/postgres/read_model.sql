@@ -57,11 +57,14 @@ WITH kept AS (
 SELECT (SELECT count(*) FROM minutes) + (SELECT count(*) FROM hours);
 
 -- reset_tally: no counts, and the beginning of the ledger for whoever comes next
-WITH emptied AS (
-    DELETE FROM betimes.tally
-)
-UPDATE betimes.tally_position
-SET seq = 0, at = 0, holder = '', lease_until = 0, minutes_from = 0, hours_from = 0 WHERE n = 1;
+-- (two statements: what was being added while the first waited for the position is seen by the second only)
+DO $$
+BEGIN
+    UPDATE betimes.tally_position
+    SET seq = 0, at = 0, holder = '', lease_until = 0, minutes_from = 0, hours_from = 0 WHERE n = 1;
+    DELETE FROM betimes.tally;
+END
+$$;
 
 -- tally_counts: sums by steps, kind, outcome and reasons
 SELECT (at - :since_at) / :step AS number, kind, outcome, reasons, sum(count)::bigint AS many
