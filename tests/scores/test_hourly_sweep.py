@@ -25,7 +25,7 @@ from betimes.engine.virtual_clock import VirtualClock
 from betimes.intents.worker import IntentWorker
 from betimes.scores.hourly_sweep import HourlySweep, SweepSettings
 from betimes.scores.model import Decayed
-from betimes.scores.service import NewScore, Scores
+from betimes.scores.service import Interaction, NewScore, Scores
 from tests.engine.worlds import World
 from tests.patience import HANGS_S
 from tests.scores.worlds import scores_world
@@ -217,3 +217,25 @@ async def test_a_pass_whose_time_is_nearly_up_sweeps_all_the_same(backend: Backe
         w.clock.advance_to("2026-02-02T13:00:00Z")
         assert (await passed(w.engine, HourlySweep(w.engine, HOURLY), 0.2)).complete
         assert await periods(w, "ana")
+
+
+async def test_tenants_whose_scores_come_due_later_are_in_nobody_s_way(backend: Backend, tmp_path: Path) -> None:
+    """They have something due now, but not by the full hour; passes that give each tenant its share go to them too."""
+    async with scores_world(backend, tmp_path) as (w, _):
+        await made(w, "early", tenant="zoe")
+        w.clock.advance_to("2026-02-01T13:15:00Z")
+        for number in range(40):
+            await Scores(w.engine, Caller(f"t{number:02}")).create(NewScore(user_id="late", score=Decimal(60)))
+        w.clock.advance_to("2026-02-02T13:45:00Z")
+        swept = await HourlySweep(w.engine, HOURLY).once(limit=10)
+        assert (swept.processed, swept.complete) == (1, True)
+
+
+async def test_a_sweep_leaves_nothing_outdated_in_the_cache(backend: Backend, tmp_path: Path) -> None:
+    """Whoever acts on a score after it was swept would be decided by what was, and meet a conflict."""
+    async with scores_world(backend, tmp_path) as (w, _):
+        scores = await made(w, "ann")
+        w.clock.advance_to("2026-02-02T13:45:00Z")
+        assert (await HourlySweep(w.engine, HOURLY).once()).decayed == 1
+        await scores.interact("ann", Interaction(type="text"))
+        assert w.engine._queue._transactions._asks_first == 0

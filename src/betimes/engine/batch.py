@@ -154,10 +154,14 @@ class Batch:
         if job.ended:
             self.changes.settlements.append(job.ended.settlement(self._tx.now))
 
-    def keep(self, *, states: bool = True) -> None:
-        """Remember, after the commit, which policies were saved and, if asked to, the states as they are now."""
-        for stream, live in self._lives.items() if states else ():
-            self._cache.put(stream, live.cache_entry())
+    def keep(self, *, swept: Sequence[str] = ()) -> None:
+        """Cache the states as they are now, after the commit; of kinds that are swept only those that were cached.
+
+        A sweep would drive out whatever else is cached; what it leaves outdated there would only lead to conflicts.
+        """
+        for stream, live in self._lives.items():
+            if stream.kind not in swept or self._cache.get(stream):
+                self._cache.put(stream, live.cache_entry())
         self._policies.note_saved(self.changes.policies)
 
     def first_alarm_at(self) -> Instant | None:

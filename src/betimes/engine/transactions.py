@@ -234,7 +234,7 @@ class Transactions:
         except Exception:
             if batch is None or not await self._has_arrived(batch.first_segment):
                 raise  # nothing promises that a commit that failed unexpectedly wrote nothing, so it is looked up
-        batch.keep(states=due is None or due.by == "alarm")  # a sweep would drive out whatever else is cached
+        batch.keep(swept=due.kinds if due and due.by == "due" else ())
         self.on_commit(batch)
         return results
 

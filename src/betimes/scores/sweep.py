@@ -30,6 +30,7 @@ from betimes.engine.effects import Executor
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import PAGE_MAX, StreamQuery, StreamRow
+from betimes.engine.tenant_turns import IN_TURN_MAX
 from betimes.engine.transactions import SweepPosition
 from betimes.scores.decide import decide_score
 from betimes.scores.model import KIND, SweepScore
@@ -136,7 +137,7 @@ class Sweeps(Service):
         ends_s = None if unbounded else loop.time() + request.max_s
         now = await self.engine.store.now()
         until_at = now if until_at is None else min(until_at, now)
-        tell, position = progress or (lambda result: None), SweepPosition()
+        tell, position, misses = progress or (lambda result: None), SweepPosition(), 0
         while ends_s is None or loop.time() < ends_s:
             room = size if request.limit is None else min(size, request.limit - count.taken_count)
             if room <= 0:
@@ -148,8 +149,12 @@ class Sweeps(Service):
             tell(count.result())
             if not taken:
                 position.reached = None
+            misses = 0 if taken else misses + 1
             if not taken and not count.failed and from_the_start:
-                return count.result(complete=not await self._is_left(until_at, count))
+                is_left = await self._is_left(until_at, count)
+                # A pass in shares may go to tenants whose scores came due after the sweep's instant.
+                if not is_left or misses > IN_TURN_MAX:
+                    return count.result(complete=not is_left)
         return count.result(complete=not await self._is_left(until_at, count))
 
     async def _sweep_batch(self, until_at: Instant, size: int, count: _Count, position: SweepPosition) -> int:

@@ -165,7 +165,9 @@ def _note_visit(view: View[TenantState], tenant: TenantState, ended: Settled) ->
 def _create_key(tenant: TenantState, command: CreateKey, now: Instant) -> Decision | Refusal:
     if command.key_id in tenant.keys:
         return Refusal("ALREADY_EXISTS", f"there is a key {command.key_id!r} already")
-    keys = {key_id: key for key_id, key in tenant.keys.items() if key.parent_id is None}  # sessions have their own bound
+    keys = {
+        key_id: key for key_id, key in tenant.keys.items() if key.parent_id is None
+    }  # sessions have their own bound
     ended = min(((at, key_id) for key_id, key in keys.items() if (at := _ended_at(key, now))), default=None)
     if len(keys) >= KEYS_MAX and ended is None:
         return Refusal("TOO_MANY_KEYS", f"a tenant has at most {KEYS_MAX} keys that live; revoke one first")
