@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -175,7 +175,11 @@ class EffectActions(Effects):
             raise Refused(code, "somebody else was first; look at the effect again")
 
     async def _matching(
-        self, chosen: DeadLetterFilter, place: InstantPlace | None, limit: int
+        self,
+        chosen: DeadLetterFilter,
+        place: InstantPlace | None,
+        limit: int,
+        keep: Callable[[EffectRow], EffectRow] = lambda row: row,
     ) -> tuple[list[EffectRow], InstantPlace | None]:
         """Return the oldest dead letters that fit, and where to go on, if there may be more."""
         query = EffectQuery(tenant=self.caller.tenant, status="dead", oldest_first=True, limit=PAGE_MAX)
@@ -189,7 +193,7 @@ class EffectActions(Effects):
                 if domain_of(row.id.kind) in self._domains and chosen.fits(row):
                     if len(found) == limit:
                         return found, place
-                    found.append(row)
+                    found.append(keep(row))
                 place = InstantPlace(row.created_at, row.id.handle)
             if len(page) < PAGE_MAX:
                 return found, None
@@ -199,13 +203,18 @@ class EffectActions(Effects):
     async def groups(self, chosen: DeadLetterFilter | Mapping[str, Any]) -> EffectGroups:
         """Count dead letters that fit by executor and error: what a retry or a discard would reach."""
         chosen = check_request(chosen, DeadLetterFilter)
-        rows, more = await self._matching(chosen, None, LOOKED_AT_MAX)
+        rows, more = await self._matching(chosen, None, LOOKED_AT_MAX, _without_payload)
         groups: dict[tuple[str, str], list[EffectRow]] = {}
         for row in rows:
             groups.setdefault((row.executor, row.last_error[:ERROR_CHARS_SHOWN]), []).append(row)
         views = [_group_view(*name, members) for name, members in groups.items()]
         views.sort(key=lambda view: (-view.count, view.executor, view.error))
         return EffectGroups(views[:GROUPS_MAX], len(rows), more is None)
+
+
+def _without_payload(row: EffectRow) -> EffectRow:
+    """Return the row as far as it is counted: thousands of payloads would not fit into memory."""
+    return row._replace(payload="", history=())
 
 
 def _group_view(executor: str, error: str, members: list[EffectRow]) -> EffectGroup:
