@@ -170,7 +170,7 @@ def _fill_in(have: Options, want: Options) -> Convert | None:
 
 def _blank(have: Options, want: Options) -> Convert | None:
     # Where the source can be `None` itself, empty text is what somebody wrote and stays.
-    is_text = any(option is str or get_origin(option) is Literal for option in have)
+    is_text = any(option is str or _origin(option) is Literal for option in have)
     if not is_text or NoneType in have or NoneType not in want:
         return None
     return lambda value, _: None if value == "" else value
@@ -212,14 +212,19 @@ def _struct(have: Options, want: Options) -> Convert | None:
 
 
 def _collection(have: Options, want: Options) -> Convert | None:
-    wanted = next((option for option in want if get_origin(option) in (list, tuple)), None)
+    wanted = next((option for option in want if _origin(option) in (list, tuple)), None)
     if wanted is None:
         return None
-    found = next((option for option in have if get_origin(option) in (list, tuple, Sequence)), None)
+    found = next((option for option in have if _origin(option) in (list, tuple, Sequence)), None)
     make, convert = get_origin(wanted), _struct(_items_of(found), _items_of(wanted))
     if convert is None:
         return None if get_origin(found) is make else lambda value, _: None if value is None else make(value)
     return lambda value, instant: None if value is None else make([convert(one, instant) for one in value])
+
+
+def _origin(option: Any) -> Any:
+    # Type checkers believe that `get_origin` of anything is a `ParamSpec`.
+    return get_origin(option)
 
 
 def _items_of(collection: Any) -> Options:
