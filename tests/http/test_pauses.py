@@ -14,7 +14,7 @@ from betimes.engine.cache import Cached
 from betimes.notifications.model import Delivery, InboxState
 from tests.http.extremes import NOTE
 from tests.http.pauses import find_pauses, find_pauses_of_lists
-from tests.http.populated import declare
+from tests.http.populated import declare, populate
 from tests.http.served import Site, site
 
 PATHS = ("/v1/intents/check", "/v1/notifications")
@@ -24,6 +24,33 @@ async def test_no_body_keeps_the_loop_from_others() -> None:
     async with site(declare=declare) as s:
         found = await find_pauses(s.client, [route for route in ROUTES if route.path in PATHS])
     assert [pause for pause in found if pause.is_long] == []
+
+
+async def test_no_change_and_no_message_keeps_the_loop_from_others() -> None:
+    changed = "^PATCH /v1/(users|schedules).*( 40,000 unknown fields| (addresses|payload): an object of 19,000)"
+    async with site(declare=declare) as s:
+        await populate(s.client, s.bt, s.clock)
+        found = await find_pauses(s.client, ROUTES, each_field=True, only=f"{changed}|messages the least floats")
+    assert len(found) == 5
+    assert [pause for pause in found if pause.is_long] == []
+
+
+async def test_a_patch_of_more_fields_than_anything_has_is_refused_before_it_is_laid_over_anything() -> None:
+    async with site(declare=declare) as s:
+        for path in ("/v1/users/u-1/preferences", "/v1/schedules/none", "/v1/intents/none"):
+            reply = await s.client("PATCH", path, {f"field{number}": 1 for number in range(101)})
+            assert (reply.status, len(reply.json["errors"]), reply.json["errors_total"]) == (422, 20, 101), path
+        assert (await s.client("PATCH", "/v1/schedules/none", {"field": 1})).status == 404
+
+
+async def test_addresses_of_more_channels_than_there_can_be_are_one_problem() -> None:
+    async with site() as s:
+        body = {"addresses": {f"c{number}": "x" for number in range(65)}}
+        for method in ("PATCH", "PUT"):
+            reply = await s.client(method, "/v1/users/u-1/preferences", body)
+            assert [(error["path"], error["message"]) for error in reply.json["errors"]] == [
+                ("addresses", "at most 64; it has 65")
+            ]
 
 
 async def test_no_list_of_heavy_rows_keeps_the_loop_from_others() -> None:

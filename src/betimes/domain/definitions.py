@@ -169,7 +169,7 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         """Change some fields; without a version it is laid over whatever is there."""
         fields = tuple(name for name in self.request_type.__struct_fields__ if name != f"{self.kind}_id")
         laid = {name: value for name, value in patch.items() if name not in self.read_only}
-        request = self.caller.request or fingerprint((self.stream(self.kind, id), patch))
+        request = (self.caller.request or fingerprint((self.stream(self.kind, id), patch))) if key else ""
         if key and (again := await self.find_recorded(key, f"{self.kind}s", request)):
             return await self._view_after(again)
         for _ in range(PATCH_TRIES):
@@ -178,7 +178,7 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
                 raise VersionMismatch(f"the {self.kind} {id!r} is at version {view.version}; read it again")
             whole = await self.request(apply_patch(view, laid, fields), id)
             try:
-                return await self._define(id, whole, view.version, key, request if key else "")
+                return await self._define(id, whole, view.version, key, request)
             except VersionMismatch:
                 if if_match is not None:
                     raise

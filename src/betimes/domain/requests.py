@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +18,8 @@ SLICE = 16
 """Items of a list that are looked at in one go,"""
 SLICE_S = 0.01
 """or fewer if they took so long: one may hold 100 kB."""
+INLINE_BYTES_MAX = 8 * 1024
+INLINE_OBJECTS_MAX = 20
 
 
 def check_request(request: T | Mapping[str, Any] | Examined[T], kind: type[T], rules: Sequence[Rule[T]] = ()) -> T:
@@ -43,6 +46,13 @@ async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
         if number % SLICE == 0 or loop.time() - begun_s > SLICE_S:
             await asyncio.sleep(0)
             begun_s = loop.time()
+
+
+async def read_off_loop(raw: bytes, read: Callable[[], T], threads: Executor | None = None) -> T:
+    """Return what is read from bytes that somebody sent: at once from a few, in a thread from more."""
+    if len(raw) <= INLINE_BYTES_MAX and raw.count(b"{") <= INLINE_OBJECTS_MAX:
+        return read()
+    return await asyncio.get_running_loop().run_in_executor(threads, read)
 
 
 def require_list(items: Any, name: str) -> Sequence[Any]:

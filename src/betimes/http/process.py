@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import msgspec
 
+from betimes.domain.requests import read_off_loop
 from betimes.domain.saved_responses.service import Turns
 from betimes.engine.tenants.identities import Identities
 from betimes.http.metrics import Metrics
@@ -31,8 +32,6 @@ STREAMS_PER_TENANT_MAX = 20
 COMMENT_S = 15.0
 READINESS_S = 1.0
 BODY_THREADS = 2
-INLINE_BYTES_MAX = 8 * 1024
-INLINE_OBJECTS_MAX = 20
 P = ParamSpec("P")
 
 
@@ -98,9 +97,7 @@ class Bodies:
 
     async def read(self, raw: bytes, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what the work makes of a body: at once of a short one, in a thread of any other."""
-        if len(raw) <= INLINE_BYTES_MAX and raw.count(b"{") <= INLINE_OBJECTS_MAX:
-            return work(*args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
+        return await read_off_loop(raw, partial(work, *args, **kwargs), self._threads)
 
 
 class Readiness:

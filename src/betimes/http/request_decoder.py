@@ -42,6 +42,8 @@ DIRECT_BYTES_MAX = 8 * 1024
 CORRELATION_CHARS_MAX = 128
 Correlation = Annotated[str, msgspec.Meta(max_length=CORRELATION_CHARS_MAX)] | None
 Version = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)] | None
+FIELDS_MAX = 100
+"""Of a body that a service checks itself: no definition has more, and what has is refused before anybody walks it."""
 KEY_FIELD = "idempotency_key"
 KEY_HEADER = "header.idempotency-key"
 HANDLES = frozenset({"segment_id", "effect_id", "incident_id", "key_id"})
@@ -181,6 +183,8 @@ def body_of(
 
 def _examine_body(route: Route, value: Any, path: str, found: Findings) -> Any:
     """Return the body as its type; where the handler has rules of its own, as far as it is sound, with the problems."""
+    if route.described_body is not None and isinstance(value, dict) and len(value) > FIELDS_MAX:
+        examine(value, route.body_shape, path).whole()
     if route.body is Any and not found.total:
         return value
     is_refused = found.total and not route.judges_body  # then nobody else says what its described type does

@@ -135,7 +135,7 @@ class Inboxes(Service):
     ) -> PreferencesWritten:
         """JSON Merge Patch; `null` restores a default."""
         wanted = patch.get("version") if if_match is None else if_match
-        request = self.caller.request or fingerprint((user_id, patch))
+        request = (self.caller.request or fingerprint((user_id, patch))) if key else ""
         if key and (again := await self.find_recorded(key, PREFERENCES, request)):
             return await self._preferences_after(again)
         for attempt in range(_PATCH_TRIES):
@@ -144,7 +144,7 @@ class Inboxes(Service):
                 raise VersionMismatch(f"the preferences are at version {current.version}; read them again")
             body = _without_nulls(apply_merge_patch(msgspec.to_builtins(current), patch)) | {"version": current.version}
             try:
-                return await self.set_preferences(user_id, body, key=key, request=request if key else "")
+                return await self.set_preferences(user_id, body, key=key, request=request)
             except VersionMismatch:
                 if wanted is not None or attempt == _PATCH_TRIES - 1:
                     raise

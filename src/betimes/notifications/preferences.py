@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from betimes.core.checks import Problem, Rule, broken_rules, readable
-from betimes.core.errors import PROBLEMS_MAX
 from betimes.core.zones import is_zone, unknown_zone
 from betimes.notifications import digests
 from betimes.notifications import quiet_hours as quiet
@@ -67,10 +65,8 @@ def _digest_channel(policy: NotificationsPolicy, chosen: Preferences) -> Iterato
 
 
 def _addresses(policy: NotificationsPolicy, chosen: Preferences) -> Iterator[Problem]:
-    # Beyond so many, one of those looked at is of no channel; a body may hold thousands, and nobody reads on.
-    looked_at = dict(islice(chosen.addresses.items(), len(policy.channels) + PROBLEMS_MAX))
-    sound = {place for place, _ in readable(looked_at.values())}
-    for place, (name, address) in enumerate(looked_at.items()):
+    sound = {place for place, _ in readable(chosen.addresses.values())}
+    for place, (name, address) in enumerate(chosen.addresses.items()):
         if name not in policy.channels:
             yield f"addresses.{name}", f"no such channel: {name!r}"
         elif place in sound and not 1 <= len(address) <= ADDRESS_CHARS_MAX:

@@ -230,7 +230,9 @@ class PreferencesFields(msgspec.Struct, frozen=True, kw_only=True):
     opt_out: OptOutView = OptOutView()
     digest_windows: Annotated[tuple[str, ...], msgspec.Meta(max_length=8)] | None = None
     digest_channel: str | None = None
-    addresses: dict[str, Annotated[str, msgspec.Meta(min_length=1, max_length=256)]] = {}
+    addresses: Annotated[
+        dict[str, Annotated[str, msgspec.Meta(min_length=1, max_length=256)]], msgspec.Meta(max_length=64)
+    ] = {}
 
 
 @placed(quiet_hours="timezone")

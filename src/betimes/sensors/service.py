@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -26,6 +27,7 @@ from betimes.domain.definitions import Definitions, raise_problems, request_of, 
 from betimes.domain.deployment import Deployment
 from betimes.domain.outside_calls import handler_problems
 from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.domain.requests import read_off_loop
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
 from betimes.engine.store import EffectQuery, LedgerQuery, StreamQuery
@@ -188,7 +190,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, key: str | None = None
     ) -> EvaluationView:
         """Take a message of somebody whose API key was checked; an idempotency key is the id of one that has none."""
-        message = parse_message(headers, body, key)
+        message = await read_off_loop(body, partial(parse_message, headers, body, key))
         if key not in (None, message.message_id):
             problem = "differs from the message's own id"
             raise Invalid(f"the header Idempotency-Key {problem}", (("header.idempotency-key", problem),))
@@ -201,7 +203,8 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         if key is not None:
             problem = "each event of a batch has its own id"
             raise Invalid(problem, (("header.idempotency-key", problem),))
-        return await asyncio.gather(*(self._receive_one(sensor_id, one) for one in parse_batch(body)))
+        messages = await read_off_loop(body, partial(parse_batch, body))
+        return await asyncio.gather(*(self._receive_one(sensor_id, one) for one in messages))
 
     async def _receive_one(self, sensor_id: str, message: Message | BetimesError) -> EvaluationView | BetimesError:
         if isinstance(message, BetimesError):
@@ -218,7 +221,8 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         auth = await self.demand_proof(sensor_id, headers, body, token=token)
         low = {name.lower(): value for name, value in headers.items()}
         fallback = low.get("webhook-id") if auth == "signature" else None
-        return await self.message(sensor_id, parse_message(headers, body, fallback))
+        message = await read_off_loop(body, partial(parse_message, headers, body, fallback))
+        return await self.message(sensor_id, message)
 
     async def demand_proof(
         self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, token: str | None = None
