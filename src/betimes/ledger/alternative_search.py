@@ -69,7 +69,7 @@ class OutOfBudget(Exception):
     """The search is at its bound."""
 
 
-class Search:
+class AlternativeSearch:
     """Decides one segment again and again, within its bounds."""
 
     def __init__(self, engine: Engine, past: Past, recorded: Verdict) -> None:

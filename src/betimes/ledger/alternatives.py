@@ -22,10 +22,10 @@ from betimes.engine.redecision import NotReproducible, decide_again, is_reproduc
 from betimes.ledger.alternative_search import (
     RANK,
     AlternativeChange,
+    AlternativeSearch,
     AlternativesView,
     OutOfBudget,
     PromisedAnswer,
-    Search,
     bound_rule,
 )
 from betimes.ledger.setting_search import search_settings
@@ -49,7 +49,7 @@ async def find_alternatives(engine: Engine, segment: Segment) -> AlternativesVie
         return _view(segment, told, why_not=str(gone))
     if not is_reproduced(engine, past, decide_again(engine, past)):
         return _view(segment, told, why_not=OTHER_ANSWER)
-    search = Search(engine, past, recorded)
+    search = AlternativeSearch(engine, past, recorded)
     changes: list[AlternativeChange] = []
     truncated = False
     try:
@@ -84,7 +84,7 @@ def _view(
     )
 
 
-async def _search(search: Search, changes: list[AlternativeChange]) -> None:
+async def _search(search: AlternativeSearch, changes: list[AlternativeChange]) -> None:
     past = search.past
     domain = DOMAIN_OF.get(past.segment.stream.kind)
     known = domain.variations.get(past.segment.stream.kind) if domain else None
@@ -96,7 +96,7 @@ async def _search(search: Search, changes: list[AlternativeChange]) -> None:
     await search_settings(search, names, changes)
 
 
-async def _search_variations(search: Search, varied: Variations, changes: list[AlternativeChange]) -> None:
+async def _search_variations(search: AlternativeSearch, varied: Variations, changes: list[AlternativeChange]) -> None:
     """Try what the domain says might have been otherwise; of each kind what leads to the best answer is enough."""
     best: dict[str, int] = {}
     for variation in varied.vary(search.past.command, search.past.state):
@@ -116,7 +116,7 @@ async def _search_variations(search: Search, varied: Variations, changes: list[A
         )
 
 
-async def _search_time(search: Search, changes: list[AlternativeChange]) -> None:
+async def _search_time(search: AlternativeSearch, changes: list[AlternativeChange]) -> None:
     """Find the instant at which it would have passed by itself, as things stood."""
     recorded, segment = search.recorded, search.past.segment
     for at in dict.fromkeys(at for at in (recorded.would_pass_at, recorded.until) if at is not None):
@@ -126,7 +126,7 @@ async def _search_time(search: Search, changes: list[AlternativeChange]) -> None
             return
 
 
-def _change_of_time(search: Search, before: Instant, at: Instant, verdict: Verdict) -> AlternativeChange:
+def _change_of_time(search: AlternativeSearch, before: Instant, at: Instant, verdict: Verdict) -> AlternativeChange:
     return AlternativeChange(
         kind="time",
         says=f"it were judged at {render(at)}",
@@ -139,7 +139,10 @@ def _change_of_time(search: Search, before: Instant, at: Instant, verdict: Verdi
 
 
 async def _search_rules(
-    search: Search, varied: Variations, names: Mapping[str, tuple[str, ...]], changes: list[AlternativeChange]
+    search: AlternativeSearch,
+    varied: Variations,
+    names: Mapping[str, tuple[str, ...]],
+    changes: list[AlternativeChange],
 ) -> None:
     """Switch off the rule that bound, then the one that would bind next, until the best answer."""
     off: dict[str, Any] = {}
@@ -160,7 +163,7 @@ async def _search_rules(
             return
 
 
-def _change_of_rules(search: Search, rules: list[str], verdict: Verdict) -> AlternativeChange:
+def _change_of_rules(search: AlternativeSearch, rules: list[str], verdict: Verdict) -> AlternativeChange:
     said = " and ".join(f"the rule {rule}" for rule in rules)
     return AlternativeChange(
         kind="rule",

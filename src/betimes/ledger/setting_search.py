@@ -14,7 +14,7 @@ from typing import Any
 from betimes.catalogue import SECTIONS
 from betimes.core.setting_paths import SHARE_STEP, SettingRange, expand_path, find_setting, range_of
 from betimes.core.verdicts import Verdict
-from betimes.ledger.alternative_search import AlternativeChange, Search, bound_rule
+from betimes.ledger.alternative_search import AlternativeChange, AlternativeSearch, bound_rule
 
 ROUND_STEPS = (3_600, 600, 300, 60, 30, 10, 5)
 ROUND_SHARE = Decimal("0.1")
@@ -24,7 +24,7 @@ NEARER_MAX = 6
 
 
 async def search_settings(
-    search: Search, names: Mapping[str, tuple[str, ...]], changes: list[AlternativeChange]
+    search: AlternativeSearch, names: Mapping[str, tuple[str, ...]], changes: list[AlternativeChange]
 ) -> None:
     """Vary each setting that the rule which decided goes by."""
     table = search.engine.kinds.table(search.recorded.table)
@@ -36,7 +36,9 @@ async def search_settings(
             changes.append(_change_of_setting(search, path, *found))
 
 
-def _change_of_setting(search: Search, path: str, before: Any, after: Any, verdict: Verdict) -> AlternativeChange:
+def _change_of_setting(
+    search: AlternativeSearch, path: str, before: Any, after: Any, verdict: Verdict
+) -> AlternativeChange:
     return AlternativeChange(
         kind="setting",
         says=f"{path} were {after}",
@@ -47,7 +49,7 @@ def _change_of_setting(search: Search, path: str, before: Any, after: Any, verdi
     )
 
 
-async def _search_setting(search: Search, path: str) -> tuple[Any, Any, Verdict] | None:
+async def _search_setting(search: AlternativeSearch, path: str) -> tuple[Any, Any, Verdict] | None:
     """Return the value in force, the nearest that is better, and what it leads to."""
     section, _, inner = path.partition(".")
     try:
@@ -69,7 +71,7 @@ async def _search_setting(search: Search, path: str) -> tuple[Any, Any, Verdict]
 
 
 async def _search_number(
-    search: Search, path: str, before: Any, scope: SettingRange
+    search: AlternativeSearch, path: str, before: Any, scope: SettingRange
 ) -> tuple[Any, Any, Verdict] | None:
     unit = Decimal(1) if scope.is_whole else SHARE_STEP
     start = int(Decimal(str(before)) / unit)
@@ -97,7 +99,7 @@ def _ends(start: int, scope: SettingRange, unit: Decimal) -> Iterator[int]:
     yield from (end for end in (high, low) if end != start)
 
 
-def _possible_end(search: Search, path: str, start: int, far: int, unit: Decimal) -> int | None:
+def _possible_end(search: AlternativeSearch, path: str, start: int, far: int, unit: Decimal) -> int | None:
     """Return the far end, or one nearer that the other settings allow; `None` if they allow none."""
     for _ in range(NEARER_MAX):
         if far == start:
@@ -108,7 +110,7 @@ def _possible_end(search: Search, path: str, start: int, far: int, unit: Decimal
     return None
 
 
-async def _try(search: Search, path: str, value: int, unit: Decimal) -> Verdict | None:
+async def _try(search: AlternativeSearch, path: str, value: int, unit: Decimal) -> Verdict | None:
     """Return the verdict with this value, if it is better."""
     verdict = await search.decide_under({path: _value(value, unit)})
     return verdict if search.is_better(verdict) else None
@@ -118,7 +120,9 @@ def _value(value: int, unit: Decimal) -> Any:
     return value if unit == 1 else str((value * unit).normalize() if value else Decimal(0))
 
 
-async def _round(search: Search, path: str, found: int, start: int, unit: Decimal) -> tuple[int, Verdict] | None:
+async def _round(
+    search: AlternativeSearch, path: str, found: int, start: int, unit: Decimal
+) -> tuple[int, Verdict] | None:
     """Return a rounder value a little farther from the one in force, if it is as good."""
     up = found > start
     for step in ROUND_STEPS if unit == 1 else ():

@@ -37,7 +37,7 @@ class VerdictFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     until: Moment | None = None
 
 
-class _Look:
+class _PageWalk:
     """How far back one page has looked, and may."""
 
     def __init__(self, before: int) -> None:
@@ -59,7 +59,7 @@ class VerdictList(LedgerReader):
         checked_limit(limit)
         named = ["verdicts", self.caller.tenant, sorted(self._domains), filters]
         place = place_of(cursor, named, NumberPlace) or NumberPlace(SEQ_MAX)
-        look = _Look(place.number + (place.row > 1))
+        look = _PageWalk(place.number + (place.row > 1))
         found: list[VerdictEvent] = []
         last = place
         async for segment in self._look_back(filters, look):
@@ -74,12 +74,12 @@ class VerdictList(LedgerReader):
                 last = NumberPlace(segment.seq, position.number)
         return Page(found, None if look.is_end else cursor_of(named, NumberPlace(max(look.before, 0))))
 
-    def _look_back(self, filters: VerdictFilters, look: _Look) -> AsyncIterator[Segment]:
+    def _look_back(self, filters: VerdictFilters, look: _PageWalk) -> AsyncIterator[Segment]:
         if filters.id is not None:
             return self._of_one(filters, filters.id, look)
         return self._by_ranges(filters, look)
 
-    async def _of_one(self, filters: VerdictFilters, id: str, look: _Look) -> AsyncIterator[Segment]:
+    async def _of_one(self, filters: VerdictFilters, id: str, look: _PageWalk) -> AsyncIterator[Segment]:
         """Yield segments of the streams that have this id; of each kind no more than are read at once."""
         found: list[Segment] = []
         floor = 0
@@ -95,7 +95,7 @@ class VerdictList(LedgerReader):
             yield segment
         look.is_end = floor == 0
 
-    async def _by_ranges(self, filters: VerdictFilters, look: _Look) -> AsyncIterator[Segment]:
+    async def _by_ranges(self, filters: VerdictFilters, look: _PageWalk) -> AsyncIterator[Segment]:
         kinds = frozenset(self.kinds_of(filters.domain))
         ranges, floor = await self._ranges(filters, tuple(kinds), look.before)
         for first, last in ranges:
