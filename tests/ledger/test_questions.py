@@ -278,3 +278,17 @@ async def test_another_tenant_sees_nothing(tmp_path: Path) -> None:
             assert (await get(other, path))["items"] == [], path
         assert (await other("GET", "/v1/streams/inbox/u-8")).status == 404
         assert (await get(other, "/v1/backlog"))["alarms_due"] == 0
+
+
+async def test_nothing_is_counted_twice_while_the_tally_moves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async with asked("sqlite", tmp_path) as (bt, client, _clock):
+        query = "/v1/stats?since=2026-01-05T00:00:00Z&step=1d"
+        expected = (await get(client, query))["total"]
+        counts = bt.engine.store.tally_counts
+
+        async def count_late(*args: Any) -> Any:
+            await bt.tally_projection().catch_up()
+            return await counts(*args)
+
+        monkeypatch.setattr(bt.engine.store, "tally_counts", count_late)
+        assert (await get(client, query))["total"] == expected > 0

@@ -10,12 +10,15 @@ from collections import Counter
 from datetime import datetime
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from betimes.catalogue import Area, area_of
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, HOUR, Instant, render
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import check_filters
+from betimes.domain.requests import in_slices
 from betimes.engine.read_model import LEVELS, REASONS_SEPARATOR, TallyPosition, TallyQuery, TallySource
 from betimes.engine.store import PAGE_MAX
 from betimes.ledger.reader import STEPS, LedgerReader, Step, check_range
@@ -25,6 +28,8 @@ CELLS_MAX = 2_000
 STEPS_MAX = 200
 """Of an answer whose step is not said."""
 SUMS_MAX = 50_000
+LOOKS_MAX = 3
+"""Before an answer is given though the tally moved while it was made."""
 GROUPS = ("domain", "kind", "outcome", "reason")
 Counts: TypeAlias = Counter[tuple[int, tuple[str, ...]]]
 """By the number of the step, and what it is grouped by."""
@@ -78,11 +83,30 @@ class Statistics(LedgerReader):
         until_at = instant(until) or now
         since_at = until_at - DAY if since is None else instant(since)
         check_range(since_at, until_at)
-        position = await self.engine.store.tally_position()
+        looks = 0
+        while True:
+            looks += 1
+            position = await self.engine.store.tally_position()
+            view = await self._in_fitting_steps(step, since_at, until_at, groups, position, (domain, outcome, reason))
+            if (await self.engine.store.tally_position()).seq == position.seq:
+                return view  # else some were added to the tally meanwhile, and counted on the spot too
+            if looks == LOOKS_MAX:
+                return replace(view, complete=False)
+
+    async def _in_fitting_steps(
+        self,
+        step: Step | None,
+        since_at: Instant,
+        until_at: Instant,
+        groups: tuple[str, ...],
+        position: TallyPosition,
+        filters: tuple[Area | None, str | None, str | None],
+    ) -> StatisticsView:
+        """Return the counts in the shortest steps of which there are not too many."""
         rows = await self.engine.store.tally_source(position.seq, PAGE_MAX, BY_EVENTS)
         cells = 0
         for name in (step,) if step else _fitting_steps(since_at, until_at, position, groups):
-            found = await self._in_steps(name, since_at, until_at, groups, position, rows, (domain, outcome, reason))
+            found = await self._in_steps(name, since_at, until_at, groups, position, rows, filters)
             if isinstance(found, StatisticsView):
                 return found
             cells = found
@@ -128,7 +152,7 @@ class Statistics(LedgerReader):
         sums = await self.engine.store.tally_counts(query, length, SUMS_MAX)
         if len(sums) == SUMS_MAX:
             raise _too_many(SUMS_MAX)
-        for number, kind, outcome, reasons, count in sums:
+        async for number, kind, outcome, reasons, count in in_slices(sums):
             for names in _names(groups, kind, outcome, tuple(reasons.split(REASONS_SEPARATOR)), query.reason):
                 counts[number, names] += count
         return counts, sum(cell.total for cell in sums)
