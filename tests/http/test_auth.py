@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from standardwebhooks.webhooks import Webhook
@@ -12,6 +13,7 @@ from betimes.admin.service import NewKey, Rotation
 from betimes.core.datetimes import moment
 from betimes.core.errors import Invalid
 from betimes.domain.service import Caller
+from betimes.engine.tenants import identities
 from betimes.http.routes import Route
 from tests.http.served import Site, site
 
@@ -86,6 +88,26 @@ async def test_a_rotated_key_has_two_secrets_for_a_while_and_a_revoked_one_none(
         assert [await status(key.secret), await status(rotated.secret)] == [401, 200]
         await tenants.revoke_key(key.key_id)
         assert await status(rotated.secret) == 401
+
+
+async def test_a_key_revoked_in_one_process_is_refused_by_the_next_request_to_another(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'betimes.db'}"
+    async with site(dev=False, url=url) as here, site(dev=False, url=url) as there:
+        tenants = here.bt.for_caller(Caller("acme")).tenants
+        key = await tenants.create_key(NewKey(name="test", scopes=("runs:read",)))
+        client = there.with_key(key.secret or "")
+        assert (await client("GET", "/v1/runs")).status == 200
+        await tenants.revoke_key(key.key_id)
+        assert (await client("GET", "/v1/runs")).status == 401
+
+
+async def test_decoded_states_are_kept_of_a_bounded_number_of_tenants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identities, "TENANTS_MAX", 2)
+    async with site(dev=False) as s:
+        clients = [s.with_key(await made(s, "runs:read", tenant=f"t{number}")) for number in range(4)]
+        for client in clients * 2:
+            assert (await client("GET", "/v1/runs")).status == 200
+        assert len(s.application.state.process.identities._decoded) == 2
 
 
 async def test_an_expired_key_is_unknown() -> None:

@@ -1,6 +1,7 @@
 """Identities behind API keys: `bt_<key id>_<secret>`, held against the tenant's stream at every request.
 
-Nothing is remembered between requests, so a key that was revoked is refused from its commit on, in every process.
+The stream's row is read for every request, so a key that was revoked is refused from its commit on, in every process.
+Only its decoded state is kept, and used while the row holds the same text.
 Requests that come together are looked up together: each goes by a look that began after it came, and under load one
 look serves all that came during the one before.
 """
@@ -23,6 +24,8 @@ from betimes.engine.tenants.model import ApiKey, TenantState, tenant_stream
 from betimes.engine.tenants.sessions import is_due_to_be_kept, live_parent
 
 KEY_PREFIX = "bt_"
+TENANTS_MAX = 200
+"""Of which the decoded state is kept; the one that came first is dropped for another."""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -52,6 +55,7 @@ class Identities:
     def __init__(self) -> None:
         self._next: _Look | None = None
         self._looking: asyncio.Task[None] | None = None
+        self._decoded: dict[StreamId, tuple[tuple[int, str | None], TenantState | None]] = {}
 
     async def of(self, engine: Engine, token: str) -> Identity | None:
         """Return the identity behind a token; `None` if the key is unknown, expired or revoked."""
@@ -67,13 +71,23 @@ class Identities:
             return None
         rows, now = await self._look_at(engine, stream)
         row = rows.get(stream)
-        state: TenantState | None = row and engine.kinds.of(stream).state(stream, row.schema, row.state)
+        state = row and self._decode_state(engine, stream, row)
         key = state.keys.get(key_id) if state else None
         if state is None or key is None or not _is_live(key, digest_of(secret), now):
             return None
         if key.parent_id is not None:
             return _session_identity(tenant, key_id, key, state, now)
         return Identity(tenant, key_id, key.name, key.scopes, key.expires_at)
+
+    def _decode_state(self, engine: Engine, stream: StreamId, row: Row) -> TenantState | None:
+        """Return the state in a row; decode it only if the last row of the stream held another."""
+        text = (row.schema, row.state)
+        known = self._decoded.get(stream)
+        if known is None or known[0] != text:
+            if known is None and len(self._decoded) >= TENANTS_MAX:
+                del self._decoded[next(iter(self._decoded))]
+            known = self._decoded[stream] = text, engine.kinds.of(stream).state(stream, *text)
+        return known[1]
 
     async def _look_at(self, engine: Engine, stream: StreamId) -> tuple[Mapping[StreamId, Row], Instant]:
         if self._next is None:
