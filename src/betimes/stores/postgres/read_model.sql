@@ -40,7 +40,7 @@ WITH kept AS (
 ), minutes AS (
     DELETE FROM betimes.tally t USING (
         SELECT level, tenant, at, kind, outcome, reasons FROM betimes.tally
-        WHERE level = 60000000 AND at < :minutes_from ORDER BY at LIMIT :limit
+        WHERE level = 60000000 AND at + 0 < :minutes_from ORDER BY at + 0 LIMIT :limit
     ) o
     WHERE t.level = o.level AND t.tenant = o.tenant AND t.at = o.at AND t.kind = o.kind AND t.outcome = o.outcome
         AND t.reasons = o.reasons
@@ -48,7 +48,7 @@ WITH kept AS (
 ), hours AS (
     DELETE FROM betimes.tally t USING (
         SELECT level, tenant, at, kind, outcome, reasons FROM betimes.tally
-        WHERE level = 3600000000 AND at < :hours_from ORDER BY at LIMIT :limit
+        WHERE level = 3600000000 AND at + 0 < :hours_from ORDER BY at + 0 LIMIT :limit
     ) o
     WHERE t.level = o.level AND t.tenant = o.tenant AND t.at = o.at AND t.kind = o.kind AND t.outcome = o.outcome
         AND t.reasons = o.reasons
