@@ -129,6 +129,7 @@ class Job:
         "key",
         "policy",
         "send",
+        "stream",
         "streams",
         "unreadable",
     )
@@ -143,6 +144,7 @@ class Job:
         answer: Answer | None = None,
     ) -> None:
         self.asked = asked
+        self.stream = asked.stream if asked else None
         self.key = asked.key_id() if asked else None
         self.cause = cause
         self.send = send
@@ -180,10 +182,6 @@ class Job:
         )
         cause = id if id.place < NEWS_PLACE else id._replace(place=id.place - NEWS_PLACE)
         return cls(asked, cause=cause.handle, send=id)
-
-    @property
-    def stream(self) -> StreamId | None:
-        return self.asked.stream if self.asked else None
 
     @property
     def submission(self) -> Submission:

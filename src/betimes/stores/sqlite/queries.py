@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 ROWS_MAX = 256
@@ -52,11 +52,13 @@ def query_for(name: str, count: int) -> str:
     return _ROWS.sub(lambda found: ",".join([found[1].replace(" ", "")] * count), query(name))
 
 
-def chunks(count: int, rows_max: int = ROWS_MAX) -> Iterator[tuple[int, int]]:
+@lru_cache(maxsize=1_024)
+def chunks(count: int, rows_max: int = ROWS_MAX) -> tuple[tuple[int, int], ...]:
     """Cut rows into powers of two, largest first, so that few statements serve every batch: (start, size)."""
-    start, size = 0, rows_max
+    found, start, size = list[tuple[int, int]](), 0, rows_max
     while start < count:
         while size > count - start:
             size //= 2
-        yield start, size
+        found.append((start, size))
         start += size
+    return tuple(found)
