@@ -52,7 +52,7 @@ def paged() -> Iterator[str]:
     """Every method of a service that gives pages."""
     for service in SERVICES:
         for name, method in inspect.getmembers(service, inspect.iscoroutinefunction):
-            if {"cursor", "limit"} <= inspect.signature(method).parameters.keys():
+            if not name.startswith("_") and {"cursor", "limit"} <= inspect.signature(method).parameters.keys():
                 yield f"{service.__name__.lower()}.{name}"
 
 

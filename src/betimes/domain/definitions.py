@@ -273,7 +273,7 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         _, segments = await self.engine.store.history(demanded_stream(stream), version - 1, 1)
         return segments[0] if segments and segments[0].version == version else None
 
-    async def rows_back(
+    async def _rows_back(
         self,
         source: StreamId | LedgerQuery,
         place: NumberPlace | None,

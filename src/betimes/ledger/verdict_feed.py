@@ -28,6 +28,7 @@ import msgspec
 from betimes.core.datetimes import moment
 from betimes.core.errors import Invalid
 from betimes.core.segments import Segment
+from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing
 from betimes.engine.engine import Engine
 from betimes.engine.store import PAGE_MAX, LedgerQuery
@@ -47,7 +48,7 @@ UNREADABLE = "unreadable"
 _POSITION = re.compile(r"(\d{1,18})\.(\d{1,6})", re.ASCII)
 
 
-class VerdictEvent(msgspec.Struct, frozen=True):
+class VerdictEvent(JsonView, frozen=True):
     segment_id: str
     domain: str
     kind: str

@@ -176,7 +176,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         if not await self.engine.store.load([stream]):
             raise NotFound(f"there is no schedule {schedule_id!r}")
         filters = ["ticks", self.caller.tenant, schedule_id, status]
-        found, place = await self.rows_back(
+        found, place = await self._rows_back(
             stream,
             place_of(cursor, filters, NumberPlace),
             checked_limit(limit),
@@ -207,7 +207,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
             until_at=instant(until),
         )
         place = place_of(cursor, filters, NumberPlace)
-        found, place = await self.rows_back(
+        found, place = await self._rows_back(
             query, place, checked_limit(limit), _tick_rows, lambda tick: status in (None, tick.status)
         )
         found.items = await self._with_runs(found.items)

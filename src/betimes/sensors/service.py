@@ -307,7 +307,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
                 [view for view in await self._views_of_message(stream, message_id) if status in (None, view.status)]
             )
         filters = ["evaluations", self.caller.tenant, sensor_id, status]
-        found, place = await self.rows_back(
+        found, place = await self._rows_back(
             stream,
             place_of(cursor, filters, NumberPlace),
             checked_limit(limit),
