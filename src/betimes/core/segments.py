@@ -17,6 +17,7 @@ from betimes.core.streams import KeyId, StreamId, segment_handle
 from betimes.core.verdicts import Verdict
 
 GENESIS = ""
+_NO_KEY = (None, None, None)
 
 
 class Segment(msgspec.Struct, frozen=True, gc=False):
@@ -100,5 +101,6 @@ def chained_digest(
     cause: str,
 ) -> str:
     """Return the SHA-256 over a segment's columns; `key` by its collection and text, its tenant being the stream's."""
+    _, collection, name = key or _NO_KEY
     place = (prev, *stream, version, turn, at, schema, command, events, policy)
-    return digest(*place, key and key.collection, key and key.key, verdict, reply, actor, correlation, cause)
+    return digest(*place, collection, name, verdict, reply, actor, correlation, cause)

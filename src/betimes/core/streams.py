@@ -62,8 +62,14 @@ class EffectId(NamedTuple):
 
 def checked_stream(tenant: str, kind: str, id: str) -> StreamId:
     """Return the stream id; raise `Invalid` with every part that is not well formed."""
+    check_stream(tenant, kind, id)
+    return StreamId(tenant, kind, id)
+
+
+def check_stream(tenant: str, kind: str, id: str) -> None:
+    """Raise `Invalid` with every part of a stream id that is not well formed."""
     if _ID.fullmatch(id) and _KIND.fullmatch(kind) and _ID.fullmatch(tenant):
-        return StreamId(tenant, kind, id)
+        return
     problems = tuple(
         (part, f"{value[:40]!r} is not a valid {part}: {rule}")
         for part, value, pattern, rule in (
@@ -73,9 +79,7 @@ def checked_stream(tenant: str, kind: str, id: str) -> StreamId:
         )
         if not pattern.fullmatch(value)
     )
-    if problems:
-        raise Invalid("; ".join(message for _, message in problems), problems)
-    return StreamId(tenant, kind, id)
+    raise Invalid("; ".join(message for _, message in problems), problems)
 
 
 def segment_handle(stream: StreamId, version: int) -> str:

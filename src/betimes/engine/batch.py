@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import encode
-from betimes.core.deciders import Command, Decision, Event, Refusal, View
+from betimes.core.deciders import NO_READS, Command, Decision, Event
 from betimes.core.errors import (
     BetimesError,
     Fault,
@@ -45,7 +45,7 @@ from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, StreamWrite, Tx
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
-from betimes.engine.turn import ENTRY_CHARS, LoadedStream, Turn, decide_command, take_turn, turn_instant
+from betimes.engine.turn import ENTRY_CHARS, LoadedStream, Turn, take_turn, turn_instant
 from betimes.engine.turn_rows import DecisionWriter
 
 HELD: Final = None
@@ -85,7 +85,7 @@ class Batch:
     def still_needed(self, jobs: Sequence[Job]) -> set[StreamId]:
         """Return the streams that jobs need under the policy in force and that the one last seen did not name."""
         more: set[StreamId] = set()
-        for tenant, guessed in {job.stream.tenant: job.policy for job in jobs if job.stream}.items():
+        for tenant, guessed in {job.tenant: job.policy for job in jobs if job.stream}.items():
             with suppress(BetimesError):  # whoever asked is told when the job is taken
                 policy = self.policy(tenant)
                 if policy is not None and policy is not guessed:
@@ -94,16 +94,17 @@ class Batch:
 
     def _needed_under(self, policy: Policy, tenant: str, jobs: Sequence[Job]) -> Iterator[StreamId]:
         for job in jobs:
-            if job.stream and job.stream.tenant == tenant:
+            if job.stream and job.tenant == tenant:
                 job.policy, job.streams = policy, streams_of(self._kinds, job, policy)
                 yield from job.streams
 
     def take(self, job: Job, turn_id: str) -> Recorded | None:
         """Decide a job. Return `HELD` if it must wait for another batch; raise what its caller should be told."""
-        if job.stream is None:
+        stream = job.stream
+        if stream is None:
             return self._settle_only(job)
-        policy = self.policy_for(job.stream)
-        lives = self._lives_of(job, job.stream, policy) if policy else None
+        policy = self.policy_for(stream)
+        lives = self._lives_of(job, stream, policy) if policy else None
         if job.send and not self._sendable(job.send):
             self._blocked_sources.add(job.send.source)  # gone, or not free: its target need not wait for that
             return HELD
@@ -116,7 +117,7 @@ class Batch:
         except _Exists as made:
             job.also_locks = (*job.also_locks, made.stream)
             return self._hold(job)
-        if recorded is not HELD:
+        if recorded is not HELD and (job.send or job.ended):
             self._finish(job)
         return recorded
 
@@ -210,7 +211,7 @@ class Batch:
     def policy_for(self, stream: StreamId) -> Policy | None:
         """The policy in force. If that does not fit the code any more, a better one can still be put in its place."""
         try:
-            return self.policy(stream.tenant)
+            return self._policies_used.get(stream.tenant) or self.policy(stream.tenant)
         except PolicyInvalid:
             if stream.kind != DEPLOYMENT.kind:
                 raise
@@ -236,11 +237,12 @@ class Batch:
         lives = []
         for name in streams:
             live = self._lives.get(name) or self._load(name)
-            if live is None or name in self._blocked:
+            if live is None or (self._blocked and name in self._blocked):
                 return None
             lives.append(live)
-        if any(name in self._unsettled or self._here(name) is None for name in reads_of(self._kinds, stream)):
-            return None
+        for name in reads_of(self._kinds, stream):
+            if name in self._unsettled or self._here(name) is None:
+                return None
         return lives
 
     def _sendable(self, send: EffectId) -> bool:
@@ -318,9 +320,6 @@ class Batch:
             return self._hold(job)
         return recorded
 
-    def decide_step(self, own: LoadedStream, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
-        return decide_command(own, view, command, turn)
-
     def write(
         self,
         turn: Turn,
@@ -340,9 +339,9 @@ class Batch:
 
     def view_others(self, lives: list[LoadedStream]) -> Mapping[StreamId, Any]:
         own = lives[0]
-        shared = own.decider.reads(own.stream)
-        if len(lives) == 1 and not shared:
+        if len(lives) == 1 and own.decider.reads is NO_READS:
             return _NO_OTHERS
+        shared = own.decider.reads(own.stream)
         looked_at = {name: live.state for name in shared if (live := self._here(name))}
         return looked_at | {live.stream: live.state for live in lives[1:]}
 

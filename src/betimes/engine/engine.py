@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -30,7 +30,7 @@ from betimes.engine.clock_report import ClockReport, WatchesClock, clock_problem
 from betimes.engine.codecs import Kinds
 from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effects import Dispatcher, Executor, is_carrying_out
-from betimes.engine.jobs import WAKE, Job, Submission
+from betimes.engine.jobs import WAKE, Answer, Job, Submission
 from betimes.engine.orphans import OrphanWatch
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.policy_change import PolicyChangePass
@@ -208,11 +208,11 @@ class Engine:
         self.kinds.of(stream)
         return await self._take_in(Submission(stream=stream, command=WAKE, actor=actor, correlation=correlation))
 
-    async def _take_in(self, submission: Submission) -> Recorded:
+    def _take_in(self, submission: Submission) -> Awaitable[Recorded]:
         self._check_room(submission.stream.tenant)
-        answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
+        answer: Answer = asyncio.get_running_loop().create_future()
         self._queue.put(Job(submission, answer=answer))
-        return await answer
+        return answer
 
     async def submit_due(
         self,
@@ -251,8 +251,8 @@ class Engine:
 
     def _check_room(self, tenant: str | None) -> None:
         self._check_open()
-        if len(self._queue) >= self.settings.queue_max:
-            raise Overloaded(f"{len(self._queue):,} commands are waiting, which is the bound; try again in a moment")
+        if (waiting := len(self._queue)) >= self.settings.queue_max:
+            raise Overloaded(f"{waiting:,} commands are waiting, which is the bound; try again in a moment")
         if tenant is not None and (waiting := self._queue.count(tenant)) >= self.settings.queue_tenant_max:
             raise Overloaded(f"{waiting:,} commands of {tenant!r} wait, which is its bound; try again in a moment")
 

@@ -13,7 +13,7 @@ from betimes.core.errors import BetimesError, Invalid, MalformedRow, MissingScop
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
-from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
+from betimes.core.streams import EffectId, KeyId, StreamId, check_stream
 from betimes.engine.codecs import Kinds, decode_text
 from betimes.engine.store import EffectStatus, Settlement
 
@@ -42,7 +42,7 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def check(self) -> None:
         """Refuse what no store could keep, naming every part that is wrong."""
         try:
-            checked_stream(self.stream.tenant, self.stream.kind, self.stream.id)
+            check_stream(self.stream.tenant, self.stream.kind, self.stream.id)
         except (AttributeError, TypeError) as error:
             raise Invalid(f"{self.stream!r} is not a StreamId of three texts: tenant, kind, id") from error
         if self.key == "":
@@ -131,6 +131,7 @@ class Job:
         "send",
         "stream",
         "streams",
+        "tenant",
         "unreadable",
     )
 
@@ -145,6 +146,8 @@ class Job:
     ) -> None:
         self.asked = asked
         self.stream = asked.stream if asked else None
+        self.tenant = asked.stream.tenant if asked else ended.id.tenant if ended else ""
+        """The tenant whose turn in the queue it takes."""
         self.key = asked.key_id() if asked else None
         self.cause = cause
         self.send = send
@@ -195,13 +198,6 @@ class Job:
         if self._request is None:
             self._request = self.submission.agreement()
         return self._request
-
-    @property
-    def tenant(self) -> str:
-        """The tenant whose turn in the queue it takes."""
-        if self.asked:
-            return self.asked.stream.tenant
-        return self.ended.id.tenant if self.ended else ""
 
     @property
     def is_internal(self) -> bool:

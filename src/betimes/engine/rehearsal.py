@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import encode
-from betimes.core.deciders import Call, Command, Decision, Event, Refusal, Send, View
+from betimes.core.deciders import Call, Command, Decision, Event, Send
 from betimes.core.errors import BetimesError
 from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.policies import Policy
@@ -329,12 +329,12 @@ class Rehearsal(Batch):
         assert live
         return live
 
-    def decide_step(self, own: LoadedStream, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
+    def view_others(self, lives: list[LoadedStream]) -> Mapping[StreamId, Any]:
+        others = super().view_others(lives)
         if self._lesson:
-            self._lesson.saw(own)
-            for name in view.others:
-                self._lesson.saw(self._lives[name])
-        return super().decide_step(own, view, command, turn)
+            for live in (lives[0], *map(self._lives.__getitem__, others)):
+                self._lesson.saw(live)
+        return others
 
     # -- what a decision leaves
 

@@ -123,9 +123,10 @@ class Transactions:
     def _ask(self, jobs: Sequence[Job]) -> LockRequest:
         locks: dict[StreamId, int] = {}
         waits: set[StreamId] = set()
+        cached = self._cache.version
         for job in jobs:
             for stream in self._streams_needed(job):
-                locks[stream] = self._cache.version(stream)
+                locks[stream] = cached(stream)
             if job.held_count > 0:
                 waits.update(job.streams)
         keys = [job.key for job in jobs if job.key]
@@ -137,16 +138,16 @@ class Transactions:
         if job.stream is None:
             return ()
         try:
-            job.policy = self._policies.guess(job.stream.tenant)
-            job.streams = streams_of(self._kinds, job, job.policy)
+            job.policy = policy = self._policies.guess(job.tenant)
+            job.streams = streams = streams_of(self._kinds, job, policy)
         except BetimesError:
             job.policy = None  # its caller is told when the job is taken
             return ()
-        return job.streams
+        return streams
 
     def _reads(self, jobs: Sequence[Job], locks: dict[StreamId, int]) -> dict[StreamId, int]:
         """Return what is looked at without a lock: policies, and whatever the jobs' deciders share with others."""
-        tenants = {job.stream.tenant for job in jobs if job.stream}
+        tenants = {job.tenant for job in jobs if job.stream}
         wanted = [DEPLOYMENT, *map(tenant_stream, sorted(tenants))] if tenants else []
         wanted += sorted({name for job in jobs for name in self._looked_at(job)})
         return {stream: self._cache.version(stream) for stream in wanted if stream not in locks}

@@ -131,9 +131,6 @@ class TurnSite(Protocol):
     def find_other(self, stream: StreamId, loaded: list[LoadedStream]) -> LoadedStream:
         """Return a stream the decision also writes: one it asked for, or a new one it makes."""
 
-    def decide_step(self, own: LoadedStream, view: View[Any], command: Command, turn: Turn) -> Decision | Refusal:
-        """Have the decider decide."""
-
     def write(
         self,
         turn: Turn,
@@ -200,7 +197,7 @@ def step(site: TurnSite, turn: Turn, loaded: list[LoadedStream], command: Comman
     own = loaded[0]
     others = site.view_others(loaded)
     view = View(own.stream, own.state, own.version, others, key.key if key else None, turn.asked.correlation)
-    decision = site.decide_step(own, view, command, turn)
+    decision = decide_command(own, view, command, turn)
     if isinstance(decision, Refusal):
         if decision.settles is not None:
             step(site, turn, loaded, decision.settles, None)

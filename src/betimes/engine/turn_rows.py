@@ -95,8 +95,9 @@ def _check_verdict(verdict: Verdict | None, own: LoadedStream) -> tuple[Verdict 
     if verdict is None:
         return None, None
     known = own.decider.reasons
-    if known and not all(reason in known for reason in verdict.reasons):
-        raise Fault(f"a verdict for {own.stream} has the reasons {verdict.reasons}; its decider's are {sorted(known)}")
+    for reason in verdict.reasons if known else ():
+        if reason not in known:
+            raise Fault(f"a verdict for {own.stream} has the reason {reason!r}; its decider's are {sorted(known)}")
     text = text_of(verdict, TRACE_BYTES_MAX * 1024, "the verdict for", own.stream)
     if len(text) <= TRACE_BYTES_MAX:
         return verdict, text

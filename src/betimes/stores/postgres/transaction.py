@@ -101,7 +101,7 @@ class PostgresTx:
         waits = ask.waits & ask.locks.keys() if waiting else frozenset()
         order: dict[str, list[Any]] = {
             "wait": sorted(waits),
-            "skip": sorted(ask.locks.keys() - waits),
+            "skip": sorted(ask.locks.keys() - waits if waits else ask.locks),
             "read": sorted(ask.reads),
             "seen": sorted(set(ask.keys)),
             "send": sorted(set(ask.sends)),
@@ -136,14 +136,7 @@ class PostgresTx:
         self.unchanged.update(order["read"])  # unless the answer says otherwise
         for part, place, version, schema, state, at, alarm_at, digest in answer:
             match part:
-                case "clock":
-                    now = version
-                    self._hear(place)
-                case "seen":
-                    self.seen[order[part][place - 1]] = seen_key(msgspec.json.decode(state))
-                case "send":
-                    self.sends.add(order[part][place - 1])
-                case _:
+                case "skip" | "wait" | "read":
                     stream = order[part][place - 1]
                     if schema is None:
                         self.unchanged.add(stream)
@@ -152,6 +145,13 @@ class PostgresTx:
                         self.rows[stream] = Row(version, schema, state, at, alarm_at, digest)
                     if version == 0 and part != "read":
                         self._at_zero.add(stream)
+                case "clock":
+                    now = version
+                    self._hear(place)
+                case "seen":
+                    self.seen[order[part][place - 1]] = seen_key(msgspec.json.decode(state))
+                case _:
+                    self.sends.add(order[part][place - 1])
         self._reserved |= set(order["seen"]) - self.seen.keys()
         return self._clock() if self._clock else now
 
