@@ -38,7 +38,7 @@ def test_what_is_released_goes_out_in_the_night_but_not_against_an_opt_out_or_af
     out = preferences(quiet_hours=(NIGHT,), opt_out=OptOut(event_types=("MESSAGE",)))
     refusing = inbox(preferences(quiet_hours=(NIGHT,))).at(MIDNIGHT).when(note(), key="a")
     assert refusing.state
-    refusing._fold((out,))
+    refusing.happened(out)
     refusing.when(ReleaseNotification("a")).then_verdict("NEVER", "QUIET_HOURS", "USER_OPT_OUT")
     late = inbox(preferences(quiet_hours=(NIGHT,))).at(MIDNIGHT)
     late.when(note(expires_at=late.now + HOUR), key="a").at(late.now + 2 * HOUR).when(ReleaseNotification("a"))

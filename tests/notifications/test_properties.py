@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from betimes.core.canonical import encode
-from betimes.core.deciders import Call, Decision, Settled
+from betimes.core.deciders import Call, Decision, Settled, Wake
 from betimes.core.instants import HOUR, MINUTE, SECOND
 from betimes.notifications.decide import INBOX
 from betimes.notifications.model import (
@@ -130,8 +130,14 @@ class Life:
         self.sent: dict[str, Notify] = {}
         self.texts: list[str] = []
         self._versions: dict[int, str] = {}
-        self.scenario._fold = self._folding  # type: ignore[method-assign]
-        self._plain_fold = Scenario._fold
+        self.scenario._check_kept = self._folding  # type: ignore[method-assign]
+        self._plain_fold = Scenario._check_kept
+
+    def ring(self) -> None:
+        """Ring what is due by now."""
+        scenario = self.scenario
+        while scenario.alarm_at is not None and scenario.alarm_at <= scenario.now:
+            scenario.when(Wake())
 
     def _folding(self, events: tuple[Any, ...]) -> None:
         self.texts.append(encode(events))
@@ -232,7 +238,7 @@ def test_what_does_not_go_out_charges_nothing(life: list[tuple[int, Any]], polic
 
     for place, (gap, command) in enumerate(life):
         lived.scenario.at(lived.scenario.now + gap)
-        lived.scenario._ring()
+        lived.ring()
         before = counters()
         lived.scenario.when(command, key=f"e{place}")
         verdict = lived.scenario.decision.verdict
@@ -262,14 +268,15 @@ def test_a_higher_priority_is_never_worse_off(
 ) -> None:
     lived = Life(policy)
     lived.play(life)
-    lived.scenario._ring()
+    lived.ring()
     severities = []
     for priority in PRIORITIES:
         asked = msgspec.structs.replace(note, priority_hint=priority)
-        outcome = lived.scenario._decided(asked, "probe")
-        assert isinstance(outcome, Decision)
-        assert outcome.verdict
-        severities.append(SEVERITY[outcome.verdict.answer])
+        before = lived.scenario.state
+        verdict = lived.scenario.when(asked, key="probe").decision.verdict
+        lived.scenario.state = before
+        assert verdict
+        severities.append(SEVERITY[verdict.answer])
     assert severities == sorted(severities, reverse=True)
 
 

@@ -2,11 +2,12 @@
 
     given(GATE, Admitted("ann", at("09:00"))).at("09:00:30").when(Knock("bob")).then(Postponed("bob", at("09:01")))
 
-`given` folds what happened before, `when` decides, `then` and its kin check. Each `when` folds what it decided, so that
-scenarios go on; an alarm that has come due by then is rung first, as the engine would.
+`given` folds what happened before, `when` decides, `then` and its kin check. Each `when` is a turn of the engine
+(`engine.turn`): an alarm that has come due is rung first, what is decided is folded, so that scenarios go on.
 
 What the engine would report as a fault fails here, in a sentence: a wake that leaves its alarm due without writing
-anything, effects without an event, events or states that do not come back from JSON as they were.
+anything, effects without an event, texts past their bounds. So do events or states that do not come back from JSON as
+they were.
 """
 
 from __future__ import annotations
@@ -15,30 +16,73 @@ from collections.abc import Mapping
 from typing import Any, Generic, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.core.canonical import encode
 from betimes.core.deciders import Command, Decider, Decision, Effect, Event, Refusal, State, View, Wake
+from betimes.core.errors import BetimesError, Fault, Refused
 from betimes.core.instants import Instant, parse, render
 from betimes.core.policies import Body, Policy, PolicyBook
-from betimes.core.streams import StreamId
+from betimes.core.segments import Recorded
+from betimes.core.streams import KeyId, StreamId
+from betimes.engine.codecs import Kinds
+from betimes.engine.jobs import WAKE, Job, Submission
+from betimes.engine.required_streams import streams_of
+from betimes.engine.settings import EngineSettings
+from betimes.engine.store import Changes
+from betimes.engine.turn import LoadedStream, Turn, fold_events, fold_stream, take_turn, turn_instant
+from betimes.engine.turn_rows import DecisionWriter
 
+SETTINGS = EngineSettings()
 START = "2026-01-05T09:00:00Z"
 WAKES_MAX = 1_000
 """Alarms rung ahead of one command before a scenario says that they never end."""
 
 
+class _SeenLater(Exception):
+    """A decision makes a stream that is there already: it must be decided seeing it."""
+
+    def __init__(self, stream: StreamId) -> None:
+        self.stream = stream
+
+
 class Scenario(Generic[State]):
-    """A stream under test, with its state, its policy and the time."""
+    """A stream under test, with its policy and the time: the site of its turns (`engine.turn`)."""
 
     def __init__(self, decider: Decider[State], stream: StreamId, policy: Policy) -> None:
         self.decider = decider
-        self.stream = stream
         self.policy = policy
         self.now: Instant = parse(START)
-        self.state: State | None = None
-        self.version = 0
         self.others: dict[StreamId, Any] = {}
         self.outcome: Decision | Refusal | None = None
+        self._kinds = Kinds([replace(decider, decide=self._decide)])
+        self._own = LoadedStream.new(stream, self._kinds.of(stream))
+        self._shown: tuple[StreamId, ...] = ()
+
+    @property
+    def stream(self) -> StreamId:
+        return self._own.stream
+
+    @stream.setter
+    def stream(self, stream: StreamId) -> None:
+        self._own.stream = stream
+
+    @property
+    def state(self) -> State | None:
+        state: State | None = self._own.state
+        return state
+
+    @state.setter
+    def state(self, state: State | None) -> None:
+        self._own.state, self._own.alarm_at = state, None if state is None else self.decider.alarm(state)
+
+    @property
+    def version(self) -> int:
+        return self._own.version
+
+    @property
+    def alarm_at(self) -> Instant | None:
+        return self._own.alarm_at
 
     def with_others(self, states: Mapping[StreamId, Any]) -> Self:
         """States of other streams. A decision sees those its decider's `needs` and `reads` name, and no others."""
@@ -52,72 +96,82 @@ class Scenario(Generic[State]):
 
     def when(self, command: Command, key: str | None = None) -> Self:
         """Decide a command now and fold what follows."""
-        if not isinstance(command, (Wake, *self.decider.stops)):
-            self._ring()
-        self._decide(command, key)
+        job = Job(Submission(stream=self.stream, command=command, key=key))
+        while (there := self._take(job)) is not None:
+            job.also_locks = (*job.also_locks, there)
         return self
 
     def wakes(self) -> Self:
         """Go to the stream's alarm and ring it."""
-        alarm_at = self.alarm_at
-        assert alarm_at is not None, "no alarm is set"
-        self.now = max(self.now, alarm_at)
-        self._decide(Wake(), None)
-        return self
+        assert self.alarm_at is not None, "no alarm is set"
+        self.now = max(self.now, self.alarm_at)
+        return self.when(WAKE)
 
-    @property
-    def alarm_at(self) -> Instant | None:
-        return None if self.state is None else self.decider.alarm(self.state)
+    # -- the site of a turn
 
-    def _alarm_due(self) -> bool:
-        return self.alarm_at is not None and self.alarm_at <= self.now
+    def _take(self, job: Job) -> StreamId | None:
+        """Take the turn of a command; return a stream that it must be taken again with."""
+        asked, own = job.submission, self._own
+        self.outcome = Decision()  # of a wake that comes too early
+        self._shown = (*self.decider.reads(self.stream), *streams_of(self._kinds, job, self.policy)[1:])
+        turn = Turn("", turn_instant(self.now, [own]), self.policy, job, asked)
+        try:
+            recorded = take_turn(self, turn, [own], asked.command, job.key, WAKES_MAX)
+        except _SeenLater as made:
+            return made.stream
+        except BetimesError as error:
+            if not isinstance(error, Refused) or isinstance(asked.command, Wake):
+                raise AssertionError(f"{error}: {self.outcome}") from error
+        else:
+            assert recorded, f"the alarm of {self.stream} is still due after {WAKES_MAX:,} wakes: {self.outcome}"
+        return None
 
-    def _ring(self) -> None:
-        """Ring what is due ahead of a command."""
-        for _ in range(WAKES_MAX):
-            if not self._alarm_due():
-                return
-            self._decide(Wake(), None)
-        raise AssertionError(f"the alarm of {self.stream} is still due after {WAKES_MAX:,} wakes: {self.outcome}")
+    def _decide(self, view: View[State], command: Command, policy: Policy, now: Instant) -> Decision | Refusal:
+        """Decide as the decider does, and keep the outcome; what settles a refusal does not replace it."""
+        refused = self.outcome if isinstance(self.outcome, Refusal) else None
+        outcome = self.decider.decide(view, command, policy, now)
+        self.outcome = refused if refused and refused.settles is command else outcome
+        return outcome
 
-    def _decide(self, command: Command, key: str | None) -> None:
-        due, version = self._alarm_due(), self.version
-        self.outcome = outcome = self._decided(command, key)
-        if isinstance(outcome, Refusal) and outcome.settles is not None:
-            self._decide(outcome.settles, None)
-            self.outcome = outcome
-        elif isinstance(self.outcome, Decision):
-            _check_decision(self.stream, self.outcome)
-            if self.outcome.events:
-                self._fold(self.outcome.events)
-        if isinstance(command, Wake) and due and self.version == version:
-            raise AssertionError(
-                f"the alarm of {self.stream} is due at {_shown(self.alarm_at)} and its wake wrote nothing; "
-                f"it would ring for ever: {self.outcome}"
-            )
+    def view_others(self, loaded: list[LoadedStream]) -> Mapping[StreamId, Any]:
+        return {stream: self.others.get(stream) for stream in self._shown if stream != self.stream}
 
-    def _decided(self, command: Command, key: str | None) -> Decision | Refusal:
-        """What the decider says, seeing what it asked for, and what it would make if that is there already."""
-        needed = (self.decider.needs(self.stream, asked, self.policy) for asked in (command, Wake()))
-        named = (*self.decider.reads(self.stream), *(stream for streams in needed for stream in streams))
-        shown = dict.fromkeys(stream for stream in named if stream != self.stream)
-        while True:
-            others = {stream: self.others.get(stream) for stream in shown}
-            view = View(self.stream, self.state, self.version, others, key)
-            outcome = self.decider.decide(view, command, self.policy, self.now)
-            also = outcome.also if isinstance(outcome, Decision) else {}
-            there = [stream for stream in also if stream not in shown and self.others.get(stream) is not None]
-            if not there:
-                return outcome
-            shown.update(dict.fromkeys(there))
+    def find_other(self, stream: StreamId, loaded: list[LoadedStream]) -> LoadedStream:
+        if stream == self.stream:
+            raise Fault(f"a decision for {stream} names its own stream in `also`; its events belong in `events`")
+        if stream not in self._shown and self.others.get(stream) is not None:
+            raise _SeenLater(stream)
+        return LoadedStream.new(stream, self._own.kind)
 
-    def _fold(self, events: tuple[Event, ...]) -> None:
+    def write(
+        self,
+        turn: Turn,
+        own: LoadedStream,
+        command: Command,
+        key: KeyId | None,
+        decision: Decision,
+        also: Mapping[LoadedStream, tuple[Event, ...]],
+    ) -> Recorded:
+        """Check and fold a decision as a batch does; the events of other streams are only compared."""
+        self._check_kept(decision.events)
+        return DecisionWriter(Changes(), SETTINGS).write(turn, own, command, key, decision, {})
+
+    def keep_answer(self, turn: Turn, own: LoadedStream, key: KeyId | None, recorded: Recorded) -> None:
+        """Remember nothing: whoever repeats a key here asks again."""
+
+    def _check_kept(self, events: tuple[Event, ...]) -> None:
         for event in events:
             _check_kept(event, self.decider.events, f"an event of {self.stream}")
-            self.state = self.decider.fold(self.state, event)
-        if self.state is not None:
-            _check_kept(self.state, self.decider.state, f"the state of {self.stream}")
-        self.version += 1
+        state = fold_events(self.decider, self.state, events)
+        if state is not None:
+            _check_kept(state, self.decider.state, f"the state of {self.stream}")
+
+    def happened(self, event: Event) -> None:
+        """Fold what happened before."""
+        own = self._own
+        self._check_kept((event,))
+        own.state, own.alarm_at, own.index = fold_stream(own.kind, self.stream, own.state, (event,))
+        own.version += 1
 
     # -- then
 
@@ -177,17 +231,8 @@ def given(
     effective = PolicyBook(sections).effective(policy or {})
     scenario = Scenario(decider, stream or StreamId("tenant", decider.kind, "subject"), effective)
     for event in events:
-        scenario._fold((event,))
+        scenario.happened(event)
     return scenario
-
-
-def _check_decision(stream: StreamId, decision: Decision) -> None:
-    if stream in decision.also:
-        raise AssertionError(f"a decision for {stream} names its own stream in `also`; its events belong in `events`")
-    if not decision.events and (decision.also or decision.effects):
-        raise AssertionError(
-            f"a decision for {stream} has effects or other streams' events but no event of its own: {decision}"
-        )
 
 
 def _check_kept(value: Any, kind: Any, what: str) -> None:
