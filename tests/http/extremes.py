@@ -25,7 +25,7 @@ from betimes.app.routes import ROUTES
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.routes import Route
 from betimes.http.server import serve
-from tests.http.populated import list_paths, populate
+from tests.http.populated import ask, list_paths, populate
 from tests.http.served import Client, Reply
 
 INSTANTS = (
@@ -307,10 +307,11 @@ async def read_lists(client: Client, routes: tuple[Route, ...]) -> list[str]:
             path = route.path
             while "{" in path:
                 path = path[: path.index("{")] + id + path[path.index("}") + 1 :]
-            reply = await client.send("GET", path, b"", {"x-tenant": "default"}, b"")
+            asked = ask(path).partition("?")[2]
+            reply = await client.send("GET", path, asked.encode(), {"x-tenant": "default"}, b"")
             pages = 0
             while reply.status == 200 and b'"next_cursor":"' in reply.raw and pages < 200:
-                query = urlencode({"cursor": reply.json["next_cursor"]}).encode()
+                query = "&".join(filter(None, (asked, urlencode({"cursor": reply.json["next_cursor"]})))).encode()
                 reply, pages = await client.send("GET", path, query, {"x-tenant": "default"}, b""), pages + 1
             if reply.status >= 500:
                 failed.append(f"{reply.status} GET {path} {reply.raw[:300]!r}")
@@ -330,7 +331,7 @@ async def find_failures(bt: Betimes, clock: VirtualClock, count: int, seed: int)
     client, extremes, found = Client(serve(bt, ROUTES, dev=True)), Extremes(ROUTES, seed), Findings([], 0)
     await populate(client, bt, clock)
     for path in list_paths(ROUTES):
-        extremes.learn(await client("GET", path, x_tenant="default"))
+        extremes.learn(await client("GET", ask(path), x_tenant="default"))
     for number, request in enumerate(extremes.requests(count)):
         reply = await send(client, request)
         extremes.learn(reply)

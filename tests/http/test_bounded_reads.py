@@ -27,7 +27,7 @@ from betimes.http.routes import Route
 from betimes.http.server import serve
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.postgres.statements import Prepared
-from tests.http.populated import declare, populate
+from tests.http.populated import OF_ONE_REPORT, declare, populate
 from tests.http.served import Client
 from tests.postgres import PATIENCE, TABLES, fresh_schema, raw_connection, server_dsn
 
@@ -100,8 +100,6 @@ def _questions(route: Route) -> Iterator[str]:
 
 
 LISTED = ("limit", "cursor")
-OF_ONE_REPORT = ("/v1/backtests/{backtest_id}/flips",)
-"""Lists that are read from one report, which a backtest must have written first."""
 LISTS = [
     question
     for route in ROUTES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -20,11 +19,14 @@ from tests.http.served import Client
 EVERYTHING = frozenset(AREAS)
 
 
-@pytest.fixture
-async def bt(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Betimes]:
-    monkeypatch.setattr(pulse, "BEAT_S", 0.0)  # every read is a beat, so that nothing waits for a clock
-    async with Betimes("memory://", clock=VirtualClock(), workers=False) as opened:
-        yield opened
+@pytest.fixture(autouse=True)
+def beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every read a beat, so that nothing waits for a clock."""
+    monkeypatch.setattr(pulse, "BEAT_S", 0.0)
+
+
+def opened() -> Betimes:
+    return Betimes("memory://", clock=VirtualClock(), workers=False)
 
 
 async def trigger(bt: Betimes, *keys: str) -> None:
@@ -38,64 +40,69 @@ async def opened_feed(tail: PulseTail, seq: int | None = None, **filters: str) -
     return feed
 
 
-async def test_a_frame_sums_what_was_decided_since_the_one_before(bt: Betimes) -> None:
-    await trigger(bt, "before")
-    feed = await opened_feed(PulseTail(bt.engine))
-    await trigger(bt, "a", "b", "c")
-    found = await feed.read()
-    assert found is not None
-    _, frame = found
-    assert [(count.domain, count.outcome, count.count) for count in frame.counts] == [("runs", "ALLOW", 3)]
-    assert (frame.total, frame.missed, len(frame.sample)) == (3, False, 2)
-    assert [event.id for event in frame.sample] == ["b", "c"]
-    again = await feed.read()
-    assert again is None or again[1].total == 0
-
-
-async def test_a_slow_reader_gets_one_bigger_frame_and_readers_share_the_tail(bt: Betimes) -> None:
-    tail = PulseTail(bt.engine)
-    quick, slow = await opened_feed(tail), await opened_feed(tail)
-    totals = []
-    for number in range(5):
-        await trigger(bt, f"k-{number}")
-        found = await quick.read()
-        assert found is not None
-        totals.append(found[1].total)
-    counted = tail.segments
-    late = await slow.read()
-    assert late is not None
-    assert (sum(totals), late[1].total, late[1].missed) == (5, 5, False)
-    assert late[1].beats >= 5
-    assert tail.segments == counted, "what was counted for one reader is not counted again for another"
-
-
-async def test_a_reader_that_comes_back_goes_on_where_it_was(bt: Betimes, monkeypatch: pytest.MonkeyPatch) -> None:
-    tail = PulseTail(bt.engine)
-    first = await opened_feed(tail)
-    await trigger(bt, "a")
-    found = await first.read()
-    assert found is not None
-    await trigger(bt, "b", "c")
-    back = await (await opened_feed(tail, found[0])).read()
-    assert back is not None
-    assert (back[1].total, back[1].missed) == (2, False)
-    await trigger(bt, "d")
-    unknown = await (await opened_feed(PulseTail(bt.engine), 0)).read()
-    assert unknown is not None
-    assert unknown[1].missed
-
-
-async def test_filters_and_scopes_narrow_a_pulse(bt: Betimes) -> None:
-    tail = PulseTail(bt.engine)
-    none, skipped = await opened_feed(tail, domain="scores"), await opened_feed(tail, outcome="SKIP")
-    await trigger(bt, "a")
-    for feed in (none, skipped):
+async def test_a_frame_sums_what_was_decided_since_the_one_before() -> None:
+    async with opened() as bt:
+        await trigger(bt, "before")
+        feed = await opened_feed(PulseTail(bt.engine))
+        await trigger(bt, "a", "b", "c")
         found = await feed.read()
         assert found is not None
-        assert (found[1].total, found[1].sample) == (0, [])
+        _, frame = found
+        assert [(count.domain, count.outcome, count.count) for count in frame.counts] == [("runs", "ALLOW", 3)]
+        assert (frame.total, frame.missed, len(frame.sample)) == (3, False, 2)
+        assert [event.id for event in frame.sample] == ["b", "c"]
+        again = await feed.read()
+        assert again is None or again[1].total == 0
 
 
-async def test_parameters_of_the_other_mode_are_refused(bt: Betimes) -> None:
-    client = Client(serve(bt, ROUTES, dev=True))
-    for query in ("mode=pulse&id=a", "sample=5", "mode=loud", "mode=pulse&sample=51"):
-        assert (await asyncio.wait_for(client("GET", f"/v1/verdicts/stream?{query}"), 60)).status == 422
+async def test_a_slow_reader_gets_one_bigger_frame_and_readers_share_the_tail() -> None:
+    async with opened() as bt:
+        tail = PulseTail(bt.engine)
+        quick, slow = await opened_feed(tail), await opened_feed(tail)
+        totals = []
+        for number in range(5):
+            await trigger(bt, f"k-{number}")
+            found = await quick.read()
+            assert found is not None
+            totals.append(found[1].total)
+        counted = tail.segments
+        late = await slow.read()
+        assert late is not None
+        assert (sum(totals), late[1].total, late[1].missed) == (5, 5, False)
+        assert late[1].beats >= 5
+        assert tail.segments == counted, "what was counted for one reader is not counted again for another"
+
+
+async def test_a_reader_that_comes_back_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened() as bt:
+        tail = PulseTail(bt.engine)
+        first = await opened_feed(tail)
+        await trigger(bt, "a")
+        found = await first.read()
+        assert found is not None
+        await trigger(bt, "b", "c")
+        back = await (await opened_feed(tail, found[0])).read()
+        assert back is not None
+        assert (back[1].total, back[1].missed) == (2, False)
+        await trigger(bt, "d")
+        unknown = await (await opened_feed(PulseTail(bt.engine), 0)).read()
+        assert unknown is not None
+        assert unknown[1].missed
+
+
+async def test_filters_and_scopes_narrow_a_pulse() -> None:
+    async with opened() as bt:
+        tail = PulseTail(bt.engine)
+        none, skipped = await opened_feed(tail, domain="scores"), await opened_feed(tail, outcome="SKIP")
+        await trigger(bt, "a")
+        for feed in (none, skipped):
+            found = await feed.read()
+            assert found is not None
+            assert (found[1].total, found[1].sample) == (0, [])
+
+
+async def test_parameters_of_the_other_mode_are_refused() -> None:
+    async with opened() as bt:
+        client = Client(serve(bt, ROUTES, dev=True))
+        for query in ("mode=pulse&id=a", "sample=5", "mode=loud", "mode=pulse&sample=51"):
+            assert (await asyncio.wait_for(client("GET", f"/v1/verdicts/stream?{query}"), 60)).status == 422

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from betimes.core.datetimes import moment
 from betimes.core.errors import NotFound
 from betimes.core.segments import Segment
 from betimes.domain.json_view import JsonView
-from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.domain.paging import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.domain.service import Service
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.store import LedgerQuery
@@ -78,14 +78,15 @@ class PolicyHistory(Service):
         """List changes of the overrides, newest first."""
         named = ["policy history", self.caller.tenant]
         place = place_of(cursor, named, NumberPlace)
-        found, is_whole, more = await self._changes(place, checked_limit(limit) + 1)
-        views = [
+        views: Listing[PolicyVersion] = Listing()
+        found, is_whole, more = await self._changes(place, checked_limit(limit) + 1, views)
+        views.items += [
             _version_view(change, found[number + 1] if number + 1 < len(found) else None, is_whole)
             for number, change in enumerate(found[:limit])
         ]
         if len(found) > limit:
             more = NumberPlace(found[limit - 1].segment.seq, found[limit - 1].version)
-        return Page(views, cursor_of(named, more) if more else None)
+        return views.page(cursor_of(named, more) if more else None)
 
     async def earlier_overrides(self, version: int | None, fingerprint: str | None) -> PolicyVersion:
         """Return an earlier version, by number or by the fingerprint of its overrides; by default the one before."""
@@ -93,17 +94,20 @@ class PolicyHistory(Service):
         wanted = state.policy_version - 1 if version is None and fingerprint is None else version
         if wanted == 0 and state.policy_version:
             return _no_overrides()
-        found, is_whole, _ = await self._changes(None, state.policy_version)
+        found, is_whole, _ = await self._changes(None, state.policy_version, Listing())
         for change in found:
             if wanted in (None, change.version) and fingerprint in (None, change.event.fingerprint):
                 return _version_view(change, None, is_whole)
         sought = " ".join(str(name) for name in (wanted, fingerprint) if name is not None)
         raise NotFound(f"the policy {sought} is not among the versions found on the ledger; see /v1/policy/history")
 
-    async def _changes(self, place: NumberPlace | None, limit: int) -> tuple[list[_Set], bool, NumberPlace | None]:
+    async def _changes(
+        self, place: NumberPlace | None, limit: int, listing: Listing[Any]
+    ) -> tuple[list[_Set], bool, NumberPlace | None]:
         """Return changes of policy before a place, newest first, and whether the ledger was read to its beginning.
 
-        If it was not, because that is far, return also where to go on.
+        If it was not, because that is far, return also where to go on. Segments that cannot be read are noted in the
+        listing.
         """
         stream = tenant_stream(self.caller.tenant)
         after, version = (place.number, place.row - 1) if place else (0, (await self._tenant()).policy_version)
@@ -116,7 +120,7 @@ class PolicyHistory(Service):
             for segment in segments:
                 if checkpoint_of(segment):
                     return found, False, None
-                for event in self._sets_in(segment):
+                for event in self._sets_in(segment, listing):
                     if len(found) == limit:
                         return found, False, None
                     found.append(_Set(segment, event, version))
@@ -126,9 +130,11 @@ class PolicyHistory(Service):
             after = segments[-1].seq
         return found, False, NumberPlace(after, version + 1)
 
-    def _sets_in(self, segment: Segment) -> Iterator[PolicySet]:
-        events = self.engine.kinds.of(segment.stream).events(segment)
-        return (event for event in reversed(events) if isinstance(event, PolicySet))
+    def _sets_in(self, segment: Segment, listing: Listing[Any]) -> list[PolicySet]:
+        events: Sequence[Any] = ()
+        with listing.reading(segment):
+            events = self.engine.kinds.of(segment.stream).events(segment)
+        return [event for event in reversed(events) if isinstance(event, PolicySet)]
 
 
 def _no_overrides() -> PolicyVersion:

@@ -193,7 +193,8 @@ ROUTES = (
         "/v1/policy/check",
         check_policy,
         "What these overrides would change",
-        description="A dry run: nothing is changed or recorded.",
+        description="A dry run: nothing is changed or recorded. With `Content-Type: application/toml` the body is the "
+        "overrides as a document, and errors say their lines.",
         body=PolicyRequest,
         toml_field="overrides",
         reply=PolicyCheck,
@@ -216,7 +217,7 @@ ROUTES = (
         body_optional=True,
         reply=PolicyWritten,
         codes=((412, "VERSION_MISMATCH"),),
-        example={"to_version": 3, "note": "people were woken"},
+        example={"to_version": 0, "note": "people were woken"},
     ),
     Route(
         method="GET",

@@ -41,6 +41,12 @@ PAGE_CHARS_MAX = 1_000_000
 garbage collector holds up everybody while it goes through them."""
 CURSOR_CHARS_MAX = 16_384
 Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+PlaceText: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1, max_length=300, pattern=r"^[^\x00-\x1f]*$", description="a text without control characters"
+    ),
+]
 """An instant or a number of the ledger: far beyond any, and every store can compare with it."""
 WHY_CHARS_MAX = 500
 """Of what is said about a row that cannot be shown."""
@@ -130,12 +136,7 @@ class InstantPlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_fie
     """An instant in the order of the list, and an id among those of that instant."""
 
     at: Position
-    id: Annotated[
-        str,
-        msgspec.Meta(
-            min_length=1, max_length=300, pattern=r"^[^\x00-\x1f]*$", description="a text without control characters"
-        ),
-    ]
+    id: PlaceText
 
 
 def cursor_of(filters: Any, place: CursorPlace) -> str:

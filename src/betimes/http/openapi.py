@@ -206,8 +206,6 @@ def _request_body(route: Route, schemas: Schemas) -> dict[str, Any]:
     if route.example is not None:
         content["example"] = route.example
     described = {"application/json": content}
-    if route.toml_field:
-        described["application/toml"] = {"schema": {"type": "string"}}
     if route.batch_body is not None:
         media_type, kind = route.batch_body
         described[media_type] = {"schema": schemas.describe(kind)}

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from itertools import islice
-from typing import Annotated
-
-import msgspec
 
 from betimes.catalogue import DOMAIN_OF
 from betimes.core.datetimes import Moment, instant, moment
@@ -24,6 +21,7 @@ from betimes.domain.paging import (
     CursorPlace,
     Listing,
     Page,
+    PlaceText,
     Position,
     UnreadableRow,
     check_filters,
@@ -105,8 +103,8 @@ class UpcomingItem(JsonView, frozen=True, kw_only=True):
 
 class ItemsPlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_fields=True):
     at: Position
-    kind: Annotated[str, msgspec.Meta(max_length=32)]
-    id: Annotated[str, msgspec.Meta(max_length=200)]
+    kind: PlaceText
+    id: PlaceText
     row: Position
 
 
