@@ -121,6 +121,23 @@ async def test_a_connection_whose_last_words_came_before_its_end_is_replaced(kep
         proxy.shows_ends.set()
 
 
+async def test_a_commit_that_the_driver_never_sent_wrote_nothing() -> None:
+    """The server's last words came between two statements of a transaction, and its end not yet."""
+    proxy = Proxy()
+    async with proxy.listening(server_dsn()) as through, opened_stores(through) as (store,), raw_connection() as other:
+        await commit(store, moved(A, 1, 0))
+        async with store.begin(locking(A)) as tx:
+            proxy.shows_ends.clear()
+            proxy.ended.clear()
+            await other.fetchval(END_OTHERS)
+            await proxy.ended.wait()
+            await other.fetchval("SELECT 1")  # by now the last words are here
+            with pytest.raises(Unavailable):
+                await tx.commit(moved(A, 2, 0))
+            proxy.shows_ends.set()
+        assert (await store.load([A]))[A].version == 1
+
+
 async def test_operations_cancelled_at_any_moment_leave_no_busy_connection() -> None:
     """Whatever is cut off while its answer is on the way, the next one gets a connection that is free."""
     random, version = Random(7), 0

@@ -78,7 +78,7 @@ def refusal_of(error: Exception, server: str, *, committing: bool = False) -> Ex
             "Leave it out; the schema is `betimes` (PostgresStore(…, schema=…) names another)",
             (("db", f"no such parameter: {parameter}"),),
         )
-    if committing and (not state or state.startswith(_LOST_CLASSES)):
+    if committing and not _never_began(error) and (not state or state.startswith(_LOST_CLASSES)):
         return Unknown(f"{server}: the connection was lost during a commit; ask again under the same key ({error})")
     return Unavailable(f"{server}: {_NEXT_STEPS.get(state) or _describe_error(error)}")
 
@@ -91,6 +91,11 @@ def ended_by_server(error: BaseException | None) -> bool:
     state = str(getattr(error, "sqlstate", None) or "")
     lost = isinstance(error, driver().InterfaceError | driver().InternalClientError | ConnectionError)
     return lost or state == "25P03" or state.startswith(("08", "57P"))
+
+
+def _never_began(error: Exception) -> bool:
+    """Return whether the driver refused to send a statement, because the server's last words are still to be read."""
+    return isinstance(error, driver().InternalClientError) and str(error).startswith("cannot switch to state")
 
 
 def _describe_error(error: Exception) -> str:
