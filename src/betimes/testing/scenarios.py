@@ -113,6 +113,7 @@ class Scenario(Generic[State]):
         """Take the turn of a command; return a stream that it must be taken again with."""
         asked, own = job.submission, self._own
         self.outcome = Decision()  # of a wake that comes too early
+        self._raised: Exception | None = None
         self._shown = (*self.decider.reads(self.stream), *streams_of(self._kinds, job, self.policy)[1:])
         turn = Turn("", turn_instant(self.now, [own]), self.policy, job, asked)
         try:
@@ -120,6 +121,8 @@ class Scenario(Generic[State]):
         except _SeenLater as made:
             return made.stream
         except BetimesError as error:
+            if self._raised is not None:
+                raise self._raised from None  # a decider's own error reaches the test as it is
             if not isinstance(error, Refused) or isinstance(asked.command, Wake):
                 raise AssertionError(f"{error}: {self.outcome}") from error
         else:
@@ -129,7 +132,11 @@ class Scenario(Generic[State]):
     def _decide(self, view: View[State], command: Command, policy: Policy, now: Instant) -> Decision | Refusal:
         """Decide as the decider does, and keep the outcome; what settles a refusal does not replace it."""
         refused = self.outcome if isinstance(self.outcome, Refusal) else None
-        outcome = self.decider.decide(view, command, policy, now)
+        try:
+            outcome = self.decider.decide(view, command, policy, now)
+        except Exception as error:
+            self._raised = error
+            raise
         self.outcome = refused if refused and refused.settles is command else outcome
         return outcome
 
