@@ -106,3 +106,19 @@ async def test_parameters_of_the_other_mode_are_refused() -> None:
         client = Client(serve(bt, ROUTES, dev=True))
         for query in ("mode=pulse&id=a", "sample=5", "mode=loud", "mode=pulse&sample=51"):
             assert (await asyncio.wait_for(client("GET", f"/v1/verdicts/stream?{query}"), 60)).status == 422
+
+
+async def test_beats_of_many_tenants_are_let_go_of_early_and_who_misses_them_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pulse, "CELLS_MAX", 6)
+    async with opened() as bt:
+        tail = PulseTail(bt.engine)
+        slow = await opened_feed(tail)
+        quick = await opened_feed(tail)
+        for number in range(5):
+            await trigger(bt, f"k-{number}")
+            assert await quick.read() is not None
+        found = await slow.read()
+        assert found is not None
+        assert (found[1].missed, found[1].total) == (True, 3)

@@ -30,6 +30,8 @@ from betimes.ledger.verdict_feed import DecodedSegment, FeedFilters, VerdictEven
 
 BEAT_S = 1.0
 BEATS_KEPT = 600
+CELLS_MAX = 200_000
+"""Sums and positions in all beats together. With very many tenants at work, fewer beats are kept."""
 PAGES_MAX = 10
 """Pages of the ledger that one beat reads; what is left is the next one's."""
 SAMPLES_MAX = 50
@@ -75,6 +77,9 @@ class _Beat:
             counts[row.kind, outcome, reasons] += 1
         self.seqs.setdefault(row.tenant, deque(maxlen=SAMPLES_MAX)).append(row.seq)
 
+    def count_cells(self) -> int:
+        return sum(map(len, self.counts.values())) + sum(map(len, self.seqs.values()))
+
 
 class PulseTail:
     """The last minutes of verdicts in beats, for all readers of a process."""
@@ -83,7 +88,8 @@ class PulseTail:
         self.engine = engine
         self.segments = 0
         """Counted so far, for whoever wants to know."""
-        self._beats: deque[_Beat] = deque(maxlen=BEATS_KEPT)
+        self._beats: deque[_Beat] = deque()
+        self._cells = 0
         self._seq = -1
         self._number = 0
         self._lock = asyncio.Lock()
@@ -129,7 +135,14 @@ class PulseTail:
                 break
             await asyncio.sleep(0)
         self._number = beat.number
+        self._keep(beat)
+
+    def _keep(self, beat: _Beat) -> None:
+        """Keep a beat, and let go of the oldest ones past the bounds; whoever misses them is told so."""
         self._beats.append(beat)
+        self._cells += beat.count_cells()
+        while len(self._beats) > 1 and (len(self._beats) > BEATS_KEPT or self._cells > CELLS_MAX):
+            self._cells -= self._beats.popleft().count_cells()
 
     async def samples(self, beat: _Beat, tenant: str) -> list[VerdictEvent]:
         """Return verdicts of a tenant in a beat, read once for all its readers."""
