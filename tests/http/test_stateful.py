@@ -65,6 +65,7 @@ def test_requests_that_build_on_each_other_never_make_a_server_fail(tmp_path: Pa
     assert wrong == []
     assert len(seen) > WALKS * STEPS // 4
     assert any(status < 300 for status in seen)
+    assert seen.count(503) <= len(seen) // 20, "a busy machine explains a few, not many"
 
 
 def _is_starved(response: Any) -> bool:
