@@ -9,7 +9,7 @@ This module and every `domain.py` are pure: they import deciders and policies, n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -95,6 +95,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     backtest: BacktestRules = BacktestRules()
     commands: Mapping[str, str] = {}
     """Its commands and groups of commands by name, each with its line of `betimes --help`."""
+    judged: Mapping[str, Callable[[Sequence[Event], Any], Iterable[str | int]]] = {}
+    """By kind of stream: what a segment judged, from its events and its reply; later judgements of it name the same."""
     collections: tuple[str, ...] = ()
     """Of its idempotency keys, besides those that are named like its kinds of streams."""
     waiting_items: Mapping[str, Callable[[Any], Iterable[WaitingItem]]] = {}

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from betimes.catalogue import spell_answer
+from betimes.catalogue import DOMAIN_OF, spell_answer
 from betimes.core.datetimes import instant, moment
 from betimes.core.errors import Invalid, NotFound, UnknownKind
 from betimes.core.segments import Segment
@@ -44,8 +44,6 @@ from betimes.ledger.statistics import Statistics
 from betimes.ledger.stream_list import StreamList
 from betimes.ledger.timeline import Timeline
 from betimes.ledger.verdict_list import VerdictList
-from betimes.notifications.model import Digested, NotificationReply, Postponed, Released, Suppressed
-from betimes.runs.model import RunAllowed, RunDeferred, RunSkipped, TriggerJoined, WouldRun
 
 PAGES_MAX = 20
 """Pages of the ledger that one list looks through; what is left is behind its cursor."""
@@ -296,28 +294,14 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             version = page[-1].version
         return found
 
-    def _subjects(self, segment: Segment) -> set[str | int]:
-        """Return the subjects of a segment: triggers by their keys, notifications by the segment that brought them."""
-        if segment.stream.kind not in ("account", "inbox") or checkpoint_of(segment):
-            return set()
+    def _subjects(self, segment: Segment) -> frozenset[str | int]:
+        """Return what a segment judged, as its domain knows it."""
+        domain = DOMAIN_OF.get(segment.stream.kind)
+        judged = domain.judged.get(segment.stream.kind) if domain else None
+        if judged is None or checkpoint_of(segment):
+            return frozenset()
         kind = self.engine.kinds.of(segment.stream)
-        subjects: set[str | int] = set()
-        for event in kind.events(segment):
-            match event:
-                case RunAllowed() | RunSkipped() | WouldRun():
-                    subjects |= {event.key, event.retry_key or event.key}
-                case RunDeferred(due):
-                    subjects.add(due.key)
-                case TriggerJoined(key, into):
-                    subjects |= {key, into}
-                case Released(item) | Suppressed(item) | Digested(item):
-                    subjects.add(item)
-                case Postponed(item):
-                    subjects.add(item.version)
-                case _:
-                    continue
-        reply = kind.recorded(segment).reply
-        return subjects | ({reply.item} if isinstance(reply, NotificationReply) and reply.item else set())
+        return frozenset(judged(kind.events(segment), kind.recorded(segment).reply))
 
 
 class _Tag(msgspec.Struct):

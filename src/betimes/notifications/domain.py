@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from typing import Any
 
+from betimes.core.deciders import Event
 from betimes.core.outlooks import SubjectStreams
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
 from betimes.domain.declaration import BacktestRules, Domain, RecordedInput
 from betimes.notifications.composite_score import decimal_text
 from betimes.notifications.decide import DECIDERS
-from betimes.notifications.model import DigestReleased, InboxState, NotificationReply, Notify, Released
+from betimes.notifications.model import (
+    Digested,
+    DigestReleased,
+    InboxState,
+    NotificationReply,
+    Notify,
+    Postponed,
+    Released,
+    Suppressed,
+)
 from betimes.notifications.outlook import incident_items, outlook, waiting_items
 from betimes.notifications.policy import NotificationsPolicy
 from betimes.notifications.sentences import sentence
@@ -48,12 +60,27 @@ def was_scored(reply: object) -> bool:
     return isinstance(reply, NotificationReply) and reply.score is not None
 
 
+def judged_items(events: Sequence[Event], reply: Any) -> Iterator[int]:
+    """Yield the notifications that a segment judged, by the version that brought each."""
+    for event in events:
+        match event:
+            case Released(item) | Suppressed(item) | Digested(item):
+                yield item
+            case Postponed(item):
+                yield item.version
+            case _:
+                continue
+    if isinstance(reply, NotificationReply) and reply.item:
+        yield reply.item
+
+
 DOMAIN = Domain(
     package="betimes.notifications",
     area="notifications",
     deciders=DECIDERS,
     policy=NotificationsPolicy,
     describe_verdict=describe_verdict,
+    judged={"inbox": judged_items},
     shadow_rules=shadow_rules,
     render_amounts={"inbox": {"ai": score_as_decimal, "ai_score": score_as_decimal}},
     tables=TABLES,

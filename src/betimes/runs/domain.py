@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 from betimes.core.deciders import Event
 from betimes.core.outlooks import SubjectStreams
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
 from betimes.domain.declaration import BacktestRules, Domain
 from betimes.runs.decide import DECIDERS
-from betimes.runs.model import LEASE_RAN_OUT, RunAllowed, RunEnded, StartRun
+from betimes.runs.model import (
+    LEASE_RAN_OUT,
+    RunAllowed,
+    RunDeferred,
+    RunEnded,
+    RunSkipped,
+    StartRun,
+    TriggerJoined,
+    WouldRun,
+)
 from betimes.runs.outlook import account_outlook, waiting_run, waiting_triggers
 from betimes.runs.policy import RunsPolicy
 from betimes.runs.rules import ADMISSION
@@ -32,6 +44,20 @@ def is_lost_claim(event: Event) -> bool:
     return isinstance(event, RunEnded) and event.error == LEASE_RAN_OUT
 
 
+def judged_triggers(events: Sequence[Event], reply: Any) -> Iterator[str]:
+    """Yield the keys of the triggers that a segment judged."""
+    for event in events:
+        match event:
+            case RunAllowed() | RunSkipped() | WouldRun():
+                yield from (event.key, event.retry_key or event.key)
+            case RunDeferred(due):
+                yield due.key
+            case TriggerJoined(key, into):
+                yield from (key, into)
+            case _:
+                continue
+
+
 DOMAIN = Domain(
     package="betimes.runs",
     area="runs",
@@ -39,6 +65,7 @@ DOMAIN = Domain(
     policy=RunsPolicy,
     answers={"NOW": "ALLOW", "LATER": "DEFER", "NEVER": "SKIP"},
     describe_verdict=describe_verdict,
+    judged={"account": judged_triggers},
     shadow_rules=shadow_rules,
     lost_claims={"run": is_lost_claim},
     tables=TABLES,
