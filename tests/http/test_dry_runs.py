@@ -206,3 +206,14 @@ async def test_ringing_an_alarm_is_tried_like_any_write() -> None:
         assert (tried.status, tried.json["body"]["rung"], await size(s)) == (200, True, before)
         real = (await s.client("POST", path, {})).json
         assert real == tried.json["body"]
+
+
+async def test_what_belongs_to_a_dry_run_is_refused_on_a_write() -> None:
+    body = {"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"}
+    async with site() as s:
+        for more in ({"betimes_at": "2099-01-01T00:00:00Z"}, {"betimes_policy": "{}"}):
+            for asked in ({}, {"betimes_dry_run": "false"}):
+                reply = await s.client("POST", "/v1/triggers", body, **more, **asked)
+                assert (reply.status, reply.json["errors"][0]["message"]) == (422, "only with Betimes-Dry-Run: true")
+        assert (await s.client("GET", "/v1/triggers/k")).status == 404
+        assert (await s.client("GET", "/v1/meta", betimes_at="2099-01-01T00:00:00Z")).status == 200

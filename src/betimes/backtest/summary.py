@@ -47,6 +47,8 @@ def window_sentence(report: BacktestReport) -> str:
     """Return the window and the number of segments that were rehearsed."""
     of = f" of the tenant {report.tenant}" if report.tenant else ""
     only = f"; only {report.domain} is reported" if report.domain else ""
+    if report.sample:
+        only += f"; a sample of {report.sample.subjects:,} of {report.sample.subjects_total:,} subjects"
     since, until = report.since or "the beginning", report.until or "the end"
     return f"{since} to {until}{of}: {report.commands:,} commands from outside, {report.segments:,} segments{only}."
 

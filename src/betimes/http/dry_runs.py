@@ -48,10 +48,16 @@ class Trial(msgspec.Struct, frozen=True):
 
 def trial_of(route: Route, headers: Mapping[str, str]) -> Trial | None:
     """Return the dry run that the headers of a write ask for, if they do; raise `Invalid` for what makes no sense."""
-    asked = headers.get(DRY_RUN)
-    if asked is None or not route.is_recorded or asked == "false":
+    asked = headers.get(DRY_RUN, "false")
+    if not route.is_recorded:
         return None
     found: list[tuple[str, str]] = []
+    if asked == "false":
+        # Whoever forgets one header must not write what they wanted to try.
+        found += [(f"header.{name}", "only with Betimes-Dry-Run: true") for name in (AT, POLICY) if name in headers]
+        if found:
+            raise refusal("header", found)
+        return None
     if asked != "true":
         found.append((f"header.{DRY_RUN}", "true or false"))
     if route.deployment:
