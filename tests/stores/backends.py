@@ -14,7 +14,9 @@ from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryDatabase, MemoryStore
 from betimes.stores.sqlite import SqliteStore
 from betimes.testing.conformance import Pair, Traits
-from tests.postgres import empty_schema, patient_store, server_dsn
+from tests.postgres import empty_schema, patient_store, raw_connection, server_dsn
+
+WAITING = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database())"
 
 # Given the clock and an empty folder, a context with both connections open.
 Opener = Callable[[VirtualClock, Path], AbstractAsyncContextManager[Pair]]
@@ -57,8 +59,12 @@ def sqlite_pair(clock: VirtualClock, folder: Path) -> AbstractAsyncContextManage
 async def postgres_pair(clock: VirtualClock, folder: Path) -> AsyncIterator[Pair]:
     async with empty_schema() as schema:
         one, two = (patient_store(server_dsn(), clock=clock, schema=schema) for _ in range(2))
-        async with opened(one, two, clock) as pair:
-            yield pair
+        async with opened(one, two, clock) as pair, raw_connection() as other:
+
+            async def is_waiting() -> bool:
+                return bool(await other.fetchval(WAITING))
+
+            yield pair._replace(is_waiting=is_waiting)
 
 
 BACKENDS = [
