@@ -33,7 +33,7 @@ from betimes.core.streams import KeyId, StreamId
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.memo import MemoTable
-from betimes.engine.rehearsal import RehearsedStep
+from betimes.engine.rehearsal import REQUEST, RehearsedStep
 from betimes.engine.replay import Replayed
 from betimes.engine.settings import EngineSettings
 
@@ -360,6 +360,7 @@ def _job(segment: Segment, command: Command) -> Job:
         command=command,
         key=segment.key.key if segment.key else None,
         collection=segment.key.collection if segment.key else "",
+        request=REQUEST,
         actor=segment.actor,
         correlation=segment.correlation,
     )

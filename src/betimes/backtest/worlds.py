@@ -20,7 +20,6 @@ from betimes.core.streams import KeyId, StreamId
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.memo import MemoTable
-from betimes.engine.policies import PoliciesInForce
 from betimes.engine.rehearsal import Rehearsal, RehearsedStep
 from betimes.engine.replay import Replayed
 from betimes.engine.settings import EngineSettings
@@ -61,7 +60,7 @@ class World:
         self.calls = OtherCalls(recorded, lambda executor: bump(self.tally.fallbacks, executor))
         self.rehearsal = Rehearsal(
             among.kinds,
-            PoliciesInForce(among.book),
+            among.book,
             among.settings,
             told=self._note_step,
             swept=frozenset(SWEEPS),

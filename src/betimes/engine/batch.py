@@ -4,8 +4,8 @@ A batch does no I/O. It is filled from a transaction's rows and the cache, takes
 seeing what the ones before it decided, and ends as `changes` for one commit. A job that fails leaves nothing behind
 except alarms that were rung ahead of it, which were due anyway.
 
-Each job is one turn (`turn`), of which the batch is the site: the methods a turn calls, and those that find the policy
-and the recorded answer of a job, are what a rehearsal replaces.
+Each job is one turn (`turn`), of which the batch is the site. The decisions go to its `writer`: one that makes rows of
+them, or in a rehearsal the world that is rehearsed.
 
 **Held.** A job whose streams are not all here, because somebody else holds one or because the policy in force asks
 for more than was locked, is handed back, and so is every later job of its stream, or that looks at one it may write:
@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import encode
-from betimes.core.deciders import NO_READS, Command, Decision, Event
+from betimes.core.deciders import NO_READS, Command
 from betimes.core.errors import (
     BetimesError,
     Fault,
@@ -45,7 +45,7 @@ from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, StreamWrite, Tx
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
-from betimes.engine.turn import ENTRY_CHARS, LoadedStream, Turn, take_turn, turn_instant
+from betimes.engine.turn import ENTRY_CHARS, DecisionSink, LoadedStream, Turn, take_turn, turn_instant
 from betimes.engine.turn_rows import DecisionWriter
 
 HELD: Final = None
@@ -63,20 +63,28 @@ class Batch:
     """The working set of one batch."""
 
     def __init__(
-        self, tx: Tx, *, kinds: Kinds, cache: StateCache, policies: PoliciesInForce, settings: EngineSettings
+        self,
+        tx: Tx,
+        *,
+        kinds: Kinds,
+        cache: StateCache,
+        policies: PoliciesInForce,
+        settings: EngineSettings,
+        writer: DecisionSink | None = None,
     ) -> None:
         self._tx = tx
         self._kinds = kinds
         self._cache = cache
         self._policies = policies
         self._settings = settings
-        self._lives: dict[StreamId, LoadedStream] = {}
+        self.loaded: dict[StreamId, LoadedStream] = {}
         self._blocked: set[StreamId] = set()
         self._blocked_sources: set[StreamId] = set()
         self._unsettled: set[StreamId] = set()  # what a held job may still write, and others look at
-        self._used: dict[KeyId, tuple[Job | None, Recorded]] = {}
+        self.answers: dict[KeyId, tuple[str, Recorded]] = {}
+        """The request and the answer of every key used here."""
         self.changes = Changes()
-        self._writer = DecisionWriter(self.changes, settings)
+        self.writer = writer or DecisionWriter(self.changes, settings)
         self._ahead: list[Segment] = []
         self._first_alarm_at: Instant | None = None
         self._policies_used: dict[str, Policy] = {}
@@ -98,12 +106,15 @@ class Batch:
                 job.policy, job.streams = policy, streams_of(self._kinds, job, policy)
                 yield from job.streams
 
-    def take(self, job: Job, turn_id: str) -> Recorded | None:
-        """Decide a job. Return `HELD` if it must wait for another batch; raise what its caller should be told."""
+    def take(self, job: Job, turn_id: str, policy: Policy | None = None) -> Recorded | None:
+        """Decide a job, by the policy in force unless another is given; raise what its caller should be told.
+
+        Return `HELD` if it must wait for another batch.
+        """
         stream = job.stream
         if stream is None:
             return self._settle_only(job)
-        policy = self.policy_for(stream)
+        policy = policy or self._policy_for(stream)
         lives = self._lives_of(job, stream, policy) if policy else None
         if job.send and not self._sendable(job.send):
             self._blocked_sources.add(job.send.source)  # gone, or not free: its target need not wait for that
@@ -160,7 +171,7 @@ class Batch:
 
         A sweep would drive out whatever else is cached; what it leaves outdated there would only lead to conflicts.
         """
-        for stream, live in self._lives.items():
+        for stream, live in self.loaded.items():
             if stream.kind not in swept or self._cache.get(stream):
                 self._cache.put(stream, live.cache_entry())
         self._policies.note_saved(self.changes.policies)
@@ -171,7 +182,7 @@ class Batch:
     def taken_ahead(self) -> tuple[list[StreamWrite], list[Segment]]:
         """Hand over the rows of what was decided so far, to be written before the rest."""
         streams, segments = self._moved_rows(), self.changes.segments
-        for live in self._lives.values():
+        for live in self.loaded.values():
             live.base = live.version
         self.changes.segments = []
         self._ahead += segments
@@ -190,10 +201,10 @@ class Batch:
 
     def created_streams(self) -> tuple[StreamId, ...]:
         """Return the streams that are written without having been locked."""
-        return tuple(stream for stream, live in self._lives.items() if live.created)
+        return tuple(stream for stream, live in self.loaded.items() if live.created)
 
     def _moved_rows(self) -> list[StreamWrite]:
-        return [live.row() for live in self._lives.values() if live.version != live.base]
+        return [live.row() for live in self.loaded.values() if live.version != live.base]
 
     def seal(self) -> bool:
         """Put one row per stream that moved into the changes; whether there is anything to commit."""
@@ -208,7 +219,7 @@ class Batch:
 
     # -- what a job needs
 
-    def policy_for(self, stream: StreamId) -> Policy | None:
+    def _policy_for(self, stream: StreamId) -> Policy | None:
         """The policy in force. If that does not fit the code any more, a better one can still be put in its place."""
         try:
             return self._policies_used.get(stream.tenant) or self.policy(stream.tenant)
@@ -221,27 +232,28 @@ class Batch:
         """Return the policy in force for a tenant as this batch sees it; `None` if that is not here."""
         known = self._policies_used.get(tenant)
         if known is None:
-            deployment, own = self._here(DEPLOYMENT), self._here(tenant_stream(tenant))
+            deployment, own = self.find_stream(DEPLOYMENT), self.find_stream(tenant_stream(tenant))
             if deployment is None or own is None:
                 return None
             known = self._policies.effective(tenant, deployment.state, own.state)
             self._policies_used[tenant] = self._policies_named[known.fingerprint] = known
         return known
 
-    def _here(self, stream: StreamId) -> LoadedStream | None:
-        return self._lives.get(stream) or self._load(stream)
+    def find_stream(self, stream: StreamId) -> LoadedStream | None:
+        """Return a stream as the batch has left it so far; `None` if it is not here."""
+        return self.loaded.get(stream) or self._load(stream)
 
     def _lives_of(self, job: Job, stream: StreamId, policy: Policy) -> list[LoadedStream] | None:
         """The job's streams, its own first, if all are here and none is waited for by an earlier job."""
         streams = job.streams if job.policy is policy else streams_of(self._kinds, job, policy)
         lives = []
         for name in streams:
-            live = self._lives.get(name) or self._load(name)
+            live = self.loaded.get(name) or self._load(name)
             if live is None or (self._blocked and name in self._blocked):
                 return None
             lives.append(live)
         for name in reads_of(self._kinds, stream):
-            if name in self._unsettled or self._here(name) is None:
+            if name in self._unsettled or self.find_stream(name) is None:
                 return None
         return lives
 
@@ -257,6 +269,17 @@ class Batch:
             self._blocked_sources.add(job.send.source)
         return HELD
 
+    def forget_held(self) -> None:
+        """Let nobody wait for what was held any more."""
+        self._blocked.clear()
+        self._blocked_sources.clear()
+        self._unsettled.clear()
+
+    def forget_stream(self, stream: StreamId) -> None:
+        """Load a stream anew when it is next asked for, and the policies, which it may be part of."""
+        self.loaded.pop(stream, None)
+        self._policies_used.clear()
+
     def _load(self, stream: StreamId) -> LoadedStream | None:
         """The stream as it was locked or read, put into the working set; `None` if somebody else holds it."""
         kind = self._kinds.of(stream)
@@ -269,13 +292,13 @@ class Batch:
             entry = self._cache.get(stream) if stream in self._tx.unchanged else None
         if entry is None:
             return None
-        return self._lives.setdefault(stream, LoadedStream(stream, kind, entry))
+        return self.loaded.setdefault(stream, LoadedStream(stream, kind, entry))
 
     # -- keys
 
     def _answer(self, job: Job, turn_id: str, policy: Policy, lives: list[LoadedStream]) -> Recorded | None:
         """The recorded answer if the job's key was seen, else what is decided now."""
-        first = self.find_answer(job, job.key) if job.key else None
+        first = self._find_answer(job, job.key) if job.key else None
         asked = job.submission.command
         if first is None:
             return self._turn(job, turn_id, policy, lives, asked, job.key)
@@ -286,15 +309,13 @@ class Batch:
             raise Fault(f"repeating {job.name} failed: {error!r}") from error
         return first if command is None else self._turn(job, turn_id, policy, lives, command, None)
 
-    def find_answer(self, job: Job, key: KeyId) -> Recorded | None:
-        first_job, answer = self._used.get(key, (None, None))
-        if first_job and answer:
-            request, first = first_job.request, replace(answer, replayed=True)
-        else:
-            seen = self._tx.seen.get(key)
-            if seen is None:
-                return None
+    def _find_answer(self, job: Job, key: KeyId) -> Recorded | None:
+        if used := self.answers.get(key):
+            request, first = used[0], replace(used[1], replayed=True)
+        elif seen := self._tx.seen.get(key):
             request, first = seen.request, self._kinds.of(seen.segment.stream).recorded(seen.segment)
+        else:
+            return None
         if request != job.request:
             raise KeyConflict(
                 f"the key {key.key!r} was used for another request in {key.collection!r}, recorded as "
@@ -320,20 +341,9 @@ class Batch:
             return self._hold(job)
         return recorded
 
-    def write(
-        self,
-        turn: Turn,
-        own: LoadedStream,
-        command: Command,
-        key: KeyId | None,
-        decision: Decision,
-        also: Mapping[LoadedStream, tuple[Event, ...]],
-    ) -> Recorded:
-        return self._writer.write(turn, own, command, key, decision, also)
-
     def keep_answer(self, turn: Turn, own: LoadedStream, key: KeyId | None, recorded: Recorded) -> None:
         if key:
-            self._used[key] = (turn.job, recorded)
+            self.answers[key] = (turn.job.request, recorded)
         if own.stream.kind == "tenant":
             self._policies_used.clear()  # whatever comes behind it in the batch goes by the new one
 
@@ -342,7 +352,7 @@ class Batch:
         if len(lives) == 1 and own.decider.reads is NO_READS:
             return _NO_OTHERS
         shared = own.decider.reads(own.stream)
-        looked_at = {name: live.state for name in shared if (live := self._here(name))}
+        looked_at = {name: live.state for name in shared if (live := self.find_stream(name))}
         return looked_at | {live.stream: live.state for live in lives[1:]}
 
     def find_other(self, stream: StreamId, lives: list[LoadedStream]) -> LoadedStream:
@@ -351,11 +361,13 @@ class Batch:
         for live in lives[1:]:
             if live.stream == stream:
                 return live
-        here = self._lives.get(stream)
+        here = self.loaded.get(stream)
         if here is None:
             if checked_stream(*stream).tenant != lives[0].stream.tenant:
                 raise Fault(f"a decision for {lives[0].stream} writes to another tenant, {stream}")
-            here = self._lives[stream] = LoadedStream.new(stream, self._kinds.of(stream))
+            if self._cache.version(stream) > 0:
+                raise _Exists(stream)  # its commit would only meet a conflict
+            here = self.loaded[stream] = LoadedStream.new(stream, self._kinds.of(stream))
         elif here.version:
             raise _Exists(stream)
         return here

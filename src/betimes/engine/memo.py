@@ -81,25 +81,25 @@ class MemoTable:
     """The memos of what one world has done lately."""
 
     def __init__(self) -> None:
-        self._lessons: dict[tuple[StreamId, int], DecisionMemo] = {}
+        self._memos: dict[tuple[StreamId, int], DecisionMemo] = {}
         self._changed: dict[tuple[str, str], frozenset[type[msgspec.Struct]]] = {}
 
     def clear(self) -> None:
-        self._lessons.clear()
+        self._memos.clear()
 
-    def note(self, job: Job, version: int, lesson: DecisionMemo, recorded: Recorded) -> None:
-        """A job was done; its stream was at this version when it came."""
+    def note(self, job: Job, version: int, memo: DecisionMemo, recorded: Recorded) -> None:
+        """Keep the memo of a job that was done; its stream was at this version when it came."""
         assert job.stream
-        lesson.command, lesson.key, lesson.recorded = job.submission.command, job.key, recorded
-        self._lessons[job.stream, version] = lesson
+        memo.command, memo.key, memo.recorded = job.submission.command, job.key, recorded
+        self._memos[job.stream, version] = memo
 
-    def lesson(self, stream: StreamId, version: int) -> DecisionMemo | None:
-        return self._lessons.get((stream, version))
+    def find(self, stream: StreamId, version: int) -> DecisionMemo | None:
+        return self._memos.get((stream, version))
 
-    def is_the_same_by(self, lesson: DecisionMemo, policy: Policy) -> bool:
+    def is_the_same_by(self, memo: DecisionMemo, policy: Policy) -> bool:
         """Return whether a policy says the same wherever the memo looked."""
-        names = (lesson.policy.fingerprint, policy.fingerprint)
+        names = (memo.policy.fingerprint, policy.fingerprint)
         changed = self._changed.get(names)
         if changed is None:
-            changed = self._changed[names] = policy.changed_from(lesson.policy.itself)
-        return changed.isdisjoint(lesson.policy.looked_at)
+            changed = self._changed[names] = policy.changed_from(memo.policy.itself)
+        return changed.isdisjoint(memo.policy.looked_at)

@@ -21,12 +21,11 @@ class EveryStream(StateCache):
 
     def __init__(self, first: Callable[[StreamId], None]) -> None:
         super().__init__(0)
-        self.given: dict[StreamId, Cached] = {}
         self._first = first
 
     def get(self, stream: StreamId) -> Cached | None:
         self._first(stream)
-        return self.given.pop(stream, _NEW)
+        return self._entries.pop(stream, _NEW)
 
 
 class _Everything(set[StreamId]):

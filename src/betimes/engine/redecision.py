@@ -24,11 +24,9 @@ from betimes.core.verdicts import Verdict, within_bound
 from betimes.engine.codecs import checkpoint_of, repair_of
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Job, Submission
-from betimes.engine.policies import PoliciesInForce
 from betimes.engine.rehearsal import Rehearsal, RehearsedStep
 from betimes.engine.replay import Replayed
 from betimes.engine.required_streams import reads_of, streams_of
-from betimes.engine.settings import EngineSettings
 from betimes.engine.store import PAGE_MAX, Store
 
 SEGMENTS_MAX = 20_000
@@ -148,18 +146,6 @@ def _job(segment: Segment, command: Command) -> Job:
     return Job(asked, cause=segment.cause)
 
 
-class _PastWorld(Rehearsal):
-    """A rehearsal under one policy, whatever the streams of tenants say."""
-
-    def __init__(self, engine: Engine, policy: Policy, told: Any) -> None:
-        settings: EngineSettings = engine.settings
-        super().__init__(engine.kinds, PoliciesInForce(engine.book), settings, told=told, call=lambda id, call, at: ())
-        self._fixed = policy
-
-    def policy(self, tenant: str) -> Policy | None:
-        return self._fixed
-
-
 def decide_again(
     engine: Engine,
     past: Past,
@@ -171,7 +157,14 @@ def decide_again(
 ) -> Redecided | None:
     """Decide the command of a segment again, with whatever is given in place of what was; `None` if it is refused."""
     segment, steps = past.segment, list[RehearsedStep]()
-    world = _PastWorld(engine, policy or past.policy, steps.append)
+    world = Rehearsal(
+        engine.kinds,
+        engine.book,
+        engine.settings,
+        told=steps.append,
+        call=lambda id, call, at: (),
+        policy=policy or past.policy,
+    )
     for name, (version, was, last_at) in past.streams.items():
         own = state if state is not None and name == segment.stream else was
         world.put(name, version, own, last_at)

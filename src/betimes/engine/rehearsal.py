@@ -1,10 +1,10 @@
 """A rehearsal: the engine's working set as a world of its own, where nothing is ever committed.
 
-It is one batch that does not end. The same `Batch` decides every command as it would for a store: alarms first,
-keys, needs, streams that decisions make. Its decisions stay in memory: streams as they are now, never their
-history; no text is made, since nobody will read it. Time is what it is told. Alarms ring when they are due, in the
-order the engine rings them; commands to other streams follow their cause; calls are handed to whoever rehearses, who
-says how they end.
+It has one batch that does not end. The `Batch` decides every command as it would for a store: alarms first, keys,
+needs, streams that decisions make; its decisions are handed to the rehearsal, which keeps streams as they are now,
+never their history; no text is made, since nobody will read it. Time is what it is told. Alarms ring when they are
+due, in the order the engine rings them; commands to other streams follow their cause; calls are handed to whoever
+rehearses, who says how they end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from betimes.core.canonical import encode
 from betimes.core.deciders import Call, Command, Decision, Event, Send
 from betimes.core.errors import BetimesError
 from betimes.core.instants import MINUTE, SECOND, Instant
-from betimes.core.policies import Policy
+from betimes.core.policies import Policy, PolicyBook
 from betimes.core.segments import GENESIS, Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.batch import Batch
@@ -31,10 +31,13 @@ from betimes.engine.jobs import WAKE, Job, Submission, correlation_of
 from betimes.engine.memo import DecisionMemo, MemoTable, Move, WatchedPolicy
 from betimes.engine.memory_transaction import EndlessTx, EveryStream
 from betimes.engine.policies import PoliciesInForce
+from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.tenants.model import DEPLOYMENT
 from betimes.engine.turn import LoadedStream, Turn, fold_events
 
+REQUEST = "rehearsed"
+"""The request of every keyed command here. None is compared: where two did not agree, nothing was recorded."""
 WAKES_AT_ONCE = 256
 """Streams due at one instant that are woken before what they sent is applied, like a batch of the engine."""
 HELD_MAX = 1_000
@@ -54,13 +57,13 @@ class RehearsedStep(msgspec.Struct, frozen=True, gc=False):
     """What was written beside it: the stream, the version it led to, its events."""
 
 
-class Rehearsal(Batch):
+class Rehearsal:
     """A world in memory. `told` hears of every step; `call` of every call, and says what follows from it at once."""
 
     def __init__(
         self,
         kinds: Kinds,
-        policies: PoliciesInForce,
+        book: PolicyBook,
         settings: EngineSettings,
         *,
         told: Callable[[RehearsedStep], None],
@@ -69,18 +72,28 @@ class Rehearsal(Batch):
         is_late: Callable[[StreamId, Instant], bool] = lambda stream, at: False,
         is_outside: Callable[[StreamId], bool] = lambda stream: False,
         swept: frozenset[str] = frozenset(),
+        policy: Policy | None = None,
         teaches: MemoTable | None = None,
         learns: MemoTable | None = None,
     ) -> None:
         """`first` is told of every stream when it is first looked at; `swept`: kinds that `due` can be asked for.
 
         An alarm that `is_late` waits for `ring` or `release`. What is sent to a stream that `is_outside` goes nowhere.
+        With a `policy`, everything is decided by that one, whatever the streams of tenants say.
         """
-        self._here_now, self._moment = EveryStream(first), EndlessTx()
-        super().__init__(self._moment, kinds=kinds, cache=self._here_now, policies=policies, settings=settings)
+        self._kinds, self._settings, self._policy = kinds, settings, policy
+        self._given, self._moment = EveryStream(first), EndlessTx()
+        self._batch = Batch(
+            self._moment,
+            kinds=kinds,
+            cache=self._given,
+            policies=PoliciesInForce(book),
+            settings=settings,
+            writer=self,
+        )
         self._teaches = teaches
         self._learns = learns
-        self._lesson: DecisionMemo | None = None
+        self._memo: DecisionMemo | None = None
         self._told = told
         self._is_late, self._is_outside = is_late, is_outside
         self._late: dict[StreamId, Instant] = {}
@@ -103,26 +116,33 @@ class Rehearsal(Batch):
         """A stream as it is when the rehearsal begins, or as it shall be from here on."""
         decider = self._kinds.of(stream).decider
         alarm_at = None if state is None else decider.alarm(state)
-        self._lives.pop(stream, None)
-        self._here_now.given[stream] = Cached(version, state, at, alarm_at, GENESIS, 0)
+        self._batch.forget_stream(stream)
+        self._given.put(stream, Cached(version, state, at, alarm_at, GENESIS, 0))
         if alarm_at is not None:
             heappush(self._alarms, (alarm_at, stream))
         if state is not None and stream.kind in self._due:
             self._list(stream, decider.index(state).due_at)
-        self._policies_used.clear()
 
     def remember(self, key: KeyId, recorded: Recorded) -> None:
         """A key that was used before the rehearsal began; what was promised then is taken from the verdict."""
-        self._used[key] = (None, recorded)
+        self._batch.answers[key] = (REQUEST, recorded)
         self._keep(key, recorded.at, recorded.verdict.until if recorded.verdict else None)
 
     def state(self, stream: StreamId) -> Any:
-        live = self._here(stream)
-        return live.state if live else None
+        return self._find(stream).state
 
     def version(self, stream: StreamId) -> int:
-        live = self._lives.get(stream)
+        """Return the version of a stream that was looked at; 0 of one that was not."""
+        live = self._batch.loaded.get(stream)
         return live.version if live else 0
+
+    def policy(self, tenant: str) -> Policy | None:
+        return self._policy or self._batch.policy(tenant)
+
+    def _find(self, stream: StreamId) -> LoadedStream:
+        live = self._batch.find_stream(stream)
+        assert live  # every stream there is is here
+        return live
 
     def due(self, kind: str, until_at: Instant, tenant: str) -> list[StreamId]:
         """Streams of a kind that can be swept and whose `due_at` has come."""
@@ -130,8 +150,8 @@ class Rehearsal(Batch):
         kept: dict[StreamId, Instant] = {}  # each once, however often it was listed
         while listed and listed[0][0] <= until_at:
             at, stream = heappop(listed)
-            live = self._here(stream)
-            if live and live.state is not None and live.decider.index(live.state).due_at == at:
+            live = self._find(stream)
+            if live.state is not None and live.decider.index(live.state).due_at == at:
                 kept[stream] = at
         for stream, at in kept.items():
             heappush(listed, (at, stream))
@@ -147,17 +167,16 @@ class Rehearsal(Batch):
         """When the next alarm rings by itself."""
         while self._alarms:
             at, stream = self._alarms[0]
-            live = self._here(stream)
-            if live and live.alarm_at is not None and live.alarm_at <= at:
-                if not self._is_late(stream, live.alarm_at):
+            alarm_at = self.alarm_at(stream)
+            if alarm_at is not None and alarm_at <= at:
+                if not self._is_late(stream, alarm_at):
                     return at
                 self._late[stream] = at
             heappop(self._alarms)
         return None
 
     def alarm_at(self, stream: StreamId) -> Instant | None:
-        live = self._here(stream)
-        return live.alarm_at if live else None
+        return self._find(stream).alarm_at
 
     def release(self, stream: StreamId) -> None:
         """Nobody will ring a late alarm any more: it rings by itself."""
@@ -195,17 +214,12 @@ class Rehearsal(Batch):
             self._count_failure(error)
             heappush(self._alarms, (self._moment.now + SNOOZE, stream))
         else:
-            self._ring_again(stream, at)
-
-    def _ring_again(self, stream: StreamId, at: Instant) -> None:
-        """A stream that has more to do at the same instant is woken again."""
-        live = self._here(stream)
-        if live and live.alarm_at == at:
-            heappush(self._alarms, (at, stream))
+            if self.alarm_at(stream) == at:  # it has more to do at the same instant
+                heappush(self._alarms, (at, stream))
 
     def _forget_keys(self) -> None:
         while self._expiring and self._expiring[0][0] <= self._moment.now:
-            self._used.pop(heappop(self._expiring)[1], None)
+            self._batch.answers.pop(heappop(self._expiring)[1], None)
 
     def _keep(self, key: KeyId, at: Instant, promised_at: Instant | None) -> None:
         """Remember a key as long as the engine does."""
@@ -216,12 +230,10 @@ class Rehearsal(Batch):
     def decide(self, job: Job) -> Recorded:
         """Decide a command now; raise what its caller would be told. Its sends wait until `settle_down`."""
         for _ in range(HELD_MAX):
-            recorded = self.take(job, "")
+            recorded = self._take(job)
             if recorded is not None:
                 return recorded
-            self._blocked.clear()
-            self._blocked_sources.clear()
-            self._unsettled.clear()
+            self._batch.forget_held()
         raise BetimesError(f"{job.name} was held again and again")
 
     def settle_down(self) -> None:
@@ -253,7 +265,7 @@ class Rehearsal(Batch):
             command=self._kinds.of(send.to).command(encode(send.command), id),
             key=send.key,
             collection=send.collection,
-            request=send.request,
+            request=REQUEST,
             correlation=correlation,
         )
         return Job(asked, cause=id.handle)
@@ -261,80 +273,61 @@ class Rehearsal(Batch):
     def _count_failure(self, error: BetimesError) -> None:
         self.failures[error.code] = self.failures.get(error.code, 0) + 1
 
-    def find_answer(self, job: Job, key: KeyId) -> Recorded | None:
-        """Return what a key led to. Requests are not compared: where they did not agree, nothing was recorded."""
-        used = self._used.get(key)
-        return replace(used[1], replayed=True) if used else None
-
-    def find_other(self, stream: StreamId, lives: list[LoadedStream]) -> LoadedStream:
-        if stream in self._here_now.given:
-            self._load(stream)
-        return super().find_other(stream, lives)
-
     # -- deciding
 
-    def take(self, job: Job, turn_id: str) -> Recorded | None:
+    def _take(self, job: Job) -> Recorded | None:
         """Decide a job, or follow the world that teaches; what is new, and no policy, is noted for those who learn."""
         assert job.stream is not None
-        is_repeated = job.key is not None and self.find_answer(job, job.key) is not None
-        if is_repeated or job.stream.kind == DEPLOYMENT.kind:
-            return super().take(job, turn_id)
+        if job.key in self._batch.answers or job.stream.kind == DEPLOYMENT.kind:
+            return self._batch.take(job, "", self._policy)
         if self._learns and (recorded := self._follow_memo(self._learns, job, job.stream)):
             return recorded
-        if self._teaches is None:
-            return super().take(job, turn_id)
-        version = self._here_for_sure(job.stream).version
-        recorded = super().take(job, turn_id)
-        lesson, self._lesson = self._lesson, None
-        if recorded and lesson and lesson.before:
-            self._teaches.note(job, version, lesson, recorded)
+        if self._teaches:
+            return self._take_and_note(self._teaches, job, job.stream)
+        return self._batch.take(job, "", self._policy)
+
+    def _take_and_note(self, table: MemoTable, job: Job, stream: StreamId) -> Recorded | None:
+        """Decide a job and note all that mattered: the streams it may see, and the sections that were looked at."""
+        policy = self.policy(stream.tenant)
+        assert policy is not None
+        watched = WatchedPolicy(policy)
+        self._memo = memo = DecisionMemo(watched, self._moment.now)
+        job.policy, job.streams = watched, streams_of(self._kinds, job, watched)
+        version = self._find(stream).version
+        for name in (*job.streams, *reads_of(self._kinds, stream)):
+            memo.saw(self._find(name))
+        try:
+            recorded = self._batch.take(job, "", watched)
+        finally:
+            self._memo = None
+        if recorded:
+            table.note(job, version, memo, recorded)
         return recorded
 
-    def policy_for(self, stream: StreamId) -> Policy | None:
-        """Return the policy in force; one who teaches watches which of its sections are looked at."""
-        policy = super().policy_for(stream)
-        if policy is None or self._teaches is None:
-            return policy
-        watched = WatchedPolicy(policy)
-        self._lesson = DecisionMemo(watched, self._moment.now)
-        return watched
-
-    def _follow_memo(self, learnt: MemoTable, job: Job, stream: StreamId) -> Recorded | None:
+    def _follow_memo(self, table: MemoTable, job: Job, stream: StreamId) -> Recorded | None:
         """Do as the other world did, if all that mattered to it is the very same here."""
-        lesson = learnt.lesson(stream, self._here_for_sure(stream).version)
-        if lesson is None or lesson.at != self._moment.now:
+        memo = table.find(stream, self._find(stream).version)
+        if memo is None or memo.at != self._moment.now:
             return None
-        if lesson.key != job.key or lesson.command != job.submission.command:
+        if memo.key != job.key or memo.command != job.submission.command:
             return None
         policy = self.policy(stream.tenant)
-        if policy is None or not self._is_here(lesson) or not learnt.is_the_same_by(lesson, policy):
+        if policy is None or not self._is_here(memo) or not table.is_the_same_by(memo, policy):
             return None
-        assert lesson.recorded
-        for move in lesson.moves:
+        assert memo.recorded
+        for move in memo.moves:
             mine = move._replace(recorded=replace(move.recorded, policy=policy.fingerprint))
             self._carry_out(mine, job)
             if move.key:
-                self._used[move.key] = (job, mine.recorded)
-        return replace(lesson.recorded, policy=policy.fingerprint)
+                self._batch.answers[move.key] = (REQUEST, mine.recorded)
+        return replace(memo.recorded, policy=policy.fingerprint)
 
-    def _is_here(self, lesson: DecisionMemo) -> bool:
-        for name, (state, version, at) in lesson.before.items():
-            live = self._here_for_sure(name)
+    def _is_here(self, memo: DecisionMemo) -> bool:
+        for name, (state, version, at) in memo.before.items():
+            live = self._find(name)
             if live.state is not state or live.version != version or live.at != at:
                 return False
         return True
-
-    def _here_for_sure(self, stream: StreamId) -> LoadedStream:
-        live = self._lives.get(stream) or self._load(stream)
-        assert live
-        return live
-
-    def view_others(self, lives: list[LoadedStream]) -> Mapping[StreamId, Any]:
-        others = super().view_others(lives)
-        if self._lesson:
-            for live in (lives[0], *map(self._lives.__getitem__, others)):
-                self._lesson.saw(live)
-        return others
 
     # -- what a decision leaves
 
@@ -347,14 +340,15 @@ class Rehearsal(Batch):
         decision: Decision,
         also: Mapping[LoadedStream, tuple[Event, ...]],
     ) -> Recorded:
+        """Take a decision of the batch: advance its streams, and let what follows from it wait."""
         after = (_state_after(own, decision.events), *(_state_after(live, events) for live, events in also.items()))
         now, policy = turn.now, turn.policy.fingerprint
         recorded = Recorded(own.stream, own.version + 1, now, policy, decision.verdict, decision.reply)
         move = Move(own.stream, command, key, decision, recorded, after)
-        if self._lesson:
+        if self._memo:
             for live in also:
-                self._lesson.saw(live)
-            self._lesson.moves.append(move)
+                self._memo.saw(live)
+            self._memo.moves.append(move)
         self._carry_out(move, turn.job)
         return recorded
 
@@ -362,8 +356,8 @@ class Rehearsal(Batch):
         stream, command, key, decision, recorded, after = move
         now = recorded.at
         for written, state, alarm_at in after:
-            self._advance(self._lives[written], state, alarm_at, now)
-        also = tuple((name, self._lives[name].version, events) for name, events in decision.also.items())
+            self._advance(self._batch.loaded[written], state, alarm_at, now)
+        also = tuple((name, self._batch.loaded[name].version, events) for name, events in decision.also.items())
         if key:
             self._keep(key, now, decision.promised_at)
         self._told(RehearsedStep(stream, command, decision.events, recorded, key, job, also))

@@ -4,7 +4,7 @@
                                   └────── `turn_rows` ──────────┘
 
 This is the only walk of a command through the engine. A batch takes it for a store, a sweep's too; a rehearsal in
-memory. Each is a `TurnSite`: it knows the streams and says what becomes of a decision. Whoever reads history folds it
+memory. Each is a `TurnSite`: it knows the streams and says who writes a decision. Whoever reads history folds it
 with `fold_events`.
 
 **Alarm first.** A command that finds its stream's alarm due is preceded by the `Wake` in the same turn, so no outcome
@@ -122,14 +122,8 @@ class StreamUpdate(msgspec.Struct, frozen=True, gc=False):
     segment: Segment
 
 
-class TurnSite(Protocol):
-    """Where turns take place: it knows the streams, and says what becomes of a decision."""
-
-    def view_others(self, loaded: list[LoadedStream]) -> Mapping[StreamId, Any]:
-        """Return the states a decision may see besides its own: those it holds, and those it only looks at."""
-
-    def find_other(self, stream: StreamId, loaded: list[LoadedStream]) -> LoadedStream:
-        """Return a stream the decision also writes: one it asked for, or a new one it makes."""
+class DecisionSink(Protocol):
+    """A taker of decisions: it folds their events and keeps what follows."""
 
     def write(
         self,
@@ -140,7 +134,20 @@ class TurnSite(Protocol):
         decision: Decision,
         also: Mapping[LoadedStream, tuple[Event, ...]],
     ) -> Recorded:
-        """Fold a decision's events and keep what follows."""
+        """Advance the streams of a decision and return what is recorded of it."""
+
+
+class TurnSite(Protocol):
+    """Where turns take place: it knows the streams, and says who takes a decision."""
+
+    @property
+    def writer(self) -> DecisionSink: ...
+
+    def view_others(self, loaded: list[LoadedStream]) -> Mapping[StreamId, Any]:
+        """Return the states a decision may see besides its own: those it holds, and those it only looks at."""
+
+    def find_other(self, stream: StreamId, loaded: list[LoadedStream]) -> LoadedStream:
+        """Return a stream the decision also writes: one it asked for, or a new one it makes."""
 
     def keep_answer(self, turn: Turn, own: LoadedStream, key: KeyId | None, recorded: Recorded) -> None:
         """Remember what was recorded for whoever comes behind it."""
@@ -206,7 +213,7 @@ def step(site: TurnSite, turn: Turn, loaded: list[LoadedStream], command: Comman
         policy = turn.policy.fingerprint
         return Recorded(own.stream, own.version, turn.now, policy, decision.verdict, decision.reply)
     also = {site.find_other(name, loaded): events for name, events in decision.also.items()} if decision.also else {}
-    recorded = site.write(turn, own, command, key, decision, also)
+    recorded = site.writer.write(turn, own, command, key, decision, also)
     site.keep_answer(turn, own, key, recorded)
     return recorded
 

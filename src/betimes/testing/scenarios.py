@@ -140,6 +140,10 @@ class Scenario(Generic[State]):
         self.outcome = refused if refused and refused.settles is command else outcome
         return outcome
 
+    @property
+    def writer(self) -> Self:
+        return self
+
     def view_others(self, loaded: list[LoadedStream]) -> Mapping[StreamId, Any]:
         return {stream: self.others.get(stream) for stream in self._shown if stream != self.stream}
 
