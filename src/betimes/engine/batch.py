@@ -52,7 +52,7 @@ HELD: Final = None
 _NO_OTHERS: Mapping[StreamId, Any] = {}
 
 
-class _Exists(Exception):
+class StreamExists(Exception):
     """A decision makes a stream it did not ask for, and it is there already: it must be decided seeing it."""
 
     def __init__(self, stream: StreamId) -> None:
@@ -125,7 +125,7 @@ class Batch:
             return self._hold(job)
         try:
             recorded = self._answer(job, turn_id, policy, lives)
-        except _Exists as made:
+        except StreamExists as made:
             job.also_locks = (*job.also_locks, made.stream)
             return self._hold(job)
         if recorded is not HELD and (job.send or job.ended):
@@ -365,11 +365,9 @@ class Batch:
         if here is None:
             if checked_stream(*stream).tenant != lives[0].stream.tenant:
                 raise Fault(f"a decision for {lives[0].stream} writes to another tenant, {stream}")
-            if self._cache.version(stream) > 0:
-                raise _Exists(stream)  # its commit would only meet a conflict
             here = self.loaded[stream] = LoadedStream.new(stream, self._kinds.of(stream))
         elif here.version:
-            raise _Exists(stream)
+            raise StreamExists(stream)
         return here
 
     def _settle_only(self, job: Job) -> Recorded:

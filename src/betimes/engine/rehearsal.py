@@ -24,7 +24,7 @@ from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.policies import Policy, PolicyBook
 from betimes.core.segments import GENESIS, Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.batch import Batch
+from betimes.engine.batch import Batch, StreamExists
 from betimes.engine.cache import Cached
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import WAKE, Job, Submission, correlation_of
@@ -341,6 +341,10 @@ class Rehearsal:
         also: Mapping[LoadedStream, tuple[Event, ...]],
     ) -> Recorded:
         """Take a decision of the batch: advance its streams, and let what follows from it wait."""
+        for live in also:
+            if live.created and self._given.version(live.stream) > 0:  # it was put here and nobody has looked at it yet
+                self._batch.forget_stream(live.stream)
+                raise StreamExists(live.stream)
         after = (_state_after(own, decision.events), *(_state_after(live, events) for live, events in also.items()))
         now, policy = turn.now, turn.policy.fingerprint
         recorded = Recorded(own.stream, own.version + 1, now, policy, decision.verdict, decision.reply)
