@@ -37,10 +37,12 @@ lint: style types ## style, format and types
 style: $(READY)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/deno fmt --quiet --check
 
 types: $(READY)
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/mypy src/betimes/app/blocking_betimes.py # its stub hides it from the line above
+	$(BIN)/deno check --quiet src/betimes/console/static/*.js
 
 fast-tests: $(READY) ## everything that takes no patience
 	$(BIN)/pytest -n 2 -m "not ($(SLOW))" $(ARGS)

@@ -25,6 +25,7 @@ import msgspec
 from betimes.app.deployment import EncryptionSettings, HandlerSettings, deployment_of, url_problems
 from betimes.app.settings import DEVELOPMENT_CHANNELS, Settings, Undeclared
 from betimes.catalogue import SECTIONS
+from betimes.console.settings import ConsoleSettings
 from betimes.core.checks import list_problems, problems
 from betimes.core.errors import Invalid, MissingExtra, NotFound
 from betimes.core.policies import PolicyBook, merge
@@ -86,6 +87,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     db: str = DEFAULT_DB
     """`sqlite:///betimes.db`, `postgresql://user@host/name` or `memory://`."""
     server: ServerSettings = ServerSettings()
+    console: ConsoleSettings = ConsoleSettings()
+    """The pages at `/console`."""
     channels: dict[str, AppriseChannel | WebhookChannel | LogChannel] | None = None
     """How people are reached, by name; without any, messages go into the log."""
     tenants: dict[str, TenantSettings] = {}

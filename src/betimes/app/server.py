@@ -80,10 +80,12 @@ async def answer_requests(
 ) -> None:
     """Serve HTTP on an open application until it is to stop, then until the requests under way are answered."""
     from betimes.app.routes import ROUTES
+    from betimes.console.site import console_routes
     from betimes.http.server import serve
 
     dev = serving.configuration.server.dev
-    application: Any = serve(serving.bt, ROUTES, dev=dev)
+    pages = console_routes(serving.configuration.console, dev=dev)
+    application: Any = serve(serving.bt, ROUTES, dev=dev, pages=pages)
     server = _uvicorn_server(serving.configuration, LoopbackOnly(application) if dev else application)
     serving_task = asyncio.create_task(server.serve(sockets=[listener]))
     stop_task = asyncio.create_task(stopping.wait())

@@ -46,8 +46,10 @@ from betimes.http.request_decoder import (
 from betimes.http.routes import PUBLIC, Answer, RequestContext, Route, ServedApplication
 
 
-def serve(application: ServedApplication, routes: Iterable[Route], *, dev: bool = False) -> Starlette:
-    """Return the application behind HTTP."""
+def serve(
+    application: ServedApplication, routes: Iterable[Route], *, dev: bool = False, pages: Sequence[Served] = ()
+) -> Starlette:
+    """Return the application behind HTTP, with pages beside its routes."""
     process = Process(tuple(routes))
     guard = Guard(application, process.identities, dev=dev)
     by_path: dict[str, list[Route]] = {}
@@ -61,7 +63,8 @@ def serve(application: ServedApplication, routes: Iterable[Route], *, dev: bool 
         )
         for path, group in sorted(by_path.items(), key=lambda pair: pair[0].count("{"))
     ]
-    starlette = Starlette(routes=served, exception_handlers={HTTPException: _not_routed, Exception: _handle_failure})
+    handlers: Mapping[Any, Any] = {HTTPException: _not_routed, Exception: _handle_failure}
+    starlette = Starlette(routes=[*served, *pages], exception_handlers=handlers)
     starlette.router.redirect_slashes = False  # a redirect would name whatever host the request claims
     starlette.state.process = process
     return starlette

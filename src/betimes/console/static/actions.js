@@ -1,0 +1,143 @@
+/**
+ * Acting: look first, then leap.
+ *
+ * Every change is tried as a dry run, shown with what it would write, and confirmed; only then it is made, once, under a
+ * key of its own, and the result is a link to its segment. Whoever may only read is asked to *Operate* first.
+ */
+import { ask, newKey } from "./api.js";
+import { h, put } from "./dom.js";
+import { button, field, openDialog } from "./forms.js";
+import { facts, problemBox, rawJson, table, whyHref } from "./parts.js";
+import { askToOperate, mayAct, mustOperate } from "./session.js";
+import { when } from "./time.js";
+
+/** @typedef {import("./dom.js").Child} Child */
+/**
+ * @typedef {object} Action
+ * @property {string} title what is done, as a verb with its object: *Pause brief-1*
+ * @property {string} scope that it needs
+ * @property {string} method
+ * @property {string} path
+ * @property {unknown} [body]
+ * @property {number | string | null} [version] of what is changed
+ * @property {Child} [before] what to know first
+ * @property {string} [noteIn] where a note goes: `query` or `body`; none without
+ * @property {string} [confirmWord] what must be typed to confirm
+ * @property {(answer: any) => Child} [preview] how to show the answer of the dry run
+ * @property {boolean} [noDryRun] for what has none: its preview is in `before`
+ * @property {boolean} [danger]
+ * @property {(answer: any) => void} [done]
+ */
+
+/** Return a button that begins an action; nothing where acting is not offered. @param {string} text @param {() => Action | Promise<Action>} action @param {Record<string, unknown>} [props] */
+export function actionButton(text, action, props) {
+  if (!mayAct()) return null;
+  return button(text, async () => act(await action()), props);
+}
+
+/** Show what an action would do, and do it if it is confirmed. @param {Action} action */
+export async function act(action) {
+  if (mustOperate(action.scope) && !(await askToOperate())) return;
+  openDialog(action.title, (close) => confirmation(action, close), { wide: true });
+}
+
+/** @param {Action} action @param {() => void} close */
+function confirmation(action, close) {
+  const key = newKey();
+  const note = /** @type {HTMLInputElement} */ (h("input", { type: "text", maxlength: "200" }));
+  const word = /** @type {HTMLInputElement} */ (h("input", { type: "text", autocomplete: "off" }));
+  const shown = h("div", { role: "status" }, action.noDryRun ? null : h("p", { class: "soft" }, "Trying it…"));
+  const confirm = /** @type {HTMLButtonElement} */ (button(action.title, () => carryOut(), {
+    class: action.danger ? "danger" : "primary",
+    disabled: !action.noDryRun,
+  }));
+  const heed =
+    () => (confirm.disabled = !tried || (action.confirmWord !== undefined && word.value !== action.confirmWord));
+  let tried = Boolean(action.noDryRun);
+  word.addEventListener("input", heed);
+  const asked = (/** @type {boolean} */ dryRun) => ({
+    ...withNote(action, note.value),
+    version: action.version,
+    dryRun,
+    key,
+  });
+  const carryOut = async () => {
+    confirm.disabled = true;
+    try {
+      const answer = await ask(action.method, action.path, asked(false));
+      put(shown, done(answer));
+      action.done?.(answer);
+      confirm.remove();
+    } catch (error) {
+      put(shown, problemBox(error));
+      heed();
+    }
+  };
+  const tryIt = async () => {
+    try {
+      const answer = await ask(action.method, action.path, asked(true));
+      put(shown, action.preview ? action.preview(answer) : null, dryRunView(answer));
+      tried = true;
+      heed();
+    } catch (error) {
+      put(shown, problemBox(error, tryIt));
+    }
+  };
+  if (!action.noDryRun) void tryIt();
+  heed();
+  const asks = action.confirmWord === undefined ? null : field(`Type ${action.confirmWord} to confirm`, word);
+  return h(
+    "div",
+    null,
+    action.before ?? null,
+    shown,
+    action.noteIn ? field("Note, for the ledger", note) : null,
+    asks,
+    h("div", { class: "buttons" }, confirm, button("Cancel", close)),
+  );
+}
+
+/** @param {Action} action @param {string} note */
+function withNote(action, note) {
+  if (!note || !action.noteIn) return { body: action.body };
+  if (action.noteIn === "query") return { body: action.body, query: { note } };
+  return { body: { .../** @type {object} */ (action.body ?? {}), note } };
+}
+
+/** @param {any} answer */
+function done(answer) {
+  const id = answer?.segment_id;
+  return h("p", { class: "done" }, "Done. ", id ? h("a", { href: whyHref(id) }, `Recorded as ${id}`) : null);
+}
+
+/** Show what a dry run would write: segments with their events, effects, and the next alarm. @param {any} answer */
+export function dryRunView(answer) {
+  const run = answer?.dry_run;
+  if (!run) return null;
+  const segments = run.segments ?? [];
+  const rows = segments.flatMap((/** @type {any} */ one) =>
+    (one.events ?? []).map((/** @type {any} */ event) => ({ one, event }))
+  );
+  const columns = [
+    { name: "Stream", cell: (/** @type {any} */ row) => `${row.one.kind} ${row.one.id}` },
+    { name: "Event", cell: (/** @type {any} */ row) => row.event.type },
+  ];
+  return h(
+    "div",
+    { class: "dry-run" },
+    h(
+      "p",
+      null,
+      h("strong", null, "A dry run: "),
+      rows.length
+        ? `${rows.length} event${rows.length === 1 ? "" : "s"} would be recorded.`
+        : "nothing would be recorded.",
+    ),
+    rows.length ? table({ caption: "Events that would be recorded", columns, rows: rows.slice(0, 20) }) : null,
+    facts([["At", run.at ? when(run.at, { relative: false }) : null], [
+      "Effects",
+      run.effects?.length ? String(run.effects.length) : null,
+    ]]),
+    rawJson(answer, "Everything it would answer and write"),
+  );
+}

@@ -1,0 +1,55 @@
+/**
+ * Controls and dialogs: buttons, labelled fields, selects.
+ */
+import { h, put, uid } from "./dom.js";
+
+/** @typedef {import("./dom.js").Child} Child */
+
+/** Return a button. @param {Child} text @param {() => unknown} click @param {Record<string, unknown>} [props] */
+export function button(text, click, props = {}) {
+  return h("button", { type: "button", ...props, on: { click: () => void click() } }, text);
+}
+
+/**
+ * Open a dialog; it closes with Escape, and the focus goes back to where it was.
+ * @param {string} title @param {(close: () => void) => Child} fill @param {{wide?: boolean}} [how] @returns {HTMLDialogElement}
+ */
+export function openDialog(title, fill, { wide = false } = {}) {
+  const id = uid("dialog");
+  const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { "aria-labelledby": id, class: wide ? "wide" : null }));
+  const close = () => dialog.close();
+  put(
+    dialog,
+    h("div", { class: "dialog-head" }, h("h2", { id }, title), button("Close", close, { class: "small quiet" })),
+    fill(close),
+  );
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.appendChild(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+/** Return a labelled field. @param {string} label @param {HTMLElement} control @param {Child} [hint] */
+export function field(label, control, hint) {
+  if (!control.id) control.id = uid("field");
+  const hintId = hint ? uid("hint") : null;
+  if (hintId) control.setAttribute("aria-describedby", hintId);
+  return h(
+    "div",
+    { class: "field" },
+    h("label", { for: control.id }, label),
+    control,
+    hint ? h("p", { class: "hint", id: hintId }, hint) : null,
+  );
+}
+
+/** Return a select. @param {[string, string][]} options values and their words @param {string} chosen @param {(value: string) => void} [changed] */
+export function select(options, chosen, changed) {
+  const found = /** @type {HTMLSelectElement} */ (h(
+    "select",
+    null,
+    options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)),
+  ));
+  found.addEventListener("change", () => changed?.(found.value));
+  return found;
+}

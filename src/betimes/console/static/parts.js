@@ -1,0 +1,298 @@
+/**
+ * Parts that pages are made of: marks, verdicts, tables, tiles, meters, empty states, errors, dialogs.
+ */
+import { h, put, svg, uid } from "./dom.js";
+import { button } from "./forms.js";
+import { when } from "./time.js";
+
+/** @typedef {import("./dom.js").Child} Child */
+/** @typedef {"now" | "later" | "never" | "other"} AnswerClass */
+
+/** Words of every domain that mean *it happens*, *later* and *not at all*. */
+const CLASSES = {
+  now: ["NOW", "ALLOW", "fired", "success", "triggered", "FIRED", "SUCCESS", "ok", "done", "delivered"],
+  later: ["LATER", "DEFER", "deferred", "waiting", "pending", "retry", "held"],
+  never: ["NEVER", "SKIP", "skipped", "failed", "error", "FAILED", "dead", "game_over", "expired"],
+};
+
+/** Return which of four classes an outcome belongs to. @param {string} outcome @returns {AnswerClass} */
+export function answerClass(outcome) {
+  for (const [name, words] of Object.entries(CLASSES)) {
+    if (words.includes(outcome)) return /** @type {AnswerClass} */ (name);
+  }
+  return "other";
+}
+
+/** Return the mark of an answer; its shape says the same as its colour: circle, half circle, cross, diamond. @param {string} outcome */
+export function mark(outcome) {
+  const kind = answerClass(outcome);
+  return svg("svg", { class: `mark ${kind}`, viewBox: "0 0 12 12", "aria-hidden": "true" }, markShape(kind));
+}
+
+/** Return the shape of a mark, centred at 6,6 in a box of 12. @param {AnswerClass} kind */
+export function markShape(kind) {
+  if (kind === "now") return svg("circle", { cx: 6, cy: 6, r: 4.5 });
+  if (kind === "later") {
+    return svg(
+      "g",
+      null,
+      svg("circle", { cx: 6, cy: 6, r: 4.2, class: "hollow" }),
+      svg("path", { d: "M6 1.5a4.5 4.5 0 0 1 0 9z" }),
+    );
+  }
+  if (kind === "never") return svg("path", { d: "M2.5 2.5l7 7m0-7l-7 7", class: "stroke" });
+  return svg("path", { d: "M6 1.2L10.8 6 6 10.8 1.2 6z" });
+}
+
+/** Return an answer: its mark and its word. @param {string} outcome */
+export function answer(outcome) {
+  return h("span", { class: `answer ${answerClass(outcome)}` }, mark(outcome), outcome);
+}
+
+/** Return reasons as chips. @param {string[]} [reasons] @param {(reason: string) => string} [hrefOf] */
+export function reasonChips(reasons, hrefOf) {
+  return h(
+    "span",
+    { class: "chips" },
+    (reasons ?? []).map((
+      reason,
+    ) => (hrefOf ? h("a", { class: "chip", href: hrefOf(reason) }, reason) : h("span", { class: "chip" }, reason))),
+  );
+}
+
+/** Return where the why of a segment is. @param {string} segmentId */
+export function whyHref(segmentId) {
+  return `/console/why/${encodeURIComponent(segmentId)}`;
+}
+
+/** Return the page of a stream, if it has one. @param {string} kind @param {string} id */
+export function streamHref(kind, id) {
+  const name = encodeURIComponent(id);
+  const pages = /** @type {Record<string, string>} */ ({
+    inbox: "people",
+    feed: "people",
+    account: "accounts",
+    schedule: "schedules",
+    sensor: "sensors",
+    intent: "intents",
+    run: "runs",
+    score: "scores",
+  });
+  return pages[kind]
+    ? `/console/${pages[kind]}/${name}`
+    : `/console/ledger?kind=${encodeURIComponent(kind)}&id=${name}`;
+}
+
+/** Return a link to a stream. @param {string} kind @param {string} id */
+export function streamLink(kind, id) {
+  return h("a", { class: "id", href: streamHref(kind, id) }, id);
+}
+
+/** Head a page: its one heading, a sentence below, buttons at the right. @param {Child} title @param {Child} [sentence] @param {...Child} buttons */
+export function pageHead(title, sentence, ...buttons) {
+  return h(
+    "header",
+    { class: "head" },
+    h("div", null, h("h1", null, title), sentence ? h("p", { class: "soft" }, sentence) : null),
+    h("div", { class: "buttons" }, buttons),
+  );
+}
+
+/** Return a section with a heading. @param {Child} title @param {...Child} children */
+export function section(title, ...children) {
+  const id = uid("section");
+  return h("section", { class: "card", "aria-labelledby": id }, h("h2", { id }, title), children);
+}
+
+/**
+ * Return a table. Columns: `name`, `cell(row)`, `kind: "number"` for figures. `key` makes its rows findable by keys.
+ * @template T
+ * @param {{caption: string, columns: {name: string, cell: (row: T) => Child, kind?: string}[], rows: T[], rowClass?: (row: T) => string, href?: (row: T) => string, empty?: Child, visibleCaption?: boolean}} told
+ */
+export function table({ caption, columns, rows, rowClass, href, empty, visibleCaption = false }) {
+  if (!rows.length && empty) return h("div", null, empty);
+  const head = h("tr", null, columns.map((one) => h("th", { scope: "col", class: one.kind ?? null }, one.name)));
+  const body = rows.map((row) =>
+    h(
+      "tr",
+      { class: `row ${rowClass?.(row) ?? ""}`, "data-href": href?.(row) ?? null },
+      columns.map((one, place) =>
+        h(
+          place ? "td" : "th",
+          { scope: place ? null : "row", class: one.kind ?? null, "data-label": one.name },
+          one.cell(row),
+        )
+      ),
+    )
+  );
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h(
+      "table",
+      null,
+      h("caption", { class: visibleCaption ? null : "hidden" }, caption),
+      h("thead", null, head),
+      h("tbody", null, body),
+    ),
+  );
+}
+
+/** Return pairs of a name and a value; those without a value are left out. @param {[string, Child][]} pairs */
+export function facts(pairs) {
+  return h(
+    "dl",
+    { class: "facts" },
+    pairs.filter(([, value]) => value != null && value !== "" && value !== false).map(([name, value]) =>
+      h("div", null, h("dt", null, name), h("dd", null, value))
+    ),
+  );
+}
+
+/** Return a tile: a number with its name, and more below. @param {string} name @param {Child} value @param {{href?: string, below?: Child, tone?: string}} [more] */
+export function tile(name, value, { href, below, tone } = {}) {
+  return h(
+    "div",
+    { class: `tile ${tone ?? ""}` },
+    h("div", { class: "tile-name" }, href ? h("a", { href }, name) : name),
+    h("div", { class: "tile-value" }, value),
+    below ? h("div", { class: "tile-below" }, below) : null,
+  );
+}
+
+/** Return a meter of n of a cap. @param {number} value @param {number} cap @param {string} label */
+export function meter(value, cap, label) {
+  const share = cap > 0 ? Math.min(1, value / cap) : 1;
+  return h("span", {
+    class: `meter ${share >= 1 ? "full" : ""}`,
+    role: "meter",
+    "aria-valuenow": value,
+    "aria-valuemin": 0,
+    "aria-valuemax": cap,
+    "aria-label": label,
+  }, h("span", { style: { "inline-size": `${share * 100}%` } }));
+}
+
+/** Return an empty state that says what would appear here, and how to make it appear. @param {string} title @param {Child} text @param {{curl?: string, python?: string, href?: string, link?: string}} [how] */
+export function emptyState(title, text, { curl, python, href, link } = {}) {
+  return h(
+    "div",
+    { class: "empty" },
+    h("p", { class: "empty-title" }, title),
+    h("p", { class: "soft" }, text),
+    curl ? code(curl, "With curl") : null,
+    python ? code(python, "In Python") : null,
+    href ? h("p", null, h("a", { href }, link ?? "Try it")) : null,
+  );
+}
+
+/** Return text that can be copied. @param {string} text @param {string} label */
+export function code(text, label) {
+  return h(
+    "figure",
+    { class: "code" },
+    h("figcaption", null, label, copyButton(text, `Copy: ${label}`)),
+    h("pre", { tabindex: "0" }, h("code", null, text)),
+  );
+}
+
+/** @param {string} text @param {string} label @param {string} [shown] */
+export function copyButton(text, label, shown = "Copy") {
+  const button = h("button", { type: "button", class: "small", "aria-label": shown === "Copy" ? label : null }, shown);
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    put(button, "Copied");
+    setTimeout(() => put(button, shown), 1500);
+  });
+  return button;
+}
+
+/** Return an error with everything the server told about it, and a way on. @param {unknown} error @param {() => unknown} [retry] */
+export function problemBox(error, retry) {
+  const told = /** @type {any} */ (error ?? {});
+  const title = told.title ?? "Something went wrong in this page";
+  const detail = told.detail ?? told.message ?? String(error);
+  const fields = (told.errors ?? []).map((/** @type {{path: string, message: string}} */ one) =>
+    h("li", null, h("code", null, one.path), ": ", one.message)
+  );
+  return h(
+    "div",
+    { class: "problem", role: "alert" },
+    h("p", { class: "problem-title" }, title, told.status ? ` (${told.status})` : ""),
+    detail ? h("p", null, detail) : null,
+    fields.length ? h("ul", null, fields) : null,
+    told.errorId ? h("p", { class: "soft" }, "Error id ", h("code", null, told.errorId)) : null,
+    retry ? h("button", { type: "button", on: { click: () => retry() } }, "Try again") : null,
+  );
+}
+
+/** Return links of which one is current, for ranges and views in the query. @param {string} label @param {{text: string, href: string, current: boolean}[]} links */
+export function tabs(label, links) {
+  return h(
+    "nav",
+    { class: "tabs", "aria-label": label },
+    links.map((one) => h("a", { href: one.href, "aria-current": one.current ? "true" : null }, one.text)),
+  );
+}
+
+/** Return JSON folded away. @param {unknown} value @param {string} [summary] */
+export function rawJson(value, summary = "Raw JSON") {
+  return h(
+    "details",
+    null,
+    h("summary", null, summary),
+    h("pre", { tabindex: "0" }, h("code", null, JSON.stringify(value, null, 2))),
+  );
+}
+
+/** Return a figure with separators. @param {number} value */
+export function figure(value) {
+  return Number(value).toLocaleString("en-GB");
+}
+
+/** @param {number} part @param {number} whole */
+export function percent(part, whole) {
+  return whole ? `${((100 * part) / whole).toFixed(part && part < whole / 100 ? 1 : 0)} %` : "–";
+}
+
+/**
+ * Return a list that grows by pages: `load(cursor)` answers `{items, next_cursor}`; the first page may be given.
+ * @param {(cursor: string | null) => Promise<any>} load @param {(items: any[]) => Child} render all items so far @param {any} [first]
+ */
+export async function pagedList(load, render, first) {
+  let page = first ?? (await load(null));
+  let items = page.items;
+  const box = h("div", { class: "paged" });
+  const paint = () => put(box, render(items), page.next_cursor ? button("Show more", more, { class: "more" }) : null);
+  const more = async () => {
+    try {
+      page = await load(page.next_cursor);
+      items = [...items, ...page.items];
+      paint();
+    } catch (error) {
+      box.append(problemBox(error, more));
+    }
+  };
+  paint();
+  return box;
+}
+
+/** Return a row of a list of verdicts, as columns for `table`. */
+export function verdictColumns() {
+  return [
+    { name: "When", cell: (/** @type {any} */ one) => when(one.at, { seconds: true }) },
+    {
+      name: "Answer",
+      cell: (/** @type {any} */ one) => h("a", { href: whyHref(one.segment_id), class: "plain" }, answer(one.outcome)),
+    },
+    {
+      name: "Of",
+      cell: (/** @type {any} */ one) => [h("span", { class: "soft" }, `${one.kind} `), streamLink(one.kind, one.id)],
+    },
+    { name: "Reasons", cell: (/** @type {any} */ one) => reasonChips(one.reasons) },
+    {
+      name: "Why",
+      cell: (/** @type {any} */ one) => h("a", { href: whyHref(one.segment_id) }, one.explanation || "why"),
+    },
+  ];
+}

@@ -1,0 +1,133 @@
+/**
+ * From an address to a page, and back: addresses are plain paths, filters and times stand in the query.
+ *
+ * A page is a module that exports `show(view)`. It fills `view.main`, and stops whatever it started when `view.signal`
+ * says that somebody went elsewhere. A page's module is loaded when it is first looked at.
+ */
+import { h, put } from "./dom.js";
+import { problemBox } from "./parts.js";
+
+/**
+ * @typedef {object} View
+ * @property {HTMLElement} main where the page goes
+ * @property {Record<string, string>} params what the path names
+ * @property {URLSearchParams} query
+ * @property {AbortSignal} signal aborted when the page is left
+ * @property {(title: string) => void} title name the page, in the tab and for screen readers
+ * @property {(change: Record<string, string | null>, options?: {replace?: boolean}) => void} setQuery change the query, and show the page again
+ * @property {() => void} refresh show the page again
+ */
+/** @typedef {{pattern: RegExp, names: string[], load: () => Promise<{show: (view: View) => unknown}>, nav: string}} Place */
+
+/** @param {string} path with `{names}` @param {string} nav which entry of the navigation it belongs to @param {Place["load"]} load @returns {Place} */
+export function place(path, nav, load) {
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map((found) => found[1]);
+  return { pattern: new RegExp(`^${path.replace(/\{\w+\}/g, "([^/]+)")}/?$`), names, nav, load };
+}
+
+/** @type {Place[]} */
+let places = [];
+/** @type {AbortController | null} */
+let leaving = null;
+/** @type {(nav: string) => void} */
+let whenShown = () => {};
+
+/** Go to an address of the console. @param {string} href @param {{replace?: boolean}} [options] */
+export function go(href, { replace = false } = {}) {
+  history[replace ? "replaceState" : "pushState"](null, "", href);
+  return render(true);
+}
+
+/** Show the page of the current address again. */
+export function refresh() {
+  return render(false);
+}
+
+/** @param {Place[]} all @param {(nav: string) => void} shown called with the navigation's entry whenever a page is shown */
+export function startRouter(all, shown) {
+  places = all;
+  whenShown = shown;
+  addEventListener("popstate", () => render(true));
+  document.addEventListener("click", follow);
+  return render(false);
+}
+
+/** Follow links of the console without loading the page again. @param {MouseEvent} event */
+function follow(event) {
+  const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
+  if (
+    !(link instanceof HTMLAnchorElement || link instanceof SVGAElement) || event.defaultPrevented || event.button ||
+    event.metaKey || event.ctrlKey || event.shiftKey || event.altKey
+  ) return;
+  const href = link.getAttribute("href") ?? "";
+  if (
+    !(href === "/console" || href.startsWith("/console/") || href.startsWith("/console?")) ||
+    link.hasAttribute("download") || link.getAttribute("target")
+  ) return;
+  event.preventDefault();
+  void go(href);
+}
+
+/** @param {boolean} moved whether somebody went to another page, whose heading then gets the focus */
+async function render(moved) {
+  leaving?.abort();
+  const controller = (leaving = new AbortController());
+  const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+  const found = places.map((one) => ({ one, match: one.pattern.exec(location.pathname) })).find(({ match }) => match);
+  const fresh = h("div", { class: "page" });
+  const view = viewOf(fresh, found?.match, found?.one, controller.signal);
+  whenShown(found?.one.nav ?? "");
+  if (moved || !main.firstElementChild?.classList.contains("page")) {
+    put(main, fresh);
+    if (moved) {
+      main.focus({ preventScroll: true });
+      scrollTo(0, 0);
+    }
+  }
+  try {
+    if (!found) notFound(view);
+    else await (await found.one.load()).show(view);
+  } catch (error) {
+    if (!controller.signal.aborted) put(fresh, h("h1", null, "This did not work"), problemBox(error, refresh));
+  }
+  // A page that is shown again takes the place of the old one when it is ready, so that nothing flickers.
+  if (!controller.signal.aborted && fresh.parentNode !== main) put(main, fresh);
+}
+
+/** @param {HTMLElement} main @param {RegExpExecArray | null | undefined} match @param {Place | undefined} one @param {AbortSignal} signal @returns {View} */
+function viewOf(main, match, one, signal) {
+  const params = Object.fromEntries(
+    (one?.names ?? []).map((name, index) => [name, decodeURIComponent(match?.[index + 1] ?? "")]),
+  );
+  return {
+    main,
+    params,
+    query: new URLSearchParams(location.search),
+    signal,
+    refresh,
+    title: (title) => {
+      document.title = `${title} · betimes`;
+    },
+    setQuery: (change, { replace = false } = {}) => void go(addressWith(change), { replace }),
+  };
+}
+
+/** Return the current address with another query; `null` removes a name. @param {Record<string, string | null>} change */
+export function addressWith(change) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(change)) {
+    value == null || value === "" ? query.delete(name) : query.set(name, value);
+  }
+  const text = query.toString();
+  return location.pathname + (text ? `?${text}` : "");
+}
+
+/** @param {View} view */
+function notFound(view) {
+  view.title("No such page");
+  put(
+    view.main,
+    h("h1", null, "There is no such page"),
+    h("p", null, "The address names nothing of the console. ", h("a", { href: "/console" }, "Go to Now"), "."),
+  );
+}

@@ -1,0 +1,158 @@
+/**
+ * Who looks, and what they may do: signing in, *Operate*, signing out.
+ *
+ * A key is pasted once and sent once; what is kept is a cookie that no script can read. A session starts with scopes to
+ * read; *Operate* asks for the key again and adds the others for a quarter of an hour.
+ */
+import { ask, get, isDev, offersActions, Problem } from "./api.js";
+import { h, put } from "./dom.js";
+import { button, field, openDialog } from "./forms.js";
+import { problemBox } from "./parts.js";
+import { now, spanText } from "./time.js";
+
+/** @typedef {{tenant: string, name: string, scopes: string[], key_id: string | null, elevated_until: string | null, expires_at: string | null}} Me */
+
+/** @type {Me | null} */
+let me = null;
+
+/** Return whoever is signed in. */
+export function whoAmI() {
+  return me;
+}
+
+/** Ask the server who looks; `null` if somebody has to sign in first. @returns {Promise<Me | null>} */
+export async function loadMe() {
+  try {
+    const told = isDev ? await get("/v1/whoami") : await get("/v1/sessions/current");
+    me = { elevated_until: null, ...told };
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status !== 401) throw error;
+    me = null;
+  }
+  return me;
+}
+
+/** Return whether the scopes of whoever looks cover one; `any:read` is that of at least one domain. @param {string} scope */
+export function may(scope) {
+  const scopes = me?.scopes ?? [];
+  if (scopes.includes("admin") || scopes.includes(scope)) return true;
+  const [area, right] = scope.split(":");
+  return area === "any" && scopes.some((one) => one.endsWith(`:${right}`));
+}
+
+/** Return whether acting is offered at all here: by the settings, and by what the session is or may become. */
+export function mayAct() {
+  return offersActions;
+}
+
+/** Return whether the session must be let to act before it can do this. @param {string} scope */
+export function mustOperate(scope) {
+  return !isDev && !may(scope);
+}
+
+/** Return how long the session may act still, in milliseconds. */
+export function operatingMs() {
+  return me?.elevated_until ? Math.max(0, Date.parse(me.elevated_until) - now()) : 0;
+}
+
+/** Show the form to sign in with; call `done` when somebody did. @param {HTMLElement} main @param {() => void} done @param {string} [reason] */
+export function showSignIn(main, done, reason) {
+  const key = /** @type {HTMLInputElement} */ (h("input", {
+    type: "password",
+    autocomplete: "off",
+    required: true,
+    spellcheck: "false",
+    placeholder: "bt_…",
+  }));
+  const told = h("div", { "aria-live": "assertive" });
+  const form = h(
+    "form",
+    { class: "sign-in card" },
+    h("h1", null, "Sign in"),
+    reason ? h("p", { role: "status" }, reason) : null,
+    h(
+      "p",
+      { class: "soft" },
+      "Paste a key once. It is exchanged for a session with scopes to read only, in a cookie that no script can see.",
+    ),
+    field("Key", key, [
+      "Made by ",
+      h("code", null, "betimes key create"),
+      "; the session lasts twelve hours at most, and one without use.",
+    ]),
+    h("button", { type: "submit", class: "primary" }, "Sign in"),
+    told,
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    try {
+      await ask("POST", "/v1/sessions", { body: {}, authorization: key.value.trim() });
+      key.value = "";
+      done();
+    } catch (error) {
+      put(told, problemBox(error));
+    }
+  });
+  put(main, form);
+  document.title = "Sign in · betimes";
+  key.focus();
+}
+
+/** Ask for the key again, and let the session act for a while; resolves to whether it may. @returns {Promise<boolean>} */
+export function askToOperate() {
+  return new Promise((resolve) => {
+    const key = /** @type {HTMLInputElement} */ (h("input", {
+      type: "password",
+      autocomplete: "off",
+      required: true,
+      spellcheck: "false",
+      placeholder: "bt_…",
+    }));
+    const told = h("div", { "aria-live": "assertive" });
+    let allowed = false;
+    const dialog = openDialog("Operate", (close) => {
+      const form = h(
+        "form",
+        null,
+        h("p", null, "The session reads only. Show its key again to act with all of the key's scopes for 15 minutes."),
+        field("Key", key),
+        h(
+          "div",
+          { class: "buttons" },
+          h("button", { type: "submit", class: "primary" }, "Operate"),
+          button("Cancel", close),
+        ),
+        told,
+      );
+      form.addEventListener("submit", async (event) => {
+        event.preventDefault();
+        try {
+          const session = await ask("POST", "/v1/sessions/current/operate", { body: { key: key.value.trim() } });
+          me = { ...session };
+          allowed = true;
+          close();
+        } catch (error) {
+          put(told, problemBox(error));
+        }
+      });
+      return form;
+    });
+    dialog.addEventListener("close", () => resolve(allowed));
+    key.focus();
+  });
+}
+
+/** End the session. */
+export async function signOut() {
+  await ask("DELETE", "/v1/sessions/current");
+  me = null;
+}
+
+/** Return in words what the session may do now. */
+export function sessionText() {
+  if (!me) return "signed out";
+  const left = operatingMs();
+  return isDev
+    ? `${me.tenant} · no keys`
+    : `${me.tenant} · ${me.name}${left ? ` · operating for ${spanText(left)}` : ""}`;
+}

@@ -1,0 +1,155 @@
+/**
+ * Instants for people: in a zone of their choice, with its offset, by the server's clock.
+ *
+ * The browser's clock is never *now*: the server says what time it is, and between two of its answers real time is added,
+ * unless its clock is virtual and stands still.
+ */
+import { h } from "./dom.js";
+
+/** @typedef {"theirs" | "mine" | "utc"} ZoneChoice */
+
+const KEPT = "betimes.zone";
+export const MINE = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+let told = { at: Date.now(), since: performance.now(), virtual: false };
+
+/** Take over the server's clock. @param {string} now @param {boolean} [virtual] */
+export function setNow(now, virtual = told.virtual) {
+  told = { at: Date.parse(now), since: performance.now(), virtual };
+}
+
+/** Return now, in milliseconds, by the server's clock. */
+export function now() {
+  return told.virtual ? told.at : told.at + performance.now() - told.since;
+}
+
+export function isVirtual() {
+  return told.virtual;
+}
+
+/** @returns {ZoneChoice} */
+export function zoneChoice() {
+  const kept = localStorage.getItem(KEPT);
+  return kept === "mine" || kept === "utc" ? kept : "theirs";
+}
+
+/** @param {ZoneChoice} choice */
+export function setZoneChoice(choice) {
+  localStorage.setItem(KEPT, choice);
+}
+
+/** Return the zone to show an instant in; *theirs* is UTC where nobody's zone is known. @param {string | null} [theirs] */
+export function zoneFor(theirs) {
+  const choice = zoneChoice();
+  return choice === "mine" ? MINE : choice === "theirs" && theirs ? theirs : "UTC";
+}
+
+/** @type {Map<string, Intl.DateTimeFormat>} */
+const formats = new Map();
+/** @param {string} zone @param {Intl.DateTimeFormatOptions} options */
+function formatter(zone, options) {
+  const name = zone + JSON.stringify(options);
+  let found = formats.get(name);
+  if (!found) {
+    formats.set(
+      name,
+      found = new Intl.DateTimeFormat("en-GB", { ...options, timeZone: safeZone(zone), hourCycle: "h23" }),
+    );
+  }
+  return found;
+}
+
+/** @param {string} zone */
+function safeZone(zone) {
+  try {
+    new Intl.DateTimeFormat("en", { timeZone: zone });
+    return zone;
+  } catch {
+    return "UTC";
+  }
+}
+
+/** Return the parts of an instant in a zone. @param {number} at @param {string} zone */
+export function partsOf(at, zone) {
+  const options = /** @type {Intl.DateTimeFormatOptions} */ ({
+    year: "numeric",
+    month: "2-digit",
+    day: "2-digit",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    weekday: "short",
+    timeZoneName: "longOffset",
+  });
+  const found = Object.fromEntries(formatter(zone, options).formatToParts(at).map((one) => [one.type, one.value]));
+  return { ...found, offset: (found.timeZoneName ?? "").replace("GMT", "") || "+00:00" };
+}
+
+/** @param {number} at @param {string} zone */
+export function clockText(at, zone, seconds = false) {
+  const found = /** @type {any} */ (partsOf(at, zone));
+  return `${found.hour}:${found.minute}${seconds ? `:${found.second}` : ""}`;
+}
+
+/** @param {number} at @param {string} zone */
+export function dateText(at, zone) {
+  const found = /** @type {any} */ (partsOf(at, zone));
+  return `${found.year}-${found.month}-${found.day}`;
+}
+
+/** Return an instant whole: date, time and offset. @param {string | number} instant @param {string | null} [theirs] */
+export function fullText(instant, theirs) {
+  const at = typeof instant === "number" ? instant : Date.parse(instant);
+  const zone = zoneFor(theirs);
+  return `${/** @type {any} */ (partsOf(at, zone)).weekday} ${dateText(at, zone)} ${clockText(at, zone, true)} ${
+    partsOf(at, zone).offset
+  }`;
+}
+
+/** Return the offset between midnight there and UTC, in milliseconds. @param {number} at @param {string} zone */
+export function offsetMs(at, zone) {
+  const [sign, hours, minutes] = /([+-])(\d\d):(\d\d)/.exec(partsOf(at, zone).offset)?.slice(1) ?? ["+", "0", "0"];
+  return (sign === "-" ? -1 : 1) * (Number(hours) * 60 + Number(minutes)) * 60_000;
+}
+
+/** Return the first instant of a date in a zone. @param {string} date YYYY-MM-DD @param {string} zone */
+export function dayStart(date, zone) {
+  const utc = Date.parse(`${date}T00:00:00Z`);
+  const first = utc - offsetMs(utc, zone);
+  return utc - offsetMs(first, zone);
+}
+
+/** Return a duration in words of one unit or two. @param {number} ms */
+export function spanText(ms) {
+  const s = Math.round(Math.abs(ms) / 1000);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h${s % 3600 >= 60 ? ` ${Math.floor((s % 3600) / 60)} min` : ""}`;
+  const hours = Math.floor((s % 86_400) / 3600);
+  return `${Math.floor(s / 86_400)} d${hours ? ` ${hours} h` : ""}`;
+}
+
+/** @param {string | number} instant */
+export function agoText(instant) {
+  const at = typeof instant === "number" ? instant : Date.parse(instant);
+  const apart = now() - at;
+  return Math.abs(apart) < 1000 ? "now" : apart > 0 ? `${spanText(apart)} ago` : `in ${spanText(apart)}`;
+}
+
+/**
+ * Return an instant as an element: the time, the day if it is not today, the distance from now beside it.
+ * @param {string | null | undefined} instant @param {{theirs?: string | null, seconds?: boolean, relative?: boolean}} [how]
+ */
+export function when(instant, { theirs = null, seconds = false, relative = true } = {}) {
+  if (!instant) return h("span", { class: "soft" }, "–");
+  const at = Date.parse(instant);
+  const zone = zoneFor(theirs);
+  const today = dateText(at, zone) === dateText(now(), zone);
+  const absolute = `${today ? "" : `${dateText(at, zone).slice(5)} `}${clockText(at, zone, seconds)}`;
+  const title = `${fullText(at, theirs)} · ${zone}`;
+  return h(
+    "time",
+    { datetime: instant, title, class: "when" },
+    absolute,
+    relative && h("span", { class: "soft ago" }, ` ${agoText(at)}`),
+  );
+}
