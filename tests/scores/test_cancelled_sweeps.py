@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from betimes.engine import transactions as attempts
 from betimes.engine.replay import verify
 from betimes.engine.settings import EngineSettings
 from betimes.scores.service import Scores
@@ -23,15 +22,9 @@ from tests.scores.test_sweep import decays
 from tests.scores.worlds import ACME, scores_world
 from tests.stores.backends import Backend
 
-SLICE = 16
-COUNT = 5 * SLICE
-BATCH = 2 * SLICE
+COUNT = 80
+BATCH = 32
 SMALL = EngineSettings(batch_max=BATCH)
-
-
-@pytest.fixture(autouse=True)
-def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "SLICE", SLICE)
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:
@@ -67,24 +60,24 @@ async def test_a_sweep_cancelled_at_any_step_leaves_whole_batches(backend: Backe
 
 
 @pytest.mark.parametrize("store", [SqliteTx, pytest.param(PostgresTx, marks=pytest.mark.postgres)])
-async def test_a_process_stopped_while_it_writes_ahead_leaves_whole_batches(
+async def test_a_process_stopped_before_it_commits_leaves_whole_batches(
     store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ahead, written = store.write_ahead, asyncio.Event()
-    slices: list[int] = []
+    commit, commits, at_second = store.commit, list[int](), asyncio.Event()
 
-    async def telling(self: Any, streams: Any, segments: Any) -> None:
-        await ahead(self, streams, segments)
-        slices.append(len(streams))
-        if sum(slices) > BATCH:  # in the second batch
-            written.set()
+    async def stopping(self: Any, changes: Any) -> None:
+        commits.append(len(changes.streams))
+        if len(commits) == 2:
+            at_second.set()
+            await asyncio.Event().wait()  # until it is cancelled
+        await commit(self, changes)
 
     async with scores_world(backend_of(store), tmp_path, settings=SMALL) as (w, scores):
         await scores.create_many([overdue(f"u{n}", 5) for n in range(COUNT)])
         with monkeypatch.context() as patched:
-            patched.setattr(store, "write_ahead", telling)
+            patched.setattr(store, "commit", stopping)
             sweeping = asyncio.create_task(scores.sweep(batch=BATCH))
-            await written.wait()
+            await at_second.wait()
             queue = w.engine._tasks[0]
             queue.cancel()
             await _ended(queue)

@@ -1,4 +1,4 @@
-"""Batches so large that they are written while they are decided: still all or nothing, and sound."""
+"""Batches of many streams: all or nothing, and sound."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from betimes.core.errors import Conflict, Unavailable, Unknown
-from betimes.engine import transactions as attempts
+from betimes.core.errors import Unknown
 from betimes.engine.engine import Engine
 from betimes.engine.replay import verify
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import WritesAhead
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.scores.decide import DECIDERS
 from betimes.scores.service import Scores
@@ -22,29 +20,17 @@ from betimes.stores.sqlite.transaction import SqliteTx
 from tests.engine.worlds import World
 from tests.scores.scene import SECTIONS
 from tests.scores.test_service import overdue
-from tests.scores.test_sweep import decays
 from tests.scores.worlds import ACME, scores_world
 from tests.stores.backends import BACKENDS, Backend
 
-SLICE = 64
-COUNT = 2 * SLICE + 10
-LARGE = EngineSettings(batch_max=3 * SLICE)
-
-
-@pytest.fixture(autouse=True)
-def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "SLICE", SLICE)
+COUNT = 138
+LARGE = EngineSettings(batch_max=192)
 
 
 async def all_swept_once(w: World) -> None:
     report = await verify(w.store, w.engine.kinds, kind="score")
     assert report.is_sound, report.findings[:3]
     assert report.segments == 2 * COUNT
-
-
-def test_both_databases_write_ahead() -> None:
-    assert issubclass(SqliteTx, WritesAhead)
-    assert issubclass(PostgresTx, WritesAhead)
 
 
 async def test_a_large_batch_is_one_commit_and_sound(backend: Backend, tmp_path: Path) -> None:
@@ -76,50 +62,9 @@ async def test_whoever_observes_commits_is_told_of_all_that_was_written(backend:
         assert len(seen) == len(set(seen)) == COUNT
 
 
-@pytest.mark.parametrize("store", [SqliteTx, pytest.param(PostgresTx, marks=pytest.mark.postgres)])
-async def test_a_conflict_while_writing_ahead_leaves_nothing_and_is_decided_again(
-    store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ahead, asked = store.write_ahead, list[int]()
-
-    async def conflicting(self: Any, streams: Any, segments: Any) -> None:
-        await ahead(self, streams, segments)
-        asked.append(len(streams))
-        if len(asked) == 2:
-            raise Conflict("somebody was faster")
-
-    monkeypatch.setattr(store, "write_ahead", conflicting)
-    async with scores_world(backend_of(store), tmp_path, settings=LARGE) as (w, scores):
-        await scores.create_many([overdue(f"u{n}", 5) for n in range(COUNT)])
-        assert await scores.sweep() == SweepResult(COUNT, COUNT, 0, 0, 0, 0, complete=True)
-        assert asked[:2] == [SLICE // 4, SLICE]
-        await all_swept_once(w)
-
-
-@pytest.mark.parametrize("store", [SqliteTx, pytest.param(PostgresTx, marks=pytest.mark.postgres)])
-async def test_a_store_that_goes_away_while_writing_ahead_has_written_nothing(
-    store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ahead = store.write_ahead
-
-    async def failing(self: Any, streams: Any, segments: Any) -> None:
-        await ahead(self, streams, segments)
-        raise Unavailable("gone")
-
-    async with scores_world(backend_of(store), tmp_path, settings=LARGE) as (w, scores):
-        await scores.create_many([overdue(f"u{n}", 5) for n in range(COUNT)])
-        with monkeypatch.context() as patched:
-            patched.setattr(store, "write_ahead", failing)
-            with pytest.raises(Unavailable):
-                await scores.sweep()
-        assert await decays(w) == []
-        assert (await scores.sweep()).decayed == COUNT
-        await all_swept_once(w)
-
-
 @pytest.mark.parametrize("arrives", [True, False], ids=["arrived", "did not arrive"])
 @pytest.mark.parametrize("store", [SqliteTx, pytest.param(PostgresTx, marks=pytest.mark.postgres)])
-async def test_a_lost_answer_to_a_batch_written_ahead_is_looked_up(
+async def test_a_lost_answer_to_a_large_batch_is_looked_up(
     store: Any, arrives: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit, lost = store.commit, list[bool]()

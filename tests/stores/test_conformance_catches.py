@@ -13,12 +13,11 @@ from betimes.stores.memory import transaction
 from betimes.testing.conformance import CHECKS, ROW_LOCK_CHECKS, Pair, Traits, checks_for, run
 from tests.stores.broken import CAUGHT_BY as CAUGHT_OTHERWISE
 from tests.stores.broken import CAUGHT_BY_WALKS, Broken
-from tests.stores.broken_ahead import CAUGHT_AHEAD, AheadStore
 from tests.stores.broken_presuming import CAUGHT_PRESUMING
 from tests.stores.broken_sends import CAUGHT_SENDS
 from tests.stores.broken_shares import CAUGHT_SHARES
 
-CAUGHT_BY = CAUGHT_OTHERWISE | CAUGHT_AHEAD | CAUGHT_PRESUMING | CAUGHT_SENDS | CAUGHT_SHARES
+CAUGHT_BY = CAUGHT_OTHERWISE | CAUGHT_PRESUMING | CAUGHT_SENDS | CAUGHT_SHARES
 
 NAMED = {check.__name__: check for check in CHECKS + ROW_LOCK_CHECKS}
 WALKS = [check for name, check in NAMED.items() if name.endswith("walk_agrees_with_the_model")]
@@ -39,11 +38,6 @@ async def test_a_broken_store_is_caught(kind: type[Broken], monkeypatch: pytest.
 @pytest.mark.parametrize("name", sorted(set(CAUGHT_BY.values())))
 async def test_the_check_passes_when_nothing_is_broken(name: str) -> None:
     await run(NAMED[name], pair_of(Broken))
-
-
-@pytest.mark.parametrize("name", sorted(set(CAUGHT_AHEAD.values())))
-async def test_a_store_that_writes_ahead_as_it_should_passes(name: str) -> None:
-    await run(NAMED[name], pair_of(AheadStore))
 
 
 @pytest.mark.parametrize("kind", CAUGHT_BY_WALKS, ids=lambda kind: kind.__name__)

@@ -35,7 +35,7 @@ from betimes.core.errors import (
 )
 from betimes.core.instants import Instant, earliest
 from betimes.core.policies import Policy
-from betimes.core.segments import Recorded, Segment
+from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
 from betimes.engine.cache import Cached, StateCache
 from betimes.engine.codecs import Kinds
@@ -43,7 +43,7 @@ from betimes.engine.jobs import NEWS_PLACE, Ended, Job, Sent
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, StreamWrite, Tx
+from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, Tx
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
 from betimes.engine.turn import ENTRY_CHARS, DecisionSink, LoadedStream, Turn, take_turn, turn_instant
 from betimes.engine.turn_rows import DecisionWriter
@@ -85,8 +85,6 @@ class Batch:
         """The request and the answer of every key used here."""
         self.changes = Changes()
         self.writer = writer or DecisionWriter(self.changes, settings)
-        self._ahead: list[Segment] = []
-        self._first_alarm_at: Instant | None = None
         self._policies_used: dict[str, Policy] = {}
         self._policies_named: dict[str, Policy] = {}
 
@@ -177,45 +175,20 @@ class Batch:
         self._policies.note_saved(self.changes.policies)
 
     def first_alarm_at(self) -> Instant | None:
-        return earliest(self._first_alarm_at, *(write.alarm_at for write in self.changes.streams))
-
-    def taken_ahead(self) -> tuple[list[StreamWrite], list[Segment]]:
-        """Hand over the rows of what was decided so far, to be written before the rest."""
-        streams, segments = self._moved_rows(), self.changes.segments
-        for live in self.loaded.values():
-            live.base = live.version
-        self.changes.segments = []
-        self._ahead += segments
-        self._first_alarm_at = earliest(self._first_alarm_at, *(write.alarm_at for write in streams))
-        return streams, segments
-
-    @property
-    def first_segment(self) -> Segment | None:
-        """One segment of the batch, by which it is found again."""
-        return next(iter(self._ahead or self.changes.segments), None)
-
-    @property
-    def segments(self) -> list[Segment]:
-        """All that the batch writes, in order."""
-        return [*self._ahead, *self.changes.segments] if self._ahead else self.changes.segments
+        return earliest(*(write.alarm_at for write in self.changes.streams))
 
     def created_streams(self) -> tuple[StreamId, ...]:
         """Return the streams that are written without having been locked."""
         return tuple(stream for stream, live in self.loaded.items() if live.created)
 
-    def _moved_rows(self) -> list[StreamWrite]:
-        return [live.row() for live in self.loaded.values() if live.version != live.base]
-
     def seal(self) -> bool:
         """Put one row per stream that moved into the changes; whether there is anything to commit."""
         changes = self.changes
-        changes.streams = self._moved_rows()
-        if self.first_segment:
+        changes.streams = [live.row() for live in self.loaded.values() if live.version != live.base]
+        if changes.segments:
             unsaved = (policy for policy in self._policies_named.values() if not self._policies.is_saved(policy))
             changes.policies = {policy.fingerprint: policy.body for policy in unsaved}
-        return bool(
-            self._ahead or changes.streams or changes.sends_applied or changes.sends_dead or changes.settlements
-        )
+        return bool(changes.streams or changes.sends_applied or changes.sends_dead or changes.settlements)
 
     # -- what a job needs
 

@@ -13,8 +13,6 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 
 from betimes.core.deciders import (
-    NO_NEEDS,
-    NO_READS,
     Checkpoint,
     Command,
     Decider,
@@ -137,11 +135,6 @@ class Kinds:
         """Return the scope that writing to streams of a kind needs; of a kind nobody knows, an administrator's."""
         known = self._kinds.get(kind)
         return known.decider.scope if known else "admin"
-
-    def are_alone(self, names: Iterable[str]) -> bool:
-        """Return whether decisions of these kinds see no stream but their own."""
-        deciders = [kind.decider for name in names if (kind := self._kinds.get(name))]
-        return all(decider.needs is NO_NEEDS and decider.reads is NO_READS for decider in deciders)
 
     def table(self, name: str) -> RuleTable[Any] | None:
         tables = (table for kind in self._kinds.values() for table in kind.decider.tables)

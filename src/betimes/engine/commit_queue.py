@@ -272,7 +272,7 @@ class CommitQueue:
     def _hand_on(self, batch: Batch) -> None:
         """Queue the commands to other streams that a commit left; tell the dispatcher and the alarms of the rest."""
         if self.observe:
-            self.observe(batch.segments)
+            self.observe(batch.changes.segments)
         for effect in batch.changes.effects:
             if effect.executor != SEND:
                 self.calls_waiting.set()

@@ -196,18 +196,6 @@ class Tx(Protocol):
 
 
 @runtime_checkable
-class WritesAhead(Protocol):
-    """A transaction of a store that can write while the engine decides; those of other stores get everything at once.
-
-    Rows written ahead are part of the transaction like all the rest: seen by nobody before the commit, undone without
-    it.
-    """
-
-    async def write_ahead(self, streams: list[StreamWrite], segments: list[Segment]) -> None:
-        """Write rows and segments of a large batch before its commit; raises what a commit would."""
-
-
-@runtime_checkable
 class Presumes(Protocol):
     """A store that can lock, compare, write and commit in one go, which spares an idle engine a round trip."""
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from itertools import count, pairwise
+from itertools import count
 from typing import TypeAlias
 
 import msgspec
 
 from betimes.core.errors import BetimesError, Conflict, Duplicate, StoreError, Unavailable, Unknown
 from betimes.core.instants import Instant
-from betimes.core.segments import Recorded, Segment
+from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.batch import Batch
 from betimes.engine.cache import StateCache
@@ -30,14 +30,12 @@ from betimes.engine.jobs import Job
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import NOT_CACHED, DueIndex, LockRequest, Presumes, Reached, Row, Store, Tx, WritesAhead
+from betimes.engine.store import NOT_CACHED, DueIndex, LockRequest, Presumes, Reached, Row, Store, Tx
 from betimes.engine.tenant_turns import PassTurns
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
 
 Result: TypeAlias = Recorded | BetimesError | None
 """What became of a job: recorded, failed, or `None`: held, to be done in a later batch."""
-SLICE = 1_024
-"""Streams of a pass that are decided at a time, while those before them are written."""
 
 
 class SweepPosition:
@@ -218,14 +216,14 @@ class Transactions:
                 batch = self._new_batch(tx)
                 if more := batch.still_needed(jobs):
                     await tx.extend(LockRequest({stream: self._cache.version(stream) for stream in more}))
-                results = await self._take_all(batch, jobs, tx, due)
+                results = [self._take(batch, job) for job in jobs]
                 has_changes = batch.seal()
                 if presumed and not _are_compared(batch, jobs, results):
                     return None
                 if has_changes:
                     await tx.commit(batch.changes)
         except Unknown:
-            if batch is None or not await self._has_arrived(batch.first_segment):
+            if batch is None or not await self._has_arrived(batch):
                 return None
         except Conflict:
             self._forget_conflicting(batch, jobs)
@@ -233,7 +231,7 @@ class Transactions:
         except StoreError:
             raise
         except Exception:
-            if batch is None or not await self._has_arrived(batch.first_segment):
+            if batch is None or not await self._has_arrived(batch):
                 raise  # nothing promises that a commit that failed unexpectedly wrote nothing, so it is looked up
         batch.keep(swept=due.kinds if due and due.by == "due" else ())
         self.on_commit(batch)
@@ -244,28 +242,6 @@ class Transactions:
 
     def _turn_id(self) -> str:
         return f"{self._name}-{next(self._turns):x}"
-
-    async def _take_all(self, batch: Batch, jobs: list[Job], tx: Tx, due: DueRequest | None) -> list[Result]:
-        """Take the jobs; those of a large sweep slice by slice, each written while the next is decided.
-
-        That is done only where decisions see no stream but their own: each stream is written once.
-        """
-        ahead = tx if due and len(jobs) > SLICE and isinstance(tx, WritesAhead) else None
-        if due is None or ahead is None or not self._kinds.are_alone(due.kinds):
-            return [self._take(batch, job) for job in jobs]
-        results: list[Result] = []
-        writing: asyncio.Future[None] | None = None
-        try:
-            for start, end in pairwise(_cuts(len(jobs))):
-                results += [self._take(batch, job) for job in jobs[start:end]]
-                if writing:
-                    await writing
-                writing = asyncio.ensure_future(ahead.write_ahead(*batch.taken_ahead()))
-                await asyncio.sleep(0)  # so that it starts
-        finally:
-            if writing:
-                await writing
-        return results
 
     def _take(self, batch: Batch, job: Job) -> Result:
         try:
@@ -283,11 +259,11 @@ class Transactions:
         if len(jobs) == 1:
             jobs[0].also_locks = (*jobs[0].also_locks, *batch.created_streams())
 
-    async def _has_arrived(self, probe: Segment | None) -> bool:
+    async def _has_arrived(self, batch: Batch) -> bool:
         """Return whether a batch whose answer was lost is in the store; raise `Unknown` if that takes too long."""
-        if probe is None:
+        if not batch.changes.segments:
             return False
-        settings = self._settings
+        probe, settings = batch.changes.segments[0], self._settings
         ask = LockRequest({probe.stream: NOT_CACHED}, waits={probe.stream})
         try:
             async with asyncio.timeout(settings.unknown_resolve_s):
@@ -311,11 +287,3 @@ def _are_compared(batch: Batch, jobs: Sequence[Job], results: Sequence[Result]) 
         isinstance(result, Recorded) and (job.key is None or job.key in used)
         for job, result in zip(jobs, results, strict=True)
     )
-
-
-def _cuts(size: int) -> list[int]:
-    """Where to cut a pass into slices: short ones first and last, when nothing is written or decided beside them."""
-    short = SLICE // 4
-    if size <= SLICE:
-        return [0, size]
-    return [0, *range(short, size - short, SLICE), size - short, size]

@@ -31,9 +31,8 @@ from typing import Any, Self
 import msgspec
 
 from betimes.core.instants import Instant
-from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import Changes, LockRequest, Row, SeenKey, StreamWrite
+from betimes.engine.store import Changes, LockRequest, Row, SeenKey
 from betimes.stores.postgres.rows import Record, Values, change_arrays, lock_values, seen_key, turn_values
 from betimes.stores.postgres.session import Session
 from betimes.stores.postgres.statements import Prepared
@@ -64,7 +63,6 @@ class PostgresTx:
         self._order: dict[str, list[Any]] = {}
         self._reserved: set[KeyId] = set()
         self._at_zero: set[StreamId] = set()
-        self._has_written = False
         self.now: Instant = 0
         self.rows: dict[StreamId, Row] = {}
         self.unchanged: set[StreamId] = set()
@@ -155,15 +153,8 @@ class PostgresTx:
         self._reserved |= set(order["seen"]) - self.seen.keys()
         return self._clock() if self._clock else now
 
-    async def write_ahead(self, streams: list[StreamWrite], segments: list[Segment]) -> None:
-        nothing: dict[str, list[Values]] = {"unwritten": [], "unused": []}
-        part = change_arrays(Changes(streams=streams, segments=segments)) | nothing
-        await self._session.rows(self._statement("commit_batch", **part))
-        self._at_zero -= {write.stream for write in streams}
-        self._has_written = True
-
     async def commit(self, changes: Changes) -> None:
-        if not self._has_written and not any(getattr(changes, field) for field in changes.__struct_fields__):
+        if not any(getattr(changes, field) for field in changes.__struct_fields__):
             await self._session.roll_back()
             return
         for fingerprint, body in sorted(changes.policies.items()):

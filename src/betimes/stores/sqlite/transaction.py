@@ -22,9 +22,8 @@ import msgspec
 
 from betimes.core.canonical import encode
 from betimes.core.instants import Instant
-from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import NO_ROW, NOT_CACHED, Changes, DueIndex, LockRequest, Reached, Row, SeenKey, StreamWrite
+from betimes.engine.store import NO_ROW, NOT_CACHED, Changes, DueIndex, LockRequest, Reached, Row, SeenKey
 from betimes.stores.sqlite.commit import write_changes
 from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.connection_thread import ConnectionThread
@@ -109,10 +108,6 @@ class SqliteTx:
             return turn
 
         return await self._step(job)
-
-    async def write_ahead(self, streams: list[StreamWrite], segments: list[Segment]) -> None:
-        part = Changes(streams=streams, segments=segments)
-        await self._step(lambda connection: write_changes(connection, part, self._places, self.now))
 
     async def commit(self, changes: Changes) -> None:
         def job(connection: Connection) -> None:

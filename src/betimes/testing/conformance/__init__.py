@@ -22,7 +22,6 @@ import inspect
 from types import ModuleType
 
 from betimes.testing.conformance import (
-    ahead,
     atomicity,
     attempts,
     calls,
@@ -62,7 +61,6 @@ CHECKS = _checks_of(
     locks,
     keys,
     atomicity,
-    ahead,
     presuming,
     sends,
     calls,
