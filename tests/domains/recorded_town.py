@@ -19,7 +19,7 @@ from betimes.core.setting_paths import with_settings
 from betimes.core.verdicts import Verdict
 from betimes.demo.town import POLICY, START, Town
 from betimes.engine.engine import Engine
-from betimes.engine.redecision import Past, decide_again, load_past
+from betimes.engine.redecision import Past, decide_again, follow_on, load_past
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.ledger.alternative_search import AlternativeChange
@@ -93,7 +93,11 @@ def apply_change(engine: Engine, past: Past, change: AlternativeChange) -> Verdi
     domain = DOMAIN_OF[past.segment.stream.kind]
     variations = domain.variations.get(past.segment.stream.kind)
     if change.kind == "time":
-        changed = {"at": instant(change.at)}
+        at = instant(change.at)
+        passed = [one.verdict for one in follow_on(engine, past) if one.at == at and one.verdict]
+        if told := next((one for one in passed if one.reasons == change.then.reasons), None):
+            return told
+        changed = {"at": at}
     elif change.kind == "setting":
         changed = {"policy": _policy(engine, past, {change.path: change.after})}
     elif change.kind == "rule":

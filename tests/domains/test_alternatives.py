@@ -72,6 +72,25 @@ async def test_a_quiet_person_and_a_stronger_hint_are_among_what_would_have_help
         assert [(one["to"], one["then"]["outcome"]) for one in of_kind(view, "request")] == [("CRITICAL", "NOW")]
 
 
+async def test_what_waits_ahead_passes_first_and_the_instant_that_is_told_counts_it() -> None:
+    """Four wait for the morning, where three may go out in five minutes: the last is told when it truly passes."""
+    async with site(policy={"notifications": {"jitter_s": 0}}) as s:
+        quiet = {"timezone": "UTC", "quiet_hours": [{"start": "08:00", "end": "10:00"}]}
+        await s.client("PUT", "/v1/users/ann/preferences", quiet)
+        texts = ("lunch on Friday", "tickets are cheaper", "a parcel arrived", "something else altogether")
+        for number, text in enumerate(texts):
+            sent = {**NOTE, "event_type": "MESSAGE", "priority_hint": "HIGH", "message": text}
+            waits = await s.client("POST", "/v1/notifications", {**sent, "event_id": f"e{number}"})
+            assert waits.json["outcome"] == "LATER"
+        [first], [last] = [of_kind(await alternatives(s, f"inbox:ann:{version}"), "time") for version in (2, 5)]
+        assert (await s.client("GET", "/v1/explain/inbox:ann:5")).json["verdict"]["would_pass_at"] <= last["at"]
+        assert first["at"] == "2026-01-05T10:00:00Z"
+        await s.client("POST", "/v1/clock", {"advance_to": "2026-01-05T18:00:00Z"})
+        passed = (await s.client("GET", "/v1/verdicts?domain=notifications&outcome=NOW")).json["items"]
+        assert [one["at"] for one in passed] == [last["at"], *["2026-01-05T10:00:00Z"] * 3]
+        assert last["then"]["outcome"] == "NOW"
+
+
 async def test_of_rules_in_a_row_each_that_would_bind_next_is_named() -> None:
     async with site() as s:
         quiet = {"timezone": "UTC", "quiet_hours": [{"start": "08:00", "end": "10:00"}]}

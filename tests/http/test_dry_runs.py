@@ -12,6 +12,7 @@ import pytest
 from betimes.admin.service import NewKey
 from betimes.app.routes import ROUTES
 from betimes.domain.service import Caller
+from betimes.engine.dry_run import ALARMS_MAX
 from betimes.engine.store import LedgerQuery
 from betimes.http.dry_runs import MEDIA_TYPE
 from tests.http.served import Client, Site, site
@@ -134,6 +135,45 @@ async def test_a_dry_run_at_another_instant_rings_what_is_due_by_then() -> None:
         later = await s.client("POST", "/v1/triggers", second, **TRY, betimes_at="2026-01-05T09:05:00Z")
         assert later.json["body"]["result"] == "ALLOW"
         assert later.json["dry_run"]["at"] == "2026-01-05T09:05:00Z"
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_what_waits_rings_at_its_own_instant_before_a_dry_run_is_decided(
+    store: StoreName, tmp_path: Path
+) -> None:
+    """Three that wait for the morning take the burst cap of the morning, not that of the instant asked for."""
+    note = {"user_id": "ann", "event_type": "MESSAGE", "title": "t", "source": "chat", "channels": ["push"]}
+    note |= {"priority_hint": "HIGH"}
+    policy = {"notifications": {"jitter_s": 0}}
+    async with database(store, tmp_path) as url, site(url=url, policy=policy) as s:
+        quiet = {"timezone": "UTC", "quiet_hours": [{"start": "08:00", "end": "10:00"}]}
+        await s.client("PUT", "/v1/users/ann/preferences", quiet)
+        for number, text in enumerate(("lunch on Friday", "tickets are cheaper", "a parcel arrived"), start=1):
+            waits = await s.client("POST", "/v1/notifications", {**note, "event_id": f"e{number}", "message": text})
+            assert waits.json["outcome"] == "LATER"
+        before = await size(s)
+        fourth = {**note, "event_id": "e4", "message": "something else altogether"}
+        tried = await s.client("POST", "/v1/notifications", fourth, **TRY, betimes_at="2026-01-05T15:00:00Z")
+        at = [segment["at"] for segment in tried.json["dry_run"]["segments"]]
+        assert at == ["2026-01-05T10:00:00Z"] * 3 + ["2026-01-05T15:00:00Z"]
+        assert tried.json["body"]["outcome"] == "NOW"
+        assert await size(s) == before
+
+
+async def test_a_dry_run_far_ahead_of_many_ticks_is_decided_within_its_bound() -> None:
+    async with site() as s:
+        schedule = {"schedule_id": "often", "every": {"seconds": 60}, "target": {"kind": "sweep"}}
+        assert (await s.client("POST", "/v1/schedules", schedule)).status == 201
+        path, far = "/v1/schedules/often/trigger", "2026-02-05T09:00:00Z"
+        tried = await s.client("POST", path, {}, **TRY, betimes_at=far)
+        assert tried.json["status"] < 300, tried.raw
+        segments = tried.json["dry_run"]["segments"]
+        woken = [one["at"] for one in segments if one["command"] and one["command"]["type"] == "Wake"]
+        # Of very many, those that ring on the way are the first to be left out.
+        last_of_its_own = f"2026-01-05T{9 + ALARMS_MAX // 60:02}:{ALARMS_MAX % 60:02}:00Z"
+        assert last_of_its_own in woken
+        assert {one["at"] for one in segments} >= {last_of_its_own, far}
+        assert (len(segments), tried.json["dry_run"]["truncated"]) == (200, True)
 
 
 async def test_a_dry_run_under_another_policy_leaves_the_one_in_force() -> None:

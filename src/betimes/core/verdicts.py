@@ -66,6 +66,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     table: str = ""
     until: Instant | None = None
     would_pass_at: Instant | None = None
+    """When it would pass at the earliest, as things stand; what waits ahead of it in its stream is not counted."""
     trace: tuple[Step, ...] = ()
     trace_cut: bool = False
 

@@ -13,8 +13,9 @@ caller who may only read cannot keep anybody waiting. No key is used, no effect 
 Streams are read in one snapshot for each transaction. What another process commits meanwhile may make the write, when
 it comes, another one; nothing can promise otherwise without committing.
 
-**Another instant.** `at` replaces the store's time if it is later. The stream's own alarms that are due by then ring
-first, as they would if the alarm loop were late; of other streams nothing happens before.
+**Another instant.** `at` replaces the store's time if it is later. The alarms of the command's stream ring on the way,
+each at its own instant as the alarm loop would ring it, then the command is decided at `at`. Of other streams nothing
+happens before. Past `ALARMS_MAX` the rest ring together at `at`, as if nobody had worked from there on.
 
 **Another policy.** A draft is put in force by the command that would put it in force, in the dry run, first of all.
 """
@@ -33,7 +34,7 @@ from betimes.core.policies import Body, Policy, merge
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.engine import Engine
-from betimes.engine.jobs import Job, Submission
+from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.store import (
     NO_ROW,
@@ -58,6 +59,10 @@ from betimes.engine.transactions import DueRequest, Result, SweepPosition, Trans
 
 HELD_MAX = 20
 """How often a command may ask for more streams before it is given up."""
+ALARMS_MAX = 150
+"""Alarms of one stream that ring each at its own instant."""
+ALARMS_TOGETHER_MAX = 1_000
+"""The same of all streams of one dry run."""
 READS = frozenset({"streams", "next_due", "due_tenants", "backlog", "waiting_sends", "check_writable"})
 """What else may be asked of the real store; whatever is not listed might write."""
 
@@ -67,7 +72,8 @@ class TrialStore:
 
     def __init__(self, store: Store, at: Instant | None) -> None:
         self._store = store
-        self._at = at
+        self.at = at
+        """The instant it is, if that is later than the store's."""
         self.rows: dict[StreamId, StreamWrite] = {}
         self.segments: list[Segment] = []
         self.effects_written: list[EffectWrite] = []
@@ -83,7 +89,7 @@ class TrialStore:
 
     async def now(self) -> Instant:
         now = await self._store.now()
-        return now if self._at is None else max(now, self._at)
+        return now if self.at is None else max(now, self.at)
 
     # -- transactions
 
@@ -231,6 +237,7 @@ class DryRunEngine(Engine):
         self._policies = PoliciesInForce(engine.book)
         self._transactions = Transactions(self.store, engine.kinds, self._policies, engine.settings, "dry-run")
         self._draft = draft
+        self._alarms_left = ALARMS_TOGETHER_MAX
         self._one_at_a_time = asyncio.Lock()
         """Without row locks, the items of a batch would not see each other."""
 
@@ -251,6 +258,7 @@ class DryRunEngine(Engine):
         """Decide a command; return what it would lead to, or raise what its caller would be told."""
         async with self._one_at_a_time:
             await self._put_draft()
+            await self._ring_on_the_way(submission.stream)
             return await self._decide(submission)
 
     async def _decide(self, submission: Submission) -> Recorded:
@@ -262,6 +270,29 @@ class DryRunEngine(Engine):
             if isinstance(result, BetimesError):
                 raise result
         raise Unavailable(f"{job.name} asked for other streams again and again; try again")
+
+    async def _ring_on_the_way(self, stream: StreamId) -> None:
+        """Ring the alarms of a stream that are due before the instant asked for, each at its own."""
+        at = self.trial.at
+        if at is None:
+            return
+        try:
+            for _ in range(min(ALARMS_MAX, self._alarms_left)):
+                if not await self._ring_before(at, stream):
+                    return
+                self._alarms_left -= 1
+                await asyncio.sleep(0)  # others have their turn too
+        finally:
+            self.trial.at = at
+
+    async def _ring_before(self, at: Instant, stream: StreamId) -> bool:
+        """Ring a stream's alarm at its instant, or now if it is late; return whether there was one before `at`."""
+        row = (await self.store.load([stream])).get(stream, NO_ROW)
+        self.trial.at = row.alarm_at
+        if row.alarm_at is None or await self.store.now() >= at:
+            return False  # what is due at that very instant is the turn's own to ring
+        [result] = await self._transactions.attempt([Job(Submission(stream=stream, command=WAKE))])
+        return isinstance(result, Recorded)  # one that fails is told by the command that comes behind it
 
     async def _put_draft(self) -> None:
         """Put the draft of a policy in force here, and count nothing of that among what was written."""

@@ -3,18 +3,21 @@
 The stream is replayed to the version before the segment, the streams that the decision saw besides to where they stood
 before it in the ledger, and the policy is the one the segment names. Then the command is decided in a `Rehearsal` of
 its own: as recorded, or with another command, state, policy or instant. Nothing is written.
+
+At another instant the stream's alarms ring first, each at its own instant, so that what waited ahead of the command has
+taken its place by then. `follow_on` goes on from the segment itself: what the stream's alarms make of it later.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from betimes.core.canonical import encode
-from betimes.core.deciders import Command, Event
+from betimes.core.deciders import Command, Event, Wake
 from betimes.core.errors import BetimesError, Invalid
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
@@ -33,6 +36,8 @@ SEGMENTS_MAX = 20_000
 """Segments that are read to find out how things stood."""
 SLICE = 200
 """Segments that are folded at a stretch."""
+ALARMS_MAX = 64
+"""Alarms that ring on the way to another instant, or after a segment."""
 
 
 class NotReproducible(Invalid):
@@ -52,6 +57,8 @@ class Redecided(NamedTuple):
 
     verdict: Verdict | None
     events: tuple[Event, ...]
+    reply: Any = None
+    at: Instant = 0
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,24 +164,68 @@ def decide_again(
 ) -> Redecided | None:
     """Decide the command of a segment again, with whatever is given in place of what was; `None` if it is refused."""
     segment, steps = past.segment, list[RehearsedStep]()
+    world = _world_of(engine, past, policy or past.policy, steps, state)
+    command = past.command if command is None else command
+    if at is not None and not isinstance(command, Wake):
+        for _ in _ring_alarms(world, segment.stream, steps, at):
+            pass
+    world.begin_at(segment.at if at is None else at)
+    try:
+        recorded: Recorded = world.decide(_job(segment, command))
+    except BetimesError:
+        return None
+    own_steps = [step for step in steps if step.stream == segment.stream]
+    return Redecided(recorded.verdict, own_steps[-1].events if own_steps else (), recorded.reply, recorded.at)
+
+
+def follow_on(engine: Engine, past: Past) -> Iterator[Redecided]:
+    """Yield what a segment decided, then what the alarms of its stream decide in turn if nothing else happens."""
+    steps: list[RehearsedStep] = []
+    world = _world_of(engine, past, past.policy, steps, None)
+    try:
+        world.decide(_job(past.segment, past.command))
+    except BetimesError:
+        return
+    yield from map(_redecided, steps[-1:])
+    for rung in _ring_alarms(world, past.segment.stream, steps, None):
+        yield from map(_redecided, rung)
+
+
+def _redecided(step: RehearsedStep) -> Redecided:
+    return Redecided(step.recorded.verdict, step.events, step.recorded.reply, step.recorded.at)
+
+
+def _world_of(engine: Engine, past: Past, policy: Policy, steps: list[RehearsedStep], state: Any) -> Rehearsal:
+    """Return a world as it was at the instant of a segment, but for the state of its stream if one is given."""
+    segment = past.segment
     world = Rehearsal(
         engine.kinds,
         engine.book,
         engine.settings,
         told=steps.append,
         call=lambda id, call, at: (),
-        policy=policy or past.policy,
+        policy=policy,
     )
     for name, (version, was, last_at) in past.streams.items():
         own = state if state is not None and name == segment.stream else was
         world.put(name, version, own, last_at)
-    world.begin_at(segment.at if at is None else at)
-    try:
-        recorded: Recorded = world.decide(_job(segment, past.command if command is None else command))
-    except BetimesError:
-        return None
-    own_steps = [step for step in steps if step.stream == segment.stream]
-    return Redecided(recorded.verdict, own_steps[-1].events if own_steps else ())
+    world.begin_at(segment.at)
+    return world
+
+
+def _ring_alarms(
+    world: Rehearsal, stream: StreamId, steps: list[RehearsedStep], until_at: Instant | None
+) -> Iterator[list[RehearsedStep]]:
+    """Ring a stream's alarms before an instant, each at its own; yield what was decided at each."""
+    for _ in range(ALARMS_MAX):
+        alarm_at, told = world.alarm_at(stream), len(steps)
+        if alarm_at is None or (until_at is not None and alarm_at >= until_at):
+            return
+        world.begin_at(max(world.now, alarm_at))
+        world.ring(stream)
+        if len(steps) == told:
+            return  # its wake fails, or leads nowhere
+        yield [step for step in steps[told:] if step.stream == stream]
 
 
 def is_reproduced(engine: Engine, past: Past, again: Redecided | None) -> bool:

@@ -18,7 +18,7 @@ from betimes.core.setting_paths import with_settings
 from betimes.core.verdicts import Answer, Verdict
 from betimes.domain.json_view import JsonView
 from betimes.engine.engine import Engine
-from betimes.engine.redecision import Past, decide_again
+from betimes.engine.redecision import Past, Redecided, decide_again
 
 DECISIONS_MAX = 200
 CPU_S_MAX = 0.5
@@ -82,15 +82,22 @@ class AlternativeSearch:
 
     async def decide(self, **changed: Any) -> Verdict | None:
         """Return the verdict with something changed; raise `OutOfBudget` at a bound."""
-        now_s = thread_time()
-        if self.decisions >= DECISIONS_MAX or now_s - self._began_s > CPU_S_MAX:
-            raise OutOfBudget
-        if now_s - self._slice_s > SLICE_S:
+        again = await self.decide_again(**changed)
+        return again.verdict if again else None
+
+    async def decide_again(self, **changed: Any) -> Redecided | None:
+        """Return what is decided with something changed; raise `OutOfBudget` at a bound."""
+        self.count()
+        if thread_time() - self._slice_s > SLICE_S:
             await asyncio.sleep(0)
             self._slice_s = thread_time()
+        return decide_again(self.engine, self.past, **changed)
+
+    def count(self) -> None:
+        """Count one more decision; raise `OutOfBudget` at a bound."""
+        if self.decisions >= DECISIONS_MAX or thread_time() - self._began_s > CPU_S_MAX:
+            raise OutOfBudget
         self.decisions += 1
-        again = decide_again(self.engine, self.past, **changed)
-        return again.verdict if again else None
 
     async def decide_under(self, changes: Mapping[str, Any]) -> Verdict | None:
         """Return the verdict under a policy with other settings; `None` under one that cannot be."""

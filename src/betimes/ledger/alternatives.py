@@ -13,12 +13,13 @@ from typing import Any
 
 from betimes.catalogue import DOMAIN_OF, spell_answer
 from betimes.core.datetimes import moment
+from betimes.core.deciders import Wake
 from betimes.core.instants import Instant, render
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
 from betimes.domain.variations import Variations
 from betimes.engine.engine import Engine
-from betimes.engine.redecision import NotReproducible, decide_again, is_reproduced, load_past
+from betimes.engine.redecision import NotReproducible, Redecided, decide_again, follow_on, is_reproduced, load_past
 from betimes.ledger.alternative_search import (
     RANK,
     AlternativeChange,
@@ -31,6 +32,7 @@ from betimes.ledger.alternative_search import (
 from betimes.ledger.setting_search import search_settings
 
 RULES_OFF_MAX = 8
+INSTANTS_MAX = 6
 OTHER_ANSWER = (
     "deciding it again gives another answer: it was decided by another version of the rules, by time-zone data that "
     "has changed since, or seeing a value that is not on record"
@@ -118,12 +120,51 @@ async def _search_variations(search: AlternativeSearch, varied: Variations, chan
 
 async def _search_time(search: AlternativeSearch, changes: list[AlternativeChange]) -> None:
     """Find the instant at which it would have passed by itself, as things stood."""
-    recorded, segment = search.recorded, search.past.segment
-    for at in dict.fromkeys(at for at in (recorded.would_pass_at, recorded.until) if at is not None):
-        verdict = await search.decide(at=at)
+    later = _follow(search) if search.recorded.answer == "LATER" else None
+    found = later or await _ask_later(search)
+    if found:
+        changes.append(_change_of_time(search, search.past.segment.at, *found))
+
+
+def _follow(search: AlternativeSearch) -> tuple[Instant, Verdict] | None:
+    """Follow what was postponed, with all that waits ahead of it, until it passes."""
+    followed = follow_on(search.engine, search.past)
+    first = next(followed, None)
+    subjects = _subjects_of(search, first)
+    for one in followed if subjects else ():
+        search.count()
+        if one.verdict and search.is_better(one.verdict) and subjects[-1] in _subjects_of(search, one):
+            return one.at, one.verdict
+    return None
+
+
+async def _ask_later(search: AlternativeSearch) -> tuple[Instant, Verdict] | None:
+    """Ask at the instants at which it might pass, each named by the answer before, until one is better."""
+    verdict: Verdict | None = search.recorded
+    subjects = _subjects_of(search, await search.decide_again())
+    tried: set[Instant] = {search.past.segment.at}
+    for _ in range(INSTANTS_MAX):
+        named = (verdict.would_pass_at, verdict.until) if verdict else ()
+        at = next((at for at in named if at is not None and at not in tried), None)
+        again = None if at is None else await search.decide_again(at=at)
+        if at is None or again is None:
+            return None
+        tried.add(at)
+        verdict = again.verdict
+        # A wake judges what is first in line by then, which may be something else.
+        if isinstance(search.past.command, Wake) and subjects[-1:] != _subjects_of(search, again)[-1:]:
+            return None
         if verdict and search.is_better(verdict):
-            changes.append(_change_of_time(search, segment.at, at, verdict))
-            return
+            return at, verdict
+    return None
+
+
+def _subjects_of(search: AlternativeSearch, again: Redecided | None) -> list[str | int]:
+    """Return what was judged, the one that the verdict is about last; nothing where the domain does not say."""
+    kind = search.past.segment.stream.kind
+    domain = DOMAIN_OF.get(kind)
+    judged = domain.judged.get(kind) if domain else None
+    return [*judged(again.events, again.reply)] if judged and again else []
 
 
 def _change_of_time(search: AlternativeSearch, before: Instant, at: Instant, verdict: Verdict) -> AlternativeChange:

@@ -12,7 +12,8 @@ from betimes.ledger.effects import Effects, EffectView, domain_of
 from betimes.ledger.service import Ledger, SegmentView
 
 LISTED_MAX = 200
-"""Segments, and effects, that one dry run shows; a batch may lead to more."""
+"""Segments, and effects, that one dry run shows, the last ones: a batch may lead to more, and so may alarms that ring
+on the way to a later instant."""
 
 
 class DryRunView(JsonView, frozen=True, kw_only=True):
@@ -38,8 +39,8 @@ async def view_dry_run(engine: DryRunEngine, caller: Caller, areas: frozenset[st
     return DryRunView(
         at=moment(await engine.store.now()),
         policy=(await engine.policy_of(caller.tenant)).fingerprint,
-        segments=[ledger.view(segment) for segment in segments[:LISTED_MAX]],
-        effects=[await effects.view(effect_row(write)) for write in written[:LISTED_MAX]],
+        segments=[ledger.view(segment) for segment in segments[-LISTED_MAX:]],
+        effects=[await effects.view(effect_row(write)) for write in written[-LISTED_MAX:]],
         alarm_at=moment(engine.first_alarm_at()),
         truncated=max(len(segments), len(written)) > LISTED_MAX,
     )

@@ -95,6 +95,7 @@ class UpcomingItem(JsonView, frozen=True, kw_only=True):
     """The event id or key it was asked for by."""
     reasons: list[str]
     would_pass_at: datetime | None
+    """When it would pass at the earliest, as things stand."""
     snoozed_until: datetime | None
     """If its last wake failed, until when it rests."""
     segment_id: str | None

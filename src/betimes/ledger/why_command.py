@@ -113,8 +113,9 @@ def _spell_verdict(view: ExplanationView) -> str:
         return view.summary
     again = f" It is looked at again at {verdict.defer_until:%Y-%m-%d %H:%M} UTC." if verdict.defer_until else ""
     passes = verdict.would_pass_at
-    sooner = f" As things stand it passes at {passes:%Y-%m-%d %H:%M} UTC." if passes != verdict.defer_until else ""
-    return f"{verdict.outcome}. {verdict.explanation}{again}{sooner if passes else ''}"
+    if passes and passes != verdict.defer_until:
+        again += f" As things stand it passes at {passes:%Y-%m-%d %H:%M} UTC at the earliest."
+    return f"{verdict.outcome}. {verdict.explanation}{again}"
 
 
 def _spell_event(event: VerdictEvent) -> str:

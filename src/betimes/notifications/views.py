@@ -108,6 +108,8 @@ class NotificationVerdict(JsonView, frozen=True, kw_only=True):
     evaluated_at: Annotated[datetime, From("at")]
     defer_until: Annotated[datetime | None, From("until")]
     would_pass_at: datetime | None
+    """When it would pass at the earliest, as things stand: what waits ahead of it may fill the caps by then. The change
+    of kind `time` among a segment's alternatives counts that in."""
     score: Annotated[Decimal | None, From("score", Decimal)]
     ai_score: Annotated[Decimal | None, From("ai", Decimal)]
     ai_used: bool
