@@ -323,7 +323,8 @@ async def test_a_deferral_is_explained_with_its_rules_and_its_retry() -> None:
         await _deferred(s)
         await s.bt.advance(to=s.clock() + 180_000_000)
         why = (await s.client("GET", "/v1/explain/account:acct-7:2")).json
-        assert list(why) == [*SEGMENT, "trace", "rules", "summary", "policy_in_force", "caused_by", "effects", "later"]
+        links = ["caused_by", "caused", "effects", "later"]
+        assert list(why) == [*SEGMENT, "trace", "rules", "summary", "policy_in_force", *links]
         assert why["trace"][-1]["reason"] == "COOLDOWN"
         assert why["summary"].startswith("DEFER because of COOLDOWN, until ")
         assert why["later"] == ["account:acct-7:3"]
@@ -340,6 +341,7 @@ async def test_an_explanation_leads_to_what_caused_it_and_what_it_caused() -> No
         assert why["caused_by"]["effect_id"].startswith(why["caused_by"]["segment_id"])
         cause = await s.client("GET", f"/v1/explain/{why['caused_by']['segment_id']}")
         assert (cause.status, cause.json["kind"]) == (200, "schedule")
+        assert "account:a:1" in cause.json["caused"]
 
 
 async def test_a_notification_that_was_put_off_leads_to_its_next_judgement() -> None:

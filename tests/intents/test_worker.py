@@ -333,7 +333,7 @@ async def test_after_a_crash_the_second_workers_notification_is_a_replay(backend
         world.hours_pass(0.5)
         assert await worker(world, name="second").once() == {"success": 1}
         assert len(await inbox(world)) == 1
-        assert await first._fire(held.stream, await first._carry_out(held)) == "claim_lost"
+        assert await first._fire(held, await first._carry_out(held)) == "claim_lost"
         assert len(await inbox(world)) == 1
         statuses = [(item.status, item.worker) for item in (await world.intents.history("tick")).items]
         assert statuses == [("success", "second")]

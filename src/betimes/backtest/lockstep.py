@@ -364,4 +364,4 @@ def _job(segment: Segment, command: Command) -> Job:
         actor=segment.actor,
         correlation=segment.correlation,
     )
-    return Job(asked, cause=segment.cause)
+    return Job(asked, cause=segment.effect_cause)

@@ -122,12 +122,12 @@ def role_of(segment: Segment) -> Role:
         return "settled"
     if command.startswith(_RECONSIDER):  # asked of one stream after another by a worker, at its own pace
         return "outside"
-    return "caused" if segment.cause else "outside"
+    return "caused" if segment.effect_cause else "outside"
 
 
 def cause_of(segment: Segment) -> EffectId | None:
     """Return the effect that sent a segment's command."""
-    if not segment.cause:
+    if not segment.effect_cause:
         return None
     try:
         return parse_effect_handle(segment.stream.tenant, segment.cause)

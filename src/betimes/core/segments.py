@@ -45,6 +45,11 @@ class Segment(msgspec.Struct, frozen=True, gc=False):
     def handle(self) -> str:
         return segment_handle(self.stream, self.version)
 
+    @property
+    def effect_cause(self) -> str:
+        """The effect that brought the command; empty if somebody asked for it, a worker that acts on a segment too."""
+        return "" if self.cause.endswith(":") else self.cause
+
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):
     """The outcome of a submitted command, now or when its key was first seen."""

@@ -98,6 +98,22 @@ def parse_segment_handle(tenant: str, handle: str) -> tuple[StreamId, int]:
     return checked_stream(tenant, kind, id), int(version)
 
 
+def segment_cause(segment_id: str) -> str:
+    """Return the cause of a command that a worker submits because of a segment, where no effect of it is to name.
+
+    It is an effect's handle without the place: a segment's own handle might be read as an effect of another stream.
+    """
+    return f"{segment_id}:"
+
+
+def parse_cause(tenant: str, cause: str) -> tuple[str, str | None]:
+    """Return the segment that a cause names and its effect, if it names one; raise `Invalid` if it is no cause."""
+    if cause.endswith(":"):
+        return segment_handle(*parse_segment_handle(tenant, cause[:-1])), None
+    effect = parse_effect_handle(tenant, cause)
+    return segment_handle(effect.source, effect.version), cause
+
+
 def parse_effect_handle(tenant: str, handle: str) -> EffectId:
     """Return the effect id of a handle; raise `Invalid` if it is none."""
     segment, _, place = handle.rpartition(":")

@@ -15,7 +15,9 @@ from betimes.engine.codecs import Kinds
 from betimes.engine.store import EffectQuery, EffectRow, LedgerQuery, Store
 
 TURN_MAX = 100
-"""How many segments before and after one are looked at for the others of its turn, which are written next to it."""
+"""How many segments before one are looked at for the first of its turn, which is written next to it."""
+FOLLOWING_MAX = 500
+"""How many of its tenant after one are looked at for those it led to; its correlation finds as many again."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -28,6 +30,10 @@ class Explanation(msgspec.Struct, frozen=True):
     policy: dict[str, Any] | None
     same_turn: list[str]
     """The other segments of the turn."""
+    first_of_turn: Segment
+    """The one that carries the command."""
+    caused: list[Segment]
+    """Those it led to: the others of its turn, what it sent to other streams, and what workers did because of it."""
     effects: list[EffectRow]
 
 
@@ -42,8 +48,9 @@ async def explain(store: Store, kinds: Kinds, stream: StreamId, version: int) ->
     steps = table.explain(verdict) if verdict and table else []
     body = await store.policy(segment.policy)
     near = await store.ledger(
-        LedgerQuery(after=max(segment.seq - TURN_MAX, 0), tenant=stream.tenant, limit=2 * TURN_MAX)
+        LedgerQuery(after=max(segment.seq - TURN_MAX, 0), tenant=stream.tenant, limit=TURN_MAX + FOLLOWING_MAX)
     )
+    same_turn = [other for other in near if other.turn == segment.turn and other.handle != segment.handle]
     effects = await store.effects(EffectQuery(source=stream, version=version))
     return Explanation(
         segment,
@@ -51,9 +58,28 @@ async def explain(store: Store, kinds: Kinds, stream: StreamId, version: int) ->
         steps,
         summarise_segment(segment, verdict, steps),
         msgspec.json.decode(body) if body else None,
-        [other.handle for other in near if other.turn == segment.turn and other.handle != segment.handle],
+        [other.handle for other in same_turn],
+        next((other for other in same_turn if segment.command is None and other.command is not None), segment),
+        await _find_caused(store, segment, near),
         effects,
     )
+
+
+async def _find_caused(store: Store, segment: Segment, near: list[Segment]) -> list[Segment]:
+    """Return the segments that one led to, as far as they follow it closely or share its correlation."""
+    query = LedgerQuery(
+        after=segment.seq, tenant=segment.stream.tenant, correlation=segment.correlation, limit=FOLLOWING_MAX
+    )
+    related = await store.ledger(query) if segment.correlation else []
+    found = {other.seq: other for other in (*near, *related) if _is_caused_by(other, segment)}
+    return [found[seq] for seq in sorted(found)]
+
+
+def _is_caused_by(other: Segment, segment: Segment) -> bool:
+    if other.turn == segment.turn:
+        return other.command is None and segment.command is not None
+    names_it, place = other.cause.startswith(f"{segment.handle}:"), other.cause[len(segment.handle) + 1 :]
+    return names_it and ":" not in place  # else it is an effect of a stream whose id begins like this
 
 
 def summarise_segment(

@@ -38,6 +38,8 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a repeat of the key must agree in; by default the stream and the whole command."""
     actor: str = ""
     correlation: str = ""
+    cause: str = ""
+    """The segment that a worker acts on (`segment_cause`); commands that effects bring have theirs from the effect."""
 
     def check(self) -> None:
         """Refuse what no store could keep, naming every part that is wrong."""
@@ -47,7 +49,7 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             raise Invalid(f"{self.stream!r} is not a StreamId of three texts: tenant, kind, id") from error
         if self.key == "":
             raise Invalid("the key is empty; leave it out, or give one", (("key", "empty"),))
-        together = f"{self.key}{self.collection}{self.actor}{self.correlation}"
+        together = f"{self.key}{self.collection}{self.actor}{self.correlation}{self.cause}"
         if len(together) <= TEXT_CHARS_MAX and "\0" not in together:
             return
         texts = (
@@ -55,6 +57,7 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             ("collection", self.collection),
             ("actor", self.actor),
             ("correlation", self.correlation),
+            ("cause", self.cause),
         )
         problems = tuple(
             (name, f"{name} is longer than {TEXT_CHARS_MAX} characters or holds a NUL")

@@ -150,7 +150,7 @@ def _job(segment: Segment, command: Command) -> Job:
         actor=segment.actor,
         correlation=segment.correlation,
     )
-    return Job(asked, cause=segment.cause)
+    return Job(asked, cause=segment.effect_cause)
 
 
 def decide_again(

@@ -80,7 +80,7 @@ class DecisionWriter:
         """Return a stream as events leave it, and the segment that says so, chained to the one before."""
         stream, settings, schema, prev = live.stream, self._settings, live.decider.schema, live.digest
         version, at, policy = live.version + 1, turn.now, turn.policy.fingerprint
-        actor, correlation, cause = turn.asked.actor, turn.asked.correlation, turn.job.cause
+        actor, correlation, cause = turn.asked.actor, turn.asked.correlation, turn.job.cause or turn.asked.cause
         state, alarm_at, listed = fold_stream(live.kind, stream, live.state, events)
         text = None if state is None else text_of(state, settings.state_chars_max, "the state of", stream)
         told = text_of(events, settings.events_chars_max, "the events of", stream)

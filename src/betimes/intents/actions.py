@@ -15,11 +15,11 @@ import msgspec
 
 from betimes.core.deciders import Decision, View
 from betimes.core.instants import Instant, render
-from betimes.core.streams import ID_CHARS_MAX, KeyId, StreamId
+from betimes.core.streams import ID_CHARS_MAX, KeyId, StreamId, segment_cause
 from betimes.core.verdicts import Verdict
 from betimes.domain.derivation import derive
 from betimes.engine.engine import Engine
-from betimes.engine.jobs import Submission
+from betimes.engine.jobs import CORRELATION_CHARS_MAX, Submission
 from betimes.intents.action import Action
 from betimes.intents.model import ActionPriority, Definition, IntentState
 from betimes.intents.policy import IntentsPolicy
@@ -63,6 +63,12 @@ def any_channel(tenant: str, channel: str) -> bool:
 def action_id_of(intent_id: str, check_at: Instant) -> str:
     name = f"intent:{intent_id}:{render(check_at)}"
     return name if len(name) <= ID_CHARS_MAX - len(":gate") else "intent:" + sha256(name.encode()).hexdigest()
+
+
+def story_of(stream: StreamId, intent: IntentState, claimed: str) -> dict[str, str]:
+    """Return the correlation and the cause of all that follows from a claim, so that it can be followed both ways."""
+    action_id = action_id_of(stream.id, intent.occasion_at or 0)
+    return {"correlation": action_id[:CORRELATION_CHARS_MAX], "cause": segment_cause(claimed)}
 
 
 def action_of(stream: StreamId, intent: IntentState, trigger_data: dict[str, Any]) -> Action:
@@ -122,7 +128,7 @@ class Acting:
     def _handler(self, action_type: str) -> Handler | None:
         return self._handlers.get(action_type) if action_type in HANDLED else None
 
-    async def gate(self, definition: Definition, action: Action) -> dict[str, Any] | None:
+    async def gate(self, definition: Definition, action: Action, story: Mapping[str, str]) -> dict[str, Any] | None:
         """Return the answer of the run gate, if the intent asks it.
 
         A request that the gate postpones waits there and is admitted in its turn, which would take from the intent what
@@ -148,6 +154,7 @@ class Acting:
                 collection=TRIGGERS,
                 request=agreed_request(account.id, gate.trigger_type),
                 actor=self._actor,
+                **story,
             )
         )
         return _gate_result(recorded.verdict, recorded.segment_id)
@@ -172,12 +179,12 @@ class Acting:
         decision = decider.decide(view, command, policy, await self._engine.store.now())
         return decision.verdict if isinstance(decision, Decision) else None
 
-    async def act(self, action: Action) -> Done:
+    async def act(self, action: Action, story: Mapping[str, str]) -> Done:
         """Call the handler of that name, if the action has one; else notify."""
         handler = self._handler(action.action_type)
-        return await self._notify(action) if handler is None else await _handle(handler, action)
+        return await self._notify(action, story) if handler is None else await _handle(handler, action)
 
-    async def _notify(self, action: Action) -> Done:
+    async def _notify(self, action: Action, story: Mapping[str, str]) -> Done:
         begun_s = time.perf_counter()
         policy = (await self._engine.policy_of(action.tenant))[IntentsPolicy]
         inbox = inbox_stream(action.tenant, action.user_id)
@@ -189,6 +196,7 @@ class Acting:
                 collection=NOTIFICATIONS,
                 request=inbox.id,
                 actor=self._actor,
+                **story,
             )
         )
         verdict = recorded.verdict

@@ -31,11 +31,12 @@ from msgspec.structs import replace
 
 from betimes.core.errors import BetimesError, Refused, StoreError
 from betimes.core.instants import SECOND, Instant
+from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report, Reporter, guard_reporter, log_report
-from betimes.intents.actions import Acting, Handler, HasChannel, action_of, any_channel, elapsed_ms
+from betimes.intents.actions import Acting, Handler, HasChannel, action_of, any_channel, elapsed_ms, story_of
 from betimes.intents.conditions import askable, sources_of
 from betimes.intents.due import DueIntents
 from betimes.intents.expressions import CannotTell
@@ -69,8 +70,10 @@ class IntentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class _Held:
     """An intent this worker has claimed, and the loop's time before which the claim cannot end."""
 
-    def __init__(self, stream: StreamId, intent: IntentState, claim: Claimed, asked_s: float) -> None:
-        self.stream = stream
+    def __init__(self, claimed: Recorded, intent: IntentState, asked_s: float) -> None:
+        claim: Claimed = claimed.reply
+        self.stream = claimed.stream
+        self.segment_id = claimed.segment_id
         self.intent = intent
         self.token = claim.claim_token
         self.claimed_at = claim.claimed_at
@@ -204,15 +207,15 @@ class IntentWorker:
         answers = await asyncio.gather(*(self._submit(stream, command) for stream in streams), return_exceptions=True)
         self._report_failed(streams, answers)
         recorded = [answer for answer in answers if not isinstance(answer, BaseException)]
-        granted = {entry.stream: entry.reply for entry in recorded if isinstance(entry.reply, Claimed)}
+        granted = {entry.stream: entry for entry in recorded if isinstance(entry.reply, Claimed)}
         self._crowded = len(granted) < len(streams)
         rows = await self._engine.store.load(list(granted)) if granted else {}
         claimed = []
-        for stream, reply in granted.items():
+        for stream, entry in granted.items():
             row = rows.get(stream)
             state: IntentState | None = row and self._engine.kinds.of(stream).state(stream, row.schema, row.state)
-            if state is not None and state.claim is not None and state.claim.token == reply.claim_token:
-                claimed.append(_Held(stream, state, reply, asked_s))
+            if state is not None and state.claim is not None and state.claim.token == entry.reply.claim_token:
+                claimed.append(_Held(entry, state, asked_s))
         return claimed
 
     def _report_failed(self, streams: list[StreamId], answers: list[Any]) -> None:
@@ -238,7 +241,7 @@ class IntentWorker:
         renewing = asyncio.create_task(self._renew(held))
         try:
             await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
-            return await self._fire(held.stream, work.result()) if work.done() else "claim_lost"
+            return await self._fire(held, work.result()) if work.done() else "claim_lost"
         except _Over:
             return "claim_lost"
         except asyncio.CancelledError:
@@ -267,9 +270,10 @@ class IntentWorker:
         except BetimesError as error:
             self._report(Report("claim_not_released", str(held.stream), error))
 
-    async def _fire(self, stream: StreamId, report: FireIntent | AwaitSource) -> str:
+    async def _fire(self, held: _Held, report: FireIntent | AwaitSource) -> str:
+        stream, story = held.stream, story_of(held.stream, held.intent, held.segment_id)
         try:
-            recorded = await self._submit(stream, report)
+            recorded = await self._submit(stream, report, **story)
         except Refused:
             return "claim_lost"
         except BetimesError as error:
@@ -277,8 +281,8 @@ class IntentWorker:
             return "unreported"
         return "waiting_for_source" if isinstance(report, AwaitSource) else str(recorded.reply.status)
 
-    async def _submit(self, stream: StreamId, command: Any) -> Any:
-        return await self._engine.submit(Submission(stream=stream, command=command, actor=self._name))
+    async def _submit(self, stream: StreamId, command: Any, **story: str) -> Recorded:
+        return await self._engine.submit(Submission(stream=stream, command=command, actor=self._name, **story))
 
     # -- one intent
 
@@ -301,12 +305,13 @@ class IntentWorker:
             return report
         action = action_of(held.stream, held.intent, report.trigger_data or {})
         held.demand_alive()
-        gate_result = await self._acting.gate(held.intent.definition, action)
+        story = story_of(held.stream, held.intent, held.segment_id)
+        gate_result = await self._acting.gate(held.intent.definition, action, story)
         report = replace(report, gate_result=gate_result)
         if gate_result is not None and gate_result["result"] != "ALLOW":
             return replace(report, status="gate_blocked")
         held.demand_alive()
-        done = await self._acting.act(action)
+        done = await self._acting.act(action, story)
         seen = action.trigger_data
         return replace(
             report,

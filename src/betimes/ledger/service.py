@@ -12,7 +12,7 @@ from betimes.catalogue import DOMAIN_OF, spell_answer
 from betimes.core.datetimes import instant, moment
 from betimes.core.errors import Invalid, NotFound, UnknownKind
 from betimes.core.segments import Segment
-from betimes.core.streams import StreamId, parse_effect_handle, parse_segment_handle, segment_handle
+from betimes.core.streams import StreamId, parse_cause, parse_segment_handle
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
     LOOKED_AT_MAX,
@@ -83,8 +83,11 @@ class LedgerPlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class CausedBy(JsonView, frozen=True):
+    """The segment that led to another."""
+
     segment_id: str
-    effect_id: str
+    effect_id: str | None
+    """The effect that brought the command; `null` if the same turn wrote both, or a worker acted on the segment."""
 
 
 class ExplanationView(SegmentView, frozen=True, kw_only=True):
@@ -95,7 +98,11 @@ class ExplanationView(SegmentView, frozen=True, kw_only=True):
     policy_in_force: str
     """The fingerprint of the policy in force now; another than `policy` if it has changed since."""
     caused_by: CausedBy | None
+    caused: list[str]
+    """Segments that it led to: others of its turn, commands it sent to other streams, what workers did because of it;
+    among those that follow it closely, and those of its correlation."""
     effects: list[EffectView]
+    """Calls and deliveries it asked for, and commands to other streams that wait; one that was applied is a segment."""
     later: list[str]
     """Retries and re-judgements of the same cause."""
 
@@ -265,19 +272,23 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             rules=explain_rules(self.engine.kinds, told.verdict),
             policy_in_force=(await self.engine.policy_of(self.caller.tenant)).fingerprint,
             summary=_summary(told),
-            caused_by=self._caused_by(told.segment.cause),
+            caused_by=self._caused_by(told),
+            caused=[one.handle for one in told.caused if domain_of(one.stream.kind) in self._domains],
             effects=[await effects.view(row) for row in told.effects],
             later=await self._later(told.segment),
         )
 
-    def _caused_by(self, cause: str) -> CausedBy | None:
+    def _caused_by(self, told: Explanation) -> CausedBy | None:
+        segment, first = told.segment, told.first_of_turn
         try:
-            effect = parse_effect_handle(self.caller.tenant, cause) if cause else None
+            if first is not segment:
+                segment_id, effect_id = first.handle, None
+            else:
+                segment_id, effect_id = parse_cause(self.caller.tenant, segment.cause)
         except Invalid:
             return None
-        if effect is None or domain_of(effect.kind) not in self._domains:
-            return None
-        return CausedBy(segment_handle(effect.source, effect.version), cause)
+        is_known = domain_of(parse_segment_handle(self.caller.tenant, segment_id)[0].kind) in self._domains
+        return CausedBy(segment_id, effect_id) if is_known else None
 
     async def _later(self, segment: Segment) -> list[str]:
         """Segments of the same stream, written later, that judge what this one judged."""
