@@ -143,6 +143,23 @@ def test_a_policy_is_checked_applied_and_shown(tmp_path: Path) -> None:
     assert own.json["tenant"] == "acme"
 
 
+def test_changes_of_a_policy_are_listed_and_rolled_back(tmp_path: Path) -> None:
+    for seconds in (600, 900):
+        (tmp_path / "p.toml").write_text(f"[intents]\nclaim_lease_s = {seconds}\n")
+        assert betimes("policy", "apply", "p.toml", "--tenant", "acme", folder=tmp_path).code == 0
+    back = betimes("policy", "rollback", "--note", "too long", "--tenant", "acme", "--json", folder=tmp_path)
+    assert (back.json["version"], back.json["overrides"]) == (3, {"intents": {"claim_lease_s": 600}})
+    listed = betimes("policy", "history", "--tenant", "acme", folder=tmp_path)
+    assert "too long" in listed.out
+    assert "intents.claim_lease_s: 600 → 900" in listed.out
+    told = betimes("policy", "history", "--tenant", "acme", "--json", folder=tmp_path).json
+    assert [one["restores"] for one in told["items"]] == [1, None, None]
+    assert betimes("policy", "rollback", "--tenant", "acme", folder=tmp_path).code == 0
+    refused = betimes("policy", "rollback", "--tenant", "acme", folder=tmp_path)
+    assert (refused.code, "could be rolled back" in refused.err) == (STATUS["REFUSED"][1], True)
+    assert betimes("policy", "history", folder=tmp_path).out.strip() == "No overrides were set."
+
+
 def test_verify_names_what_was_changed(tmp_path: Path) -> None:
     betimes("schedule", "put", "brief", "-", folder=tmp_path, stdin=msgspec.json.encode(SCHEDULE).decode())
     assert betimes("verify", folder=tmp_path).code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -9,7 +10,11 @@ import pytest
 
 from betimes.admin import policy_history
 from betimes.admin.toml_lines import line_at, line_numbers
+from betimes.app.routes import ROUTES
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.http.server import serve
 from tests.http.served import Client, site
+from tests.http.stores import STORES, StoreName, application_on
 from tests.http.test_auth import made
 
 LEASE: dict[str, Any] = {"intents": {"claim_lease_s": 600}}
@@ -22,10 +27,17 @@ async def _put(client: Client, overrides: Any, **more: Any) -> Any:
     return reply.json
 
 
+async def _backtest(client: Client) -> str:
+    asked = await client("POST", "/v1/backtests", {"policy": HOUR})
+    assert asked.status == 202, asked.json
+    return str(asked.json["backtest_id"])
+
+
 async def test_every_change_is_told_with_who_why_and_what_it_changed() -> None:
     async with site(dev=False) as s:
         client = s.with_key(await made(s, "admin"))
-        await _put(client, LEASE, note="longer", backtest_id="bt-7")
+        backtest = await _backtest(client)
+        await _put(client, LEASE, note="longer", backtest_id=backtest)
         await client("POST", "/v1/keys", {"name": "between", "scopes": ["tick"]})
         await _put(client, HOUR, note="longer still")
         await _put(client, {})
@@ -33,7 +45,7 @@ async def test_every_change_is_told_with_who_why_and_what_it_changed() -> None:
         assert [(one["version"], one["note"], one["backtest_id"], one["actor"]) for one in history] == [
             (3, None, None, "test"),
             (2, "longer still", None, "test"),
-            (1, "longer", "bt-7", "test"),
+            (1, "longer", backtest, "test"),
         ]
         assert history[1]["changes"] == [{"path": "intents.claim_lease_s", "from": 600, "to": 3600}]
         assert history[2]["changes"] == [{"path": "intents", "from": None, "to": {"claim_lease_s": 600}}]
@@ -52,7 +64,8 @@ async def test_every_change_is_told_with_who_why_and_what_it_changed() -> None:
 async def test_a_roll_back_is_a_new_version_with_the_old_overrides() -> None:
     async with site() as s:
         client = s.client
-        await _put(client, LEASE, note="longer", backtest_id="bt-7")
+        backtest = await _backtest(client)
+        await _put(client, LEASE, note="longer", backtest_id=backtest)
         await _put(client, HOUR)
         path = "/v1/policy/rollback"
         refused = await client("POST", path, {}, if_match='"1"')
@@ -63,13 +76,45 @@ async def test_a_roll_back_is_a_new_version_with_the_old_overrides() -> None:
         again = await client("POST", path, {"note": "too long"}, if_match='"2"', idempotency_key="r-1")
         assert (again.json, again.headers["idempotency-replayed"]) == (back.json, "true")
         [newest, hour, _] = (await client("GET", "/v1/policy/history")).json["items"]
-        assert (newest["note"], newest["backtest_id"]) == ("too long", "bt-7")
+        assert (newest["note"], newest["backtest_id"]) == ("too long", backtest)
         forth = await client("POST", path, {"overrides_fingerprint": hour["overrides_fingerprint"]})
         assert forth.json["overrides"] == HOUR
         nothing = await client("POST", path, {"to_version": 0})
         assert (nothing.json["version"], nothing.json["overrides"]) == (5, {})
         for asked in ({"to_version": 77}, {"overrides_fingerprint": "beef"}):
             assert (await client("POST", path, asked)).status == 404
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_roll_back_after_roll_back_goes_further_back_and_then_says_that_nothing_is_left(
+    store: StoreName, tmp_path: Path
+) -> None:
+    day: dict[str, Any] = {"intents": {"claim_lease_s": 900}}
+    async with application_on(store, tmp_path, VirtualClock("2026-01-05T09:00:00Z")) as bt:
+        client, path = Client(serve(bt, ROUTES, dev=True)), "/v1/policy/rollback"
+        for overrides in (LEASE, HOUR, day):
+            await _put(client, overrides)
+        seen = [(await client("POST", path, {})).json["overrides"] for _ in range(2)]
+        assert seen == [HOUR, LEASE]
+        await _put(client, day, note="once more")
+        seen = [(await client("POST", path, {})).json["overrides"] for _ in range(2)]
+        assert seen == [LEASE, {}]
+        last = await client("POST", path, {})
+        assert (last.status, last.json["code"]) == (409, "NOTHING_TO_ROLL_BACK")
+        items = (await client("GET", "/v1/policy/history")).json["items"]
+        assert [one["restores"] for one in items] == [0, 1, None, 1, 2, None, None, None]
+        assert (await client("POST", path, {"to_version": 6})).json["overrides"] == day
+
+
+async def test_a_backtest_that_the_tenant_does_not_have_is_refused() -> None:
+    async with site(dev=False) as s:
+        client, stranger = s.with_key(await made(s, "admin")), s.with_key(await made(s, "admin", tenant="other"))
+        theirs = await _backtest(stranger)
+        for unknown in ("bkt_nothing", theirs):
+            refused = await client("PUT", "/v1/policy", {"overrides": LEASE, "backtest_id": unknown})
+            assert (refused.status, refused.json["errors"][0]["path"]) == (422, "backtest_id")
+        assert (await client("GET", "/v1/policy")).json["overrides"] == {}
+        await _put(stranger, LEASE, backtest_id=theirs)
 
 
 async def test_a_policy_is_found_by_the_fingerprint_that_a_segment_names() -> None:

@@ -1,4 +1,4 @@
-"""`betimes policy …`: show the policy in force, check a change, apply it."""
+"""`betimes policy …`: show the policy in force, check a change, apply it, see earlier ones and roll back."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 from cyclopts import App
 
-from betimes.admin.policy_history import changes
-from betimes.admin.service import PolicyCheck, PolicyProblem, PolicyRequest
+from betimes.admin.policy_history import PolicyChange, changes
+from betimes.admin.service import PolicyCheck, PolicyProblem, PolicyRequest, Rollback
 from betimes.cli.bootstrap import Application, current_wiring
 from betimes.cli.documents import File, document
-from betimes.cli.options import EVERYBODY, At, Tenant, for_tenant, on
+from betimes.cli.options import EVERYBODY, At, Paging, Tenant, for_tenant, on
 from betimes.cli.output import say, show, show_json
 from betimes.core.errors import STATUS, Invalid, PolicyInvalid
 
-app = App(name="policy", help="The policy in force: show, check, apply.", help_format="plaintext")
+app = App(name="policy", help="The policy in force: show, check, apply, history, rollback.", help_format="plaintext")
 
 
 @app.command(name="show")
@@ -90,9 +90,13 @@ def _tell(found: PolicyCheck) -> None:
         return
     say(f"The policy can work; its fingerprint is {found.fingerprint}.")
     for change in found.changes:
-        say(f"  {change.path}: {_render_value(change.before)} → {_render_value(change.after)}")
+        say(f"  {_render_change(change)}")
     if not found.changes:
         say("It is what is in force.")
+
+
+def _render_change(change: PolicyChange) -> str:
+    return f"{change.path}: {_render_value(change.before)} → {_render_value(change.after)}"
 
 
 def _render_value(value: Any) -> str:
@@ -126,6 +130,51 @@ def apply(
         written = for_tenant(at.of_tenant(tenant), lambda bt: bt.tenants.set_policy(PolicyRequest(body)))
         fingerprint = written.fingerprint
     show({"tenant": tenant or EVERYBODY, "fingerprint": fingerprint}, json=at.json)
+
+
+@app.command
+def history(*, part: Paging = Paging(), at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+    """List changes of a tenant's overrides, newest first: who made each, when, why, and what it changed."""
+    page = for_tenant(at, lambda bt: bt.tenants.policy_history(limit=part.limit, cursor=part.cursor))
+    if at.json:
+        show_json(page)
+        return
+    rows = [
+        {
+            "version": one.version,
+            "at": one.at,
+            "by": one.actor,
+            "note": one.note,
+            "backtest": one.backtest_id,
+            "changes": "; ".join(map(_render_change, one.changes or ())) or None,
+        }
+        for one in page.items
+    ]
+    columns = ("version", "at", "by", "note", "backtest", "changes")
+    show({"items": rows, "next_cursor": page.next_cursor}, json=False, columns=columns, empty="No overrides were set.")
+
+
+@app.command
+def rollback(
+    *,
+    to_version: int | None = None,
+    note: str | None = None,
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:
+    """Put earlier overrides of a tenant in force again, as a new version.
+
+    Parameters
+    ----------
+    to_version
+        The version whose overrides are wanted, as `betimes policy history` numbers them; 0: none. Without it, the
+        latest change that was not rolled back yet is undone; again, the one before.
+    note
+        Why, for the record.
+    """
+    asked = msgspec.convert({"to_version": to_version, "note": note}, Rollback)
+    written = for_tenant(at, lambda bt: bt.tenants.rollback_policy(asked))
+    told = {"tenant": at.tenant, "version": written.version, "fingerprint": written.fingerprint}
+    show({**told, "overrides": written.overrides}, json=at.json)
 
 
 def _body(file: Path | None, at: At) -> dict[str, Any]:

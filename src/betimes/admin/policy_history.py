@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from betimes.core.datetimes import moment
-from betimes.core.errors import NotFound
+from betimes.core.errors import NotFound, Refused
 from betimes.core.segments import Segment
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
@@ -40,6 +40,8 @@ class PolicyVersion(JsonView, frozen=True, kw_only=True):
     actor: str
     note: str | None
     backtest_id: str | None
+    restores: int | None = None
+    """Of a roll back: the version whose overrides it put in force again."""
     segment_id: str
     correlation_id: str
 
@@ -89,12 +91,17 @@ class PolicyHistory(Service):
         return views.page(cursor_of(named, more) if more else None)
 
     async def earlier_overrides(self, version: int | None, fingerprint: str | None) -> PolicyVersion:
-        """Return an earlier version, by number or by the fingerprint of its overrides; by default the one before."""
+        """Return an earlier version, by number or by the fingerprint of its overrides.
+
+        By default it is the one before the latest change that was not rolled back yet: each roll back goes further.
+        """
         state = await self._tenant()
-        wanted = state.policy_version - 1 if version is None and fingerprint is None else version
-        if wanted == 0 and state.policy_version:
-            return _no_overrides()
         found, is_whole, _ = await self._changes(None, state.policy_version, Listing())
+        wanted = version
+        if version is None and fingerprint is None:
+            wanted = _version_before({change.version: change.event for change in found}, state)
+        if wanted == 0 and state.policy_version and fingerprint is None:
+            return _no_overrides()
         for change in found:
             if wanted in (None, change.version) and fingerprint in (None, change.event.fingerprint):
                 return _version_view(change, None, is_whole)
@@ -137,6 +144,22 @@ class PolicyHistory(Service):
         return [event for event in reversed(events) if isinstance(event, PolicySet)]
 
 
+def _version_before(changes: Mapping[int, PolicySet], state: TenantState) -> int:
+    """Return the version to roll back to: before the change whose overrides are in force, however they came back.
+
+    A roll back is no change to go back to: one after another walks down the changes, as undo does.
+    """
+    version = state.policy_version
+    while version:
+        change = changes.get(version)
+        if change is None or (change.restores is None and change.policy != state.policy):
+            return version
+        version = version - 1 if change.restores is None else change.restores
+    if not state.policy:
+        raise Refused("NOTHING_TO_ROLL_BACK", "no change of the policy is left that could be rolled back")
+    return 0
+
+
 def _no_overrides() -> PolicyVersion:
     """Return the version before the first: no overrides."""
     return PolicyVersion(
@@ -165,6 +188,7 @@ def _version_view(change: _Set, before: _Set | None, is_whole: bool) -> PolicyVe
         actor=segment.actor,
         note=event.note,
         backtest_id=event.backtest_id,
+        restores=event.restores,
         segment_id=segment.handle,
         correlation_id=segment.correlation,
     )

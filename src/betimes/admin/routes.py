@@ -212,11 +212,12 @@ ROUTES = (
         conditional=True,
         summary="Put earlier overrides in force again",
         description="As a new version, with its own note. `If-Match` or `version` makes it conditional on what is "
-        "in force now; without `to_version` or `overrides_fingerprint` it goes back by one.",
+        "in force now. Without `to_version` or `overrides_fingerprint` it undoes the latest change that was not rolled "
+        "back yet: again and again it goes further back, until there is nothing left.",
         body=Rollback,
         body_optional=True,
         reply=PolicyWritten,
-        codes=((412, "VERSION_MISMATCH"),),
+        codes=((412, "VERSION_MISMATCH"), (409, "NOTHING_TO_ROLL_BACK")),
         example={"to_version": 0, "note": "people were woken"},
     ),
     Route(

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from betimes.admin.policy_history import PolicyChange, PolicyHistory, changes
+from betimes.backtest.model import BacktestsState, backtests_stream
 from betimes.catalogue import SCOPES, Scope
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused, VersionMismatch
@@ -54,11 +55,14 @@ class PolicyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     note: Note | None = None
     """Why, for the record."""
     backtest_id: Id | None = None
-    """The backtest that showed what it would change."""
+    """The backtest of this tenant that showed what it would change."""
 
 
 class Rollback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Back to a version, or to overrides by their fingerprint; without either, to the version before."""
+    """Back to a version, or to overrides by their fingerprint.
+
+    Without either, to what was in force before the latest change that was not rolled back yet.
+    """
 
     to_version: Annotated[int, msgspec.Meta(ge=0)] | None = None
     overrides_fingerprint: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
@@ -194,11 +198,23 @@ class Tenants(PolicyHistory):
     async def set_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyWritten:
         """Replace the tenant's overrides; one that cannot work is refused with every path."""
         request = check_request(request, PolicyRequest)
-        policy = await checked_policy(self, request.overrides)
-        await self._change(SetPolicy(request.overrides, request.version, request.note, request.backtest_id))
+        if request.backtest_id is not None:
+            await self._demand_backtest(request.backtest_id)
+        return await self._put_policy(SetPolicy(request.overrides, request.version, request.note, request.backtest_id))
+
+    async def _put_policy(self, command: SetPolicy) -> PolicyWritten:
+        policy = await checked_policy(self, command.policy)
+        await self._change(command)
         view = await self.policy()
         warnings = call_warnings(self.deployment, calls_of_policy(policy))
         return PolicyWritten(**{name: getattr(view, name) for name in view.__struct_fields__}, warnings=warnings)
+
+    async def _demand_backtest(self, backtest_id: str) -> None:
+        """Raise `Invalid` if the tenant has no such backtest."""
+        state: BacktestsState | None = await self.state(backtests_stream(self.caller.tenant))
+        if state is None or state.get(backtest_id) is None:
+            message = f"there is no backtest {backtest_id[:80]!r}; only the last ones are kept"
+            raise Invalid(message, (("backtest_id", message),))
 
     async def check_policy(self, request: PolicyRequest | Mapping[str, Any]) -> PolicyCheck:
         """Return what `set_policy` would say and change; record nothing."""
@@ -217,7 +233,9 @@ class Tenants(PolicyHistory):
         request = check_request(request, Rollback)
         earlier = await self.earlier_overrides(request.to_version, request.overrides_fingerprint)
         note = request.note or f"back to version {earlier.version}"
-        return await self.set_policy(PolicyRequest(earlier.overrides, request.version, note, earlier.backtest_id))
+        return await self._put_policy(
+            SetPolicy(earlier.overrides, request.version, note, earlier.backtest_id, earlier.version)
+        )
 
     # -- the stream
 

@@ -134,7 +134,7 @@ def _set_policy(
     }
     lists.update(tenant.visits.lists if tenant.visits else ())
     visits = Visits(tenant.policy_version + 1, tuple(sorted(lists))) if lists else None
-    change = PolicySet(command.policy, name, now, visits, command.note, command.backtest_id)
+    change = PolicySet(command.policy, name, now, visits, command.note, command.backtest_id, command.restores)
     return Decision((change,), effects=_leg(view, visits))
 
 

@@ -38,6 +38,8 @@ class SetPolicy(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     note: str | None = None
     backtest_id: str | None = None
     """The backtest that showed what it would change."""
+    restores: int | None = None
+    """Of a roll back: the version whose overrides it puts in force again."""
 
 
 class CreateKey(msgspec.Struct, frozen=True, tag=True):
@@ -118,6 +120,7 @@ class PolicySet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     visits: Visits | None = None
     note: str | None = None
     backtest_id: str | None = None
+    restores: int | None = None
 
 
 class StreamsVisited(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
