@@ -1,15 +1,170 @@
-/** Now: what was decided lately. */
-import { get } from "./api.js";
-import { put } from "./dom.js";
-import { pageHead, section, table, verdictColumns } from "./parts.js";
+/** Health: is betimes on time, what is stuck, who works here. */
+import { get, part } from "./api.js";
+import { actionButton } from "./actions.js";
+import { densityStrip } from "./charts.js";
+import { h, put } from "./dom.js";
+import { onPulse } from "./live.js";
+import { emptyState, figure, pageHead, section, streamLink, table, tile } from "./parts.js";
+import { may } from "./session.js";
+import { agoText, spanText, when } from "./time.js";
 
 /** @param {import("./router.js").View} view */
 export async function show(view) {
-  view.title("Now");
-  const page = await get("/v1/verdicts", { limit: 50 }, view.signal);
+  view.title("Health");
+  const [backlog, snoozed, stats, processes, ready] = await Promise.all([
+    get("/v1/backlog", {}, view.signal),
+    get("/v1/streams", { snoozed: true, limit: 100 }, view.signal),
+    get("/v1/stats", { by: "domain", step: "15m" }, view.signal),
+    may("admin") ? get("/v1/processes", {}, view.signal) : null,
+    get("/readyz", {}, view.signal).catch((error) => ({ problem: error })),
+  ]);
+  const tiles = h("div", { class: "tiles" });
+  const paint = (/** @type {any} */ found) => put(tiles, backlogTiles(found));
+  paint(backlog);
+  onPulse((frame) => paint(frame.health), view.signal);
   put(
     view.main,
-    pageHead("Now", "What is decided, as it happens."),
-    section("As it happens", table({ caption: "Verdicts, newest first", columns: verdictColumns(), rows: page.items })),
+    pageHead("Health", "Whether everything rings on time, and what is stuck."),
+    tiles,
+    readySection(ready),
+    rateSection(stats),
+    snoozedSection(snoozed.items),
+    processes ? processSection(processes.items) : null,
+  );
+}
+
+/** @param {any} found */
+function backlogTiles(found) {
+  const late = found.oldest_alarm_at ? Math.max(0, Date.parse(found.now) - Date.parse(found.oldest_alarm_at)) : 0;
+  const more = found.capped ? "or more" : null;
+  const orphans = Object.entries(found.orphaned ?? {});
+  return [
+    tile("Oldest alarm", late ? `${spanText(late)} late` : "on time", {
+      tone: late > 5000 ? "bad" : "",
+      href: "/console/next",
+      below: found.oldest_alarm_at ? agoText(found.oldest_alarm_at) : "nothing is late",
+    }),
+    tile("Alarms due", figure(found.alarms_due), { href: "/console/next", below: more }),
+    tile("Effects pending", figure(found.effects_pending), { href: "/console/effects?status=pending", below: more }),
+    tile("Dead letters", figure(found.effects_dead), {
+      tone: found.effects_dead ? "bad" : "",
+      href: "/console/effects?status=dead",
+      below: found.effects_dead ? "retry or discard them" : "none",
+    }),
+    tile("Snoozed wakes", figure(found.snoozed), {
+      tone: found.snoozed ? "bad" : "",
+      below: found.snoozed ? "each with its error below" : "none",
+    }),
+    tile("Without an executor", figure(orphans.length), {
+      tone: orphans.length ? "bad" : "",
+      href: "/console/effects",
+      below: orphans.length
+        ? orphans.map(([name, count]) => `${name}: ${count}`).slice(0, 3).join(", ")
+        : "somebody carries out everything",
+    }),
+  ];
+}
+
+/** @param {any} ready */
+function readySection(ready) {
+  if (ready.problem) {
+    return section("Ready", h("p", { class: "answer never" }, "Not ready"), h("p", null, ready.problem.detail));
+  }
+  const warnings = ready.warnings ?? [];
+  return section(
+    "Ready",
+    h("p", null, "The engine is open, and the store can be read and written."),
+    warnings.length ? h("ul", null, warnings.map((/** @type {string} */ one) => h("li", null, one))) : null,
+  );
+}
+
+/** @param {any} stats */
+function rateSection(stats) {
+  const steps = Math.round((Date.parse(stats.until) - Date.parse(stats.since)) / 900_000);
+  const domains = [...new Set(stats.cells.map((/** @type {any} */ one) => one.domain))];
+  const rows = domains.map((domain) => {
+    const counts = new Array(steps).fill(0);
+    for (const cell of stats.cells) {
+      if (cell.domain === domain) {
+        counts[Math.round((Date.parse(cell.at) - Date.parse(stats.since)) / 900_000)] += cell.count;
+      }
+    }
+    return { domain, counts, total: counts.reduce((sum, one) => sum + one, 0) };
+  });
+  const columns = [
+    {
+      name: "Domain",
+      cell: (/** @type {any} */ one) => h("a", { href: `/console?domain=${part(one.domain)}` }, one.domain),
+    },
+    { name: "Decided", kind: "number", cell: (/** @type {any} */ one) => figure(one.total) },
+    {
+      name: "A minute, at most",
+      kind: "number",
+      cell: (/** @type {any} */ one) => figure(Math.round(Math.max(0, ...one.counts) / 15)),
+    },
+    {
+      name: "By quarter of an hour",
+      cell: (/** @type {any} */ one) => h("div", { class: "wide-cell" }, densityStrip(one.counts)),
+    },
+  ];
+  const empty = emptyState("Nothing was decided in the last day", "The rate of verdicts stands here.");
+  return section(
+    "Rate of verdicts, last 24 hours",
+    stats.complete ? null : h("p", { class: "soft" }, "Still counting: the tally has not read the whole ledger."),
+    table({ caption: "Verdicts by domain", columns, rows, empty }),
+  );
+}
+
+/** @param {any[]} rows */
+function snoozedSection(rows) {
+  const columns = [
+    {
+      name: "Stream",
+      cell: (/** @type {any} */ one) => [h("span", { class: "soft" }, `${one.kind} `), streamLink(one.kind, one.id)],
+    },
+    { name: "Status", cell: (/** @type {any} */ one) => one.status ?? "–" },
+    { name: "Rings again", cell: (/** @type {any} */ one) => when(one.snoozed_until ?? one.wake_at) },
+    { name: "Error", cell: (/** @type {any} */ one) => one.error ?? one.snooze_error ?? "–" },
+    {
+      name: "",
+      cell: (/** @type {any} */ one) =>
+        actionButton(
+          "Ring now",
+          () => ({
+            title: `Ring ${one.kind} ${one.id}`,
+            scope: "tick",
+            method: "POST",
+            path: `/v1/streams/${part(one.kind)}/${part(one.id)}/wake`,
+          }),
+          { class: "small" },
+        ),
+    },
+  ];
+  const empty = emptyState(
+    "No wake is snoozed",
+    "A stream whose wake fails is left alone for a while and then rung again; until then it stands here with its error.",
+  );
+  return section("Snoozed wakes", table({ caption: "Streams whose wake failed", columns, rows, empty }));
+}
+
+/** @param {any[]} rows */
+function processSection(rows) {
+  const columns = [
+    {
+      name: "Process",
+      cell: (/** @type {any} */ one) => h("span", { class: "id" }, one.name ?? one.process_id ?? "–"),
+    },
+    { name: "Role", cell: (/** @type {any} */ one) => one.role ?? "–" },
+    { name: "Version", cell: (/** @type {any} */ one) => one.version ?? "–" },
+    { name: "Carries out", cell: (/** @type {any} */ one) => (one.executors ?? []).slice(0, 6).join(", ") || "–" },
+    { name: "Last seen", cell: (/** @type {any} */ one) => when(one.seen_at ?? one.last_seen_at) },
+  ];
+  const empty = emptyState(
+    "No process has reported",
+    "Processes say that they are there every few seconds; by a virtual clock they may not.",
+  );
+  return section(
+    "Processes",
+    table({ caption: "Processes that work on this database", columns, rows, empty }),
   );
 }

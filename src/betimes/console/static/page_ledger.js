@@ -1,15 +1,58 @@
-/** Now: what was decided lately. */
+/** The ledger: segments as they were committed, with filters. */
 import { get } from "./api.js";
-import { put } from "./dom.js";
-import { pageHead, section, table, verdictColumns } from "./parts.js";
+import { h, put } from "./dom.js";
+import { filterForm } from "./filters.js";
+import { answer, emptyState, pagedList, pageHead, rawJson, section, streamLink, table, whyHref } from "./parts.js";
+import { curlOf, pythonOf } from "./samples.js";
+import { when } from "./time.js";
+
+const FIELDS = /** @type {const} */ (["kind", "id", "event_type", "key", "correlation_id", "since", "until"]);
 
 /** @param {import("./router.js").View} view */
 export async function show(view) {
-  view.title("Now");
-  const page = await get("/v1/verdicts", { limit: 50 }, view.signal);
+  view.title("Ledger");
+  const filters = Object.fromEntries(FIELDS.map((name) => [name, view.query.get(name)]));
+  const order = view.query.get("order") ?? "desc";
+  const load = (/** @type {string | null} */ cursor) =>
+    get("/v1/ledger", { ...filters, order, limit: 50, cursor }, view.signal);
+  const list = await pagedList(load, segments);
   put(
     view.main,
-    pageHead("Now", "What is decided, as it happens."),
-    section("As it happens", table({ caption: "Verdicts, newest first", columns: verdictColumns(), rows: page.items })),
+    pageHead(
+      "Ledger",
+      "Everything that was decided or done, in the order of its commit. Nothing is ever changed here.",
+    ),
+    filterForm(view, FIELDS),
+    section("Segments", list),
   );
+}
+
+/** @param {any[]} rows */
+function segments(rows) {
+  const columns = [
+    { name: "When", cell: (/** @type {any} */ one) => when(one.at, { seconds: true }) },
+    {
+      name: "Segment",
+      cell: (/** @type {any} */ one) => h("a", { class: "id", href: whyHref(one.segment_id) }, one.segment_id),
+    },
+    {
+      name: "Stream",
+      cell: (/** @type {any} */ one) => [h("span", { class: "soft" }, `${one.kind} `), streamLink(one.kind, one.id)],
+    },
+    { name: "Command", cell: (/** @type {any} */ one) => one.command?.type ?? "–" },
+    {
+      name: "Events",
+      cell: (/** @type {any} */ one) =>
+        (one.events ?? []).map((/** @type {any} */ event) => event.type).join(", ") || "–",
+    },
+    { name: "Answer", cell: (/** @type {any} */ one) => (one.verdict ? answer(one.verdict.outcome) : null) },
+    { name: "By", cell: (/** @type {any} */ one) => one.actor || "–" },
+    { name: "", cell: (/** @type {any} */ one) => rawJson(one, "JSON") },
+  ];
+  const empty = emptyState(
+    "No segment fits",
+    "Whatever is asked of betimes leaves a segment here, with its events and its verdict.",
+    { curl: curlOf("trigger"), python: pythonOf("trigger") },
+  );
+  return table({ caption: "Segments", columns, rows, empty, href: (one) => whyHref(one.segment_id) });
 }

@@ -292,7 +292,8 @@ export function verdictColumns() {
     { name: "Reasons", cell: (/** @type {any} */ one) => reasonChips(one.reasons) },
     {
       name: "Why",
-      cell: (/** @type {any} */ one) => h("a", { href: whyHref(one.segment_id) }, one.explanation || "why"),
+      cell: (/** @type {any} */ one) =>
+        h("a", { href: whyHref(one.segment_id), class: "quiet-link" }, one.explanation || "why"),
     },
   ];
 }

@@ -1,54 +1,134 @@
-/** Finding: one box over ids and pages, opened with / or Ctrl-K. */
+/**
+ * Finding: one box over ids, pages and actions, opened with / or Ctrl-K.
+ *
+ * What is typed is looked up by its beginning, a moment after the last key. The arrow keys walk, Enter opens.
+ */
 import { get } from "./api.js";
-import { h, put } from "./dom.js";
+import { h, put, uid } from "./dom.js";
 import { openDialog } from "./forms.js";
-import { streamHref, whyHref } from "./parts.js";
-import { go } from "./router.js";
+import { problemBox, streamHref, whyHref } from "./parts.js";
+import { go, refresh } from "./router.js";
+import { toggleTheme, visibleNav } from "./shell.js";
+import { setZoneChoice } from "./time.js";
+
+/** @typedef {{text: string, what: string, open: () => void, href?: string}} Hit */
+const WAIT_MS = 120;
+const HITS_MAX = 20;
 
 /** Open the box. */
 export function openSearch() {
+  const listId = uid("hits");
   const input = /** @type {HTMLInputElement} */ (h("input", {
     type: "search",
-    "aria-label": "Find a person, account, event, key, run, schedule, segment …",
-    placeholder: "A person, an account, an event, a key, a segment …",
+    role: "combobox",
+    "aria-expanded": "true",
+    "aria-controls": listId,
+    "aria-autocomplete": "list",
+    "aria-label": "Find",
+    placeholder: "A person, an account, an event, a key, a segment, a page …",
     autocomplete: "off",
+    spellcheck: "false",
+    class: "find",
   }));
-  const list = h("ul", { class: "hits" });
-  const dialog = openDialog("Find", () => [input, list]);
-  input.addEventListener("input", async () => {
+  const list = h("ul", { class: "hits", id: listId, role: "listbox", "aria-label": "Found" });
+  const told = h("p", { class: "soft", role: "status" });
+  const dialog = openDialog("Find", () => [input, list, told]);
+  /** @type {Hit[]} */
+  let hits = [];
+  let chosen = 0;
+  const open = (/** @type {number} */ place) => {
+    dialog.close();
+    hits[place]?.open();
+  };
+  const paint = () => {
+    put(
+      list,
+      hits.map((hit, place) =>
+        h(
+          "li",
+          {
+            role: "option",
+            id: `${listId}-${place}`,
+            "aria-selected": place === chosen,
+            class: place === chosen ? "chosen" : null,
+            on: { click: () => open(place) },
+          },
+          h("span", { class: "id" }, hit.text),
+          h("span", { class: "soft" }, hit.what),
+        )
+      ),
+    );
+    input.setAttribute("aria-activedescendant", hits.length ? `${listId}-${chosen}` : "");
+  };
+  const look = async () => {
     const asked = input.value.trim();
-    const found = asked ? (await get("/v1/search", { q: asked })).items : [];
-    if (input.value.trim() === asked) {
+    const near = pagesLike(asked);
+    try {
+      const found = asked ? (await get("/v1/search", { q: asked })).items.map(hitOf) : [];
+      if (input.value.trim() !== asked) return;
+      hits = [...found, ...near].slice(0, HITS_MAX);
+      chosen = 0;
       put(
-        list,
-        found.map((/** @type {any} */ one) =>
-          h(
-            "li",
-            null,
-            h(
-              "a",
-              { href: hrefOf(one), on: { click: () => dialog.close() } },
-              one.id,
-              h("span", { class: "soft" }, ` ${one.kind ?? one.type}`),
-            ),
-          )
-        ),
+        told,
+        hits.length
+          ? ""
+          : "Nothing begins with that. Segments, effects and correlations are found by their whole name.",
       );
+      paint();
+    } catch (error) {
+      put(told, problemBox(error));
+    }
+  };
+  let timer = 0;
+  input.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(look, WAIT_MS);
+  });
+  input.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step && hits.length) {
+      event.preventDefault();
+      chosen = (chosen + step + hits.length) % hits.length;
+      paint();
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      clearTimeout(timer);
+      void look().then(() => open(chosen));
     }
   });
-  dialog.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && event.target === input) {
-      const first = list.querySelector("a");
-      if (first) (dialog.close(), void go(first.getAttribute("href") ?? "/console"));
-    }
-  });
+  void look();
   input.focus();
+}
+
+/** @param {any} hit @returns {Hit} */
+function hitOf(hit) {
+  const href = hrefOf(hit);
+  return {
+    text: hit.id,
+    what: [hit.kind ?? hit.type, hit.status].filter(Boolean).join(" · "),
+    href,
+    open: () => void go(href),
+  };
 }
 
 /** @param {any} hit */
 function hrefOf(hit) {
   if (hit.type === "segment") return whyHref(hit.id);
   if (hit.type === "effect") return `/console/effects/${encodeURIComponent(hit.id)}`;
-  if (hit.kind) return streamHref(hit.kind, hit.id);
+  if (hit.type === "stream" && hit.kind) return streamHref(hit.kind, hit.id);
+  if (hit.segment_id) return whyHref(hit.segment_id);
   return `/console/ledger?${hit.type === "key" ? "key" : "correlation_id"}=${encodeURIComponent(hit.id)}`;
+}
+
+/** Return pages and small actions whose name holds a text. @param {string} text @returns {Hit[]} */
+function pagesLike(text) {
+  const pages = visibleNav().map(([, name, href]) => ({ text: name, what: "page", href, open: () => void go(href) }));
+  const zone = (/** @type {import("./time.js").ZoneChoice} */ choice) => () => (setZoneChoice(choice), void refresh());
+  const actions = [
+    { text: "Switch between light and dark", what: "action", open: toggleTheme },
+    { text: "Show times in UTC", what: "action", open: zone("utc") },
+    { text: "Show times in my zone", what: "action", open: zone("mine") },
+    { text: "Show times in their zone", what: "action", open: zone("theirs") },
+  ];
+  return [...pages, ...actions].filter((one) => one.text.toLowerCase().includes(text.toLowerCase()));
 }
