@@ -323,12 +323,19 @@ async def test_a_deferral_is_explained_with_its_rules_and_its_retry() -> None:
         await _deferred(s)
         await s.bt.advance(to=s.clock() + 180_000_000)
         why = (await s.client("GET", "/v1/explain/account:acct-7:2")).json
-        links = ["caused_by", "caused", "effects", "later"]
+        links = ["caused_by", "caused", "effects", "later", "judged", "judgements"]
         assert list(why) == [*SEGMENT, "trace", "rules", "summary", "policy_in_force", *links]
         assert why["trace"][-1]["reason"] == "COOLDOWN"
         assert why["summary"].startswith("DEFER because of COOLDOWN, until ")
         assert why["later"] == ["account:acct-7:3"]
-        assert (await s.client("GET", "/v1/explain/account:acct-7:3")).json["later"] == []
+        again = (await s.client("GET", "/v1/explain/account:acct-7:3")).json
+        assert again["later"] == []
+        [judged] = why["judged"]
+        assert (judged["what"], judged["key"]) == ("SIGNAL_ARRIVED", why["key"])
+        assert [one["key"] for one in again["judged"]] == [why["key"]]
+        story = [(one["segment_id"], one["outcome"]) for one in why["judgements"]]
+        assert story == [("account:acct-7:2", "DEFER"), ("account:acct-7:3", again["verdict"]["outcome"])]
+        assert again["judgements"] == why["judgements"], "whichever is looked at, the story is the same"
 
 
 async def test_an_explanation_leads_to_what_caused_it_and_what_it_caused() -> None:
@@ -366,6 +373,12 @@ async def test_a_notification_that_was_put_off_leads_to_its_next_judgement() -> 
         why = (await s.client("GET", f"/v1/explain/{page[0]['segment_id']}")).json
         assert why["verdict"]["outcome"] == "LATER"
         assert why["later"]
+        last = (await s.client("GET", f"/v1/explain/{why['later'][-1]}")).json
+        assert why["judged"][0] in last["judged"], "one that ends in a digest is named with its type too"
+        assert last["judgements"][0]["segment_id"] == why["segment_id"]
+        day = (await s.client("GET", "/v1/timeline?user_id=ann")).json["items"]
+        told = [one["segment_id"] for one in day if why["judged"][0] in one["judged"]]
+        assert told == [why["segment_id"], *why["later"]]
 
 
 @pytest.mark.parametrize("handle", ["nonsense", "account:a:1", "moon:a:1", "account:a:x", "account::1", "account:a:-1"])

@@ -1,4 +1,4 @@
-"""Outcomes: what an event decided, for events that stand for a decision without carrying a verdict."""
+"""Outcomes: what an event decided, for events that stand for a decision without carrying a verdict; what was judged."""
 
 from __future__ import annotations
 
@@ -14,3 +14,14 @@ class EventOutcome(msgspec.Struct, frozen=True, gc=False):
     reasons: tuple[str, ...] = ()
     until: Instant | None = None
     would_pass_at: Instant | None = None
+
+
+class JudgedThing(msgspec.Struct, frozen=True, gc=False):
+    """One thing that a segment judged."""
+
+    id: str | int
+    """Later judgements of the same thing have the same."""
+    key: str
+    """The event id or key it was asked for by."""
+    what: str = ""
+    """Such as an event type, where the segment says it."""

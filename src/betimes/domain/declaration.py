@@ -17,7 +17,7 @@ import msgspec
 from betimes.core.deciders import Command, Decider, Event
 from betimes.core.instants import Instant
 from betimes.core.lake_tables import Table
-from betimes.core.outcomes import EventOutcome
+from betimes.core.outcomes import EventOutcome, JudgedThing
 from betimes.core.outlooks import Outlook, SubjectStreams, WaitingItem
 from betimes.core.policies import Policy
 from betimes.core.segments import Segment
@@ -95,8 +95,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     backtest: BacktestRules = BacktestRules()
     commands: Mapping[str, str] = {}
     """Its commands and groups of commands by name, each with its line of `betimes --help`."""
-    judged: Mapping[str, Callable[[Sequence[Event], Any], Iterable[str | int]]] = {}
-    """By kind of stream: what a segment judged, from its events and its reply; later judgements of it name the same."""
+    judged: Mapping[str, Callable[[Command | None, Sequence[Event], Any], Iterable[JudgedThing]]] = {}
+    """By kind of stream: what a segment judged, from its command, events and reply."""
     collections: tuple[str, ...] = ()
     """Of its idempotency keys, besides those that are named like its kinds of streams."""
     waiting_items: Mapping[str, Callable[[Any], Iterable[WaitingItem]]] = {}

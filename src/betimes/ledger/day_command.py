@@ -15,7 +15,7 @@ from betimes.core.zones import from_local, zone
 from betimes.domain.service import Caller
 from betimes.ledger.effect_commands import EVERY_DOMAIN
 from betimes.ledger.service import Ledger
-from betimes.ledger.timeline import BandView, TimelineView
+from betimes.ledger.timeline import BandView, TimelineEvent, TimelineView
 
 COLUMNS = ("at", "what", "answer", "why", "segment_id")
 
@@ -79,9 +79,7 @@ def _spell_band(band: BandView, view: TimelineView) -> str:
 
 def _lines(view: TimelineView) -> list[dict[str, Any]]:
     """Return what was decided, what waits and what is to be expected, in the order of time."""
-    decided = [
-        (item.at, f"{item.kind} {item.id}", item.outcome, item.explanation, item.segment_id) for item in view.items
-    ]
+    decided = [(item.at, _spell_subject(item), item.outcome, item.explanation, item.segment_id) for item in view.items]
     waiting = [
         (item.at, f"{item.what} {item.key or ''}".strip(), "waits", ", ".join(item.reasons), item.segment_id)
         for item in view.waiting
@@ -90,6 +88,12 @@ def _lines(view: TimelineView) -> list[dict[str, Any]]:
     expected = [(one.at, f"{one.kind} {one.name}", "expected", one.value, None) for one in view.forecast]
     rows = sorted([*decided, *waiting, *expected], key=lambda row: row[0])
     return [dict(zip(COLUMNS, (_clock(row[0], view), *row[1:]), strict=True)) for row in rows]
+
+
+def _spell_subject(event: TimelineEvent) -> str:
+    """Return what an event is about: the notifications or triggers it judged, else its stream."""
+    judged = ", ".join(f"{one.what or ''} {one.key}".strip() for one in event.judged)
+    return judged or f"{event.kind} {event.id}"
 
 
 def _clock(at: datetime, view: TimelineView) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from betimes.catalogue import DOMAIN_OF, spell_answer
+from betimes.catalogue import spell_answer
 from betimes.core.datetimes import instant, moment
 from betimes.core.errors import Invalid, NotFound, UnknownKind
 from betimes.core.segments import Segment
@@ -35,6 +35,7 @@ from betimes.ledger.alternative_search import AlternativesView
 from betimes.ledger.alternatives import find_alternatives
 from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.ledger.fleet import Fleet
+from betimes.ledger.judgements import JudgedView, find_earlier, find_later, judged_things, judged_views
 from betimes.ledger.meta import Meta
 from betimes.ledger.outcomes import OutcomeView, verdict_outcome
 from betimes.ledger.redaction import redact
@@ -43,10 +44,13 @@ from betimes.ledger.search import Search
 from betimes.ledger.statistics import Statistics
 from betimes.ledger.stream_list import StreamList
 from betimes.ledger.timeline import Timeline
+from betimes.ledger.verdict_feed import DecodedSegment, VerdictEvent
 from betimes.ledger.verdict_list import VerdictList
 
 PAGES_MAX = 20
 """Pages of the ledger that one list looks through; what is left is behind its cursor."""
+JUDGEMENTS_MAX = 25
+"""Judgements of the same thing that are shown before one, and after it."""
 Order: TypeAlias = Literal["asc", "desc"]
 
 
@@ -105,6 +109,10 @@ class ExplanationView(SegmentView, frozen=True, kw_only=True):
     """Calls and deliveries it asked for, and commands to other streams that wait; one that was applied is a segment."""
     later: list[str]
     """Retries and re-judgements of the same cause."""
+    judged: list[JudgedView]
+    """The notifications or triggers that it judged."""
+    judgements: list[VerdictEvent]
+    """Every judgement of these, the oldest first, this one among them; of very many those around it."""
 
 
 class LedgerFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -275,7 +283,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             caused_by=self._caused_by(told),
             caused=[one.handle for one in told.caused if domain_of(one.stream.kind) in self._domains],
             effects=[await effects.view(row) for row in told.effects],
-            later=await self._later(told.segment),
+            **await self._judgements(told.segment),
         )
 
     def _caused_by(self, told: Explanation) -> CausedBy | None:
@@ -290,29 +298,19 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         is_known = domain_of(parse_segment_handle(self.caller.tenant, segment_id)[0].kind) in self._domains
         return CausedBy(segment_id, effect_id) if is_known else None
 
-    async def _later(self, segment: Segment) -> list[str]:
-        """Segments of the same stream, written later, that judge what this one judged."""
-        subjects = self._subjects(segment)
-        if not subjects:
-            return []
-        found: list[str] = []
-        version = segment.version
-        for _ in range(PAGES_MAX):
-            _, page = await self.engine.store.history(segment.stream, version, PAGE_MAX)
-            found += [later.handle for later in page if subjects & self._subjects(later)]
-            if len(page) < PAGE_MAX:
-                break
-            version = page[-1].version
-        return found
-
-    def _subjects(self, segment: Segment) -> frozenset[str | int]:
-        """Return what a segment judged, as its domain knows it."""
-        domain = DOMAIN_OF.get(segment.stream.kind)
-        judged = domain.judged.get(segment.stream.kind) if domain else None
-        if judged is None or checkpoint_of(segment):
-            return frozenset()
-        kind = self.engine.kinds.of(segment.stream)
-        return frozenset(judged(kind.events(segment), kind.recorded(segment).reply))
+    async def _judgements(self, segment: Segment) -> dict[str, Any]:
+        """Return what a segment judged, and every judgement of it before and after."""
+        before, after = await find_earlier(self.engine, segment), await find_later(self.engine, segment)
+        known: dict[str | int, str] = {}
+        for one in before:
+            judged_views(judged_things(self.engine.kinds, one), known)
+        judged = judged_views(judged_things(self.engine.kinds, segment), known)
+        near = [*before[-JUDGEMENTS_MAX:], segment, *after[:JUDGEMENTS_MAX]] if judged else []
+        return {
+            "later": [one.handle for one in after],
+            "judged": judged,
+            "judgements": [event for one in near for _, event in DecodedSegment(self.engine, one).events],
+        }
 
 
 class _Tag(msgspec.Struct):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from betimes.catalogue import DOMAINS
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid
@@ -18,6 +20,7 @@ from betimes.domain.declaration import Domain
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing, UnreadableRow, check_filters
 from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
+from betimes.ledger.judgements import JudgedView, judged_things, judged_views
 from betimes.ledger.reader import check_range
 from betimes.ledger.upcoming import Upcoming, UpcomingItem
 from betimes.ledger.verdict_feed import DecodedSegment, VerdictEvent
@@ -66,13 +69,18 @@ class ProspectView(JsonView, frozen=True, kw_only=True):
     value: str
 
 
+class TimelineEvent(VerdictEvent, frozen=True, kw_only=True):
+    judged: list[JudgedView]
+    """The notifications or triggers that it is about; what has to wait is judged again under the same id."""
+
+
 class TimelineView(JsonView, frozen=True, kw_only=True):
     now: datetime
     since: datetime
     until: datetime
     timezone: str
     """The person's own, UTC where none is known."""
-    items: list[VerdictEvent]
+    items: list[TimelineEvent]
     """What was decided, oldest first."""
     waiting: list[UpcomingItem]
     bands: list[BandView]
@@ -153,8 +161,11 @@ class Timeline(Upcoming):
         )
         page = await self.engine.store.ledger(query)
         found.truncated = found.truncated or len(page) == SEGMENTS_MAX
+        known: dict[str | int, str] = {}
         for segment in reversed(page):  # of one instant, the first decided stays first
-            found.events.items += [event for _, event in DecodedSegment(self.engine, segment).events]
+            judged = judged_views(judged_things(self.engine.kinds, segment), known)
+            for _, event in DecodedSegment(self.engine, segment).events:
+                found.events.items.append(TimelineEvent(*msgspec.structs.astuple(event), judged=judged))
 
 
 class _Found:
@@ -163,7 +174,7 @@ class _Found:
     def __init__(self, now: Instant, since_at: Instant, until_at: Instant) -> None:
         self.now, self.since_at, self.until_at = now, since_at, until_at
         self.timezone = ""
-        self.events: Listing[VerdictEvent] = Listing()
+        self.events: Listing[TimelineEvent] = Listing()
         self.waiting: Listing[UpcomingItem] = Listing()
         self.bands: list[BandView] = []
         self.fills: list[FillView] = []

@@ -5,6 +5,7 @@ It takes a segment, an event id, an idempotency key, a person or an account, and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from betimes.cli.bootstrap import Application
@@ -89,10 +90,12 @@ async def _explain_subject(ledger: Ledger, name: str, found_as: str, view: Timel
     return await _explain(ledger, name, found_as, recent, asked.segment_id)
 
 
-async def _explain(ledger: Ledger, name: str, found_as: str, recent: list[VerdictEvent], segment_id: str) -> WhyView:
+async def _explain(
+    ledger: Ledger, name: str, found_as: str, recent: Sequence[VerdictEvent], segment_id: str
+) -> WhyView:
     explanation = await ledger.explain(segment_id)
     alternatives = await ledger.alternatives(segment_id) if explanation.verdict else None
-    return WhyView(asked=name, found_as=found_as, recent=recent, explanation=explanation, alternatives=alternatives)
+    return WhyView(asked=name, found_as=found_as, recent=[*recent], explanation=explanation, alternatives=alternatives)
 
 
 def _lines(view: WhyView) -> list[str]:

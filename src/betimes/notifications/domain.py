@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-from betimes.core.deciders import Event
+from betimes.core.deciders import Command, Event
+from betimes.core.outcomes import JudgedThing
 from betimes.core.outlooks import SubjectStreams
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
@@ -60,18 +61,21 @@ def was_scored(reply: object) -> bool:
     return isinstance(reply, NotificationReply) and reply.score is not None
 
 
-def judged_items(events: Sequence[Event], reply: Any) -> Iterator[int]:
+def judged_items(command: Command | None, events: Sequence[Event], reply: Any) -> Iterator[JudgedThing]:
     """Yield the notifications that a segment judged, by the version that brought each."""
+    asked = command.event_type if isinstance(command, Notify) else ""
     for event in events:
         match event:
-            case Released(item) | Suppressed(item) | Digested(item):
-                yield item
+            case Released(item):
+                yield JudgedThing(item, event.event_id, event.event_type)
+            case Suppressed(item) | Digested(item):
+                yield JudgedThing(item, event.event_id, asked)
             case Postponed(item):
-                yield item.version
+                yield JudgedThing(item.version, item.event_id, item.event_type)
             case _:
                 continue
     if isinstance(reply, NotificationReply) and reply.item:
-        yield reply.item
+        yield JudgedThing(reply.item, reply.event_id, asked)
 
 
 DOMAIN = Domain(

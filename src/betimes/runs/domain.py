@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from betimes.core.deciders import Event
+from betimes.core.deciders import Command, Event
+from betimes.core.outcomes import JudgedThing
 from betimes.core.outlooks import SubjectStreams
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
@@ -44,16 +45,19 @@ def is_lost_claim(event: Event) -> bool:
     return isinstance(event, RunEnded) and event.error == LEASE_RAN_OUT
 
 
-def judged_triggers(events: Sequence[Event], reply: Any) -> Iterator[str]:
-    """Yield the keys of the triggers that a segment judged."""
+def judged_triggers(command: Command | None, events: Sequence[Event], reply: Any) -> Iterator[JudgedThing]:
+    """Yield the triggers that a segment judged, by their keys."""
     for event in events:
         match event:
             case RunAllowed() | RunSkipped() | WouldRun():
-                yield from (event.key, event.retry_key or event.key)
+                yield JudgedThing(event.key, event.key, event.trigger_type)
+                if event.retry_key:
+                    yield JudgedThing(event.retry_key, event.key, event.trigger_type)
             case RunDeferred(due):
-                yield due.key
-            case TriggerJoined(key, into):
-                yield from (key, into)
+                yield JudgedThing(due.key, due.key, due.trigger_type)
+            case TriggerJoined(key, into, due):
+                yield JudgedThing(key, key, due.trigger_type)
+                yield JudgedThing(into, into, due.trigger_type)
             case _:
                 continue
 

@@ -1,0 +1,89 @@
+"""Judgements: what a segment judged, and every other time that the same thing was judged.
+
+A notification or a trigger that has to wait is judged again, by another segment of the same stream. Domains say what a
+segment judged (`Domain.judged`); nothing here knows a domain by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from betimes.catalogue import DOMAIN_OF
+from betimes.core.outcomes import JudgedThing
+from betimes.core.segments import Segment
+from betimes.domain.json_view import JsonView
+from betimes.domain.paging import Listing
+from betimes.engine.codecs import Kinds, checkpoint_of
+from betimes.engine.engine import Engine
+from betimes.engine.store import PAGE_MAX, LedgerQuery
+
+PAGES_MAX = 20
+"""Pages of a stream's history that are looked through for later judgements."""
+EARLIER_MAX = 200
+"""Segments of a stream before one that are looked through for earlier judgements."""
+
+
+class JudgedView(JsonView, frozen=True):
+    """Something that was judged."""
+
+    id: str
+    """The same in every judgement of it, in its stream."""
+    key: str
+    """The event id or key it was asked for by."""
+    what: str | None
+    """Such as an event type or a type of trigger, where it is known."""
+
+
+def judged_things(kinds: Kinds, segment: Segment) -> list[JudgedThing]:
+    """Return what a segment judged, as its domain knows it; of most kinds of streams nothing."""
+    domain = DOMAIN_OF.get(segment.stream.kind)
+    judged = domain.judged.get(segment.stream.kind) if domain else None
+    if judged is None or checkpoint_of(segment):
+        return []
+    kind = kinds.of(segment.stream)
+    found: Listing[JudgedThing] = Listing()
+    with found.reading(segment):  # one that cannot be read judged nothing that can be told
+        command = None if segment.command is None else kind.command(segment.command, segment)
+        found.items += judged(command, kind.events(segment), kind.recorded(segment).reply)
+    return found.items
+
+
+def judged_views(things: Iterable[JudgedThing], known: dict[str | int, str]) -> list[JudgedView]:
+    """Return things as people see them, each once; `known` says and learns what each is."""
+    found: dict[str, JudgedView] = {}
+    for thing in things:
+        if thing.what:
+            known[thing.id] = thing.what
+        found.setdefault(thing.key, JudgedView(str(thing.id), thing.key, known.get(thing.id)))
+    return [*found.values()]
+
+
+async def find_earlier(engine: Engine, segment: Segment) -> list[Segment]:
+    """Return segments of the same stream, written before, that judge what this one judged, the oldest first."""
+    ids = {thing.id for thing in judged_things(engine.kinds, segment)}
+    if not ids:
+        return []
+    stream = segment.stream
+    query = LedgerQuery(
+        after=segment.seq, backwards=True, tenant=stream.tenant, kind=stream.kind, id=stream.id, limit=EARLIER_MAX
+    )
+    page = await engine.store.ledger(query)
+    return [one for one in reversed(page) if _judges(engine.kinds, one, ids)]
+
+
+async def find_later(engine: Engine, segment: Segment) -> list[Segment]:
+    """Return segments of the same stream, written later, that judge what this one judged."""
+    ids = {thing.id for thing in judged_things(engine.kinds, segment)}
+    found: list[Segment] = []
+    version = segment.version
+    for _ in range(PAGES_MAX if ids else 0):
+        _, page = await engine.store.history(segment.stream, version, PAGE_MAX)
+        found += [later for later in page if _judges(engine.kinds, later, ids)]
+        if len(page) < PAGE_MAX:
+            break
+        version = page[-1].version
+    return found
+
+
+def _judges(kinds: Kinds, segment: Segment, ids: set[str | int]) -> bool:
+    return any(thing.id in ids for thing in judged_things(kinds, segment))
