@@ -164,7 +164,7 @@ def _subjects_of(search: AlternativeSearch, again: Redecided | None) -> list[str
     kind = search.past.segment.stream.kind
     domain = DOMAIN_OF.get(kind)
     judged = domain.judged.get(kind) if domain else None
-    return [*judged(again.events, again.reply)] if judged and again else []
+    return [thing.id for thing in judged(search.past.command, again.events, again.reply)] if judged and again else []
 
 
 def _change_of_time(search: AlternativeSearch, before: Instant, at: Instant, verdict: Verdict) -> AlternativeChange:
