@@ -24,7 +24,7 @@ UV_PIP = $(BIN)/pip install --quiet uv && VIRTUAL_ENV=$(VENV) $(if $(INDEX),UV_D
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
-run: $(READY) ## show in a minute what betimes does
+run: $(READY) ## show what betimes does, with its console, until Ctrl-C
 	@$(BIN)/betimes demo $(ARGS)
 
 # Types are checked by one process, which would leave a core idle without the tests beside it.

@@ -30,7 +30,8 @@ def test_somebody_calls_the_api_of_the_town_and_ends_it(tmp_path: Path) -> None:
     with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         told = (msgspec.json.decode(line) for line in process.stdout)
-        address = next(line["what"] for line in told if "its API is at" in line["what"])
+        assert next(told)["what"].startswith("the console is at http://127.0.0.1:")
+        address = next(line["what"] for line in told if line["scene"].startswith("A town of"))
         url = address.split("its API is at ")[1].split(",")[0]
         body = {"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-991"}
         try:

@@ -34,6 +34,7 @@ COMMANDS = {
     "day": ("betimes.ledger.day_command:day", "Show a day of a person or an account."),
     "next": ("betimes.ledger.next_command:next_", "Say what comes next, soonest first."),
     "serve": ("betimes.cli.serve:serve", "Serve the HTTP API, ring alarms and carry out effects."),
+    "console": ("betimes.console.command:console", "Open the console in a browser."),
     "worker": ("betimes.cli.serve:worker", "Ring alarms and carry out effects, without the HTTP API."),
     "tick": ("betimes.cli.passes:tick", "Do one bounded pass over everything that is due; says what is still due."),
     "key": ("betimes.admin.key_commands:app", "API keys."),

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from betimes.cli.output import announce_json, say, terminal, text
 from betimes.core.errors import Invalid
-from betimes.demo.lines import StoryLine, TownOptions
+from betimes.demo.lines import TOWN_SCENE, StoryLine, TownOptions
 
 COLOURS = {
     "ALLOW": "green",
@@ -31,7 +31,7 @@ COLOURS = {
 ENDING = """\
 Nothing of it is left. Now with your own data, durable:
 
-  {command} serve --dev      # the HTTP API on http://127.0.0.1:8080, with its description at /docs
+  {command} serve --dev      # console and HTTP API on http://127.0.0.1:8080, described at /docs
   {command} backtest --help  # what another policy would have done
   {command} --help           # everything else
 """
@@ -41,6 +41,10 @@ Port = Annotated[
     int, Parameter(help="Where its API listens, on this machine only; any free port if this one is taken, or 0.")
 ]
 Json = Annotated[bool, Parameter(help="Tell it in JSON, one line for each thing that happens.", negative=())]
+UNWATCHED_S = 45.0
+SECONDS_HELP = (
+    "The real time they take, after which it ends; 0 leaves the town out. By default it goes on until Ctrl-C."
+)
 STOPPED = StoryLine(scene="Ctrl-C", what="Stopped before its end.")
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -49,17 +53,20 @@ def demo(
     *,
     people: Annotated[int, Parameter(help="How many live in the town.")] = 300,
     days: Annotated[int, Parameter(help="How many of its days are told.")] = 3,
-    seconds: Annotated[float, Parameter(help="The real time they take; 0 leaves the town out.")] = 45,
+    seconds: Annotated[float | None, Parameter(help=SECONDS_HELP)] = None,
     port: Port = 8080,
     json: Json = False,
 ) -> int:
-    """Show what betimes does: a story of its domains in a few seconds, then a town at work, with the API over it.
+    """Show what betimes does: a story of its domains in a few seconds, then a town at work, with console and API.
 
-    Both are in virtual time. The town is on SQLite in a temporary folder and ends by itself, or on Ctrl-C; nothing is
-    left behind. Ctrl-C in the town tells what its days came to and exits with 0; in the story it exits with 130.
+    Both are in virtual time. The town is on SQLite in a temporary folder and lives until Ctrl-C, or without a terminal
+    for less than a minute; nothing is left behind. Ctrl-C in the town tells what its days came to and exits with 0; in
+    the story it exits with 130.
     """
+    if seconds is None and (json or not sys.stdout.isatty()):
+        seconds = UNWATCHED_S
     town = TownOptions(people=people, days=days, seconds=seconds, port=port)
-    if town.people < 1 or town.days < 1 or town.seconds < 0:
+    if town.people < 1 or town.days < 1 or (town.seconds is not None and town.seconds < 0):
         raise Invalid("a town needs at least one person and one day, and no less than 0 seconds")
     code = asyncio.run(_tell(town, announce_json if json else _Page().print))
     if not json:
@@ -78,16 +85,26 @@ async def _tell(options: TownOptions, tell: Callable[[StoryLine], None]) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with aclosing(tell_story()) as story:
-        async for line in story:
-            tell(line)
-            if stopping.is_set():
-                tell(STOPPED)
-                return INTERRUPTED
-    if options.seconds:
-        async for line in live(options, stopping):
-            tell(line)
+    async with aclosing(_until(stopping, tell_story())) as story:
+        lines = story if options.seconds == 0 else live(options, stopping, story)
+        async with aclosing(lines):
+            in_story = True
+            async for line in lines:
+                tell(line)
+                in_story = in_story and not line.scene.startswith(TOWN_SCENE)
+    if stopping.is_set() and in_story:
+        tell(STOPPED)
+        return INTERRUPTED
     return 0
+
+
+async def _until(stopping: asyncio.Event, lines: AsyncGenerator[StoryLine, None]) -> AsyncGenerator[StoryLine, None]:
+    """Yield lines until the event is set."""
+    async with aclosing(lines):
+        async for line in lines:
+            yield line
+            if stopping.is_set():
+                return
 
 
 class _Page:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+TOWN_SCENE = "A town of"
+"""How the scene of the town begins."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class StoryLine:
@@ -23,5 +26,6 @@ class TownOptions:
 
     people: int = 300
     days: int = 3
-    seconds: float = 45.0
+    seconds: float | None = 45.0
+    """How long its days take; `None` lets it live on until it is stopped."""
     port: int = 8080

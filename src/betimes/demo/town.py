@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,7 +25,7 @@ from betimes.catalogue import DOMAIN_OF
 from betimes.core.errors import BetimesError, Invalid, MissingExtra
 from betimes.core.instants import render
 from betimes.core.segments import Segment
-from betimes.demo.lines import StoryLine, TownOptions
+from betimes.demo.lines import TOWN_SCENE, StoryLine, TownOptions
 from betimes.engine.replay import verify
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
@@ -38,6 +39,9 @@ NEGLECTED_SINCE = "2026-03-26T06:00:00Z"
 STEP_S = 600
 STEPS_A_DAY = 86_400 // STEP_S
 STEPS_A_LINE = 6
+FIRST_DAYS_S = 30.0
+SLOW_STEP_S = 2.0
+"""The real time between two steps once the first days are over: slow enough to look around."""
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Sydney", "America/Sao_Paulo", "UTC")
 POLICY: dict[str, Any] = {
     "notifications": {"event_types": {"UPDATE": {"digest": True}}},
@@ -93,6 +97,7 @@ class Town:
     def declare(self) -> None:
         """Declare the handler of the assistant and the source of prices."""
         self._bt.handler("think")(_think)
+        self._bt.handler("print_invoices")(_print_invoices)
         self._bt.source("price")(lambda ticker: Decimal(self._random.randrange(115, 140)))
 
     async def settle(self, stopping: asyncio.Event) -> None:
@@ -106,6 +111,9 @@ class Town:
             target = {"kind": "trigger", "trigger_type": "TIME_RITUAL_DAILY_BRIEF", "account_id": f"p{place}"}
             body = {"schedule_id": f"brief-{place}", "cron": "30 7 * * *", "timezone": zone, "target": target}
             await bt.schedules.put(f"brief-{place}", schedule_request(body))
+        target = {"kind": "handler", "name": "print_invoices"}
+        body = {"schedule_id": "invoices", "cron": "0 */6 * * *", "timezone": "UTC", "target": target}
+        await bt.schedules.put("invoices", schedule_request(body))
         target = {"kind": "trigger", "trigger_type": "SIGNAL_ARRIVED", "account_id": "p1"}
         await bt.sensors.put("mail", sensor_request({"sensor_id": "mail", "sensor_type": "push", "target": target}))
 
@@ -182,11 +190,18 @@ async def _think(payload: Any) -> dict[str, Any]:
     return {"thought": True}
 
 
-async def live(options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[StoryLine]:
-    """Yield the lines of the town until its days or its seconds are over, or it is to stop.
+async def _print_invoices(payload: Any) -> None:
+    """Fail as things outside do, so that there is something to mend."""
+    raise RuntimeError("the printer is out of paper")
+
+
+async def live(
+    options: TownOptions, stopping: asyncio.Event, story: AsyncGenerator[StoryLine, None]
+) -> AsyncGenerator[StoryLine, None]:
+    """Yield where the town can be seen, then the story, then the town's lines until it ends or is to stop.
 
     The API ends first and the database last, so that whatever is under way when it is to stop is finished, and what
-    the days came to is told however few there were.
+    the days came to is told however few there were. Of a story that is to stop, nothing follows.
     """
     with tempfile.TemporaryDirectory(prefix="betimes-demo-") as folder:
         clock = VirtualClock(START)
@@ -196,12 +211,15 @@ async def live(options: TownOptions, stopping: asyncio.Event) -> AsyncIterator[S
         town.declare()
         async with bt:
             async with _api(bt, options.port) as address:
+                yield StoryLine(scene="Where to look", what=address)
+                async for told in story:
+                    yield told
+                if stopping.is_set():
+                    return
                 await town.settle(stopping)
                 await town.new_outcomes()
                 town.counts.clear()
-                scene = (
-                    f"A town of {options.people} people in {len(ZONES)} zones, {options.days} days on one SQLite file"
-                )
+                scene = f"{TOWN_SCENE} {options.people} people in {len(ZONES)} zones on one SQLite file"
                 yield StoryLine(scene=scene, what=address)
                 async for told in _days(town, clock, options, stopping, scene):
                     yield told
@@ -229,7 +247,7 @@ async def _api(bt: Betimes, port: int) -> AsyncIterator[str]:
         serving = asyncio.create_task(answer_requests(Serving(bt, configuration), listener, ending, announce))
         try:
             address = await _first(ready, serving)
-            yield f"its API is at {address}, described at {address}/docs; Ctrl-C ends it"
+            yield f"the console is at {address}/console, its API is at {address}, described at /docs; Ctrl-C ends it"
         finally:
             ending.set()
             await serving
@@ -256,12 +274,15 @@ async def _first(ready: asyncio.Future[str], serving: asyncio.Task[None]) -> str
 async def _days(
     town: Town, clock: VirtualClock, options: TownOptions, stopping: asyncio.Event, scene: str
 ) -> AsyncIterator[StoryLine]:
+    """Let the days pass in the time they may take; without an end, slowly from then on."""
     loop = asyncio.get_running_loop()
     steps = options.days * STEPS_A_DAY
     started_s = loop.time()
+    first_s = FIRST_DAYS_S if options.seconds is None else options.seconds
     fresh: list[tuple[Segment, OutcomeView]] = []
-    for step in range(1, steps + 1):
-        if stopping.is_set() or loop.time() > started_s + options.seconds:
+    for step in count(1):
+        is_over = options.seconds is not None and (step > steps or loop.time() > started_s + options.seconds)
+        if stopping.is_set() or is_over:
             return
         await town.ten_minutes()
         fresh += await town.new_outcomes()
@@ -270,8 +291,10 @@ async def _days(
                 yield _outcome_line(scene, segment, outcome)
             yield StoryLine(scene=scene, at=render(clock()), what=_summary(fresh))
             fresh = []
+        is_early = step <= steps
+        pause_s = max(0.0, started_s + first_s * step / steps - loop.time()) if is_early else SLOW_STEP_S
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, started_s + options.seconds * step / steps - loop.time())):
+            async with asyncio.timeout(pause_s):
                 await stopping.wait()
 
 
