@@ -185,7 +185,7 @@ class _Steps:
 def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("domain.paging", "ledger.effects", "ledger.service", "scores.service", "notifications.inboxes"):
         monkeypatch.setattr(f"betimes.{name}.PAGE_MAX", PAGE)
-    for name in ("verdict_list", "upcoming"):
+    for name in ("verdict_list", "upcoming_items"):
         monkeypatch.setattr(f"betimes.ledger.{name}.READ_MAX", PAGE // 2)
         monkeypatch.setattr(f"betimes.ledger.{name}.LOOKED_AT_MAX", PAGE)
     monkeypatch.setattr("betimes.ledger.verdict_list.RANGES_MAX", PAGE)

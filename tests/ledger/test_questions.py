@@ -132,7 +132,9 @@ async def test_what_comes_next_is_counted_and_listed(store: StoreName, tmp_path:
         rows = {row["kind"]: row["counts"] for row in view["rows"]}
         assert rows["schedule"] == [24] * 24  # two of them, every five minutes
         assert sum(rows["inbox"]) == 3
-        assert view["late"]["count"] == (await get(client, "/v1/backlog"))["alarms_due"]
+        due = (await get(client, "/v1/intents/pending"))["items"]
+        assert view["late"]["count"] == (await get(client, "/v1/backlog"))["alarms_due"] + len(due)
+        assert {"a", "b"} == {item["intent_id"] for item in due}
         items = await all_pages(client, "/v1/upcoming/items?limit=2")
         assert [item["at"] for item in items if not item["late"]] == sorted(
             item["at"] for item in items if not item["late"]

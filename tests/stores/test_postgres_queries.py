@@ -78,7 +78,12 @@ MANY_TENANTS = """
     SELECT 60000000, 't' || n % 50, n / 50, 'thing', 'ALLOW', '', 1, 1, 1 FROM generate_series(1, 2000) n;
     ANALYZE {schema}.tally
 """
-"""Counts of many at the same instants: in an empty table, one index is as good as another."""
+MANY_DUE = """
+    INSERT INTO {schema}.stream (tenant, kind, id, version, due_at, owner)
+    SELECT 't' || n % 50, 'thing', n, 1, n % 20, 'ann' FROM generate_series(1, 2000) n;
+    ANALYZE {schema}.stream
+"""
+"""Rows of many at the same instants: in an empty table, one index is as good as another."""
 SHARES = {"tenants": ["acme"], "shares": [3]}
 TURN = {"names": ["thing"], "after": "", "limit": 10, "now": None}
 
@@ -152,9 +157,11 @@ async def _fill_ledger(connection: Any, schema: str, count: int) -> None:
         ("upcoming", COUNTED | {"step": 60, "sampled": None}, "using stream_tenant_wake"),
         ("upcoming", COUNTED | {"step": 60, "sampled": True}, "using stream_wake_sample"),
         ("upcoming_streams", COUNTED | {**AFTER, "after_at": 5}, "using stream_tenant_wake"),
+        ("upcoming_due", COUNTED | {"kind": "thing", "step": 60, "sampled": None}, "using stream_tenant_due"),
+        ("upcoming_due", COUNTED | {"kind": "thing", "step": 60, "sampled": True}, "using stream_due_sample"),
         ("snoozed_streams", COUNTED | AFTER, "using stream_tenant_snoozed"),
         ("names_like", LIKE | {"kinds": ["thing"]}, "using stream_pkey"),
-        ("keys_like", LIKE | {"collections": ["thing"], "now": None}, "using key_pkey"),
+        ("keys_like", LIKE | {"collections": ["thing"], "now": None, "looked_at": 9}, "using key_pkey"),
         ("tenant_backlog", LIKE | {"now": None}, "using stream_tenant_snoozed"),
         ("tenant_backlog", LIKE | {"now": None}, "using effect_dead"),
     ],
@@ -163,6 +170,8 @@ async def test_a_query_uses_its_index(name: str, values: dict[str, Any], index: 
     async with opened_stores(server_dsn()) as [store], raw_connection() as connection:
         sql, arguments = prepare_statement(store._schema, name, values)
         await connection.execute(MANY_TENANTS.format(schema=store._schema))
+        if name == "upcoming_due":
+            await connection.execute(MANY_DUE.format(schema=store._schema))
         await connection.execute("SET enable_seqscan = off; SET enable_bitmapscan = off")
         plan = [row[0] for row in await connection.fetch(f"EXPLAIN (COSTS OFF) {sql}", *arguments)]
         assert any(index in step for step in plan), plan

@@ -180,6 +180,8 @@ def plan_of(empty: apsw.Connection, name: str, given: set[str]) -> list[str]:
         ("trim_tally", (), "tally_age (level=? AND at<?)"),
         ("upcoming", ("exact",), "stream_tenant_alarm (tenant=? AND wake_at>? AND wake_at<?)"),
         ("upcoming", ("sampled",), "stream_alarm_sample (tenant=? AND wake_at>? AND wake_at<?)"),
+        ("upcoming_due", ("exact",), "stream_tenant_due (tenant=? AND kind=? AND due_at>? AND due_at<?)"),
+        ("upcoming_due", ("sampled",), "stream_due_sample (tenant=? AND kind=? AND due_at>? AND due_at<?)"),
         ("upcoming_streams", ("id_after",), "stream_tenant_alarm (tenant=? AND wake_at>? AND wake_at<?)"),
         ("snoozed_streams", ("id_after",), "stream_tenant_snoozed (tenant=? AND (kind,id)>(?,?))"),
         ("names_like", (), "stream_1 (tenant=? AND kind=? AND id>? AND id<?)"),
@@ -224,7 +226,7 @@ def test_a_list_of_the_newest_is_read_in_the_order_of_its_index(empty: apsw.Conn
 
 BLOCKS = """
 DROP TABLE tally; DROP TABLE tally_position; DROP TABLE process;
-DROP INDEX stream_alarm_sample; DROP INDEX stream_tenant_snoozed;
+DROP INDEX stream_alarm_sample; DROP INDEX stream_due_sample; DROP INDEX stream_tenant_snoozed;
 DROP TABLE head; DROP INDEX stream_tenant_alarm; DROP INDEX ledger_kind;
 DROP INDEX stream_status; DROP INDEX stream_work; DROP INDEX stream_tenant_work;
 DROP INDEX stream_listed; DROP INDEX stream_owner_listed; ALTER TABLE stream DROP COLUMN listed_at;

@@ -95,24 +95,24 @@ class Calendar(Occurrences, frozen=True):
                 return
 
     def _in_piece(self, piece: zones.Piece, start: int, wall: Wall) -> Iterator[int]:
-        if piece.start >= start and self._fires_after_gap(piece, wall):
+        if piece.start >= start and self.fires_after_gap(piece, wall):
             yield piece.start
-        low, high = self._local_span(piece)
+        low, high = self.local_span(piece)
         local = wall.at_or_after(max(low, start + piece.offset))
         while local < high:
             yield local - piece.offset
             local = wall.at_or_after(local + 1)
 
     def _in_piece_back(self, piece: zones.Piece, end: int, wall: Wall) -> Iterator[int]:
-        low, high = self._local_span(piece)
+        low, high = self.local_span(piece)
         local = wall.at_or_before(min(high - 1, end + piece.offset))
         while local >= low:
             yield local - piece.offset
             local = wall.at_or_before(local - 1)
-        if piece.start <= end and self._fires_after_gap(piece, wall):
+        if piece.start <= end and self.fires_after_gap(piece, wall):
             yield piece.start
 
-    def _local_span(self, piece: zones.Piece) -> tuple[int, int]:
+    def local_span(self, piece: zones.Piece) -> tuple[int, int]:
         """Return the local seconds `[low, high)` of a piece, less those of which the other repetition counts."""
         low, high = piece.start + piece.offset, piece.end + piece.offset
         if self.overlap == "first":
@@ -121,7 +121,7 @@ class Calendar(Occurrences, frozen=True):
             high = min(high, piece.end + piece.after)
         return low, high
 
-    def _fires_after_gap(self, piece: zones.Piece, wall: Wall) -> bool:
+    def fires_after_gap(self, piece: zones.Piece, wall: Wall) -> bool:
         """Return whether a local time that was skipped right before this piece matches."""
         if piece.offset <= piece.before or self.gap != "run_after":
             return False

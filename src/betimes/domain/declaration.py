@@ -17,6 +17,7 @@ import msgspec
 from betimes.core.deciders import Command, Decider, Event
 from betimes.core.instants import Instant
 from betimes.core.lake_tables import Table
+from betimes.core.occurrence_counts import StepCounts, StepGrid
 from betimes.core.outcomes import EventOutcome, JudgedThing
 from betimes.core.outlooks import Outlook, SubjectStreams, WaitingItem
 from betimes.core.policies import Policy
@@ -101,8 +102,10 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """Of its idempotency keys, besides those that are named like its kinds of streams."""
     waiting_items: Mapping[str, Callable[[Any], Iterable[WaitingItem]]] = {}
     """By kind of stream: what waits in a state, for lists of what comes next."""
-    occurrences: Mapping[str, Callable[[Any, Instant, Instant], Iterable[Instant]]] = {}
-    """By kind of stream that recurs: when, from an instant until before another, ascending."""
+    occurrences: Mapping[str, Callable[[Any, StepGrid, int], StepCounts]] = {}
+    """By kind of stream that recurs: how often in each step of time, looking at a bounded number of occurrences."""
+    due_kinds: tuple[str, ...] = ()
+    """Kinds of streams, each with an owner, that wait for somebody to take them when they are due, not for an alarm."""
     outlook: Mapping[str, Callable[[Any, Policy, Instant, Instant, Instant], Outlook]] = {}
     """By kind of stream: the bands, windows and prospects of a state under a policy, now and between two instants."""
     subjects: tuple[SubjectStreams, ...] = ()

@@ -6,8 +6,8 @@ position and adds what it found together with the new position, in one commit th
 that dies between two commits leaves nothing half counted, two that both believe to hold the lease cannot count anything
 twice, and whoever comes next goes on exactly there. Emptied, it is counted again from the beginning of the ledger.
 
-**Upcoming alarms** are counted along an index. Where a tenant has more than can be counted in time, an index of every
-`SAMPLE`th stream is counted in its place.
+**Upcoming alarms** and what is due are counted along an index. Where a tenant has more than can be counted in time, an
+index of every `SAMPLE`th stream is counted in its place.
 
 **Processes** tell the store that they are alive; one that has not for long is forgotten.
 
@@ -108,18 +108,19 @@ class SeqRange(NamedTuple):
 
 
 class AlarmCount(NamedTuple):
-    """Alarms of a kind in a step, from 0; `last_at` is the last of them."""
+    """Alarms of a kind in a step, from 0; `first_at` is the first of them."""
 
     kind: str
     number: int
     total: int
-    last_at: Instant
+    first_at: Instant
 
 
 class UpcomingQuery(msgspec.Struct, frozen=True):
     """Alarms of one tenant from `since_at` until before `until_at`, the earliest `limit` of them.
 
-    With `sampled`, only those of every `SAMPLE`th stream are looked at.
+    With `sampled`, only those of every `SAMPLE`th stream are looked at. With `due_kind`, streams of that kind are
+    counted by when they are due in place of their alarms; a sample holds those that have an owner.
     """
 
     tenant: str
@@ -128,6 +129,7 @@ class UpcomingQuery(msgspec.Struct, frozen=True):
     step: int
     limit: int
     sampled: bool = False
+    due_kind: str | None = None
 
 
 class TenantBacklog(NamedTuple):
@@ -218,7 +220,7 @@ class ReadModel(Protocol):
     # -- alarms, names, processes
 
     async def upcoming(self, query: UpcomingQuery) -> list[AlarmCount]:
-        """Count alarms by kind and step, snoozes heeded."""
+        """Count alarms by kind and step, snoozes heeded; or what is due, of one kind."""
 
     async def upcoming_streams(
         self, tenant: str, since_at: Instant, until_at: Instant, limit: int, *, after: AlarmPlace | None = None

@@ -50,6 +50,7 @@ DOMAIN = Domain(
     lost_claims={"intent": is_lost_claim},
     tables=TABLES,
     waiting_items={"intent": waiting_checks},
+    due_kinds=("intent",),
     outlook={"intent": intent_outlook},
     subjects=(SubjectStreams("user_id", "intent", by_owner=True),),
     variations={"intent": VARIATIONS},

@@ -11,20 +11,21 @@ from betimes.intents.model import IntentState
 
 
 def waiting_checks(intent: IntentState) -> Iterator[WaitingItem]:
-    """Yield what an enabled intent waits for."""
+    """Yield what an enabled intent waits for: its next check, after any claim and cooldown, and its end."""
     if not intent.enabled:
         return
+    claim, cools_until = intent.claim, intent.cooldown_ends_at
     if intent.next_check_at is not None:
-        ends_at = intent.cooldown_ends_at
-        cools = ends_at is not None and ends_at > intent.next_check_at
+        is_cooling = cools_until is not None and cools_until > intent.next_check_at
+        reasons = ("ALREADY_CLAIMED",) * bool(claim) + ("COOLDOWN_ACTIVE",) * is_cooling
         yield WaitingItem(
-            at=intent.next_check_at,
-            what="check",
-            reasons=("COOLDOWN_ACTIVE",) if cools else (),
-            would_pass_at=ends_at if cools else None,
+            at=max(intent.next_check_at, cools_until or 0, claim.expires_at if claim else 0),
+            what=intent.definition.action_type,
+            reasons=reasons,
+            would_pass_at=cools_until if is_cooling else None,
         )
-    if intent.claim:
-        yield WaitingItem(at=intent.claim.expires_at, what="claim ends")
+    elif claim:
+        yield WaitingItem(at=claim.expires_at, what="claim ends", reasons=("ALREADY_CLAIMED",))
     if intent.definition.expires_at is not None:
         yield WaitingItem(at=intent.definition.expires_at, what="intent ends")
 

@@ -12,9 +12,9 @@ from betimes.core.datetimes import moment
 from betimes.domain.service import Caller
 from betimes.ledger.effect_commands import EVERY_DOMAIN
 from betimes.ledger.service import Ledger
-from betimes.ledger.upcoming import UpcomingItem, UpcomingView
+from betimes.ledger.upcoming import UpcomingItem, UpcomingRow, UpcomingView
 
-COLUMNS = ("at", "kind", "id", "what", "reasons", "would_pass_at")
+COLUMNS = ("at", "kind", "id", "owner", "what", "reasons", "would_pass_at")
 
 
 def next_(
@@ -56,10 +56,13 @@ def next_(
 
 def _spell_counts(view: UpcomingView, hours: float) -> str:
     """Return in a sentence how much comes, of which kinds."""
-    about = "about " if view.estimated else "at least " if view.truncated else ""
-    counts = ", ".join(f"{about}{sum(row.counts):,} of {row.kind}" for row in view.rows)
+    counts = ", ".join(f"{_accuracy(row)}{sum(row.counts):,} of {row.kind}" for row in view.rows)
     late = f" {view.late.count:,} are late." if view.late.count else ""
     return f"In the next {hours:g} hours: {counts or 'nothing'}.{late}"
+
+
+def _accuracy(row: UpcomingRow) -> str:
+    return "about " if row.estimated else "at least " if row.truncated else ""
 
 
 def _line(item: UpcomingItem) -> dict[str, Any]:
@@ -68,6 +71,7 @@ def _line(item: UpcomingItem) -> dict[str, Any]:
         "at": f"{item.at:%Y-%m-%dT%H:%M:%SZ}{late}",
         "kind": item.kind,
         "id": item.id,
+        "owner": item.owner,
         "what": item.what + (f" {item.key}" if item.key else ""),
         "reasons": ", ".join(item.reasons) or None,
         "would_pass_at": item.would_pass_at,

@@ -193,8 +193,9 @@ ROUTES = (
         upcoming,
         UpcomingView,
         "What comes next, by time",
-        "How many alarms ring in each step, by kind of stream. Schedules are shown with all their ticks, others with "
-        "their next alarm. Where there are very many, counts are those of a sample (`estimated`).",
+        "How many alarms ring in each step, by kind of stream. Schedules are shown with all their ticks, intents with "
+        "their next check and their end, others with their next alarm. Where there are very many, counts are those of "
+        "a sample, or the later ones are estimated from the earlier (`estimated`, by row).",
         query=UpcomingParameters,
     ),
     _question(
@@ -202,7 +203,9 @@ ROUTES = (
         upcoming_items,
         Page[UpcomingItem],
         "What waits",
-        "Everything that waits, soonest first: what, whose, why and until when. Late things come first.",
+        "Everything that waits, soonest first: what, whose, why and until when; intents by their next check. Late "
+        "things come first. A stream is found by its next alarm or check, and shown once, with all that waits in it "
+        "between `from` and `to`.",
         query=UpcomingItemsQuery,
     ),
     _question(

@@ -22,7 +22,8 @@ from betimes.domain.paging import Listing, UnreadableRow, check_filters
 from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
 from betimes.ledger.judgements import JudgedView, judged_things, judged_views
 from betimes.ledger.reader import check_range
-from betimes.ledger.upcoming import Upcoming, UpcomingItem
+from betimes.ledger.upcoming import Upcoming
+from betimes.ledger.upcoming_items import UpcomingItem, alarm_of, due_of
 from betimes.ledger.verdict_feed import DecodedSegment, VerdictEvent
 
 SPAN_MAX = 32 * DAY
@@ -83,6 +84,7 @@ class TimelineView(JsonView, frozen=True, kw_only=True):
     items: list[TimelineEvent]
     """What was decided, oldest first."""
     waiting: list[UpcomingItem]
+    """What waits between the two instants; if now is among them, also what is late."""
     bands: list[BandView]
     fills: list[FillView]
     forecast: list[ProspectView]
@@ -139,8 +141,8 @@ class Timeline(Upcoming):
     async def _add_stream(self, found: _Found, domain: Domain, row: StreamRow) -> None:
         with found.events.reading(row.stream):
             await self._add_events(found, row.stream)
-            if row.alarm_at is not None:
-                for item in self._items(row, found.now, None):
+            if alarm_of(row) is not None or due_of(row) is not None:
+                for item in self._items(row, found.now, found.waiting_since_at, found.until_at):
                     found.waiting.add(item)
             outlook = domain.outlook.get(row.stream.kind)
             state = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
@@ -180,6 +182,11 @@ class _Found:
         self.fills: list[FillView] = []
         self.prospects: list[ProspectView] = []
         self.truncated = False
+
+    @property
+    def waiting_since_at(self) -> Instant:
+        """Return from when on what waits is shown: what is late belongs to the day that has now in it."""
+        return 0 if self.since_at <= self.now < self.until_at else self.since_at
 
     def add_outlook(self, domain: str, stream: StreamId, told: Outlook) -> None:
         named = {"domain": domain, "kind": stream.kind}

@@ -9,7 +9,7 @@ from betimes.domain.declaration import Domain
 from betimes.schedules.backfills import BACKFILL
 from betimes.schedules.decide import SCHEDULE
 from betimes.schedules.model import ScheduleTicked, TicksSkipped
-from betimes.schedules.outlook import ticks_between, waiting_ticks
+from betimes.schedules.outlook import count_ticks, waiting_ticks
 from betimes.schedules.tables import TABLES
 from betimes.schedules.variations import VARIATIONS
 
@@ -47,7 +47,7 @@ DOMAIN = Domain(
     tables=TABLES,
     collections=("backfills",),
     waiting_items={"schedule": waiting_ticks},
-    occurrences={"schedule": ticks_between},
+    occurrences={"schedule": count_ticks},
     variations={"schedule": VARIATIONS},
     commands={"schedule": "Schedules."},
 )

@@ -1,11 +1,10 @@
-"""The outlook of a schedule: its next tick, and all its ticks between two instants."""
+"""The outlook of a schedule: its next tick, and how many ticks it has in each step of time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import takewhile
 
-from betimes.core.instants import Instant
+from betimes.core.occurrence_counts import StepCounts, StepGrid, count_steps
 from betimes.core.outlooks import WaitingItem
 from betimes.schedules.model import ScheduleState
 
@@ -16,11 +15,11 @@ def waiting_ticks(schedule: ScheduleState) -> Iterator[WaitingItem]:
         yield WaitingItem(at=schedule.next.due_at, what="tick")
 
 
-def ticks_between(schedule: ScheduleState, since_at: Instant, until_at: Instant) -> Iterator[Instant]:
-    """Yield the nominal instants of an active schedule from one instant until before another."""
+def count_ticks(schedule: ScheduleState, grid: StepGrid, work_max: int) -> StepCounts:
+    """Return how many ticks an active schedule has in each step, by their nominal instants."""
     definition = schedule.definition
     if schedule.status != "active":
-        return
-    first = max(since_at, definition.starts_at or 0)
-    last = until_at if definition.ends_at is None else min(until_at, definition.ends_at)
-    yield from takewhile(lambda at: at < last, definition.recurrence.occurrences().after(first - 1))
+        return StepCounts([0] * grid.size, False, 0)
+    first_at = definition.starts_at or grid.since_at
+    last_at = grid.until_at if definition.ends_at is None else definition.ends_at
+    return count_steps(definition.recurrence.occurrences(), grid, first_at, last_at, work_max)

@@ -138,13 +138,25 @@ class MemoryReadModel:
         return sorted(found, key=lambda one: (one[0], one[1].stream))
 
     async def upcoming(self, query: UpcomingQuery) -> list[AlarmCount]:
-        alarms = self._alarms(query.tenant, query.since_at, query.until_at)
+        is_due = query.due_kind is not None
+        alarms = self._due_later(query) if is_due else self._alarms(query.tenant, query.since_at, query.until_at)
         if query.sampled:
             alarms = [one for one in alarms if crc32(one[1].stream.id.encode()) % SAMPLE == 0]
         found: dict[tuple[str, int], list[Instant]] = {}
         for at, row in alarms[: query.limit]:
             found.setdefault((row.stream.kind, (at - query.since_at) // query.step), []).append(at)
-        return [AlarmCount(*cell, len(ats), max(ats)) for cell, ats in found.items()]
+        return [AlarmCount(*cell, len(ats), min(ats)) for cell, ats in found.items()]
+
+    def _due_later(self, query: UpcomingQuery) -> list[tuple[Instant, StreamRow]]:
+        found = [
+            (write.due_at, self._stream_row(write))
+            for write in self.database.rows.values()
+            if write.stream[:2] == (query.tenant, query.due_kind)
+            and write.due_at is not None
+            and query.since_at <= write.due_at < query.until_at
+            and (write.owner or not query.sampled)
+        ]
+        return sorted(found, key=lambda one: (one[0], one[1].stream))
 
     async def upcoming_streams(
         self, tenant: str, since_at: Instant, until_at: Instant, limit: int, *, after: AlarmPlace | None = None

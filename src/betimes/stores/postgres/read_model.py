@@ -97,8 +97,9 @@ class PostgresReadModel:
 
     async def upcoming(self, query: UpcomingQuery) -> list[AlarmCount]:
         found = await self._rows(
-            "upcoming",
+            "upcoming" if query.due_kind is None else "upcoming_due",
             tenant=query.tenant,
+            kind=query.due_kind,
             since_at=query.since_at,
             until_at=query.until_at,
             step=query.step,
@@ -127,8 +128,9 @@ class PostgresReadModel:
 
     async def keys_like(self, tenant: str, collections: Sequence[str], prefix: str, limit: int) -> list[NamedKey]:
         asked = {"collections": list(collections), "prefix": prefix, "prefix_end": prefix_end(prefix)}
-        many = limit * len(collections)
-        return [NamedKey(*record) for record in await self._rows("keys_like", tenant=tenant, limit=many, **asked)]
+        bounds = {"limit": limit, "looked_at": PAGE_MAX}
+        found = await self._rows("keys_like", tenant=tenant, **asked, **bounds)
+        return [NamedKey(*record) for record in found]
 
     async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog:
         [(*counts, orphaned)] = await self._rows("tenant_backlog", tenant=tenant, limit=limit)

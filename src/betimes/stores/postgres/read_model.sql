@@ -84,13 +84,22 @@ WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at
 GROUP BY at ORDER BY at DESC LIMIT :limit;
 
 -- upcoming: alarms of a tenant by kind and step
-SELECT kind, (wake_at - :since_at) / :step AS number, count(*) AS many, max(wake_at) AS last_at FROM (
+SELECT kind, (wake_at - :since_at) / :step AS number, count(*) AS many, min(wake_at) AS first_at FROM (
     SELECT kind, wake_at FROM betimes.stream
     WHERE tenant = :tenant AND wake_at >= :since_at AND wake_at < :until_at AND wake_at IS NOT NULL
         AND hashtext(id) & 15 = 0 --? sampled
     ORDER BY wake_at LIMIT :limit
 ) s
 GROUP BY 1, 2;
+
+-- upcoming_due: streams of a tenant and kind by the step in which they are due
+SELECT :kind::text, (due_at - :since_at) / :step AS number, count(*) AS many, min(due_at) AS first_at FROM (
+    SELECT due_at FROM betimes.stream
+    WHERE tenant = :tenant AND kind = :kind AND due_at >= :since_at AND due_at < :until_at AND due_at IS NOT NULL
+        AND owner <> '' AND hashtext(id) & 15 = 0 --? sampled
+    ORDER BY due_at LIMIT :limit
+) s
+GROUP BY 2;
 
 -- upcoming_streams: streams of a tenant in the order of their alarms
 SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
@@ -118,22 +127,19 @@ CROSS JOIN LATERAL (
 ) s
 ORDER BY s.kind, s.id;
 
--- keys_like: keys that begin with a text; all tenants' keys stand in one order, of which only the beginning is looked at
+-- keys_like: keys that begin with a text, the first of each collection; those that expired are walked past, up to a bound
 SELECT u.collection, u.key, u.kind, u.id, u.version
-FROM (
-    (
-        SELECT e.* FROM betimes.key e WHERE e.key = :prefix AND e.collection = ANY (:collections) AND e.tenant = :tenant
-    )
-    UNION
-    (
-        SELECT l.* FROM (
-            SELECT * FROM betimes.key WHERE key >= :prefix AND key < :prefix_end ORDER BY key LIMIT 1000
-        ) l
-        WHERE l.tenant = :tenant AND l.collection = ANY (:collections)
-    )
+FROM unnest(:collections::text[]) c
+CROSS JOIN LATERAL (
+    SELECT l.* FROM (
+        SELECT * FROM betimes.key
+        WHERE tenant = :tenant AND collection = c AND key >= :prefix AND key < :prefix_end
+        ORDER BY key LIMIT :looked_at
+    ) l
+    WHERE l.version > 0 AND l.expires_at > betimes.clock(:now)
+    ORDER BY l.key LIMIT :limit
 ) u
-WHERE u.version > 0 AND u.expires_at > betimes.clock(:now)
-ORDER BY u.collection, u.key LIMIT :limit;
+ORDER BY u.collection, u.key;
 
 -- tenant_backlog: what is owed to a tenant; every count stops at the limit
 WITH instant AS MATERIALIZED (SELECT betimes.clock(:now) AS now)

@@ -84,8 +84,9 @@ class SqliteReadModel:
 
     async def upcoming(self, query: UpcomingQuery) -> list[AlarmCount]:
         found = await self._rows(
-            "upcoming",
+            "upcoming" if query.due_kind is None else "upcoming_due",
             tenant=query.tenant,
+            kind=query.due_kind,
             since_at=query.since_at,
             until_at=query.until_at,
             step=query.step,
@@ -114,7 +115,8 @@ class SqliteReadModel:
 
     async def keys_like(self, tenant: str, collections: Sequence[str], prefix: str, limit: int) -> list[NamedKey]:
         asked = {"collections": encode(list(collections)), "prefix": prefix, "prefix_end": prefix_end(prefix)}
-        found = await self._rows("keys_like", tenant=tenant, limit=limit, now=self.clock(), **asked)
+        bounds = {"limit": limit, "looked_at": PAGE_MAX, "now": self.clock()}
+        found = await self._rows("keys_like", tenant=tenant, **asked, **bounds)
         return [NamedKey(*columns) for columns in found]
 
     async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog:

@@ -135,13 +135,28 @@ async def alarms_to_come_are_counted_by_kind_and_step(pair: Pair) -> None:
     expect_equal(sorted(moved_on), [0, 1, 2], "a snoozed stream stands where its snooze ends")
 
 
+async def what_will_be_due_is_counted_by_step(pair: Pair) -> None:
+    now = pair.clock()
+    due = {A: 0, B: 59, C: 60, stream("d", kind="other"): 61, stream("e", tenant="other"): 0, stream("f"): 3_600}
+    await pair.commit(together(*(moved(of, 1, now, due_at=now + s * SECOND) for of, s in due.items())))
+    await pair.commit(moved(stream("never"), 1, now, alarm_at=now))
+    query = UpcomingQuery("acme", now, now + HOUR, MINUTE, 100, due_kind="thing")
+    found = sorted((one.number, one.total, one.first_at) for one in await pair.two.upcoming(query))
+    expect_equal(found, [(0, 2, now), (1, 1, now + MINUTE)], "of one kind by minute")
+    few = await pair.two.upcoming(UpcomingQuery("acme", now, now + HOUR, MINUTE, 2, due_kind="thing"))
+    expect_equal(sum(one.total for one in few), 2, "no more than the limit are looked at, the earliest first")
+
+
 async def a_sample_stands_for_all_alarms(pair: Pair) -> None:
     now = pair.clock()
     for start in range(0, 2_000, 500):
         names = [stream(f"s{number}") for number in range(start, start + 500)]
-        await pair.commit(together(*(moved(of, 1, now, alarm_at=now + MINUTE) for of in names)))
-    [found] = await pair.two.upcoming(UpcomingQuery("acme", now, now + HOUR, HOUR, 10_000, sampled=True))
-    expect(60 <= found.total <= 200, f"about one in sixteen of 2,000, found {found.total}")
+        rows = (moved(of, 1, now, alarm_at=now + MINUTE, due_at=now + MINUTE, owner="ann") for of in names)
+        await pair.commit(together(*rows))
+    for due_kind in (None, "thing"):
+        query = UpcomingQuery("acme", now, now + HOUR, HOUR, 10_000, sampled=True, due_kind=due_kind)
+        [found] = await pair.two.upcoming(query)
+        expect(60 <= found.total <= 200, f"about one in sixteen of 2,000, found {found.total}")
 
 
 async def streams_are_listed_in_the_order_of_their_alarms(pair: Pair) -> None:
@@ -195,6 +210,21 @@ async def keys_are_found_by_their_beginning(pair: Pair) -> None:
     [exact] = await pair.two.keys_like("acme", ["two"], "l", 5)
     expect_equal(exact, NamedKey("two", "l", "thing", "s5", 1), "with its segment")
     expect_equal(await pair.two.keys_like("other", ["one"], "k", 5), [], "of another tenant")
+
+
+async def neither_other_tenants_keys_nor_expired_ones_hide_a_key(pair: Pair) -> None:
+    now = pair.clock()
+    others = [KeyId("other", "one", f"k-{number:04}") for number in range(1_100)]
+    for start in range(0, len(others), 100):
+        used = (keyed(key, stream(key.key, tenant="other"), 1, now) for key in others[start : start + 100])
+        await pair.commit(together(*used))
+    old = [keyed(KeyId("acme", "one", f"k-1{number}"), stream(f"o{number}"), 1, now) for number in range(9)]
+    await pair.commit(together(*old))
+    pair.clock.advance_to(now + 30 * DAY)
+    live = KeyId("acme", "one", "k-9999")
+    await pair.commit(keyed(live, A, 1, pair.clock()))
+    found = await pair.two.keys_like("acme", ["one"], "k-", 5)
+    expect_equal([one.key for one in found], [live.key], "the tenant's own, behind what is no more kept")
 
 
 async def what_is_owed_to_a_tenant_is_counted_up_to_a_limit(pair: Pair) -> None:

@@ -62,8 +62,8 @@ SELECT json_group_array(json_array(first_seq, last_seq)) FROM (
 );
 
 -- upcoming: Alarms of a tenant by kind and step, counted along an index that holds all of it.
-SELECT json_group_array(json_array(kind, number, many, last_at)) FROM (
-    SELECT kind, (wake_at - :since_at) / :step AS number, count(*) AS many, max(wake_at) AS last_at FROM (
+SELECT json_group_array(json_array(kind, number, many, first_at)) FROM (
+    SELECT kind, (wake_at - :since_at) / :step AS number, count(*) AS many, min(wake_at) AS first_at FROM (
         SELECT kind, wake_at FROM stream
         INDEXED BY stream_tenant_alarm --? exact
         INDEXED BY stream_alarm_sample --? sampled
@@ -72,6 +72,19 @@ SELECT json_group_array(json_array(kind, number, many, last_at)) FROM (
         ORDER BY wake_at LIMIT :limit
     )
     GROUP BY 1, 2
+);
+
+-- upcoming_due: Streams of a tenant and kind by the step in which they are due.
+SELECT json_group_array(json_array(:kind, number, many, first_at)) FROM (
+    SELECT (due_at - :since_at) / :step AS number, count(*) AS many, min(due_at) AS first_at FROM (
+        SELECT due_at FROM stream
+        INDEXED BY stream_tenant_due --? exact
+        INDEXED BY stream_due_sample --? sampled
+        WHERE tenant = :tenant AND kind = :kind AND due_at >= :since_at AND due_at < :until_at
+        AND due_at IS NOT NULL AND owner <> '' AND n % 16 = 0 --? sampled
+        ORDER BY due_at LIMIT :limit
+    )
+    GROUP BY 1
 );
 
 -- upcoming_streams: Streams of a tenant in the order of their alarms.
@@ -100,14 +113,16 @@ SELECT json_group_array(json_array(kind, id, status)) FROM (
     ORDER BY s.kind, s.id
 );
 
--- keys_like: Keys that begin with a text, the first of each collection.
+-- keys_like: Keys that begin with a text, the first of each collection; those that expired are walked past, up to a bound.
 SELECT json_group_array(json_array(collection, key, stream_kind, stream_id, version)) FROM (
     SELECT u.* FROM json_each(:collections) AS c CROSS JOIN key AS u ON u.rowid IN (
-        SELECT rowid FROM key
-        WHERE tenant = :tenant AND collection = c.value AND key >= :prefix AND key < :prefix_end
-        ORDER BY key LIMIT :limit
+        SELECT n FROM (
+            SELECT rowid AS n, expires_at FROM key
+            WHERE tenant = :tenant AND collection = c.value AND key >= :prefix AND key < :prefix_end
+            ORDER BY key LIMIT :looked_at
+        )
+        WHERE expires_at > :now LIMIT :limit
     )
-    WHERE u.expires_at > :now
     ORDER BY u.collection, u.key
 );
 
