@@ -72,6 +72,7 @@ def test_an_explanation_has_the_fields_of_the_api(tmp_path: Path) -> None:
         "summary",
         "policy_in_force",
         "caused_by",
+        "caused",
         "effects",
         "later",
     ]

@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from betimes.app.betimes import Betimes
-from betimes.catalogue import DOMAIN_OF, spell_answer
+from betimes.catalogue import DOMAIN_OF
 from betimes.core.datetimes import instant
 from betimes.core.segments import Segment
 from betimes.core.setting_paths import with_settings
-from betimes.core.verdicts import Verdict
 from betimes.demo.town import POLICY, START, Town
 from betimes.engine.engine import Engine
-from betimes.engine.redecision import Past, decide_again, follow_on, load_past
+from betimes.engine.redecision import Past, Redecided, decide_again, follow_on, load_past
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.ledger.alternative_search import AlternativeChange
 from betimes.ledger.alternatives import find_alternatives
+from betimes.ledger.outcomes import spell_outcome
 
 
 class Examined(NamedTuple):
@@ -80,22 +80,24 @@ async def examine(bt: Betimes, random: Random, count: int) -> Examined:
         for change in view.changes if past else ():
             assert past
             changes[change.kind] += 1
-            verdict = apply_change(engine, past, change)
-            told = verdict and (spell_answer(segment.stream.kind, verdict.answer), verdict.reasons)
+            again = apply_change(engine, past, change)
+            verdict = again.verdict if again else None
+            events = again.events if again else ()
+            told = verdict and (spell_outcome(segment.stream.kind, verdict, events), verdict.reasons)
             if told != (change.then.outcome, change.then.reasons):
                 broken.append(f"{segment.handle}: {change} gives {told}")
     return Examined(len(chosen), reproduced, changes, unexplained, broken, most)
 
 
-def apply_change(engine: Engine, past: Past, change: AlternativeChange) -> Verdict | None:
+def apply_change(engine: Engine, past: Past, change: AlternativeChange) -> Redecided | None:
     """Decide as a change says, from nothing but what it says."""
     changed: dict[str, Any] = {}
     domain = DOMAIN_OF[past.segment.stream.kind]
     variations = domain.variations.get(past.segment.stream.kind)
     if change.kind == "time":
         at = instant(change.at)
-        passed = [one.verdict for one in follow_on(engine, past) if one.at == at and one.verdict]
-        if told := next((one for one in passed if one.reasons == change.then.reasons), None):
+        passed = [one for one in follow_on(engine, past) if one.at == at and one.verdict]
+        if told := next((one for one in passed if one.verdict and one.verdict.reasons == change.then.reasons), None):
             return told
         changed = {"at": at}
     elif change.kind == "setting":
@@ -116,8 +118,7 @@ def apply_change(engine: Engine, past: Past, change: AlternativeChange) -> Verdi
             if (one.kind, one.path, one.after) == (change.kind, change.path, change.after)
         )
         changed = {"command": one.command, "state": one.state}
-    again = decide_again(engine, past, **changed)
-    return again.verdict if again else None
+    return decide_again(engine, past, **changed)
 
 
 def _policy(engine: Engine, past: Past, changes: dict[str, Any]) -> Any:

@@ -59,6 +59,28 @@ async def test_dead_letters_that_fit_are_retried_oldest_first_until_none_is_left
         ]
 
 
+async def test_named_dead_letters_are_acted_on_with_a_note() -> None:
+    moody = Moody()
+    async with site(declare=moody.declare) as s:
+        await _dead_letters(s, 4)
+        dead = (await s.client("GET", "/v1/effects?status=dead")).json["items"]
+        [first, second, third, fourth] = [{"effect_id": one["effect_id"]} for one in dead]
+        moody.is_well, items = True, [{**first, "note": "this one is urgent"}, second]
+        tried = await s.client("POST", "/v1/effects/retry?note=filled%20up", {"items": items})
+        assert [item["status"] for item in tried.json["items"]] == [200, 200]
+        await s.client("POST", "/v1/effects/discard", {"items": [{**third, "note": "too old"}]})
+        await s.client("POST", "/v1/effects/discard?note=all", {"filter": {}})
+        recorded = await _operations(s, "effects")
+        assert sorted((one["action"], one["note"]) for one in recorded) == [
+            ("discard", "all"),
+            ("discard", "too old"),
+            ("retry", "filled up"),
+            ("retry", "this one is urgent"),
+        ]
+        long = await s.client("POST", "/v1/effects/retry", {"items": [{**fourth, "note": "x" * 10_000}]})
+        assert long.json["items"][0]["problem"]["errors"][0]["path"] == "items[0].note"
+
+
 async def test_what_cannot_be_retried_is_skipped_and_not_in_the_way() -> None:
     moody = Moody()
     async with site(declare=moody.declare) as s:

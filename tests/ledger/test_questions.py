@@ -63,6 +63,28 @@ async def decided(bt: Betimes) -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize("store", STORES)
+async def test_the_word_of_an_outcome_is_the_same_in_lists_explanations_and_alternatives(
+    store: StoreName, tmp_path: Path
+) -> None:
+    async with asked(store, tmp_path) as (_, client, _):
+        listed: dict[str, list[str]] = {}
+        for event in await all_pages(client, "/v1/verdicts?limit=200"):
+            listed.setdefault(event["segment_id"], []).append(event["outcome"])
+        compared = Counter[str]()
+        for segment_id, words in listed.items():
+            why = await get(client, f"/v1/explain/{segment_id}")
+            if why["verdict"] is None:
+                continue
+            word = why["verdict"]["outcome"]
+            compared[why["kind"]] += 1
+            assert word in words, segment_id
+            assert why["summary"].startswith(f"{word} because of "), why["summary"]
+            told = await get(client, f"/v1/explain/{segment_id}/alternatives")
+            assert told["answer"]["outcome"] == word
+        assert compared.keys() >= {"account", "inbox", "intent", "schedule", "sensor"}
+
+
+@pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("is_counted", [False, True])
 async def test_statistics_are_those_of_the_ledger(store: StoreName, is_counted: bool, tmp_path: Path) -> None:
     async with asked(store, tmp_path) as (bt, client, _clock):

@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from betimes.catalogue import spell_answer
 from betimes.core.datetimes import moment
 from betimes.core.errors import Invalid
 from betimes.core.policies import Policy
@@ -19,6 +18,7 @@ from betimes.core.verdicts import Answer, Verdict
 from betimes.domain.json_view import JsonView
 from betimes.engine.engine import Engine
 from betimes.engine.redecision import Past, Redecided, decide_again
+from betimes.ledger.outcomes import spell_outcome
 
 DECISIONS_MAX = 200
 CPU_S_MAX = 0.5
@@ -80,12 +80,7 @@ class AlternativeSearch:
         self.body: dict[str, Any] = msgspec.json.decode(past.policy.body)
         self._began_s = self._slice_s = thread_time()
 
-    async def decide(self, **changed: Any) -> Verdict | None:
-        """Return the verdict with something changed; raise `OutOfBudget` at a bound."""
-        again = await self.decide_again(**changed)
-        return again.verdict if again else None
-
-    async def decide_again(self, **changed: Any) -> Redecided | None:
+    async def decide(self, **changed: Any) -> Redecided | None:
         """Return what is decided with something changed; raise `OutOfBudget` at a bound."""
         self.count()
         if thread_time() - self._slice_s > SLICE_S:
@@ -99,8 +94,8 @@ class AlternativeSearch:
             raise OutOfBudget
         self.decisions += 1
 
-    async def decide_under(self, changes: Mapping[str, Any]) -> Verdict | None:
-        """Return the verdict under a policy with other settings; `None` under one that cannot be."""
+    async def decide_under(self, changes: Mapping[str, Any]) -> Redecided | None:
+        """Return what is decided under a policy with other settings; `None` under one that cannot be."""
         policy = self._policy_with(changes)
         return await self.decide(policy=policy) if policy else None
 
@@ -114,12 +109,19 @@ class AlternativeSearch:
         except (Invalid, KeyError):
             return None
 
-    def is_better(self, verdict: Verdict | None) -> bool:
-        return verdict is not None and RANK[verdict.answer] > RANK[self.recorded.answer]
+    def is_better(self, again: Redecided | None) -> bool:
+        return rank_of(again) > RANK[self.recorded.answer]
 
-    def tell(self, verdict: Verdict) -> PromisedAnswer:
-        outcome = spell_answer(self.past.segment.stream.kind, verdict.answer)
+    def tell(self, again: Redecided) -> PromisedAnswer:
+        verdict = again.verdict
+        assert verdict  # of what is told, the answer is better than another
+        outcome = spell_outcome(self.past.segment.stream.kind, verdict, again.events)
         return PromisedAnswer(outcome, verdict.reasons, moment(verdict.until))
+
+
+def rank_of(again: Redecided | None) -> int:
+    """Return how good an answer is; of none, less than the worst."""
+    return RANK[again.verdict.answer] if again and again.verdict else -1
 
 
 def bound_rule(verdict: Verdict) -> str | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from betimes.catalogue import DOMAIN_OF, spell_answer
+from betimes.catalogue import DOMAIN_OF
 from betimes.core.datetimes import moment
 from betimes.core.deciders import Wake
 from betimes.core.instants import Instant, render
@@ -21,14 +21,15 @@ from betimes.domain.variations import Variations
 from betimes.engine.engine import Engine
 from betimes.engine.redecision import NotReproducible, Redecided, decide_again, follow_on, is_reproduced, load_past
 from betimes.ledger.alternative_search import (
-    RANK,
     AlternativeChange,
     AlternativeSearch,
     AlternativesView,
     OutOfBudget,
     PromisedAnswer,
     bound_rule,
+    rank_of,
 )
+from betimes.ledger.outcomes import spell_outcome
 from betimes.ledger.setting_search import search_settings
 
 RULES_OFF_MAX = 8
@@ -42,7 +43,7 @@ OTHER_ANSWER = (
 async def find_alternatives(engine: Engine, segment: Segment) -> AlternativesView:
     """Return whether a verdict is reproduced, and the least changes that would have led to a better one."""
     recorded = engine.kinds.of(segment.stream).recorded(segment).verdict
-    told = None if recorded is None else _tell_recorded(segment, recorded)
+    told = None if recorded is None else _tell_recorded(engine, segment, recorded)
     if recorded is None:
         return _view(segment, told, why_not="it judged nothing")
     try:
@@ -62,8 +63,9 @@ async def find_alternatives(engine: Engine, segment: Segment) -> AlternativesVie
     return _view(segment, told, changes=changes, decisions=search.decisions, truncated=truncated)
 
 
-def _tell_recorded(segment: Segment, verdict: Verdict) -> PromisedAnswer:
-    return PromisedAnswer(spell_answer(segment.stream.kind, verdict.answer), verdict.reasons, moment(verdict.until))
+def _tell_recorded(engine: Engine, segment: Segment, verdict: Verdict) -> PromisedAnswer:
+    outcome = spell_outcome(segment.stream.kind, verdict, engine.kinds.of(segment.stream).events(segment))
+    return PromisedAnswer(outcome, verdict.reasons, moment(verdict.until))
 
 
 def _view(
@@ -102,10 +104,10 @@ async def _search_variations(search: AlternativeSearch, varied: Variations, chan
     """Try what the domain says might have been otherwise; of each kind what leads to the best answer is enough."""
     best: dict[str, int] = {}
     for variation in varied.vary(search.past.command, search.past.state):
-        verdict = await search.decide(command=variation.command, state=variation.state)
-        if verdict is None or not search.is_better(verdict) or RANK[verdict.answer] <= best.get(variation.kind, 0):
+        again = await search.decide(command=variation.command, state=variation.state)
+        if again is None or not search.is_better(again) or rank_of(again) <= best.get(variation.kind, 0):
             continue
-        best[variation.kind] = RANK[verdict.answer]
+        best[variation.kind] = rank_of(again)
         changes.append(
             AlternativeChange(
                 kind=variation.kind,
@@ -113,7 +115,7 @@ async def _search_variations(search: AlternativeSearch, varied: Variations, chan
                 path=variation.path,
                 before=variation.before,
                 after=variation.after,
-                then=search.tell(verdict),
+                then=search.tell(again),
             )
         )
 
@@ -126,27 +128,27 @@ async def _search_time(search: AlternativeSearch, changes: list[AlternativeChang
         changes.append(_change_of_time(search, search.past.segment.at, *found))
 
 
-def _follow(search: AlternativeSearch) -> tuple[Instant, Verdict] | None:
+def _follow(search: AlternativeSearch) -> tuple[Instant, Redecided] | None:
     """Follow what was postponed, with all that waits ahead of it, until it passes."""
     followed = follow_on(search.engine, search.past)
     first = next(followed, None)
     subjects = _subjects_of(search, first)
     for one in followed if subjects else ():
         search.count()
-        if one.verdict and search.is_better(one.verdict) and subjects[-1] in _subjects_of(search, one):
-            return one.at, one.verdict
+        if search.is_better(one) and subjects[-1] in _subjects_of(search, one):
+            return one.at, one
     return None
 
 
-async def _ask_later(search: AlternativeSearch) -> tuple[Instant, Verdict] | None:
+async def _ask_later(search: AlternativeSearch) -> tuple[Instant, Redecided] | None:
     """Ask at the instants at which it might pass, each named by the answer before, until one is better."""
     verdict: Verdict | None = search.recorded
-    subjects = _subjects_of(search, await search.decide_again())
+    subjects = _subjects_of(search, await search.decide())
     tried: set[Instant] = {search.past.segment.at}
     for _ in range(INSTANTS_MAX):
         named = (verdict.would_pass_at, verdict.until) if verdict else ()
         at = next((at for at in named if at is not None and at not in tried), None)
-        again = None if at is None else await search.decide_again(at=at)
+        again = None if at is None else await search.decide(at=at)
         if at is None or again is None:
             return None
         tried.add(at)
@@ -154,8 +156,8 @@ async def _ask_later(search: AlternativeSearch) -> tuple[Instant, Verdict] | Non
         # A wake judges what is first in line by then, which may be something else.
         if isinstance(search.past.command, Wake) and subjects[-1:] != _subjects_of(search, again)[-1:]:
             return None
-        if verdict and search.is_better(verdict):
-            return at, verdict
+        if search.is_better(again):
+            return at, again
     return None
 
 
@@ -167,14 +169,14 @@ def _subjects_of(search: AlternativeSearch, again: Redecided | None) -> list[str
     return [thing.id for thing in judged(search.past.command, again.events, again.reply)] if judged and again else []
 
 
-def _change_of_time(search: AlternativeSearch, before: Instant, at: Instant, verdict: Verdict) -> AlternativeChange:
+def _change_of_time(search: AlternativeSearch, before: Instant, at: Instant, again: Redecided) -> AlternativeChange:
     return AlternativeChange(
         kind="time",
         says=f"it were judged at {render(at)}",
         path="at",
         before=render(before),
         after=render(at),
-        then=search.tell(verdict),
+        then=search.tell(again),
         at=moment(at),
     )
 
@@ -197,14 +199,15 @@ async def _search_rules(
         rules.append(rule)
         for path, value in settings.items():
             off[path] = (*off.get(path, ()), *value) if isinstance(value, tuple) else value
-        verdict = await search.decide_under(off)
-        if verdict and search.is_better(verdict):
-            changes.append(_change_of_rules(search, rules, verdict))
+        again = await search.decide_under(off)
+        verdict = again.verdict if again else None
+        if again and search.is_better(again):
+            changes.append(_change_of_rules(search, rules, again))
         if verdict is None or verdict.answer == "NOW":
             return
 
 
-def _change_of_rules(search: AlternativeSearch, rules: list[str], verdict: Verdict) -> AlternativeChange:
+def _change_of_rules(search: AlternativeSearch, rules: list[str], again: Redecided) -> AlternativeChange:
     said = " and ".join(f"the rule {rule}" for rule in rules)
     return AlternativeChange(
         kind="rule",
@@ -212,5 +215,5 @@ def _change_of_rules(search: AlternativeSearch, rules: list[str], verdict: Verdi
         path="+".join(rules),
         before="enforce",
         after="off",
-        then=search.tell(verdict),
+        then=search.tell(again),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.catalogue import readable_areas
 from betimes.domain.operations.model import Note
@@ -39,6 +40,8 @@ class EffectsQuery(Listed, frozen=True, forbid_unknown_fields=True):
 
 class NamedEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     effect_id: str
+    note: Note | None = None
+    """Why, for the record."""
 
 
 class Noted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,16 +91,22 @@ async def discard(request: RequestContext) -> None:
 async def retry_many(request: RequestContext) -> EffectView | EffectsOutcome:
     actions = _writable(request)
     if isinstance(request.body, NamedEffect):
-        return await actions.retry(request.body.effect_id)
-    return await actions.retry_matching(request.body)
+        return await actions.retry(request.body.effect_id, note=_note_of(request))
+    return await actions.retry_matching(replace(request.body, note=_note_of(request)))
 
 
 async def discard_many(request: RequestContext) -> NamedEffect | EffectsOutcome:
     actions = _writable(request)
     if isinstance(request.body, NamedEffect):
-        await actions.discard(request.body.effect_id)
+        await actions.discard(request.body.effect_id, note=_note_of(request))
         return request.body
-    return await actions.discard_matching(request.body)
+    return await actions.discard_matching(replace(request.body, note=_note_of(request)))
+
+
+def _note_of(request: RequestContext) -> str | None:
+    """Return the note of an item or a filter, else that of the whole request."""
+    note: str | None = request.body.note
+    return request.query.note if note is None else note
 
 
 _RETRY = (
@@ -105,7 +114,8 @@ _RETRY = (
 )
 _MANY = (
     "With a filter the oldest come first, at most 500 a call; `next_cursor` leads on past those that were skipped. "
-    "The operation is on the ledger as a segment of `operation:effects` with its note."
+    "The operation is on the ledger as a segment of `operation:effects` with its note; each item may have one of its "
+    "own, and `?note=` is that of all the others."
 )
 
 ROUTES = (
@@ -173,6 +183,7 @@ ROUTES = (
         keeps_answer="effects",
         summary="Try dead letters once more: those named, or those that fit",
         description=f"{_RETRY} {_MANY}",
+        query=Noted,
         body=EffectsAction,
         reply=EffectsOutcome,
         batch_reply=EffectView,
@@ -190,6 +201,7 @@ ROUTES = (
         keeps_answer="discards",
         summary="Remove dead letters for good: those named, or those that fit",
         description=_MANY,
+        query=Noted,
         body=EffectsAction,
         reply=EffectsOutcome,
         batch_reply=NamedEffect,

@@ -1,8 +1,12 @@
-"""Outcomes of segments, in the spelling of their domains: verdicts, fires, ticks, evaluations, decays."""
+"""Outcomes of segments, in the spelling of their domains: verdicts, fires, ticks, evaluations, decays.
+
+This is the one place for the word of an outcome. Explanations, lists, live verdicts and the terminal take it from here;
+the tally counts under the same words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 import msgspec
@@ -12,6 +16,7 @@ from betimes.core.datetimes import moment
 from betimes.core.deciders import Event
 from betimes.core.outcomes import EventOutcome
 from betimes.core.segments import Segment
+from betimes.core.verdicts import Verdict
 from betimes.domain.declaration import Domain, list_reasons
 from betimes.engine.codecs import Kinds, checkpoint_of
 
@@ -26,12 +31,23 @@ class OutcomeView(msgspec.Struct, frozen=True):
     would_pass_at: datetime | None = None
 
 
+def spell_outcome(kind: str, verdict: Verdict, events: Iterable[Event]) -> str:
+    """Return the word of a verdict: what its events came to, if the domain has a word for that, else its answer."""
+    domain = DOMAIN_OF.get(kind)
+    decided = [*_decided(domain, events)] if domain else []
+    return decided[-1][1].outcome if decided else spell_answer(kind, verdict.answer)
+
+
 def verdict_outcome(kinds: Kinds, segment: Segment) -> OutcomeView | None:
-    """Return the segment's verdict, if it has one."""
+    """Return the segment's verdict, if it has one, in the words of its events where its domain has such."""
     verdict = kinds.of(segment.stream).recorded(segment).verdict if segment.verdict is not None else None
     if verdict is None:
         return None
     domain = DOMAIN_OF.get(segment.stream.kind)
+    if domain and domain.outcome_of and (decided := outcomes_of(kinds, segment)):
+        last = decided[-1]  # what it came to
+        until = last.defer_until or moment(verdict.until)
+        return msgspec.structs.replace(last, reasons=last.reasons or verdict.reasons, defer_until=until)
     describe = domain.describe_verdict if domain else list_reasons
     return OutcomeView(
         outcome=spell_answer(segment.stream.kind, verdict.answer),
@@ -50,13 +66,14 @@ def outcomes_of(kinds: Kinds, segment: Segment) -> list[OutcomeView]:
     if domain.outcome_of is None:
         verdict = verdict_outcome(kinds, segment)
         return [verdict] if verdict else []
-    return list(_event_outcomes(domain, domain.outcome_of, kinds.of(segment.stream).events(segment)))
+    return [
+        OutcomeView(decided.outcome, decided.reasons, domain.describe_event(event), moment(decided.until))
+        for event, decided in _decided(domain, kinds.of(segment.stream).events(segment))
+    ]
 
 
-def _event_outcomes(
-    domain: Domain, outcome_of: Callable[[Event], EventOutcome | None], events: Iterable[Event]
-) -> Iterator[OutcomeView]:
-    for event in events:
-        decided = outcome_of(event)
-        if decided:
-            yield OutcomeView(decided.outcome, decided.reasons, domain.describe_event(event), moment(decided.until))
+def _decided(domain: Domain, events: Iterable[Event]) -> Iterator[tuple[Event, EventOutcome]]:
+    """Yield the events that stand for a decision, each with what it decided."""
+    for event in events if domain.outcome_of else ():
+        if domain.outcome_of and (decided := domain.outcome_of(event)):
+            yield event, decided

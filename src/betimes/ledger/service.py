@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from betimes.catalogue import spell_answer
 from betimes.core.datetimes import instant, moment
 from betimes.core.errors import Invalid, NotFound, UnknownKind
 from betimes.core.segments import Segment
@@ -274,12 +273,13 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         stream, version = self._demand_segment_id(segment_id)
         told = await explain(self.engine.store, self.engine.kinds, stream, version)
         effects = Effects(self.engine, self.caller, self._domains)
+        fields = self._fields(told.segment)
         return ExplanationView(
-            **self._fields(told.segment),
+            **fields,
             trace=trace_of(self.engine.kinds, told.verdict),
             rules=explain_rules(self.engine.kinds, told.verdict),
             policy_in_force=(await self.engine.policy_of(self.caller.tenant)).fingerprint,
-            summary=_summary(told),
+            summary=_summary(told, fields["verdict"]),
             caused_by=self._caused_by(told),
             caused=[one.handle for one in told.caused if domain_of(one.stream.kind) in self._domains],
             effects=[await effects.view(row) for row in told.effects],
@@ -328,10 +328,8 @@ def _event_types(segment: Segment) -> set[str]:
         return set()
 
 
-def _summary(why: Explanation) -> str:
-    segment, verdict = why.segment, why.verdict
-    answer = spell_answer(segment.stream.kind, verdict.answer) if verdict else None
-    told = [summarise_segment(segment, verdict, why.steps, answer=answer)]
+def _summary(why: Explanation, outcome: OutcomeView | None) -> str:
+    told = [summarise_segment(why.segment, why.verdict, why.steps, answer=outcome.outcome if outcome else None)]
     if why.same_turn:
         told.append(f"The same turn also wrote {', '.join(why.same_turn)}.")
     if why.effects:

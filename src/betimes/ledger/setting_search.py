@@ -13,7 +13,7 @@ from typing import Any
 
 from betimes.catalogue import SECTIONS
 from betimes.core.setting_paths import SHARE_STEP, SettingRange, expand_path, find_setting, range_of
-from betimes.core.verdicts import Verdict
+from betimes.engine.redecision import Redecided
 from betimes.ledger.alternative_search import AlternativeChange, AlternativeSearch, bound_rule
 
 ROUND_STEPS = (3_600, 600, 300, 60, 30, 10, 5)
@@ -37,7 +37,7 @@ async def search_settings(
 
 
 def _change_of_setting(
-    search: AlternativeSearch, path: str, before: Any, after: Any, verdict: Verdict
+    search: AlternativeSearch, path: str, before: Any, after: Any, again: Redecided
 ) -> AlternativeChange:
     return AlternativeChange(
         kind="setting",
@@ -45,11 +45,11 @@ def _change_of_setting(
         path=path,
         before=before,
         after=after,
-        then=search.tell(verdict),
+        then=search.tell(again),
     )
 
 
-async def _search_setting(search: AlternativeSearch, path: str) -> tuple[Any, Any, Verdict] | None:
+async def _search_setting(search: AlternativeSearch, path: str) -> tuple[Any, Any, Redecided] | None:
     """Return the value in force, the nearest that is better, and what it leads to."""
     section, _, inner = path.partition(".")
     try:
@@ -61,9 +61,9 @@ async def _search_setting(search: AlternativeSearch, path: str) -> tuple[Any, An
         return None
     if scope.choices:
         for choice in (one for one in scope.choices if one != before):
-            verdict = await search.decide_under({path: choice})
-            if verdict and search.is_better(verdict):
-                return before, choice, verdict
+            again = await search.decide_under({path: choice})
+            if again and search.is_better(again):
+                return before, choice, again
         return None
     if before is None or isinstance(before, bool):
         return None
@@ -72,7 +72,7 @@ async def _search_setting(search: AlternativeSearch, path: str) -> tuple[Any, An
 
 async def _search_number(
     search: AlternativeSearch, path: str, before: Any, scope: SettingRange
-) -> tuple[Any, Any, Verdict] | None:
+) -> tuple[Any, Any, Redecided] | None:
     unit = Decimal(1) if scope.is_whole else SHARE_STEP
     start = int(Decimal(str(before)) / unit)
     for far in _ends(start, scope, unit):
@@ -83,11 +83,11 @@ async def _search_number(
         worse, better = start, end
         while abs(better - worse) > 1:
             middle = (worse + better) // 2
-            verdict = await _try(search, path, middle, unit)
-            worse, better, best = (worse, middle, verdict) if verdict else (middle, better, best)
+            again = await _try(search, path, middle, unit)
+            worse, better, best = (worse, middle, again) if again else (middle, better, best)
         rounded = await _round(search, path, better, start, unit)
-        value, verdict = rounded or (better, best)
-        return before, _value(value, unit), verdict
+        value, again = rounded or (better, best)
+        return before, _value(value, unit), again
     return None
 
 
@@ -110,10 +110,10 @@ def _possible_end(search: AlternativeSearch, path: str, start: int, far: int, un
     return None
 
 
-async def _try(search: AlternativeSearch, path: str, value: int, unit: Decimal) -> Verdict | None:
-    """Return the verdict with this value, if it is better."""
-    verdict = await search.decide_under({path: _value(value, unit)})
-    return verdict if search.is_better(verdict) else None
+async def _try(search: AlternativeSearch, path: str, value: int, unit: Decimal) -> Redecided | None:
+    """Return what is decided with this value, if it is better."""
+    again = await search.decide_under({path: _value(value, unit)})
+    return again if search.is_better(again) else None
 
 
 def _value(value: int, unit: Decimal) -> Any:
@@ -122,14 +122,14 @@ def _value(value: int, unit: Decimal) -> Any:
 
 async def _round(
     search: AlternativeSearch, path: str, found: int, start: int, unit: Decimal
-) -> tuple[int, Verdict] | None:
+) -> tuple[int, Redecided] | None:
     """Return a rounder value a little farther from the one in force, if it is as good."""
     up = found > start
     for step in ROUND_STEPS if unit == 1 else ():
         rounder = -(-found // step) * step if up else found // step * step
         if rounder != found and abs(rounder - found) > abs(found) * ROUND_SHARE:
             continue
-        verdict = await _try(search, path, rounder, unit)
-        if verdict:
-            return rounder, verdict
+        again = await _try(search, path, rounder, unit)
+        if again:
+            return rounder, again
     return None
