@@ -25,8 +25,10 @@ import { when } from "./time.js";
  * @property {string} [confirmWord] what must be typed to confirm
  * @property {(answer: any) => Child} [preview] how to show the answer of the dry run
  * @property {boolean} [noDryRun] for what has none: its preview is in `before`
+ * @property {boolean} [isBatch] whose items, not the request, may have keys
  * @property {boolean} [danger]
  * @property {(answer: any) => void} [done]
+ * @property {(answer: any) => Child} [result] how to show the answer of the real thing
  */
 
 /** Return a button that begins an action; nothing where acting is not offered. @param {string} text @param {() => Action | Promise<Action>} action @param {Record<string, unknown>} [props] */
@@ -59,13 +61,13 @@ function confirmation(action, close) {
     ...withNote(action, note.value),
     version: action.version,
     dryRun,
-    key,
+    key: action.isBatch ? undefined : key,
   });
   const carryOut = async () => {
     confirm.disabled = true;
     try {
       const answer = await ask(action.method, action.path, asked(false));
-      put(shown, done(answer));
+      put(shown, done(answer), action.result?.(answer));
       action.done?.(answer);
       confirm.remove();
     } catch (error) {

@@ -1,83 +1,117 @@
 /**
- * Filters with a text form: `reason:QUIET_HOURS kind:inbox`, kept in the query of the address.
+ * Filters of a list: chips, and a text that says the same, such as `status:dead error:"HTTP 503"`.
  *
- * A name that the page does not know is an error beside the box, never ignored.
+ * They stand in the query, under the names of the API. A name that the list does not have is said where it was typed;
+ * one in an address is sent on, so that the server says what it does not know.
  */
-import { h, put, uid } from "./dom.js";
+import { h, put } from "./dom.js";
+import { field } from "./forms.js";
+import { tabs } from "./parts.js";
 import { addressWith } from "./router.js";
 
+/** @typedef {{name: string, label: string, options?: string[], text?: string}} Filter `options` are shown as links; `text` is its name in the text, if not `name` */
+
+/** Names in a query that narrow no list. */
+const OWN = ["tenant"];
+
+/** Return what the query narrows a list by. @param {import("./router.js").View} view @param {string[]} [own] names that the page uses itself @returns {Record<string, string>} */
+export function chosenFilters(view, own = []) {
+  return Object.fromEntries([...view.query].filter(([name]) => !OWN.includes(name) && !own.includes(name)));
+}
+
+/** Return filters as a text. @param {Record<string, string>} chosen @param {Filter[]} filters */
+export function filterText(chosen, filters) {
+  const nameOf = (/** @type {string} */ name) => filters.find((one) => one.name === name)?.text ?? name;
+  return Object.entries(chosen).map(([name, value]) =>
+    `${nameOf(name)}:${/[\s"]/.test(value) ? JSON.stringify(value) : value}`
+  ).join(" ");
+}
+
 /**
- * Return a box for filters and a chip for each that is set.
- * @param {import("./router.js").View} view @param {readonly string[]} names @param {{words?: Record<string, string>}} [how] words: what a name is called in the hint
+ * Read a text of filters.
+ * @param {string} text @param {Filter[]} filters @returns {{chosen: Record<string, string>, problems: string[]}}
  */
-export function filterForm(view, names, { words = {} } = {}) {
-  const set = names.filter((name) => view.query.get(name));
-  const text = set.map((name) => `${name}:${quoted(view.query.get(name) ?? "")}`).join(" ");
-  const id = uid("filter");
-  const told = h("p", { class: "hint", role: "alert" });
+export function parseFilters(text, filters) {
+  const known = filters.map((one) => one.text ?? one.name);
+  /** @type {Record<string, string>} */
+  const chosen = {};
+  const problems = [];
+  for (const [word, name, quoted, plain] of text.matchAll(/(?:(\w+):)?(?:"((?:[^"\\]|\\.)*)"|(\S+))/g)) {
+    // A word without a name is an id, where there are ids.
+    const found = filters.find((one) => (one.text ?? one.name) === (name ?? "id"));
+    const value = quoted === undefined ? plain : quoted.replace(/\\(.)/g, "$1");
+    if (!found) problems.push(`${word}: write name:value, where the name is one of ${known.join(", ")}`);
+    else if (found.options && !found.options.includes(value)) {
+      problems.push(`${word}: ${name} is one of ${found.options.join(", ")}`);
+    } else chosen[found.name] = value;
+  }
+  return { chosen, problems };
+}
+
+/**
+ * Return the filters of a list: links for those with few values, chips for what is chosen, and the text of it all.
+ * @param {import("./router.js").View} view @param {Filter[]} filters @param {string[]} [own]
+ */
+export function filterBar(view, filters, own = []) {
+  const chosen = chosenFilters(view, own);
   const input = /** @type {HTMLInputElement} */ (h("input", {
-    id,
-    type: "search",
-    value: text,
+    type: "text",
+    value: filterText(chosen, filters),
     spellcheck: "false",
     autocomplete: "off",
-    "aria-describedby": `${id}-hint`,
+    placeholder: filters.slice(0, 2).map((one) => `${one.text ?? one.name}:${one.options?.[0] ?? "…"}`).join(" "),
   }));
-  const form = h(
-    "form",
-    { class: "filter card", role: "search" },
-    h("label", { for: id }, "Filter"),
-    input,
-    h("button", { type: "submit" }, "Apply"),
-    h(
-      "p",
-      { class: "hint", id: `${id}-hint` },
-      `For example ${names.slice(0, 3).map((name) => `${name}:…`).join(" ")}. Known: ${
-        names.map((name) => words[name] ?? name).join(", ")
-      }.`,
-    ),
-    told,
-    chips(view, set),
-  );
-  form.addEventListener("submit", (event) => {
+  const problem = h("div", { role: "alert", class: "filter-problem" });
+  const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    const { found, unknown } = parseFilters(input.value, names);
-    if (unknown.length) put(told, `There is no filter ${unknown[0]}.`);
-    else view.setQuery({ ...Object.fromEntries(names.map((name) => [name, null])), ...found });
-  });
-  return form;
-}
-
-/** @param {import("./router.js").View} view @param {string[]} set */
-function chips(view, set) {
-  if (!set.length) return null;
+    const { chosen: wanted, problems } = parseFilters(input.value, filters);
+    if (problems.length) return put(problem, problems.map((one) => h("p", null, one)));
+    const gone = Object.fromEntries(Object.keys(chosen).map((name) => [name, null]));
+    return view.setQuery({ ...gone, ...wanted });
+  };
+  const names = `Names: ${filters.map((one) => one.text ?? one.name).join(", ")}.`;
   return h(
-    "p",
-    { class: "chips" },
-    set.map((name) =>
-      h(
-        "a",
-        { class: "chip", href: addressWith({ [name]: null }), "aria-label": `Remove the filter ${name}` },
-        `${name}:${view.query.get(name)} ✕`,
-      )
-    ),
+    "form",
+    { class: "filters", role: "search", "aria-label": "Filters", on: { submit } },
+    filters.filter((one) => one.options).map((one) => optionLinks(one, chosen)),
+    h("div", { class: "filter-text" }, field("Filter", input, names), h("button", { type: "submit" }, "Apply")),
+    problem,
+    chosenChips(chosen, filters),
   );
 }
 
-/** @param {string} value */
-function quoted(value) {
-  return /\s/.test(value) ? `"${value}"` : value;
+/** @param {Filter} filter @param {Record<string, string>} chosen */
+function optionLinks(filter, chosen) {
+  const links = ["", ...(filter.options ?? [])].map((value) => ({
+    text: value.replaceAll("_", " ") || "all",
+    href: addressWith({ [filter.name]: value || null }),
+    current: (chosen[filter.name] ?? "") === value,
+  }));
+  return h("div", { class: "filter-options" }, h("span", { class: "soft" }, filter.label), tabs(filter.label, links));
 }
 
-/** Read the text form; a word without a name is an id, if the page knows ids. @param {string} text @param {readonly string[]} names */
-export function parseFilters(text, names) {
-  /** @type {Record<string, string>} */
-  const found = {};
-  const unknown = [];
-  for (const [, name, inQuotes, plain] of text.matchAll(/(?:([\w.-]+):)?(?:"([^"]*)"|(\S+))/g)) {
-    const known = name === undefined ? "id" : name;
-    if (names.includes(known)) found[known] = inQuotes ?? plain;
-    else unknown.push(name ?? plain);
-  }
-  return { found, unknown };
+/** @param {Record<string, string>} chosen @param {Filter[]} filters */
+function chosenChips(chosen, filters) {
+  const names = Object.keys(chosen);
+  if (!names.length) return null;
+  const labelOf = (/** @type {string} */ name) => filters.find((one) => one.name === name)?.label ?? name;
+  const chips = names.map((name) =>
+    h(
+      "a",
+      {
+        class: "chip",
+        href: addressWith({ [name]: null }),
+        "aria-label": `Remove the filter ${labelOf(name)}: ${chosen[name]}`,
+      },
+      `${labelOf(name)}: ${chosen[name]}`,
+      h("span", { class: "cross", "aria-hidden": "true" }, "×"),
+    )
+  );
+  const none = addressWith(Object.fromEntries(names.map((name) => [name, null])));
+  return h(
+    "div",
+    { class: "chips" },
+    chips,
+    names.length > 1 ? h("a", { class: "chip", href: none }, "Clear all") : null,
+  );
 }

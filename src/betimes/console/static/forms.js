@@ -23,7 +23,12 @@ export function openDialog(title, fill, { wide = false } = {}) {
     h("div", { class: "dialog-head" }, h("h2", { id }, title), button("Close", close, { class: "small quiet" })),
     fill(close),
   );
-  dialog.addEventListener("close", () => dialog.remove());
+  const before = document.activeElement;
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    // The page may have been shown again meanwhile, without the button that opened this.
+    if (!before?.isConnected) document.getElementById("main")?.focus({ preventScroll: true });
+  });
   document.body.appendChild(dialog);
   dialog.showModal();
   return dialog;

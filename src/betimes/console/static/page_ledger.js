@@ -1,20 +1,27 @@
 /** The ledger: segments as they were committed, with filters. */
 import { get } from "./api.js";
 import { h, put } from "./dom.js";
-import { filterForm } from "./filters.js";
+import { chosenFilters, filterBar } from "./filters.js";
 import { answer, emptyState, pagedList, pageHead, rawJson, section, streamLink, table, whyHref } from "./parts.js";
 import { curlOf, pythonOf } from "./samples.js";
 import { when } from "./time.js";
 
-const FIELDS = /** @type {const} */ (["kind", "id", "event_type", "key", "correlation_id", "since", "until"]);
+const FILTERS = [
+  { name: "kind", label: "Kind" },
+  { name: "id", label: "Id" },
+  { name: "event_type", label: "Event" },
+  { name: "key", label: "Key" },
+  { name: "correlation_id", label: "Correlation" },
+  { name: "since", label: "Since" },
+  { name: "until", label: "Until" },
+];
 
 /** @param {import("./router.js").View} view */
 export async function show(view) {
   view.title("Ledger");
-  const filters = Object.fromEntries(FIELDS.map((name) => [name, view.query.get(name)]));
-  const order = view.query.get("order") ?? "desc";
+  const chosen = { order: "desc", ...chosenFilters(view) };
   const load = (/** @type {string | null} */ cursor) =>
-    get("/v1/ledger", { ...filters, order, limit: 50, cursor }, view.signal);
+    get("/v1/ledger", { ...chosen, limit: 50, cursor }, view.signal);
   const list = await pagedList(load, segments);
   put(
     view.main,
@@ -22,8 +29,7 @@ export async function show(view) {
       "Ledger",
       "Everything that was decided or done, in the order of its commit. Nothing is ever changed here.",
     ),
-    filterForm(view, FIELDS),
-    section("Segments", list),
+    section("Segments", filterBar(view, FILTERS, ["order"]), list),
   );
 }
 

@@ -10,9 +10,22 @@ import { when } from "./time.js";
 
 /** Words of every domain that mean *it happens*, *later* and *not at all*. */
 const CLASSES = {
-  now: ["NOW", "ALLOW", "fired", "success", "triggered", "FIRED", "SUCCESS", "ok", "done", "delivered"],
-  later: ["LATER", "DEFER", "deferred", "waiting", "pending", "retry", "held"],
-  never: ["NEVER", "SKIP", "skipped", "failed", "error", "FAILED", "dead", "game_over", "expired"],
+  now: [
+    "NOW",
+    "ALLOW",
+    "fired",
+    "success",
+    "triggered",
+    "FIRED",
+    "SUCCESS",
+    "ok",
+    "done",
+    "delivered",
+    "active",
+    "succeeded",
+  ],
+  later: ["LATER", "DEFER", "deferred", "waiting", "pending", "retry", "held", "paused", "allowed"],
+  never: ["NEVER", "SKIP", "skipped", "failed", "error", "FAILED", "dead", "game_over", "expired", "abandoned"],
 };
 
 /** Return which of four classes an outcome belongs to. @param {string} outcome @returns {AnswerClass} */

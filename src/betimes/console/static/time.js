@@ -128,6 +128,11 @@ export function spanText(ms) {
   return `${Math.floor(s / 86_400)} d${hours ? ` ${hours} h` : ""}`;
 }
 
+/** Return a short duration, to the millisecond. @param {number} ms */
+export function durationText(ms) {
+  return ms < 1000 ? `${Math.round(ms)} ms` : ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : spanText(ms);
+}
+
 /** @param {string | number} instant */
 export function agoText(instant) {
   const at = typeof instant === "number" ? instant : Date.parse(instant);

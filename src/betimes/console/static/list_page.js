@@ -1,0 +1,113 @@
+/**
+ * Pages of things that have an id: a list with filters, a selection and pages; and the head of one of them.
+ *
+ * Schedules, sensors, intents, runs, scores and effects are shown in this way; a page says its columns and its words.
+ */
+import { get } from "./api.js";
+import { h, put } from "./dom.js";
+import { chosenFilters, filterBar } from "./filters.js";
+import { code, emptyState, pagedList, pageHead, problemBox, section, table } from "./parts.js";
+import { bulkBar, definitionBulk, Selection } from "./selection.js";
+import { curl } from "./samples.js";
+
+/** @typedef {import("./dom.js").Child} Child */
+/** @typedef {import("./router.js").View} View */
+/**
+ * @typedef {object} List
+ * @property {string} path of the API
+ * @property {string} noun in the plural
+ * @property {string} caption of the table
+ * @property {import("./filters.js").Filter[]} filters
+ * @property {string[]} [own] names in the query that narrow nothing
+ * @property {(row: any) => string} idOf
+ * @property {(row: any) => string} hrefOf
+ * @property {{name: string, cell: (row: any) => Child, kind?: string}[]} columns after the first, which is the id
+ * @property {string} idName heading of the first column
+ * @property {(rows: any[], signal: AbortSignal) => Promise<unknown>} [enrich] asks once a page for what the columns show besides
+ * @property {Child} empty
+ * @property {(selection: Selection, filter: () => Record<string, string>) => import("./selection.js").Bulk} [bulk]
+ * @property {(row: any) => string} [labelOf] the words of the link, if not the id
+ */
+
+const ROWS = 50;
+
+/** Return a list with its filters and its bulk actions, as one section. @param {View} view @param {List} list @param {string} title */
+export async function listSection(view, list, title) {
+  const chosen = chosenFilters(view, list.own);
+  const selection = new Selection();
+  const load = async (/** @type {string | null} */ cursor) => {
+    const page = await get(list.path, { ...chosen, limit: ROWS, cursor }, view.signal);
+    await list.enrich?.(page.items, view.signal);
+    return page;
+  };
+  const columns = [
+    { name: list.idName, cell: (/** @type {any} */ row) => idCell(list, selection, row) },
+    ...list.columns,
+  ];
+  const render = (/** @type {any[]} */ rows) =>
+    table({ caption: list.caption, columns, rows, href: list.hrefOf, empty: emptyList(chosen, list) });
+  /** @type {Child} */
+  let rows;
+  try {
+    const first = await load(null);
+    const bulk = first.items.length ? list.bulk?.(selection, () => chosen) : null;
+    rows = [bulk ? bulkBar(selection, bulk) : null, await pagedList(load, render, first)];
+  } catch (error) {
+    if (view.signal.aborted) throw error;
+    rows = problemBox(error, view.refresh);
+  }
+  return section(title, filterBar(view, list.filters, list.own), rows);
+}
+
+/** @param {List} list @param {Selection} selection @param {any} row */
+function idCell(list, selection, row) {
+  const id = list.idOf(row);
+  const link = h("a", { class: "id", href: list.hrefOf(row) }, list.labelOf?.(row) ?? id);
+  return h("span", { class: "tick-row" }, list.bulk ? selection.box(id) : null, link);
+}
+
+/** @param {Record<string, string>} chosen @param {List} list */
+function emptyList(chosen, list) {
+  if (!Object.keys(chosen).length) return list.empty;
+  return emptyState(`No ${list.noun} match`, "Remove a filter above to see more.", {});
+}
+
+/** Show a page that is one list. @param {View} view @param {string} title @param {Child} sentence @param {List} list @param {...Child} above */
+export async function showList(view, title, sentence, list, ...above) {
+  view.title(title);
+  put(view.main, pageHead(title, sentence), above, await listSection(view, list, `All ${list.noun}`));
+}
+
+/** Return bulk actions of definitions. @param {View} view @param {{noun: string, path: string, scope: string}} told */
+export function pauseAndResume(view, { noun, path, scope }) {
+  return (/** @type {Selection} */ _, /** @type {() => Record<string, string>} */ chosen) =>
+    definitionBulk({
+      noun,
+      path,
+      scope,
+      verbs: [["Pause", "disable"], ["Resume", "enable"]],
+      filter: () => typed(chosen()),
+      refresh: view.refresh,
+    });
+}
+
+/** Return filters as a body has them: what a query says as text is a truth value there. @param {Record<string, string>} chosen */
+function typed(chosen) {
+  const truths = /** @type {Record<string, boolean>} */ ({ true: true, false: false });
+  return Object.fromEntries(Object.entries(chosen).map(([name, value]) => [name, truths[value] ?? value]));
+}
+
+/** Return how to make the first one of a list, for this server. @param {string} title @param {string} text @param {{path: string, body: unknown, python: string, method?: string}} how */
+export function firstOne(title, text, { path, body, python, method = "POST" }) {
+  return emptyState(title, text, {
+    curl: curl(method, path, body),
+    python,
+    href: "/console/try",
+    link: "Try one in the playground",
+  });
+}
+
+/** Show JSON that belongs to a definition, so that it can be copied. @param {unknown} value @param {string} label */
+export function jsonCode(value, label) {
+  return code(JSON.stringify(value, null, 2), label);
+}
