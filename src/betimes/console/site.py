@@ -25,7 +25,10 @@ CONTENT_POLICY = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
 MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
-SHELL = ("main.js", "dom.js", "api.js", "router.js", "shell.js", "time.js", "parts.js", "live.js")
+SHELL = (
+    "main.js", "api.js", "dom.js", "forms.js", "keys.js", "live.js", "marks.js", "parts.js", "router.js", "search.js",
+    "session.js", "shell.js", "time.js",
+)  # fmt: skip
 """The modules that every page needs: they are fetched together instead of one after the other."""
 _COMMON = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 _PAGE = {

@@ -7,7 +7,7 @@ import { startKeys } from "./keys.js";
 import { startLive, stopLive } from "./live.js";
 import { problemBox } from "./parts.js";
 import { place, refresh, startRouter } from "./router.js";
-import { loadMe, showSignIn, whoAmI } from "./session.js";
+import { isBarred, loadMe, showSignIn, whoAmI } from "./session.js";
 import { markNav, showShell } from "./shell.js";
 import { setNow } from "./time.js";
 
@@ -30,11 +30,11 @@ const PLACES = [
   place("/console/effects", "/console/effects", () => import("./page_effects.js")),
   place("/console/effects/{effect}", "/console/effects", () => import("./page_effect.js")),
   place("/console/ledger", "/console/ledger", () => import("./page_ledger.js")),
-  place("/console/lab", "/console/lab", () => import("./page_lab.js")),
-  place("/console/lab/{backtest}", "/console/lab", () => import("./page_lab.js")),
+  place("/console/lab", "/console/lab", () => import("./page_lab.js"), "admin"),
+  place("/console/lab/{backtest}", "/console/lab", () => import("./page_lab.js"), "admin"),
   place("/console/try", "/console/try", () => import("./page_try.js")),
   place("/console/health", "/console/health", () => import("./page_health.js")),
-  place("/console/admin", "/console/admin", () => import("./page_admin.js")),
+  place("/console/admin", "/console/admin", () => import("./page_admin.js"), "admin"),
 ];
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 let isRouting = false;
@@ -55,7 +55,7 @@ async function start(reason) {
     if (isRouting) await refresh();
     else {
       isRouting = true;
-      await startRouter(PLACES, markNav);
+      await startRouter(PLACES, markNav, isBarred);
     }
   } catch (error) {
     put(main, h("h1", null, "The console could not start"), problemBox(error, () => start()));

@@ -51,7 +51,7 @@ export function liveRows(view, first, filters, isPast) {
   const head = h("tr", null, ["When", "Answer", "Of", "Reasons", "Why"].map((name) => h("th", { scope: "col" }, name)));
   const grid = h(
     "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Verdicts, newest first" },
+    { class: "scroll", tabindex: "0", role: "group", "aria-label": "Verdicts, newest first" },
     h("table", null, h("caption", { class: "hidden" }, "Verdicts, newest first"), h("thead", null, head), list),
   );
   return section(

@@ -1,66 +1,13 @@
 /**
  * Parts that pages are made of: marks, verdicts, tables, tiles, meters, empty states, errors, dialogs.
  */
-import { h, put, svg, uid } from "./dom.js";
+import { h, put, uid } from "./dom.js";
 import { button } from "./forms.js";
+import { answer } from "./marks.js";
 import { when } from "./time.js";
 
 /** @typedef {import("./dom.js").Child} Child */
-/** @typedef {"now" | "later" | "never" | "other"} AnswerClass */
-
-/** Words of every domain that mean *it happens*, *later* and *not at all*. */
-const CLASSES = {
-  now: [
-    "NOW",
-    "ALLOW",
-    "fired",
-    "success",
-    "triggered",
-    "FIRED",
-    "SUCCESS",
-    "ok",
-    "done",
-    "delivered",
-    "active",
-    "succeeded",
-  ],
-  later: ["LATER", "DEFER", "deferred", "waiting", "pending", "retry", "held", "paused", "allowed"],
-  never: ["NEVER", "SKIP", "skipped", "failed", "error", "FAILED", "dead", "game_over", "expired", "abandoned"],
-};
-
-/** Return which of four classes an outcome belongs to. @param {string} outcome @returns {AnswerClass} */
-export function answerClass(outcome) {
-  for (const [name, words] of Object.entries(CLASSES)) {
-    if (words.includes(outcome)) return /** @type {AnswerClass} */ (name);
-  }
-  return "other";
-}
-
-/** Return the mark of an answer; its shape says the same as its colour: circle, half circle, cross, diamond. @param {string} outcome */
-export function mark(outcome) {
-  const kind = answerClass(outcome);
-  return svg("svg", { class: `mark ${kind}`, viewBox: "0 0 12 12", "aria-hidden": "true" }, markShape(kind));
-}
-
-/** Return the shape of a mark, centred at 6,6 in a box of 12. @param {AnswerClass} kind */
-export function markShape(kind) {
-  if (kind === "now") return svg("circle", { cx: 6, cy: 6, r: 4.5 });
-  if (kind === "later") {
-    return svg(
-      "g",
-      null,
-      svg("circle", { cx: 6, cy: 6, r: 4.2, class: "hollow" }),
-      svg("path", { d: "M6 1.5a4.5 4.5 0 0 1 0 9z" }),
-    );
-  }
-  if (kind === "never") return svg("path", { d: "M2.5 2.5l7 7m0-7l-7 7", class: "stroke" });
-  return svg("path", { d: "M6 1.2L10.8 6 6 10.8 1.2 6z" });
-}
-
-/** Return an answer: its mark and its word. @param {string} outcome */
-export function answer(outcome) {
-  return h("span", { class: `answer ${answerClass(outcome)}` }, mark(outcome), outcome);
-}
+export { answer, answerClass, mark, markShape } from "./marks.js";
 
 /** Return reasons as chips. @param {string[]} [reasons] @param {(reason: string) => string} [hrefOf] */
 export function reasonChips(reasons, hrefOf) {
@@ -124,7 +71,13 @@ export function section(title, ...children) {
  */
 export function table({ caption, columns, rows, rowClass, href, empty, visibleCaption = false }) {
   if (!rows.length && empty) return h("div", null, empty);
-  const head = h("tr", null, columns.map((one) => h("th", { scope: "col", class: one.kind ?? null }, one.name)));
+  const head = h(
+    "tr",
+    null,
+    columns.map((one) =>
+      h("th", { scope: "col", class: one.kind ?? null }, one.name || h("span", { class: "hidden" }, "More"))
+    ),
+  );
   const body = rows.map((row) =>
     h(
       "tr",
@@ -140,7 +93,7 @@ export function table({ caption, columns, rows, rowClass, href, empty, visibleCa
   );
   return h(
     "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
     h(
       "table",
       null,

@@ -17,12 +17,12 @@ import { problemBox } from "./parts.js";
  * @property {(change: Record<string, string | null>, options?: {replace?: boolean}) => void} setQuery change the query, and show the page again
  * @property {() => void} refresh show the page again
  */
-/** @typedef {{pattern: RegExp, names: string[], load: () => Promise<{show: (view: View) => unknown}>, nav: string}} Place */
+/** @typedef {{pattern: RegExp, names: string[], load: () => Promise<{show: (view: View) => unknown}>, nav: string, scope: string}} Place */
 
-/** @param {string} path with `{names}` @param {string} nav which entry of the navigation it belongs to @param {Place["load"]} load @returns {Place} */
-export function place(path, nav, load) {
+/** @param {string} path with `{names}` @param {string} nav which entry of the navigation it belongs to @param {Place["load"]} load @param {string} [scope] without which there is nothing to see @returns {Place} */
+export function place(path, nav, load, scope = "") {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((found) => found[1]);
-  return { pattern: new RegExp(`^${path.replace(/\{\w+\}/g, "([^/]+)")}/?$`), names, nav, load };
+  return { pattern: new RegExp(`^${path.replace(/\{\w+\}/g, "([^/]+)")}/?$`), names, nav, load, scope };
 }
 
 /** @type {Place[]} */
@@ -31,6 +31,8 @@ let places = [];
 let leaving = null;
 /** @type {(nav: string) => void} */
 let whenShown = () => {};
+/** @type {(scope: string, view: View) => boolean} */
+let isBarred = () => false;
 
 /** Go to an address of the console. @param {string} href @param {{replace?: boolean}} [options] */
 export function go(href, { replace = false } = {}) {
@@ -43,8 +45,14 @@ export function refresh() {
   return render(false);
 }
 
-/** @param {Place[]} all @param {(nav: string) => void} shown called with the navigation's entry whenever a page is shown */
-export function startRouter(all, shown) {
+/**
+ * Show the page of the address, and of every address from now on.
+ * @param {Place[]} all
+ * @param {(nav: string) => void} shown called with the navigation's entry whenever a page is shown
+ * @param {(scope: string, view: View) => boolean} barred says, in the page, what is missing to see it
+ */
+export function startRouter(all, shown, barred) {
+  isBarred = barred;
   places = all;
   whenShown = shown;
   addEventListener("popstate", () => render(true));
@@ -86,7 +94,7 @@ async function render(moved) {
   }
   try {
     if (!found) notFound(view);
-    else await (await found.one.load()).show(view);
+    else if (!isBarred(found.one.scope, view)) await (await found.one.load()).show(view);
   } catch (error) {
     if (!controller.signal.aborted) put(fresh, h("h1", null, "This did not work"), problemBox(error, refresh));
   }

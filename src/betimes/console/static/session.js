@@ -142,6 +142,29 @@ export function askToOperate() {
   });
 }
 
+/**
+ * Say in the page what is missing to see it, if something is; a session that may not yet read this can ask to.
+ * @param {string} scope @param {import("./router.js").View} view
+ */
+export function isBarred(scope, view) {
+  if (!scope || may(scope)) return false;
+  view.title("Operate first");
+  const operate = button("Operate", async () => (await askToOperate()) && view.refresh(), { class: "primary" });
+  put(
+    view.main,
+    h("h1", null, "This needs more than reading"),
+    h(
+      "p",
+      null,
+      "Keys, policies and backtests need the scope ",
+      h("code", null, scope),
+      ", which a session has only while it operates.",
+    ),
+    offersActions ? h("p", null, operate) : h("p", { class: "soft" }, "Acting is switched off on this server."),
+  );
+  return true;
+}
+
 /** End the session. */
 export async function signOut() {
   await ask("DELETE", "/v1/sessions/current");

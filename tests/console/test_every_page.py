@@ -1,0 +1,127 @@
+"""Every page: accessible in light and dark, with much to show and with nothing, narrow and wide, within its bounds."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
+from playwright.async_api import Page
+
+from betimes.console.site import SHELL, load_assets
+from tests.console.conftest import Visiting
+from tests.console.town import Served
+
+pytestmark = pytest.mark.browser
+
+NODES_MAX = 3_000
+REQUESTS_MAX = 12
+SHELL_BYTES_MAX = 60_000
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+RULES: dict[str, Any] = {"runOnly": {"type": "tag", "values": TAGS}, "resultTypes": ["violations"]}
+CONTRAST: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast"]}, "resultTypes": ["violations"]}
+STATIC = Path(__file__).parents[2] / "src" / "betimes" / "console" / "static"
+LISTS = (
+    *("", "/next", "/ledger", "/schedules", "/sensors", "/intents", "/runs", "/scores", "/effects", "/lab", "/try"),
+    *("/health", "/admin", "/people/p0", "/accounts/p0", "/no/such/page"),
+)
+DETAILS = {
+    "why": ("/v1/verdicts?domain=notifications&outcome=LATER&limit=1", "segment_id", "/why/"),
+    "why of a run": ("/v1/verdicts?domain=runs&limit=1", "segment_id", "/why/"),
+    "schedule": ("/v1/schedules?limit=1", "schedule_id", "/schedules/"),
+    "sensor": ("/v1/sensors?limit=1", "sensor_id", "/sensors/"),
+    "intent": ("/v1/intents?limit=1", "intent_id", "/intents/"),
+    "run": ("/v1/runs?limit=1", "run_id", "/runs/"),
+    "score": ("/v1/scores?limit=1", "user_id", "/scores/"),
+    "effect": ("/v1/effects?limit=1", "effect_id", "/effects/"),
+}
+
+
+async def violations(page: Page, options: dict[str, Any]) -> list[str]:
+    found = await Axe().run(page, options=options)
+    return [f"{one['id']}: {node['html'][:160]}" for one in found.response["violations"] for node in one["nodes"][:3]]
+
+
+async def check_page(page: Page) -> None:
+    """Find what axe finds in light and dark, and whether the page fits narrow windows."""
+    await page.emulate_media(color_scheme="light")
+    assert await violations(page, RULES) == []
+    await page.emulate_media(color_scheme="dark")
+    assert await violations(page, CONTRAST) == []
+    for width in (768, 320):  # 320 is also what a window of 1280 has at 400 %
+        await page.set_viewport_size({"width": width, "height": 900})
+        wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{wide} px too wide at {width}"
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_a_page_of_a_town(town: Served, visiting: Visiting, path: str) -> None:
+    async with visiting(town.address) as visit:
+        page = await visit.open(f"/console{path}")
+        await page.wait_for_load_state("load")
+        assert await page.get_by_role("heading", level=1).count() == 1
+        assert await page.evaluate("document.querySelectorAll('*').length") <= NODES_MAX
+        assert len(visit.requests) <= REQUESTS_MAX, visit.requests
+        await check_page(page)
+
+
+@pytest.mark.parametrize("name", DETAILS)
+async def test_a_page_of_one_thing(town: Served, visiting: Visiting, name: str) -> None:
+    asked, key, path = DETAILS[name]
+    async with visiting(town.address) as visit:
+        await visit.open("/console/health")
+        found = await visit.page.evaluate(
+            "(path) => fetch(path, {headers: {'X-Tenant': 'default'}}).then((one) => one.json())", asked
+        )
+        visit.requests.clear()
+        page = await visit.open(f"/console{path}{found['items'][0][key].replace(':', '%3A')}")
+        assert await page.evaluate("document.querySelectorAll('*').length") <= NODES_MAX
+        assert len(visit.requests) <= REQUESTS_MAX, visit.requests
+        await check_page(page)
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_a_page_where_nothing_has_happened(nothing: Served, visiting: Visiting, path: str) -> None:
+    async with visiting(nothing.address) as visit:
+        page = await visit.open(f"/console{path}")
+        visit.excuse("404")
+        await check_page(page)
+
+
+def test_the_shell_is_small() -> None:
+    assets = load_assets()
+    whole = sum(len(assets[name].packed) for name in (*needed_by_all(), "style.css"))
+    assert whole <= SHELL_BYTES_MAX, f"{whole:,} bytes"
+
+
+def needed_by_all() -> set[str]:
+    """Return the modules that the first one imports, and those that these import."""
+    found, todo = set[str](), ["main.js"]
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            text = (STATIC / name).read_text("utf-8")
+            todo += re.findall(r'^(?:import|\} from|import .*? from) .*?"\./([\w.]+)";', text, re.MULTILINE)
+    return found
+
+
+def test_everything_that_all_pages_need_is_fetched_at_once() -> None:
+    assert set(SHELL) == needed_by_all()
+
+
+@pytest.mark.parametrize("path", sorted(STATIC.glob("*.js")), ids=lambda path: path.name)
+def test_a_module_is_short_and_takes_no_markup(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert text.startswith("/**")
+    assert len(text.splitlines()) <= 300
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", text)
+    assert not re.search(r"https?://(?!www\.w3\.org/)", text)
+
+
+def test_assets_are_packed_as_they_are() -> None:
+    for asset in load_assets().values():
+        assert gzip.decompress(asset.packed) == asset.plain
