@@ -47,9 +47,9 @@ def test_tenants_take_turns_and_each_keeps_its_order() -> None:
     for waiting in (job("a", 1), job("a", 2), job("a", 3), job("b", 1), job("c", 1), job("c", 2)):
         queue.append(waiting)
     assert names(queue.take(4)) == ["a1", "b1", "c1", "a2"]
-    assert len(queue) == 2
+    assert queue.size == 2
     assert names(queue.take(9)) == ["c2", "a3"]
-    assert not queue
+    assert queue.size == 0
 
 
 def test_what_is_put_back_is_taken_first_of_its_tenant_in_its_order() -> None:

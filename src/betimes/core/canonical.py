@@ -12,19 +12,19 @@ from typing import Any
 import msgspec
 
 FINGERPRINT_CHARS = 16
-_encoder = msgspec.json.Encoder(order="deterministic", decimal_format="string")
+CANONICAL = msgspec.json.Encoder(order="deterministic", decimal_format="string")
 
 
 def encode(value: Any) -> str:
     """Return the canonical JSON text of a value."""
-    return _encoder.encode(value).decode()
+    return CANONICAL.encode(value).decode()
 
 
 def fingerprint(value: Any) -> str:
     """Return a short stable name for a value: the head of the SHA-256 of its canonical text."""
-    return sha256(_encoder.encode(value)).hexdigest()[:FINGERPRINT_CHARS]
+    return sha256(CANONICAL.encode(value)).hexdigest()[:FINGERPRINT_CHARS]
 
 
 def digest(*parts: str | int | None) -> str:
     """Return the SHA-256 of a row's columns, each delimited, so that no two different rows share it."""
-    return sha256(_encoder.encode(parts)).hexdigest()
+    return sha256(CANONICAL.encode(parts)).hexdigest()

@@ -101,7 +101,8 @@ class Batch:
     def _needed_under(self, policy: Policy, tenant: str, jobs: Sequence[Job]) -> Iterator[StreamId]:
         for job in jobs:
             if job.stream and job.tenant == tenant:
-                job.policy, job.streams = policy, streams_of(self._kinds, job, policy)
+                streams, reads = streams_of(self._kinds, job, policy), reads_of(self._kinds, job.stream)
+                job.policy, job.streams, job.reads = policy, streams, reads
                 yield from job.streams
 
     def take(self, job: Job, turn_id: str, policy: Policy | None = None) -> Recorded | None:
@@ -112,7 +113,7 @@ class Batch:
         stream = job.stream
         if stream is None:
             return self._settle_only(job)
-        policy = policy or self._policy_for(stream)
+        policy = policy or self._policies_used.get(stream.tenant) or self._policy_for(stream)
         lives = self._lives_of(job, stream, policy) if policy else None
         if job.send and not self._sendable(job.send):
             self._blocked_sources.add(job.send.source)  # gone, or not free: its target need not wait for that
@@ -169,9 +170,12 @@ class Batch:
 
         A sweep would drive out whatever else is cached; what it leaves outdated there would only lead to conflicts.
         """
+        cache = self._cache
         for stream, live in self.loaded.items():
-            if stream.kind not in swept or self._cache.get(stream):
-                self._cache.put(stream, live.cache_entry())
+            if live.version == live.base and cache.get(stream) is live.entry:
+                cache.move_to_end(stream)
+            elif stream.kind not in swept or stream in cache:
+                cache.put(stream, live.cache_entry())
         self._policies.note_saved(self.changes.policies)
 
     def first_alarm_at(self) -> Instant | None:
@@ -195,7 +199,7 @@ class Batch:
     def _policy_for(self, stream: StreamId) -> Policy | None:
         """The policy in force. If that does not fit the code any more, a better one can still be put in its place."""
         try:
-            return self._policies_used.get(stream.tenant) or self.policy(stream.tenant)
+            return self.policy(stream.tenant)
         except PolicyInvalid:
             if stream.kind != DEPLOYMENT.kind:
                 raise
@@ -213,19 +217,36 @@ class Batch:
         return known
 
     def find_stream(self, stream: StreamId) -> LoadedStream | None:
-        """Return a stream as the batch has left it so far; `None` if it is not here."""
-        return self.loaded.get(stream) or self._load(stream)
+        """Return a stream as the batch has left it so far; `None` if somebody else holds it."""
+        live = self.loaded.get(stream)
+        if live is not None:
+            return live
+        kind = self._kinds.by_name[stream.kind]
+        row = self._tx.rows.get(stream)
+        if row is not None:
+            state = kind.state(stream, row.schema, row.state)
+            chars = ENTRY_CHARS + len(row.state or "")
+            entry: Cached | None = Cached(row.version, state, row.at, row.alarm_at, row.digest, chars)
+        else:
+            entry = self._cache.get(stream) if stream in self._tx.unchanged else None
+        if entry is None:
+            return None
+        live = self.loaded[stream] = LoadedStream(stream, kind, entry)
+        return live
 
     def _lives_of(self, job: Job, stream: StreamId, policy: Policy) -> list[LoadedStream] | None:
         """The job's streams, its own first, if all are here and none is waited for by an earlier job."""
-        streams = job.streams if job.policy is policy else streams_of(self._kinds, job, policy)
+        if job.policy is policy:
+            streams, reads = job.streams, job.reads
+        else:
+            streams, reads = streams_of(self._kinds, job, policy), reads_of(self._kinds, stream)
         lives = []
         for name in streams:
-            live = self.loaded.get(name) or self._load(name)
+            live = self.find_stream(name)
             if live is None or (self._blocked and name in self._blocked):
                 return None
             lives.append(live)
-        for name in reads_of(self._kinds, stream):
+        for name in reads:
             if name in self._unsettled or self.find_stream(name) is None:
                 return None
         return lives
@@ -252,20 +273,6 @@ class Batch:
         """Load a stream anew when it is next asked for, and the policies, which it may be part of."""
         self.loaded.pop(stream, None)
         self._policies_used.clear()
-
-    def _load(self, stream: StreamId) -> LoadedStream | None:
-        """The stream as it was locked or read, put into the working set; `None` if somebody else holds it."""
-        kind = self._kinds.of(stream)
-        row = self._tx.rows.get(stream)
-        if row is not None:
-            state = kind.state(stream, row.schema, row.state)
-            chars = ENTRY_CHARS + len(row.state or "")
-            entry: Cached | None = Cached(row.version, state, row.at, row.alarm_at, row.digest, chars)
-        else:
-            entry = self._cache.get(stream) if stream in self._tx.unchanged else None
-        if entry is None:
-            return None
-        return self.loaded.setdefault(stream, LoadedStream(stream, kind, entry))
 
     # -- keys
 

@@ -23,30 +23,29 @@ class Cached(msgspec.Struct, frozen=True, gc=False):
     chars: int
 
 
-class StateCache:
+class StateCache(OrderedDict[StreamId, Cached]):
     """Least recently used states leave first when the bound is passed."""
 
     def __init__(self, chars_max: int) -> None:
+        super().__init__()
         self._chars_max = chars_max
         self._chars = 0
-        self._entries: OrderedDict[StreamId, Cached] = OrderedDict()
 
     def version(self, stream: StreamId) -> int:
-        entry = self._entries.get(stream)
+        """Return the version that is cached; `NOT_CACHED` if there is none."""
+        entry = self.get(stream)
         return NOT_CACHED if entry is None else entry.version
 
-    def get(self, stream: StreamId) -> Cached | None:
-        return self._entries.get(stream)
-
     def put(self, stream: StreamId, entry: Cached) -> None:
-        before = self._entries.pop(stream, None)
+        """Keep a stream as it is now, as the one that was used last."""
+        before = self.pop(stream, None)
         self._chars += entry.chars - (before.chars if before else 0)
-        self._entries[stream] = entry
+        self[stream] = entry
         while self._chars > self._chars_max:
-            _, left = self._entries.popitem(last=False)
-            self._chars -= left.chars
+            self._chars -= self.popitem(last=False)[1].chars
 
     def drop(self, stream: StreamId) -> None:
-        gone = self._entries.pop(stream, None)
+        """Forget a stream."""
+        gone = self.pop(stream, None)
         if gone:
             self._chars -= gone.chars

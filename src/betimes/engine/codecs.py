@@ -107,37 +107,40 @@ def _classes(union: Any) -> frozenset[type]:
     return frozenset(get_args(union) or (union,))
 
 
+class _KindsByName(dict[str, Kind]):
+    def __missing__(self, name: str) -> Kind:
+        known = ", ".join(sorted(self)) or "none"
+        raise UnknownKind(f"no decider for the kind {name!r}; known are {known}")
+
+
 class Kinds:
     """All deciders of a process."""
 
     def __init__(self, deciders: Iterable[Decider[Any]]) -> None:
-        self._kinds: dict[str, Kind] = {}
+        self.by_name = _KindsByName()
+        """Raises `UnknownKind` for a name that is not there."""
         for decider in deciders:
             checked_stream("tenant", decider.kind, "id")
-            if decider.kind in self._kinds:
+            if decider.kind in self.by_name:
                 raise Invalid(f"two deciders claim the kind {decider.kind!r}; give one of them another name")
             if fields := spelt_by_identity(decider.state):  # type: ignore[arg-type]
                 raise Invalid(
                     f"the state of {decider.kind!r} omits defaults that are not always the same object: "
                     f"{', '.join(fields)}. Default to an empty text or None, use a Literal, or do not omit defaults"
                 )
-            self._kinds[decider.kind] = Kind(decider)
-        self.names = tuple(sorted(self._kinds))
+            self.by_name[decider.kind] = Kind(decider)
+        self.names = tuple(sorted(self.by_name))
 
     def of(self, stream: StreamId) -> Kind:
-        try:
-            return self._kinds[stream.kind]
-        except KeyError:
-            known = ", ".join(self.names) or "none"
-            raise UnknownKind(f"no decider for the kind {stream.kind!r} of {stream}; known are {known}") from None
+        return self.by_name[stream.kind]
 
     def scope(self, kind: str) -> str:
         """Return the scope that writing to streams of a kind needs; of a kind nobody knows, an administrator's."""
-        known = self._kinds.get(kind)
+        known = self.by_name.get(kind)
         return known.decider.scope if known else "admin"
 
     def table(self, name: str) -> RuleTable[Any] | None:
-        tables = (table for kind in self._kinds.values() for table in kind.decider.tables)
+        tables = (table for kind in self.by_name.values() for table in kind.decider.tables)
         return next((table for table in tables if table.name == name), None)
 
 

@@ -88,7 +88,7 @@ class CommitQueue:
         self._kinds = kinds
         self._settings = settings
         self._report = report
-        self._queue = FairQueue()
+        self.waiting = FairQueue()
         self._passes: deque[DuePass] = deque()
         self._sends: dict[EffectId, Job] = {}
         self._under_way: Sequence[Job] = ()
@@ -107,13 +107,6 @@ class CommitQueue:
         transactions.on_commit = self._hand_on
         self._has_stopped = False
 
-    def __len__(self) -> int:
-        return len(self._queue)
-
-    def count(self, tenant: str) -> int:
-        """Return how many jobs of a tenant wait."""
-        return self._queue.count(tenant)
-
     def open(self) -> None:
         """Accept jobs, from now until it is abandoned."""
         self._has_stopped = False
@@ -123,7 +116,7 @@ class CommitQueue:
         if self._has_stopped:
             self._end(job, _closed_error())
             return
-        self._queue.append(job)
+        self.waiting.append(job)
         self._wake_up()
 
     def put_send(self, id: EffectId, job: Job) -> Job:
@@ -151,15 +144,15 @@ class CommitQueue:
         """Work until cancelled."""
         while True:
             await self._work.wait()
-            if self._queue:
-                self._under_way = self._queue.take(self._settings.batch_max)
+            if self.waiting.size:
+                self._under_way = self.waiting.take(self._settings.batch_max)
                 await self._batch(list(self._under_way))
                 self._under_way = ()
             if self._passes:
                 self._pass_under_way = self._passes.popleft()
                 await self._pass(self._pass_under_way)
                 self._pass_under_way = None
-            if not self._queue and not self._passes:
+            if not self.waiting.size and not self._passes:
                 self._work.clear()
                 self.idle.set()
             else:
@@ -171,14 +164,14 @@ class CommitQueue:
         for job in self._under_way:
             message = f"{job.name}: the engine closed while it was being written; ask again under the same key"
             self._end(job, Unknown(message))
-        for job in self._queue:
+        for job in self.waiting:
             self._end(job, _closed_error())
         if self._pass_under_way:
             self._pass_under_way.fail(Unknown("the engine closed during this pass; what it did is in the ledger"))
         for request in self._passes:
             request.fail(_closed_error())
         self._under_way, self._pass_under_way = (), None
-        self._queue.clear()
+        self.waiting.clear()
         self._passes.clear()
 
     def _end(self, job: Job, outcome: Recorded | BaseException) -> None:
@@ -302,7 +295,8 @@ class CommitQueue:
                     self._hold(job, held)
             else:
                 await self._end_failed(job, result)
-        self._queue.put_back(held)
+        if held:
+            self.waiting.put_back(held)
 
     def _hold(self, job: Job, held: list[Job]) -> None:
         job.held_count += 1
@@ -341,7 +335,7 @@ class CommitQueue:
         for job in jobs:
             if not job.is_internal:
                 self._end(job, error)
-        self._queue.put_back(job for job in jobs if job.is_internal)
+        self.waiting.put_back(job for job in jobs if job.is_internal)
         self._pause_s = min(max(self._pause_s * 2, self._settings.retry_store_min_s), self._settings.retry_store_max_s)
         await asyncio.sleep(self._pause_s)
 

@@ -170,7 +170,7 @@ class Engine:
             async with asyncio.timeout(self.settings.drain_s):
                 await self._queue.idle.wait()
         except TimeoutError:
-            self._report(Report("drain_incomplete", f"{len(self._queue)} jobs"))
+            self._report(Report("drain_incomplete", f"{self._queue.waiting.size} jobs"))
         await _stop([queue])
         self._queue.abandon()
         self._tasks.clear()
@@ -200,7 +200,7 @@ class Engine:
     async def submit(self, submission: Submission) -> Recorded:
         """Decide and commit a command; returns once it is durable, or raises what went wrong."""
         submission.check()
-        self.kinds.of(submission.stream).check_command(submission.command)
+        self.kinds.by_name[submission.stream.kind].check_command(submission.command)
         return await self._take_in(submission)
 
     async def wake(self, stream: StreamId, *, actor: str = "", correlation: str = "") -> Recorded:
@@ -251,9 +251,9 @@ class Engine:
 
     def _check_room(self, tenant: str | None) -> None:
         self._check_open()
-        if (waiting := len(self._queue)) >= self.settings.queue_max:
+        if (waiting := self._queue.waiting.size) >= self.settings.queue_max:
             raise Overloaded(f"{waiting:,} commands are waiting, which is the bound; try again in a moment")
-        if tenant is not None and (waiting := self._queue.count(tenant)) >= self.settings.queue_tenant_max:
+        if tenant is not None and (waiting := self._queue.waiting.count(tenant)) >= self.settings.queue_tenant_max:
             raise Overloaded(f"{waiting:,} commands of {tenant!r} wait, which is its bound; try again in a moment")
 
     async def policy_of(self, tenant: str) -> Policy:
@@ -329,7 +329,7 @@ class Engine:
     @property
     def queue_count(self) -> int:
         """Commands that wait in this process."""
-        return len(self._queue)
+        return self._queue.waiting.size
 
     @property
     def executors(self) -> tuple[str, ...]:

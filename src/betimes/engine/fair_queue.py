@@ -29,13 +29,11 @@ class FairQueue:
     def __init__(self) -> None:
         self._queues: dict[str, deque[Job]] = {}
         """The tenants that have jobs, whose turn is next first."""
-        self._count = 0
+        self.size = 0
+        """How many jobs wait."""
         self._batch = 0
         self._served: dict[str, int] = {}
         """The tenants that were served lately, each with its last batch, which is also their order."""
-
-    def __len__(self) -> int:
-        return self._count
 
     def __iter__(self) -> Iterator[Job]:
         for queue in self._queues.values():
@@ -51,13 +49,13 @@ class FairQueue:
         if queue is None:
             queue = self._queues[job.tenant] = deque()
         queue.append(job)
-        self._count += 1
+        self.size += 1
 
     def put_back(self, jobs: Iterable[Job]) -> None:
         """Put jobs that were taken before those of their tenants, in the order given."""
         for job in reversed(list(jobs)):
             self._queues.setdefault(job.tenant, deque()).appendleft(job)
-            self._count += 1
+            self.size += 1
 
     def take(self, limit: int) -> list[Job]:
         """Take up to `limit` jobs, one of each tenant in turn; who was served last is the last to be served again."""
@@ -72,7 +70,7 @@ class FairQueue:
             left = self._take_of(tenant, count, taken)
             if left and part > count:
                 waiting[tenant] = part - count
-        self._count -= len(taken)
+        self.size -= len(taken)
         return taken
 
     def _take_of(self, tenant: str, count: int, taken: list[Job]) -> int:
@@ -98,4 +96,4 @@ class FairQueue:
     def clear(self) -> None:
         """Forget all jobs."""
         self._queues.clear()
-        self._count = 0
+        self.size = 0

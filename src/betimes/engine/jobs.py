@@ -118,22 +118,23 @@ _sents = msgspec.json.Decoder(Sent)
 class Job:
     """One entry of the queue: the command that is asked for, and how far it has come.
 
-    Without a submission it only settles an effect.
+    One without a stream has no submission either: it only settles an effect.
     """
 
     __slots__ = (
         "_request",
         "also_locks",
         "answer",
-        "asked",
         "cause",
         "ended",
         "held_count",
         "key",
         "policy",
+        "reads",
         "send",
         "stream",
         "streams",
+        "submission",
         "tenant",
         "unreadable",
     )
@@ -147,7 +148,8 @@ class Job:
         ended: Ended | None = None,
         answer: Answer | None = None,
     ) -> None:
-        self.asked = asked
+        if asked:
+            self.submission = asked
         self.stream = asked.stream if asked else None
         self.tenant = asked.stream.tenant if asked else ended.id.tenant if ended else ""
         """The tenant whose turn in the queue it takes."""
@@ -162,6 +164,8 @@ class Job:
         self.policy: Policy | None = None
         self.streams: tuple[StreamId, ...] = ()
         """What it must hold under that policy."""
+        self.reads: tuple[StreamId, ...] = ()
+        """What it only looks at."""
         self.also_locks: tuple[StreamId, ...] = ()
         self._request: str | None = None
 
@@ -190,12 +194,6 @@ class Job:
         return cls(asked, cause=cause.handle, send=id)
 
     @property
-    def submission(self) -> Submission:
-        """What is asked for, of a job that does not only settle an effect."""
-        assert self.asked is not None
-        return self.asked
-
-    @property
     def request(self) -> str:
         """What a repeat of the key must agree in; made when it is first needed, because it is a digest of the whole."""
         if self._request is None:
@@ -209,8 +207,9 @@ class Job:
 
     @property
     def name(self) -> str:
-        asked = self.asked
-        return f"{type(asked.command).__name__} for {asked.stream}" if asked else f"the end of effect {self.cause}"
+        if self.stream is None:
+            return f"the end of effect {self.cause}"
+        return f"{type(self.submission.command).__name__} for {self.stream}"
 
     def end(self, outcome: Recorded | BaseException) -> None:
         """Tell whoever waits for it what became of it."""

@@ -23,9 +23,9 @@ class EveryStream(StateCache):
         super().__init__(0)
         self._first = first
 
-    def get(self, stream: StreamId) -> Cached | None:
+    def get(self, stream: StreamId, default: object = None) -> Cached:
         self._first(stream)
-        return self._entries.pop(stream, _NEW)
+        return self.pop(stream, _NEW)
 
 
 class _Everything(set[StreamId]):

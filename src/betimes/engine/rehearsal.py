@@ -293,8 +293,9 @@ class Rehearsal:
         watched = WatchedPolicy(policy)
         self._memo = memo = DecisionMemo(watched, self._moment.now)
         job.policy, job.streams = watched, streams_of(self._kinds, job, watched)
+        job.reads = reads_of(self._kinds, stream)
         version = self._find(stream).version
-        for name in (*job.streams, *reads_of(self._kinds, stream)):
+        for name in (*job.streams, *job.reads):
             memo.saw(self._find(name))
         try:
             recorded = self._batch.take(job, "", watched)
@@ -342,7 +343,7 @@ class Rehearsal:
     ) -> Recorded:
         """Take a decision of the batch: advance its streams, and let what follows from it wait."""
         for live in also:
-            if live.created and self._given.version(live.stream) > 0:  # it was put here and nobody has looked at it yet
+            if live.created and live.stream in self._given:  # it was put here and nobody has looked at it yet
                 self._batch.forget_stream(live.stream)
                 raise StreamExists(live.stream)
         after = (_state_after(own, decision.events), *(_state_after(live, events) for live, events in also.items()))

@@ -13,7 +13,7 @@ from betimes.engine.jobs import WAKE, Job
 def streams_of(kinds: Kinds, job: Job, policy: Policy) -> tuple[StreamId, ...]:
     """The streams a job must hold, its own first; those a wake ahead of it needs are among them."""
     asked = job.submission
-    stream, decider = asked.stream, kinds.of(asked.stream).decider
+    stream, decider = asked.stream, kinds.by_name[asked.stream.kind].decider
     if decider.needs is NO_NEEDS and not job.also_locks:
         return (stream,)
     try:
@@ -30,7 +30,7 @@ def streams_of(kinds: Kinds, job: Job, policy: Policy) -> tuple[StreamId, ...]:
 
 def reads_of(kinds: Kinds, stream: StreamId) -> tuple[StreamId, ...]:
     """The streams a job looks at without holding them."""
-    decider = kinds.of(stream).decider
+    decider = kinds.by_name[stream.kind].decider
     if decider.reads is NO_READS:
         return ()
     try:

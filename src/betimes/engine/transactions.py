@@ -82,22 +82,22 @@ class Transactions:
 
     async def attempt(self, jobs: list[Job]) -> list[Result]:
         """Decide and commit the jobs in one transaction. Raises only store errors."""
-        if (results := await self._attempt_optimistically(jobs)) is not None:
-            return results
+        if self._presumes and len(jobs) == 1:
+            results = await self._attempt_optimistically(self._presumes, jobs)
+            if results is not None:
+                return results
         for _ in range(self._settings.attempts_on_conflict_max):
             results = await self._commit(self._store.begin(self._ask(jobs)), jobs)
             if results is not None:
                 return results
         raise Unknown("commit after commit was cut off and none arrived; ask again under the same key")
 
-    async def _attempt_optimistically(self, jobs: list[Job]) -> list[Result] | None:
+    async def _attempt_optimistically(self, store: Presumes, jobs: list[Job]) -> list[Result] | None:
         """Decide a single job by what is cached, and let the commit compare; `None` if it must be asked after all."""
-        if self._presumes is None or len(jobs) != 1:
-            return None
         if self._asks_first:
             self._asks_first -= 1
             return None
-        begin = self._presumes.presume(self._ask(jobs))
+        begin = store.presume(self._ask(jobs))
         if begin is None:
             return None
         try:
@@ -121,10 +121,11 @@ class Transactions:
     def _ask(self, jobs: Sequence[Job]) -> LockRequest:
         locks: dict[StreamId, int] = {}
         waits: set[StreamId] = set()
-        cached = self._cache.version
+        cached = self._cache.get
         for job in jobs:
             for stream in self._streams_needed(job):
-                locks[stream] = cached(stream)
+                entry = cached(stream)
+                locks[stream] = NOT_CACHED if entry is None else entry.version
             if job.held_count > 0:
                 waits.update(job.streams)
         keys = [job.key for job in jobs if job.key]
@@ -138,8 +139,9 @@ class Transactions:
         try:
             job.policy = policy = self._policies.guess(job.tenant)
             job.streams = streams = streams_of(self._kinds, job, policy)
+            job.reads = reads_of(self._kinds, job.stream)
         except BetimesError:
-            job.policy = None  # its caller is told when the job is taken
+            job.policy, job.reads = None, ()  # its caller is told when the job is taken
             return ()
         return streams
 
@@ -147,14 +149,8 @@ class Transactions:
         """Return what is looked at without a lock: policies, and whatever the jobs' deciders share with others."""
         tenants = {job.tenant for job in jobs if job.stream}
         wanted = [DEPLOYMENT, *map(tenant_stream, sorted(tenants))] if tenants else []
-        wanted += sorted({name for job in jobs for name in self._looked_at(job)})
+        wanted += sorted({name for job in jobs for name in job.reads})
         return {stream: self._cache.version(stream) for stream in wanted if stream not in locks}
-
-    def _looked_at(self, job: Job) -> tuple[StreamId, ...]:
-        try:
-            return reads_of(self._kinds, job.stream) if job.stream else ()
-        except BetimesError:
-            return ()  # its caller is told when the job is taken
 
     @asynccontextmanager
     async def _pick(self, due: DueRequest, jobs: list[Job]) -> AsyncIterator[Tx]:
@@ -240,12 +236,9 @@ class Transactions:
     def _new_batch(self, tx: Tx) -> Batch:
         return Batch(tx, kinds=self._kinds, cache=self._cache, policies=self._policies, settings=self._settings)
 
-    def _turn_id(self) -> str:
-        return f"{self._name}-{next(self._turns):x}"
-
     def _take(self, batch: Batch, job: Job) -> Result:
         try:
-            return batch.take(job, self._turn_id())
+            return batch.take(job, f"{self._name}-{next(self._turns):x}")
         except BetimesError as error:
             batch.give_up(job, error)
             return error

@@ -59,6 +59,7 @@ class LoadedStream:
         "created",
         "decider",
         "digest",
+        "entry",
         "index",
         "kind",
         "state",
@@ -70,6 +71,7 @@ class LoadedStream:
     def __init__(self, stream: StreamId, kind: Kind, entry: Cached) -> None:
         self.stream = stream
         self.kind = kind
+        self.entry = entry
         self.decider = kind.decider
         self.base = self.version = entry.version
         self.state, self.at, self.alarm_at = entry.state, entry.at, entry.alarm_at
@@ -86,6 +88,8 @@ class LoadedStream:
         return live
 
     def cache_entry(self) -> Cached:
+        if self.version == self.base:
+            return self.entry
         return Cached(self.version, self.state, self.at, self.alarm_at, self.digest, self.chars)
 
     def row(self) -> StreamWrite:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from betimes.core.canonical import encode
+from betimes.core.canonical import CANONICAL, encode
 from betimes.core.deciders import Call, Command, Decision, Effect, Event
 from betimes.core.errors import Fault, TooLarge
 from betimes.core.instants import SECOND
@@ -159,7 +159,7 @@ def _check_call(call: Call, id: EffectId) -> None:
 def text_of(value: Any, chars_max: int, what: str, stream: StreamId) -> str:
     """Canonical text of something a decider or caller made: a `Fault` if it has none, `TooLarge` past its bound."""
     try:
-        text = encode(value)
+        text = CANONICAL.encode(value).decode()
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise Fault(f"{what} {stream} cannot be encoded as JSON: {error}") from error
     if len(text) > chars_max:

@@ -342,7 +342,7 @@ def settled_without_telling() -> Iterator[Replacement]:
 
     def silent(calls: Dispatcher, *arguments: Any) -> Any:
         job = settling(calls, *arguments)
-        job.asked = job.stream = None
+        job.stream = None
         return job
 
     yield Dispatcher, "_settling_job", silent
