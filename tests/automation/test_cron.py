@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 import pytest
 
 from betimes.core.calendar import Gap, Overlap, calendar_of
-from betimes.core.cron import check_cron, is_fixed
+from betimes.core.cron import check_cron, describe_cron, is_fixed
 from betimes.core.instants import DAY, SECOND, parse, render
 from docs.build_dst import changes, middle
 from tests.automation.cron_cases import DAYS, DEBIAN, LAST_REPETITION, REAL_TIME, REFUSED, RIGA, TIMES
@@ -137,3 +137,18 @@ def test_a_whole_year_by_name(name: str) -> None:
         expected = sorted(occurrences(cron, name, start, end, None, None))
         found = calendar_of(cron, name).between(start * SECOND - 1, end * SECOND - 1)
         assert [tick // SECOND for tick in found] == expected, (cron, name)
+
+
+@pytest.mark.parametrize(
+    ("cron", "text"),
+    [
+        ("30 7 * * *", "At 07:30 every day"),
+        ("15 30 7 * * *", "At 07:30:15 every day"),
+        ("@weekly", "At 00:00 on Sunday"),
+        ("0 9 * * FRI-MON", "At 09:00 on Friday, Saturday, Sunday, and Monday"),
+        ("0 0 15W * *", "At 00:00 on the 15th day of every month (15W: the nearest weekday)"),
+        ("0 0 LW * ?", "At 00:00 on the last weekday of every month"),
+    ],
+)
+def test_an_expression_is_said_in_english(cron: str, text: str) -> None:
+    assert describe_cron(cron) == text

@@ -200,8 +200,9 @@ async def test_every_problem_of_a_definition_is_named(backend: Backend, tmp_path
 async def test_a_preview_saves_nothing(backend: Backend, tmp_path: Path) -> None:
     async with automation_world(backend, tmp_path) as world:
         request = PreviewRequest("30 2 * * *", "Europe/Berlin", from_=datetime(2026, 3, 28, tzinfo=UTC), count=3)
-        shown = (await world.schedules.preview(request)).items
-        assert [tick.local for tick in shown] == [
+        shown = await world.schedules.preview(request)
+        assert shown.recurrence_text == "At 02:30 every day"
+        assert [tick.local for tick in shown.items] == [
             "2026-03-28T02:30:00+01:00",
             "2026-03-29T03:00:00+02:00",
             "2026-03-30T02:30:00+02:00",
@@ -209,6 +210,23 @@ async def test_a_preview_saves_nothing(backend: Backend, tmp_path: Path) -> None
         with pytest.raises(Invalid):
             await world.schedules.preview(PreviewRequest("x"))
         assert (await world.schedules.list()).items == []
+
+
+async def test_a_schedule_says_in_english_when_it_ticks_and_its_next_three_ticks(
+    backend: Backend, tmp_path: Path
+) -> None:
+    async with automation_world(backend, tmp_path) as world:
+        weekdays = {"cron": "0 8 * * *", "target": HANDLER, "exclude": {"weekdays": ["SAT", "SUN"]}}
+        shown = await world.schedules.create(weekdays)
+        assert shown.recurrence_text == "At 08:00 every day, except on Saturday, Sunday"
+        assert [at.day for at in shown.next_ticks] == [6, 7, 8]
+        ending = {"every": {"seconds": 5400}, "target": HANDLER, "ends_at": "2026-01-05T12:00:00Z"}
+        shown = await world.schedules.create(ending)
+        assert (shown.recurrence_text, shown.next_ticks) == (
+            "Every 90 minutes",
+            [datetime(2026, 1, 5, 10, 30, tzinfo=UTC)],
+        )
+        assert (await world.schedules.disable(shown.schedule_id)).next_ticks == []
 
 
 async def test_a_manual_tick_is_answered_with_its_run(backend: Backend, tmp_path: Path) -> None:

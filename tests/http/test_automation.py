@@ -36,9 +36,11 @@ SCHEDULE_VIEW = [
     "exclude",
     "partition",
     "status",
+    "recurrence_text",
     "paused_reason",
     "declared_by",
     "next_tick_at",
+    "next_ticks",
     "last_scheduled_for",
     "changed_at",
     "last_error",
@@ -317,7 +319,8 @@ async def test_a_preview_shows_the_wall_clock_and_saves_nothing() -> None:
             "items": [
                 {"scheduled_for": "2026-01-05T06:00:00Z", "local": "2026-01-05T07:00:00+01:00"},
                 {"scheduled_for": "2026-01-06T06:00:00Z", "local": "2026-01-06T07:00:00+01:00"},
-            ]
+            ],
+            "recurrence_text": "At 07:00 every day",
         }
         long = await s.client("POST", "/v1/schedules/preview", {"cron": f"{'0,' * 600}0 * * * *"})
         assert (long.status, long.json["errors"][0]["path"]) == (422, "cron")

@@ -47,6 +47,19 @@ def check_cron(cron: str) -> None:
     _parse(cron)
 
 
+@lru_cache(maxsize=4_096)
+def describe_cron(cron: str) -> str:
+    """Return what an expression means, in English; raise `ValueError` if it is none."""
+    _parse(cron)
+    fields = _fields_of(cron)
+    terms = fields[_DAY].split(",")
+    nearest = [term for term in terms if _NEAREST.fullmatch(term)]
+    days = ",".join(term[:-1] if term in nearest else term for term in terms)
+    plain = (*fields[:_DAY], days, *fields[_DAY + 1 :])
+    text = CronSim(" ".join(plain[1:] if plain[0] == "0" else plain), _EPOCH).explain()
+    return f"{text} ({', '.join(nearest)}: the nearest weekday)" if nearest else text
+
+
 def is_fixed(cron: str) -> bool:
     """Return whether the expression names local times of day: neither its minute nor its hour begins with `*`."""
     minute, hour = _fields_of(cron)[1:3]

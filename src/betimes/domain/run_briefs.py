@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
+from betimes.core.datetimes import moment
 from betimes.domain.json_view import JsonView
 from betimes.runs.model import RunState
 
@@ -19,6 +21,9 @@ class RunBrief(JsonView, frozen=True):
     status: str
     verdict: RunVerdict | None
     error: str | None = None
+    allowed_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
 
 
 def run_brief(state: RunState | None) -> RunBrief | None:
@@ -28,4 +33,11 @@ def run_brief(state: RunState | None) -> RunBrief | None:
     if state.status == "skipped":
         return RunBrief(status, RunVerdict("SKIP", state.reason))
     verdict = RunVerdict("ALLOW", "WITHIN_LIMITS") if state.allowed_at is not None else None
-    return RunBrief(status, verdict, state.error or state.reason or None)
+    return RunBrief(
+        status,
+        verdict,
+        state.error or state.reason or None,
+        moment(state.allowed_at),
+        moment(state.started_at),
+        moment(state.finished_at),
+    )

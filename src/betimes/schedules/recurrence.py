@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from betimes.core import zones
 from betimes.core.calendar import Gap, Overlap, calendar_of
 from betimes.core.checks import Problem, Rule, readable
-from betimes.core.cron import check_cron
+from betimes.core.cron import check_cron, describe_cron
 from betimes.core.instants import SECOND, Instant
 from betimes.core.occurrences import Excluding, Interval, Occurrences, Several
 
@@ -31,6 +31,7 @@ ExcludedDates = Annotated[tuple[date, ...], msgspec.Meta(max_length=EXCLUDED_DAT
 ExcludedWeekdays = Annotated[tuple[Weekday, ...], msgspec.Meta(max_length=7)]
 EverySeconds = Annotated[int, msgspec.Meta(ge=1, le=EVERY_S_MAX)]
 _WEEKDAYS: tuple[Weekday, ...] = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+_WEEKDAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -89,6 +90,11 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
         parts = tuple(calendar_of(cron, self.timezone, self.dst.gap, self.dst.overlap) for cron in self.crons)
         return parts[0] if len(parts) == 1 else Several(parts)
 
+    def describe(self) -> str:
+        """Return when it occurs, in English; an expression that is not known (any more) as it is written."""
+        base = _every_text(self.every.seconds) if self.every else "; ".join(map(_cron_text, self.crons))
+        return f"{base}{_exclusion_text(self.exclude)}" if self.exclude else base
+
     def partition_key(self, partition: Partition, at: Instant) -> str:
         """Return the name of the hour, day, ISO week or month, in the zone, that an instant lies in."""
         second = at // SECOND
@@ -103,6 +109,28 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
                 return f"{local:%G-W%V}"
             case "monthly":
                 return f"{local:%Y-%m}"
+
+
+def _cron_text(cron: str) -> str:
+    try:
+        return describe_cron(cron)
+    except ValueError:
+        return cron
+
+
+def _every_text(seconds: int) -> str:
+    for unit_s, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
+        if seconds % unit_s == 0:
+            count = seconds // unit_s
+            return f"Every {unit}" if count == 1 else f"Every {count:,} {unit}s"
+    raise AssertionError(seconds)
+
+
+def _exclusion_text(exclude: Exclude) -> str:
+    days = [_WEEKDAY_NAMES[_WEEKDAYS.index(day)] for day in exclude.weekdays]
+    if exclude.dates:
+        days.append(str(exclude.dates[0]) if len(exclude.dates) == 1 else f"{len(exclude.dates):,} dates")
+    return f", except on {', '.join(days)}" if days else ""
 
 
 def _offset_text(offset_s: int) -> str:

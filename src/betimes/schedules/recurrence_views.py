@@ -62,3 +62,5 @@ class PreviewTick(JsonView, frozen=True):
 
 class Preview(JsonView, frozen=True):
     items: list[PreviewTick]
+    recurrence_text: str
+    """The expression in English: `At 07:30 every day`."""

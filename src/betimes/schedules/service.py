@@ -151,7 +151,8 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         recurrence = request.recurrence()
         zoned = zone(request.timezone)
         ticks = islice(recurrence.occurrences().after(start - 1), request.count)
-        return Preview([PreviewTick(moment(at), moment(at).astimezone(zoned).isoformat()) for at in ticks])
+        items = [PreviewTick(moment(at), moment(at).astimezone(zoned).isoformat()) for at in ticks]
+        return Preview(items, recurrence.describe())
 
     async def trigger(self, schedule_id: str, payload: dict[str, Any] | None = None, *, key: str | None = None) -> Tick:
         """Tick now, in any status; a payload of one's own needs the scope of the target it reaches."""

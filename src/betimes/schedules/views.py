@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from betimes.core.datetimes import Moment
+from betimes.core.datetimes import Moment, moment
+from betimes.core.instants import Instant
 from betimes.core.names import Id
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
@@ -17,6 +21,8 @@ from betimes.domain.warnings import Remark
 from betimes.schedules.backfill_model import BackfillState
 from betimes.schedules.model import ScheduleDefinition, ScheduleFields, ScheduleState, SkipReason, TickCause
 from betimes.schedules.recurrence_views import DstView, EveryRequest, EveryView, ExcludeView
+
+TICKS_SHOWN = 3
 
 # -- schedules
 
@@ -50,9 +56,13 @@ class ScheduleView(ScheduleFields[datetime, EveryView, None], JsonView, frozen=T
     dst: DstView
     exclude: ExcludeView | None
     status: ScheduleStatus
+    recurrence_text: str
+    """When it ticks, in English and in its zone: `At 07:30 every day`."""
     paused_reason: Literal["NOT_DECLARED"] | None
     declared_by: str | None
     next_tick_at: datetime | None
+    next_ticks: list[datetime]
+    """The next three nominal instants, while it is active."""
     last_scheduled_for: datetime | None
     changed_at: datetime
     last_error: str | None
@@ -83,8 +93,23 @@ def schedule_written(
 
 def _schedule(kind: type[Shown], schedule_id: str, state: ScheduleState, **given: Any) -> Shown:
     # The nominal instant, which its run is about; when it is due after its jitter is nobody's business but the alarm's.
-    next_tick_at = state.next.tick_at if state.next else None
-    return derive(kind, state.definition, state, schedule_id=schedule_id, next_tick_at=next_tick_at, **given)
+    given["next_tick_at"] = state.next.tick_at if state.next else None
+    given["next_ticks"] = [moment(at) for at in _next_ticks(state)]
+    given["recurrence_text"] = state.definition.recurrence.describe()
+    return derive(kind, state.definition, state, schedule_id=schedule_id, **given)
+
+
+def _next_ticks(state: ScheduleState) -> Iterator[Instant]:
+    """Yield the next ticks; only the first is kept, so the others are those of today's zones."""
+    if state.next is None:
+        return
+    yield state.next.tick_at
+    ends_at = state.definition.ends_at
+    with suppress(ValueError):  # a zone that is not known any more
+        for at in islice(state.definition.recurrence.occurrences().after(state.next.tick_at), TICKS_SHOWN - 1):
+            if ends_at is not None and at >= ends_at:
+                return
+            yield at
 
 
 # -- ticks
