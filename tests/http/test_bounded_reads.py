@@ -45,7 +45,13 @@ COUNTS = "count(*)"
 IDS = {"user_id": "u-0", "intent_id": "a", "schedule_id": "a", "sensor_id": "a"}
 REQUIRED = {"/v1/streams": {"kind": "inbox"}}
 """Parameters that a list does not do without."""
-KINDS = {"kind": "inbox", "kinds": "inbox,score", "prefix": "u-"}
+KINDS = {
+    "kind": "inbox",
+    "kinds": "inbox,score",
+    "prefix": "u-",
+    "outcome": "skipped_stale_cursor",
+    "reason": "ACCOUNT_BANNED",
+}
 """Parameters that must name something there is."""
 QUESTIONS = (
     "/v1/meta",

@@ -83,6 +83,12 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """Return the rules that are judged and recorded and do not bind, from its section of the policy."""
     outcome_of: Callable[[Event], EventOutcome | None] | None = None
     """Return what an event decided, if anything. Without it, a segment decided what its verdict says."""
+    outcomes: tuple[str, ...] = ()
+    """Every outcome that `outcome_of` returns."""
+    outcome_reasons: tuple[str, ...] = ()
+    """Reasons of these outcomes that are in no decider's table."""
+    statuses: Mapping[str, tuple[str, ...]] = {}
+    """By kind of stream: its statuses, where its state has no closed list of them."""
     describe_event: Callable[[Event], str] = lambda event: ""
     """Return a sentence about an event that `outcome_of` knows."""
     render_amounts: Mapping[str, Mapping[str, Callable[[int], Any]]] = {}

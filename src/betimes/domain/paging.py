@@ -171,6 +171,11 @@ def _decode(cursor: str) -> Any:
     return msgspec.json.decode(b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True))
 
 
+def wrong_parameter(name: str, message: str) -> Invalid:
+    """Return what is raised about one parameter; the sentence names it too."""
+    return Findings([(f"query.{name}", message)]).refusal("parameter")
+
+
 def checked_limit(limit: int) -> int:
     if not 1 <= limit <= LIMIT_MAX:
         raise Invalid(f"a page has 1 to {LIMIT_MAX} items", (("query.limit", f"1 to {LIMIT_MAX}"),))

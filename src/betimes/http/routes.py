@@ -112,7 +112,8 @@ class RequestContext:
         if given is None:
             return self.if_match
         if self.if_match not in (None, given):
-            raise Invalid("1 field is wrong", (("version", "differs from the header If-Match"),))
+            message = "differs from the header If-Match"
+            raise Invalid(f"1 field is wrong: version: {message}", (("version", message),))
         return given
 
     @property

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from betimes.core.deciders import Event
 from betimes.core.instants import render
 from betimes.core.outcomes import EventOutcome
 from betimes.core.outlooks import SubjectStreams
 from betimes.domain.declaration import Domain
 from betimes.intents.decide import DECIDERS
-from betimes.intents.model import CLAIM_EXPIRED, FireCooled, IntentFired
+from betimes.intents.fold import COOLING, TYPES
+from betimes.intents.model import CLAIM_EXPIRED, FireCooled, FireStatus, IntentFired
 from betimes.intents.outlook import intent_outlook, waiting_checks
 from betimes.intents.policy import IntentsPolicy
 from betimes.intents.tables import TABLES
 from betimes.intents.variations import VARIATIONS
+
+COOLED = "cooldown_active"
 
 
 def outcome_of(event: Event) -> EventOutcome | None:
@@ -21,7 +26,7 @@ def outcome_of(event: Event) -> EventOutcome | None:
         case IntentFired(status=status, next_check_at=next_check_at):
             return EventOutcome(status, (CLAIM_EXPIRED,) if is_lost_claim(event) else (), next_check_at)
         case FireCooled(next_check_at=next_check_at):
-            return EventOutcome("cooldown_active", ("COOLDOWN_ACTIVE",), next_check_at)
+            return EventOutcome(COOLED, ("COOLDOWN_ACTIVE",), next_check_at)
         case _:
             return None
 
@@ -46,6 +51,8 @@ DOMAIN = Domain(
     deciders=DECIDERS,
     policy=IntentsPolicy,
     outcome_of=outcome_of,
+    outcomes=(*get_args(FireStatus), COOLED),
+    statuses={"intent": tuple(f"{status}.{name}" for status in ("enabled", "disabled", COOLING) for name in TYPES)},
     describe_event=describe_event,
     lost_claims={"intent": is_lost_claim},
     tables=TABLES,

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from betimes.catalogue import area_of
+from betimes.catalogue import Area, area_of
 from betimes.core.datetimes import moment
 from betimes.core.errors import Invalid, NotFound
 from betimes.core.streams import EffectId, StreamId, parse_effect_handle, segment_handle
@@ -87,7 +87,7 @@ class EffectDetail(EffectView, frozen=True, kw_only=True):
 class EffectFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     status: Status | None = None
     effect_kind: EffectKind | None = None
-    domain: str | None = None
+    domain: Area | None = None
     user_id: str | None = None
     channel: str | None = None
     executor: str | None = None

@@ -14,12 +14,13 @@ from typing import Annotated, Literal
 import msgspec
 
 from betimes.catalogue import readable_areas
-from betimes.core.errors import Invalid
+from betimes.domain.paging import wrong_parameter
 from betimes.engine.engine import Engine
 from betimes.http.event_stream import EventStream, may_go_on
 from betimes.http.problems import HttpProblem
 from betimes.http.process import STREAMS_PER_TENANT_MAX, Streams
 from betimes.http.routes import RequestContext, Route
+from betimes.ledger.known_names import check_names
 from betimes.ledger.pulse import BEAT_S, SAMPLES_MAX, PulseFeed, PulseFrame, PulseTail
 from betimes.ledger.verdict_feed import (
     ALL,
@@ -55,6 +56,7 @@ async def verdicts(request: RequestContext) -> EventStream:
     query: VerdictStreamQuery = request.query
     filters = FeedFilters(domain=query.domain, outcome=query.outcome, reason=query.reason, id=query.id)
     _check_mode(query)
+    check_names(outcome=query.outcome, reason=query.reason)
     domains = readable_areas(request.scopes, "read")
     last = request.headers.get("last-event-id")
     if query.mode == "pulse":
@@ -80,9 +82,9 @@ async def verdicts(request: RequestContext) -> EventStream:
 def _check_mode(query: VerdictStreamQuery) -> None:
     """Raise `Invalid` for parameters of the other mode."""
     if query.mode == "pulse" and query.id is not None:
-        raise Invalid("1 parameter is wrong", (("query.id", "not with mode=pulse"),))
+        raise wrong_parameter("id", "not with mode=pulse")
     if query.mode == "verdicts" and query.sample is not None:
-        raise Invalid("1 parameter is wrong", (("query.sample", "only with mode=pulse"),))
+        raise wrong_parameter("sample", "only with mode=pulse")
 
 
 def _demand_room(streams: Streams, tenant: str) -> None:

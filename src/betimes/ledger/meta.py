@@ -6,10 +6,11 @@ from datetime import datetime
 from importlib.metadata import version
 from importlib.util import find_spec
 
-from betimes.catalogue import AREAS, DOMAIN_OF
+from betimes.catalogue import AREAS, DOMAIN_OF, DOMAINS
 from betimes.core.datetimes import moment
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import LIMIT_MAX
+from betimes.ledger.known_names import outcomes_in, reasons_in
 from betimes.ledger.reader import LedgerReader
 from betimes.ledger.search import HITS_MAX
 from betimes.ledger.statistics import CELLS_MAX
@@ -45,6 +46,10 @@ class MetaView(JsonView, frozen=True, kw_only=True):
     """Those the key may read."""
     kinds: list[KindView]
     """Kinds of streams of these domains."""
+    outcomes: list[str]
+    """What these domains decide on, as filters name it."""
+    reasons: list[str]
+    """Every reason that they give."""
     channels: list[str]
     """Of notifications, under the policy in force."""
     limits: dict[str, int]
@@ -60,12 +65,15 @@ class Meta(LedgerReader):
         """Return what the server is, knows and allows."""
         policy = await self.engine.policy_of(self.caller.tenant)
         seen = self._domains & set(AREAS)
+        shown = [domain for domain in DOMAINS if domain.area in seen]
         return MetaView(
             version=version("betimes"),
             now=moment(await self.engine.store.now()),
             virtual=virtual,
             domains=[area for area in AREAS if area in seen],
             kinds=[KindView(kind, found.area) for kind, found in DOMAIN_OF.items() if found.area in seen],
+            outcomes=sorted({name for domain in shown for name in outcomes_in(domain)}),
+            reasons=sorted({name for domain in shown for name in reasons_in(domain)}),
             channels=sorted(policy[NotificationsPolicy].channels) if "notifications" in seen else [],
             limits={
                 "page": LIMIT_MAX,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from betimes.catalogue import DOMAIN_OF
-from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, HOUR, MINUTE, Instant
+from betimes.domain.paging import wrong_parameter
 from betimes.domain.service import Caller, Service
 from betimes.engine.engine import Engine
+from betimes.ledger.known_names import check_names
 
 Step: TypeAlias = Literal["1m", "5m", "15m", "30m", "1h", "3h", "6h", "12h", "1d", "7d"]
 STEPS: dict[Step, int] = {
@@ -44,9 +45,7 @@ class LedgerReader(Service):
         if kinds is None:
             return frozenset(self.kinds_of())
         names = [name.strip() for name in kinds.split(",")]
-        unknown = [name for name in names if name not in DOMAIN_OF]
-        if unknown:
-            raise Invalid("1 parameter is wrong", (("query.kinds", f"no such kind: {unknown[0][:40]}"),))
+        check_names(kinds=names)
         return frozenset(names) & frozenset(self.kinds_of())
 
 
@@ -54,7 +53,7 @@ def check_range(since_at: Instant, until_at: Instant, names: tuple[str, str] = (
     """Raise `Invalid` unless the one is before the other and not too far."""
     if since_at >= until_at:
         message = f"must be before {names[1]}"
-        raise Invalid("1 parameter is wrong", ((f"query.{names[0]}", message),))
+        raise wrong_parameter(names[0], message)
     if until_at - since_at > RANGE_MAX:
         message = f"at most {RANGE_MAX // DAY} days after {names[0]}"
-        raise Invalid("1 parameter is wrong", ((f"query.{names[1]}", message),))
+        raise wrong_parameter(names[1], message)

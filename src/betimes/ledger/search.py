@@ -8,7 +8,7 @@ from betimes.catalogue import DOMAIN_OF, area_of
 from betimes.core.errors import Invalid, UnknownKind
 from betimes.core.streams import parse_effect_handle, parse_segment_handle, segment_handle
 from betimes.domain.json_view import JsonView
-from betimes.domain.paging import check_filters
+from betimes.domain.paging import check_filters, wrong_parameter
 from betimes.engine.store import EffectQuery, LedgerQuery
 from betimes.ledger.effects import NUMBER_MAX
 from betimes.ledger.reader import LedgerReader
@@ -47,7 +47,7 @@ class Search(LedgerReader):
         wanted = tuple(sorted(self.check_kinds(kinds)))
         text = q.strip()
         if not 1 <= len(text) <= QUERY_CHARS_MAX:
-            raise Invalid("1 parameter is wrong", (("query.q", f"1 to {QUERY_CHARS_MAX} characters"),))
+            raise wrong_parameter("q", f"1 to {QUERY_CHARS_MAX} characters")
         hits = [
             *await self._segment(text, wanted),
             *await self._effect(text, wanted),

@@ -35,6 +35,7 @@ from betimes.ledger.alternatives import find_alternatives
 from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.ledger.fleet import Fleet
 from betimes.ledger.judgements import JudgedView, find_earlier, find_later, judged_things, judged_views
+from betimes.ledger.known_names import unknown_name
 from betimes.ledger.meta import Meta
 from betimes.ledger.outcomes import OutcomeView, verdict_outcome
 from betimes.ledger.redaction import redact
@@ -141,6 +142,8 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         """A page in commit order, or backwards."""
         filters = check_request(filters, LedgerFilters)
         checked_limit(limit)
+        if filters.kind is not None and filters.kind not in self.engine.kinds.names:
+            raise unknown_name("kind", filters.kind, self.engine.kinds.names)
         named = ["ledger", self.caller.tenant, filters]
         begin = place_of(cursor, [*named, order], LedgerPlace) or LedgerPlace(0, 0)
         backwards = order == "desc"

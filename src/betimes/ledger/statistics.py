@@ -17,10 +17,11 @@ from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, HOUR, Instant, render
 from betimes.domain.json_view import JsonView
-from betimes.domain.paging import check_filters
+from betimes.domain.paging import check_filters, wrong_parameter
 from betimes.domain.requests import in_slices
 from betimes.engine.read_model import LEVELS, REASONS_SEPARATOR, TallyPosition, TallyQuery, TallySource
 from betimes.engine.store import PAGE_MAX
+from betimes.ledger.known_names import check_names
 from betimes.ledger.reader import STEPS, LedgerReader, Step, check_range
 from betimes.ledger.tally import BY_EVENTS, outcomes_in
 
@@ -79,6 +80,7 @@ class Statistics(LedgerReader):
     ) -> StatisticsView:
         """Count outcomes from one instant until before another, in steps; by default those of the last 24 hours."""
         groups = _groups(by)
+        check_names(outcome=outcome, reason=reason)
         now = await self.engine.store.now()
         until_at = instant(until) or now
         since_at = until_at - DAY if since is None else instant(since)
@@ -185,7 +187,7 @@ def _groups(by: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in by.split(",")))
     unknown = [name for name in names if name not in GROUPS]
     if unknown:
-        raise Invalid("1 parameter is wrong", (("query.by", f"some of {', '.join(GROUPS)}, with commas"),))
+        raise wrong_parameter("by", f"some of {', '.join(GROUPS)}, with commas")
     return names
 
 
@@ -237,10 +239,10 @@ def _level(name: Step, since_at: Instant, position: TallyPosition) -> int:
     kept = _kept_from(length, position)
     if since_at < kept:
         message = f"steps of {name} are kept since {render(kept)}; take a longer one"
-        raise Invalid("1 parameter is wrong", (("query.step", message),))
+        raise wrong_parameter("step", message)
     return max(level for level in LEVELS if length % level == 0)
 
 
 def _too_many(count: int) -> Invalid:
     message = f"this has {count:,} cells and an answer at most {CELLS_MAX:,}; take a longer step or fewer groups"
-    return Invalid("1 parameter is wrong", (("query.step", message),))
+    return wrong_parameter("step", message)

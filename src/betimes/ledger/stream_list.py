@@ -20,9 +20,11 @@ from betimes.domain.paging import (
     look_through,
     place_of,
     stream_at,
+    wrong_parameter,
 )
 from betimes.engine.store import StreamQuery, StreamRow
 from betimes.ledger.effects import domain_of
+from betimes.ledger.known_names import check_names
 from betimes.ledger.reader import LedgerReader
 from betimes.ledger.redaction import redact
 
@@ -68,9 +70,8 @@ class StreamList(LedgerReader):
         """List streams of a kind, the last created first, or by the beginning of their ids; or snoozed ones."""
         checked_limit(limit)
         if kind is None and not snoozed:
-            raise Invalid("1 parameter is wrong", (("query.kind", "required, unless snoozed is asked for"),))
-        if kind is not None:
-            self.check_kinds(kind)
+            raise wrong_parameter("kind", "required, unless snoozed is asked for")
+        check_names(kind=kind, status=status)
         filters = ["streams", self.caller.tenant, sorted(self._domains), kind, prefix, status, snoozed]
         if snoozed:
             return await self._snoozed(kind, prefix, status, limit, cursor, filters)

@@ -18,7 +18,7 @@ from betimes.core.outlooks import Outlook, Subject, WindowFill
 from betimes.core.streams import StreamId, checked_stream
 from betimes.domain.declaration import Domain
 from betimes.domain.json_view import JsonView
-from betimes.domain.paging import Listing, UnreadableRow, check_filters
+from betimes.domain.paging import Listing, UnreadableRow, check_filters, wrong_parameter
 from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
 from betimes.ledger.judgements import JudgedView, judged_things, judged_views
 from betimes.ledger.reader import check_range
@@ -112,7 +112,7 @@ class Timeline(Upcoming):
         until_at = since_at + DAY if until is None else instant(until)
         check_range(since_at, until_at)
         if until_at - since_at > SPAN_MAX:
-            raise Invalid("1 parameter is wrong", (("query.until", f"at most {SPAN_MAX // DAY} days after since"),))
+            raise wrong_parameter("until", f"at most {SPAN_MAX // DAY} days after since")
         checked_stream(self.caller.tenant, "subject", id)
         found = _Found(now, since_at, until_at)
         for domain in DOMAINS:

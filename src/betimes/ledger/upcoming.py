@@ -11,11 +11,10 @@ from datetime import datetime
 
 from betimes.catalogue import DOMAIN_OF
 from betimes.core.datetimes import Moment, instant, moment
-from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, Instant
 from betimes.core.occurrence_counts import StepCounts, StepGrid
 from betimes.domain.json_view import JsonView
-from betimes.domain.paging import Listing, check_filters
+from betimes.domain.paging import Listing, check_filters, wrong_parameter
 from betimes.engine.read_model import SAMPLE, AlarmCount, UpcomingQuery
 from betimes.engine.store import StreamQuery, StreamRow
 from betimes.ledger.effects import domain_of
@@ -103,7 +102,7 @@ class Upcoming(UpcomingItems):
         grid = StepGrid(since_at, until_at, STEPS[name])
         if grid.size > STEPS_MAX:
             message = f"{grid.size:,} steps, and an answer has at most {STEPS_MAX}; take a longer one"
-            raise Invalid("1 parameter is wrong", (("query.step", message),))
+            raise wrong_parameter("step", message)
         rows: dict[str, _Row] = {kind: _Row(grid.size) for kind in sorted(wanted)}
         await self._count(rows, grid, None)
         for kind in DUE_KINDS:

@@ -30,6 +30,7 @@ from betimes.domain.paging import (
 from betimes.engine.read_model import AlarmPlace
 from betimes.engine.store import StreamQuery, StreamRow
 from betimes.ledger.effects import domain_of
+from betimes.ledger.known_names import check_names
 from betimes.ledger.reader import LedgerReader
 
 LOOKED_AT_MAX = 1_000
@@ -115,6 +116,7 @@ class UpcomingItems(LedgerReader):
     ) -> Page[UpcomingItem]:
         """List what waits, soonest first; late things first of all."""
         wanted = self.check_kinds(kinds)
+        check_names(reason=reason)
         checked_limit(limit)
         since_at = 0 if from_ is None else instant(from_)
         until_at = FOREVER if to is None else instant(to)

@@ -18,6 +18,7 @@ from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limi
 from betimes.domain.requests import check_request
 from betimes.engine.read_model import LEVELS, SeqRange, TallyPosition, TallyQuery
 from betimes.engine.store import LedgerQuery
+from betimes.ledger.known_names import check_names
 from betimes.ledger.reader import LedgerReader
 from betimes.ledger.verdict_feed import DecodedSegment, VerdictEvent
 
@@ -56,6 +57,7 @@ class VerdictList(LedgerReader):
     ) -> Page[VerdictEvent]:
         """List verdicts, newest first."""
         filters = check_request(filters or {}, VerdictFilters)
+        check_names(outcome=filters.outcome, reason=filters.reason)
         checked_limit(limit)
         named = ["verdicts", self.caller.tenant, sorted(self._domains), filters]
         place = place_of(cursor, named, NumberPlace) or NumberPlace(SEQ_MAX)

@@ -89,6 +89,7 @@ DOMAIN = Domain(
     render_amounts={"inbox": {"ai": score_as_decimal, "ai_score": score_as_decimal}},
     tables=TABLES,
     collections=("notifications",),
+    statuses={"inbox": ("waiting", "incident"), "incident": ("open", "closed")},
     waiting_items={"inbox": waiting_items, "incident": incident_items},
     outlook={"inbox": outlook},
     subjects=(SubjectStreams("user_id", "inbox"),),

@@ -74,6 +74,7 @@ DOMAIN = Domain(
     lost_claims={"run": is_lost_claim},
     tables=TABLES,
     collections=("triggers",),
+    statuses={"account": ("waiting", "idle")},
     waiting_items={"account": waiting_triggers, "run": waiting_run},
     outlook={"account": account_outlook},
     subjects=(SubjectStreams("account_id", "account"), SubjectStreams("account_id", "run", by_owner=True)),

@@ -43,6 +43,7 @@ DOMAIN = Domain(
     area="automation",
     deciders=(SCHEDULE, BACKFILL),
     outcome_of=outcome_of,
+    outcomes=("fired", "failed", "skipped"),
     describe_event=describe_event,
     tables=TABLES,
     collections=("backfills",),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from betimes.core.deciders import Event
 from betimes.core.outcomes import EventOutcome
 from betimes.core.outlooks import SubjectStreams
 from betimes.domain.declaration import BacktestRules, Domain
 from betimes.scores.amounts import points
 from betimes.scores.decide import DECIDERS
-from betimes.scores.model import Decayed, GameOver, SweepScore
+from betimes.scores.model import Cause, Decayed, GameOver, SweepScore
 from betimes.scores.outlook import score_outlook, waiting_score
 from betimes.scores.policy import ScoresPolicy
 from betimes.scores.tables import TABLES
@@ -44,6 +46,8 @@ DOMAIN = Domain(
     deciders=DECIDERS,
     policy=ScoresPolicy,
     outcome_of=outcome_of,
+    outcomes=("decay", "game_over"),
+    outcome_reasons=get_args(Cause),
     describe_event=describe_event,
     render_amounts={"score": dict.fromkeys(AMOUNTS, points)},
     tables=TABLES,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from betimes.core.deciders import Event
 from betimes.core.outcomes import EventOutcome
 from betimes.domain.declaration import BacktestRules, Domain
 from betimes.sensors.decide import SENSOR
-from betimes.sensors.model import SensorEvaluated
+from betimes.sensors.model import EvaluationStatus, SensorEvaluated
 from betimes.sensors.outlook import waiting_evaluation
 from betimes.sensors.policy import AutomationPolicy
 from betimes.sensors.tables import TABLES
@@ -31,6 +33,7 @@ DOMAIN = Domain(
     deciders=(SENSOR,),
     policy=AutomationPolicy,
     outcome_of=outcome_of,
+    outcomes=get_args(EvaluationStatus),
     describe_event=describe_event,
     tables=TABLES,
     collections=("sensor_evaluations",),

@@ -1,0 +1,105 @@
+"""The names that filters may ask for, from the closed registries of the domains; any other is an error.
+
+A filter by a name that nothing can have would give an empty answer, which reads as "there is none".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+from functools import cache
+from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+from betimes.catalogue import AREAS, DOMAIN_OF, DOMAINS
+from betimes.core.checks import Findings
+from betimes.core.errors import Invalid
+from betimes.core.verdicts import Answer
+from betimes.domain.declaration import Domain
+from betimes.domain.paging import wrong_parameter
+
+Filter: TypeAlias = Literal["domain", "kind", "kinds", "outcome", "reason"]
+NAMES_CHARS_MAX = 380
+"""Of the names there are, in a message; `GET /v1/meta` has them all."""
+
+
+@cache
+def known_names(of: Filter) -> tuple[str, ...]:
+    """Return every name that a filter may have."""
+    match of:
+        case "domain":
+            return AREAS
+        case "kind" | "kinds":
+            return tuple(sorted(DOMAIN_OF))
+        case "outcome":
+            return tuple(sorted({name for domain in DOMAINS for name in outcomes_in(domain)}))
+        case "reason":
+            return tuple(sorted({name for domain in DOMAINS for name in reasons_in(domain)}))
+
+
+def outcomes_in(domain: Domain) -> Iterable[str]:
+    """Yield the outcomes that a domain decides on, in its own spelling."""
+    yield from domain.outcomes or (domain.answers.get(answer, answer) for answer in get_args(Answer))
+
+
+def reasons_in(domain: Domain) -> Iterable[str]:
+    """Yield the reasons that a domain gives."""
+    yield from domain.outcome_reasons
+    for decider in domain.deciders:
+        yield from decider.reasons
+
+
+@cache
+def known_statuses(kind: str) -> tuple[str, ...]:
+    """Return the statuses of a kind of stream; none where policies may make new ones."""
+    domain = DOMAIN_OF[kind]
+    if kind in domain.statuses:
+        return domain.statuses[kind]
+    [state] = [decider.state for decider in domain.deciders if decider.kind == kind]
+    declared = get_type_hints(state).get("status")
+    return get_args(declared) if get_origin(declared) is Literal else ()
+
+
+def check_names(
+    *,
+    domain: str | None = None,
+    kind: str | None = None,
+    kinds: Collection[str] = (),
+    outcome: str | None = None,
+    reason: str | None = None,
+    status: str | None = None,
+) -> None:
+    """Raise `Invalid` that names every filter by something that nothing can be, and what there is."""
+    found = Findings()
+    given: tuple[tuple[Filter, Iterable[str | None]], ...] = (
+        ("domain", (domain,)),
+        ("kind", (kind,)),
+        ("kinds", kinds),
+        ("outcome", (outcome,)),
+        ("reason", (reason,)),
+    )
+    for of, values in given:
+        for value in values:
+            if value is not None and value not in known_names(of):
+                found.add(f"query.{of}", _unknown(of.removesuffix("s"), value, known_names(of)))
+    if status is not None and kind in DOMAIN_OF and not _is_status(status, known_statuses(kind)):
+        found.add("query.status", _unknown(f"status of {kind}", status, known_statuses(kind)))
+    if found.total:
+        raise found.refusal("parameter")
+
+
+def unknown_name(of: str, value: str, known: tuple[str, ...]) -> Invalid:
+    """Return what is raised about a filter by a name that is none of these."""
+    return wrong_parameter(of, _unknown(of, value, known))
+
+
+def _is_status(status: str, known: tuple[str, ...]) -> bool:
+    """Return whether it is one of these, also with what an index adds behind it: sources, and who may take it."""
+    return not known or any(status == name or status.startswith((f"{name}~", f"{name}.")) for name in known)
+
+
+def _unknown(what: str, value: str, known: tuple[str, ...]) -> str:
+    near = get_close_matches(value[:40], known, n=3, cutoff=0.5)
+    names = ", ".join([*near, *(name for name in known if name not in near)])  # those that may be meant come first
+    if len(names) > NAMES_CHARS_MAX:
+        names = names[:NAMES_CHARS_MAX].rpartition(", ")[0] + ", …"
+    return f"no such {what}: {value[:40]}; there are {names}"

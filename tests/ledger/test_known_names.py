@@ -1,0 +1,77 @@
+"""A filter by a name that nothing can have is an error that names what there is, never an empty answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from betimes.catalogue import DOMAIN_OF
+from betimes.engine.store import StreamQuery
+from betimes.ledger.known_names import check_names, known_names, known_statuses
+from tests.ledger.test_questions import asked, decided, get
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/v1/verdicts?outcome=PERHAPS", "outcome"),
+        ("/v1/verdicts?reason=QUIET_HOUR", "reason"),
+        ("/v1/verdicts?domain=weather", "domain"),
+        ("/v1/stats?outcome=PERHAPS", "outcome"),
+        ("/v1/stats?reason=QUIET_HOUR", "reason"),
+        ("/v1/upcoming?kinds=inbox,weather", "kinds"),
+        ("/v1/upcoming/items?reason=QUIET_HOUR", "reason"),
+        ("/v1/streams?kind=weather", "kind"),
+        ("/v1/streams?kind=run&status=sunny", "status"),
+        ("/v1/streams?kind=intent&status=enabled.sunny", "status"),
+        ("/v1/search?q=a&kinds=weather", "kinds"),
+        ("/v1/ledger?kind=weather", "kind"),
+        ("/v1/effects?domain=weather", "domain"),
+        ("/v1/verdicts/stream?outcome=PERHAPS", "outcome"),
+        ("/v1/verdicts/stream?reason=QUIET_HOUR&mode=pulse", "reason"),
+    ],
+)
+async def test_an_unknown_name_is_refused_by_every_list(path: str, name: str, tmp_path: Path) -> None:
+    async with asked("sqlite", tmp_path) as (_bt, client, _clock):
+        reply = await client("GET", path)
+        assert reply.status == 422, reply.raw
+        [error] = reply.json["errors"]
+        assert error["path"] == f"query.{name}"
+        assert error["message"] in reply.json["detail"]
+        assert len(error["message"]) <= 500
+        if name == "reason":
+            assert "there are QUIET_HOURS, " in error["message"]
+
+
+async def test_all_that_was_decided_and_waits_has_a_known_name(tmp_path: Path) -> None:
+    async with asked("sqlite", tmp_path) as (bt, client, _clock):
+        for _, outcome, reasons in await decided(bt):
+            check_names(outcome=outcome)
+            for reason in reasons:
+                check_names(reason=reason)
+        for kind in DOMAIN_OF:
+            for row in await bt.engine.store.streams(StreamQuery(tenant="default", kind=kind, limit=100)):
+                check_names(kind=kind, status=row.status or None)
+        meta = await get(client, "/v1/meta")
+        assert (tuple(meta["outcomes"]), tuple(meta["reasons"])) == (known_names("outcome"), known_names("reason"))
+        for kind in ("run", "schedule", "sensor", "backfill", "inbox", "account", "incident", "intent"):
+            assert known_statuses(kind), kind
+        assert known_statuses("score") == ()  # policies may make new ones
+
+
+async def test_every_refusal_of_a_parameter_names_it(tmp_path: Path) -> None:
+    async with asked("sqlite", tmp_path) as (_bt, client, _clock):
+        for path in (
+            "/v1/stats?by=colour",
+            "/v1/stats?since=2026-01-06T00:00:00Z&until=2026-01-05T00:00:00Z",
+            "/v1/streams",
+            "/v1/upcoming?from=2026-01-06T00:00:00Z&to=2026-01-05T00:00:00Z",
+            "/v1/upcoming?step=1m&to=2026-02-05T00:00:00Z",
+            "/v1/timeline?user_id=a&since=2026-01-06T00:00:00Z&until=2026-06-05T00:00:00Z",
+            "/v1/verdicts/stream?sample=3",
+        ):
+            reply = await client("GET", path)
+            assert reply.status == 422
+            [error] = reply.json["errors"]
+            assert error["path"] in reply.json["detail"], reply.json["detail"]
