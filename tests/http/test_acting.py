@@ -204,9 +204,12 @@ async def test_a_snoozed_wake_is_rung_by_hand_and_says_what_it_fails_with(monkey
         broken[0] = False
         rung = await s.client("POST", path)
         assert (rung.json["rung"], rung.json["error"], rung.json["snoozed_until"]) == (True, None, None)
+        assert rung.json["why"] is None
+        assert failed.json["why"].startswith("Its wake failed: ")
         assert rung.json["segment_id"] == "schedule:brief:2"
         idle = await s.client("POST", path)
         assert (idle.json["rung"], idle.json["segment_id"]) == (False, None)
+        assert idle.json["why"].startswith("It is not due: its alarm is at 2026-01-")
         for missing in ("/v1/streams/schedule/nobody/wake", "/v1/streams/nothing/brief/wake"):
             assert (await s.client("POST", missing)).status == 404
         assert [one["note"] for one in await _operations(s, "streams")] == ["again", "", ""]

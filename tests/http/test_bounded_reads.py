@@ -96,7 +96,8 @@ def _value(kind: Any) -> Any:
 
 def _questions(route: Route) -> Iterator[str]:
     hints = get_type_hints(route.query, include_extras=True)
-    filters = {name: KINDS.get(name) or _value(kind) for name, kind in hints.items() if name not in LISTED}
+    known = KINDS | {"status": "incident"} if route.path == "/v1/streams" else KINDS
+    filters = {name: known.get(name) or _value(kind) for name, kind in hints.items() if name not in LISTED}
     path, required = route.path.format_map(IDS), REQUIRED.get(route.path, {})
     for size in range(3):
         for names in islice(combinations(filters, size), PAIRS_MAX):

@@ -12,7 +12,7 @@ from betimes.core.instants import HOUR, MINUTE, SECOND
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
 from betimes.engine.tenants.identities import Identities, Identity
-from betimes.engine.tenants.model import KEYS_MAX, SESSIONS_MAX, tenant_stream
+from betimes.engine.tenants.model import KEYS_MAX, SESSIONS_MAX, SESSIONS_PER_KEY_MAX, tenant_stream
 from betimes.http.sessions import COOKIE
 from tests.http.served import Client, Reply, Site, site
 from tests.http.test_auth import made
@@ -169,9 +169,15 @@ async def test_a_session_is_no_longer_than_its_key_and_there_are_so_many() -> No
         soon = {"name": "short", "scopes": ["runs:read"], "expires_at": "2026-01-05T10:00:00Z"}
         short = (await admin("POST", "/v1/keys", soon)).json["secret"]
         assert (await opened(s, short)).json["expires_at"] == "2026-01-05T10:00:00Z"
-        for _ in range(SESSIONS_MAX - 1):
+        for _ in range(SESSIONS_PER_KEY_MAX - 1):
             await opened(s, short)
         full = await s.with_key(short)("POST", "/v1/sessions", {})
+        assert (full.status, full.json["code"]) == (409, "TOO_MANY_SESSIONS")
+        others = [await made(s, "runs:read") for _ in range(SESSIONS_MAX // SESSIONS_PER_KEY_MAX)]
+        for other in others[1:]:
+            for _ in range(SESSIONS_PER_KEY_MAX):
+                await opened(s, other)  # one key that is full keeps no other from its own
+        full = await s.with_key(others[0])("POST", "/v1/sessions", {})
         assert (full.status, full.json["code"]) == (409, "TOO_MANY_SESSIONS")
         assert (await s.with_key(short)("POST", "/v1/sessions", {"expires_in_s": 43_201})).status == 422
 

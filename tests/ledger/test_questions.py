@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,12 +19,13 @@ from betimes.engine.read_model import ProcessRow
 from betimes.engine.store import LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.server import serve
-from betimes.ledger import upcoming, verdict_list
+from betimes.ledger import fleet, upcoming, verdict_list
 from betimes.ledger.fleet import Heartbeat
 from betimes.ledger.outcomes import outcomes_of
 from tests.http.populated import QUIET, declare, populate
 from tests.http.served import Client
 from tests.http.stores import STORES, StoreName, application_on
+from tests.patience import HANGS_S
 
 
 @asynccontextmanager
@@ -256,19 +258,32 @@ async def test_ticks_of_all_schedules_are_listed(store: StoreName, tmp_path: Pat
 
 
 @pytest.mark.parametrize("store", STORES)
-async def test_processes_tell_of_themselves(store: StoreName, tmp_path: Path) -> None:
+async def test_processes_tell_of_themselves(store: StoreName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wall = VirtualClock("2030-01-01T00:00:00Z")
+    monkeypatch.setattr(fleet, "read_wall_clock", wall)
     async with asked(store, tmp_path) as (bt, client, clock):
-        await Heartbeat(bt.engine, "one", "worker").beat()
-        await bt.engine.store.beat(ProcessRow("old", "api", "0", (), 0, clock() - 2 * MINUTE), forget_before=0)
+        await Heartbeat(bt.engine, "one", "worker", virtual=True).beat()
+        await bt.engine.store.beat(ProcessRow("old", "api", "0", (), 0, wall() - 2 * MINUTE), forget_before=0)
+        clock.advance_to(clock() + 2 * DAY)  # which is not the time that processes live in
         listed = (await get(client, "/v1/processes"))["items"]
         assert [(row["name"], row["role"], row["alive"]) for row in listed] == [
             ("one", "worker", True),
             ("old", "api", False),
         ]
         assert "handler:note" in listed[0]["executors"]
-        clock.advance_to(clock() + 2 * DAY)
-        await Heartbeat(bt.engine, "two", "api").beat()
+        wall.advance_to(wall() + 2 * DAY)
+        await Heartbeat(bt.engine, "two", "api", virtual=True).beat()
         assert [row["name"] for row in (await get(client, "/v1/processes"))["items"]] == ["two"]
+
+
+async def test_a_server_under_a_virtual_clock_tells_of_itself_in_real_time() -> None:
+    server = Betimes("memory://", clock=VirtualClock(), workers=False)
+    server.role = "all"
+    async with server as bt:
+        async with asyncio.timeout(HANGS_S):
+            while not (found := (await bt.ledger.processes(virtual=True)).items):
+                await asyncio.sleep(0)
+        assert [(row.role, row.alive) for row in found] == [("all", True)]
 
 
 async def test_a_key_sees_its_own_domains_only(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from betimes.core.datetimes import moment
 from betimes.core.errors import BetimesError, NotFound, StoreError
+from betimes.core.instants import render
 from betimes.core.streams import StreamId
 from betimes.domain.json_view import JsonView
 from betimes.domain.operations.service import record_operation
@@ -18,6 +19,8 @@ class WakeView(JsonView, frozen=True, kw_only=True):
     id: str
     rung: bool
     """Whether its alarm was due and its wake succeeded."""
+    why: str | None
+    """Why it was not rung; `null` if it was."""
     error: str | None
     """Why the wake failed again."""
     alarm_at: datetime | None
@@ -25,7 +28,7 @@ class WakeView(JsonView, frozen=True, kw_only=True):
     snoozed_until: datetime | None
     """Until when the alarm rests, because the wake failed."""
     segment_id: str | None
-    """What the wake wrote."""
+    """What the wake wrote; `null` if it was not rung."""
 
 
 class Wakes(Service):
@@ -45,10 +48,12 @@ class Wakes(Service):
             error = str(failure)
         row = await self._row(stream)
         is_moved = row.version > before.version
+        is_rung = is_moved and error is None
         return WakeView(
             kind=kind,
             id=id,
-            rung=is_moved and error is None,
+            rung=is_rung,
+            why=None if is_rung else _why_not(before, error),
             error=error,
             alarm_at=moment(row.alarm_at),
             snoozed_until=moment(row.snooze_until),
@@ -69,3 +74,12 @@ class Wakes(Service):
         if row is None:
             raise NotFound(f"there is no stream {stream.kind}:{stream.id}")
         return row
+
+
+def _why_not(row: StreamRow, error: str | None) -> str:
+    """Return why a stream was not rung, in a sentence."""
+    if error is not None:
+        return f"Its wake failed: {error}"
+    if row.alarm_at is None:
+        return "It has no alarm: nothing in it waits for an instant."
+    return f"It is not due: its alarm is at {render(row.alarm_at)}."

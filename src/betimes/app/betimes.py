@@ -170,8 +170,9 @@ class Betimes(OwnServices):
         await self._put_in_force()
         if self._workers and not self.is_virtual:
             self.start_workers()
-        if (self._workers or self.role != "library") and not self.is_virtual:
-            self._run(Heartbeat(self.engine, self.name, self.role, report=self._report).run())
+        if self.role != "library" or (self._workers and not self.is_virtual):
+            heartbeat = Heartbeat(self.engine, self.name, self.role, virtual=self.is_virtual, report=self._report)
+            self._run(heartbeat.run())
 
     def _make_engine(self, executors: Mapping[str, Executor]) -> Engine:
         return Engine(

@@ -7,6 +7,7 @@ looks sees when each was last heard of.
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import datetime
 from importlib.metadata import version
 
@@ -57,6 +58,11 @@ class BacklogView(JsonView, frozen=True, kw_only=True):
     """Whether a count stopped at its bound."""
 
 
+def read_wall_clock() -> Instant:
+    """Return the real time of this machine, in microseconds."""
+    return time.time_ns() // 1_000
+
+
 class Fleet(LedgerReader):
     """Says who works, and what is owed."""
 
@@ -75,9 +81,9 @@ class Fleet(LedgerReader):
             capped=max(counts) >= COUNT_MAX,
         )
 
-    async def processes(self) -> ProcessList:
-        """List the processes that told of themselves, the last heard of first."""
-        now = await self.engine.store.now()
+    async def processes(self, *, virtual: bool = False) -> ProcessList:
+        """List the processes that told of themselves, the last heard of first; under a virtual clock by real time."""
+        now = read_wall_clock() if virtual else await self.engine.store.now()
         return ProcessList([_view(row, now) for row in await self.engine.store.processes(PROCESSES_MAX)])
 
 
@@ -96,13 +102,17 @@ def _view(row: ProcessRow, now: Instant) -> ProcessView:
 class Heartbeat:
     """Tells the store that this process is alive."""
 
-    def __init__(self, engine: Engine, name: str, role: str, *, report: Reporter = log_report) -> None:
+    def __init__(
+        self, engine: Engine, name: str, role: str, *, virtual: bool = False, report: Reporter = log_report
+    ) -> None:
         self._engine = engine
+        self._is_virtual = virtual
         self._row = ProcessRow(name, role, version("betimes"), (), 0, 0)
         self._report = report
 
     async def beat(self) -> None:
-        now = await self._engine.store.now()
+        # a process lives in real time, also where its streams do not
+        now = read_wall_clock() if self._is_virtual else await self._engine.store.now()
         executors = tuple(sorted(self._engine.executors))[:EXECUTORS_MAX]
         self._row = self._row._replace(executors=executors, started_at=self._row.started_at or now, seen_at=now)
         await self._engine.store.beat(self._row, forget_before=now - FORGOTTEN)

@@ -140,7 +140,7 @@ async def backlog(request: RequestContext) -> BacklogView:
 
 
 async def processes(request: RequestContext) -> ProcessList:
-    return await ledger_of(request).processes()
+    return await ledger_of(request).processes(virtual=request.application.is_virtual)
 
 
 def _question(

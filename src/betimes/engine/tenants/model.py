@@ -18,6 +18,7 @@ DEPLOYMENT = StreamId("*", "tenant", "*")
 KEYS_MAX = 200
 """Keys of a tenant; past it, those that ended longest ago make room."""
 SESSIONS_MAX = 50
+SESSIONS_PER_KEY_MAX = 10
 """Live sessions of a tenant."""
 SESSION_IDLE_S = 3_600
 SESSION_ELEVATED_S = 900

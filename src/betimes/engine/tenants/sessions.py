@@ -16,6 +16,7 @@ from betimes.engine.tenants.model import (
     SESSION_ELEVATED_S,
     SESSION_IDLE_S,
     SESSIONS_MAX,
+    SESSIONS_PER_KEY_MAX,
     ApiKey,
     ElevateSession,
     KeepSession,
@@ -71,6 +72,10 @@ def _open_session(tenant: TenantState, command: OpenSession, now: Instant) -> De
         return Refusal("NOT_FOUND", f"there is no key {command.parent_id!r} to open a session with")
     sessions = {key_id: key for key_id, key in tenant.keys.items() if key.parent_id is not None}
     ended = [id for id, key in sessions.items() if _has_ended(key, now) or live_parent(tenant, key, now) is None]
+    same_key = sum(key.parent_id == command.parent_id for id, key in sessions.items() if id not in ended)
+    if same_key >= SESSIONS_PER_KEY_MAX:
+        message = f"{SESSIONS_PER_KEY_MAX} sessions of this key are open; close one, or wait until one has been idle"
+        return Refusal("TOO_MANY_SESSIONS", message)
     if len(sessions) - len(ended) >= SESSIONS_MAX:
         return Refusal("TOO_MANY_SESSIONS", f"{SESSIONS_MAX} sessions are open; close one, or revoke its key")
     opened = SessionOpened(
