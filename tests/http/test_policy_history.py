@@ -129,6 +129,23 @@ async def test_a_policy_is_found_by_the_fingerprint_that_a_segment_names() -> No
         assert (await s.client("GET", "/v1/policies/0000000000000000")).status == 404
 
 
+async def test_another_tenants_policy_is_not_found_by_its_fingerprint() -> None:
+    async with site(dev=False) as s:
+        client, stranger = s.with_key(await made(s, "admin")), s.with_key(await made(s, "admin", tenant="other"))
+        shared = (await client("GET", "/v1/policy")).json["fingerprint"]
+        first = await _put(client, LEASE)
+        body = {"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"}
+        segment = (await client("POST", "/v1/triggers", body)).json["segment_id"]
+        await _put(client, HOUR)
+        path = f"/v1/policies/{first['fingerprint']}"
+        for asked in (path, f"{path}?segment_id={segment}"):
+            assert (await client("GET", asked)).status == 200
+            assert (await stranger("GET", asked)).status == 404
+        assert (await client("GET", f"{path}?segment_id=account:a:9")).status == 404
+        assert (await client("GET", f"{path}?segment_id=nonsense")).status == 404
+        assert (await stranger("GET", f"/v1/policies/{shared}")).status == 200, "the one that everybody goes by"
+
+
 async def test_the_schema_accepts_what_the_server_accepts_and_nothing_else() -> None:
     async with site() as s:
         schema = (await s.client("GET", "/v1/policy/schema")).json

@@ -7,19 +7,23 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.core.datetimes import moment
-from betimes.core.errors import NotFound, Refused
+from betimes.core.errors import Invalid, NotFound, Refused
 from betimes.core.segments import Segment
+from betimes.core.streams import parse_segment_handle
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.domain.service import Service
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.store import LedgerQuery
-from betimes.engine.tenants.model import PolicySet, TenantState, tenant_stream
+from betimes.engine.tenants.model import DEPLOYMENT, PolicySet, TenantState, tenant_stream
 
 SEGMENTS = 200
 """Read at a time."""
+NAMED_PAGES_MAX = 5
+"""Read of the tenant's own stream, and of its newest segments, to see whether one names a policy."""
 PAGES_MAX = 100
 """Read for one answer: between two changes of policy there may be many of keys and sessions."""
 
@@ -65,15 +69,46 @@ class PolicyHistory(Service):
     async def _tenant(self) -> TenantState:
         return await self.state(tenant_stream(self.caller.tenant)) or TenantState()
 
-    async def policy_named(self, fingerprint: str) -> NamedPolicy:
-        """Return the policy that segments name by this fingerprint."""
-        in_force = await self.engine.policy_of(self.caller.tenant)
-        if fingerprint == in_force.fingerprint:
-            return NamedPolicy(fingerprint, msgspec.json.decode(in_force.body))
+    async def policy_named(self, fingerprint: str, *, segment_id: str | None = None) -> NamedPolicy:
+        """Return the policy that segments of the tenant name by this fingerprint; raise `NotFound` for another.
+
+        With `segment_id` that segment is looked at; without, those of the tenant's own stream and its newest ones.
+        """
+        for tenant in (self.caller.tenant, DEPLOYMENT.tenant):
+            in_force = await self.engine.policy_of(tenant)
+            if fingerprint == in_force.fingerprint:
+                return NamedPolicy(fingerprint, msgspec.json.decode(in_force.body))
         body = await self.engine.store.policy(fingerprint)
-        if body is None:
-            raise NotFound(f"no segment names a policy {fingerprint[:80]!r}")
+        if body is None or not await self._was_decided_by(fingerprint, segment_id):
+            hint = "" if segment_id else "; give the segment_id of one that does"
+            raise NotFound(f"no segment that was looked at names a policy {fingerprint[:80]!r}{hint}")
         return NamedPolicy(fingerprint, msgspec.json.decode(body))
+
+    async def _was_decided_by(self, fingerprint: str, segment_id: str | None) -> bool:
+        """Return whether a segment of the tenant names a policy, among a bounded number of them."""
+        if segment_id is not None:
+            return await self._names_policy(segment_id, fingerprint)
+        tenant = self.caller.tenant
+        # a change of policy is decided by the one before it, so the tenant's stream names all that were ever replaced
+        own = LedgerQuery(tenant=tenant, kind=tenant_stream(tenant).kind, id=tenant_stream(tenant).id)
+        for query in (own, LedgerQuery(tenant=tenant)):
+            after = 0
+            for _ in range(NAMED_PAGES_MAX):
+                page = await self.engine.store.ledger(replace(query, backwards=True, after=after, limit=SEGMENTS))
+                if any(segment.policy == fingerprint for segment in page):
+                    return True
+                if len(page) < SEGMENTS:
+                    break
+                after = page[-1].seq
+        return False
+
+    async def _names_policy(self, segment_id: str, fingerprint: str) -> bool:
+        try:
+            stream, version = parse_segment_handle(self.caller.tenant, segment_id)
+        except Invalid:
+            return False
+        _, segments = await self.engine.store.history(stream, version - 1, 1)
+        return any(segment.version == version and segment.policy == fingerprint for segment in segments)
 
     @check_filters
     async def policy_history(self, *, limit: int = 50, cursor: str | None = None) -> Page[PolicyVersion]:

@@ -89,8 +89,14 @@ async def check_policy(request: RequestContext) -> PolicyCheck:
     return msgspec.structs.replace(told, errors=errors, warnings=_in_body(told.warnings))
 
 
+class NamedPolicyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    segment_id: str | None = None
+    """A segment that names the policy, such as the one it was read from."""
+
+
 async def policy_named(request: RequestContext) -> NamedPolicy:
-    return await request.services.tenants.policy_named(request.path["fingerprint"])
+    asked: NamedPolicyQuery = request.query
+    return await request.services.tenants.policy_named(request.path["fingerprint"], segment_id=asked.segment_id)
 
 
 async def policy_history(request: RequestContext) -> Page[PolicyVersion]:
@@ -248,7 +254,9 @@ ROUTES = (
         answer=policy_named,
         tag=TAG,
         summary="A policy by the fingerprint that a segment names",
-        description="Kept as long as a segment names it.",
+        description="Kept as long as a segment names it. It must be one that is in force, or that a segment of the "
+        "tenant names: `segment_id`, or without that one of the tenant's own stream or of its newest segments.",
+        query=NamedPolicyQuery,
         reply=NamedPolicy,
     ),
     _post(
