@@ -1,15 +1,168 @@
-/** Now: what was decided lately. */
-import { get } from "./api.js";
-import { put } from "./dom.js";
-import { pageHead, section, table, verdictColumns } from "./parts.js";
+/**
+ * Why: one segment, its answer and the sentence, every rule it went through, what would have had to be different, and
+ * the story it is part of. A segment that judged nothing shows what happened instead.
+ */
+import { ask, get, part } from "./api.js";
+import { h } from "./dom.js";
+import { button, openDialog } from "./forms.js";
+import { answerClass, copyButton, facts, mark, pageHead, reasonChips, section, streamHref } from "./parts.js";
+import { curl } from "./samples.js";
+import { may } from "./session.js";
+import { shownJson } from "./texts.js";
+import { partsOf, when, zoneFor } from "./time.js";
+import { changesSection } from "./why_changes.js";
+import { eventsSection, words } from "./why_events.js";
+import { pipeline } from "./why_pipeline.js";
+import { policyFact } from "./why_policy.js";
+import { storySection } from "./why_story.js";
 
-/** @param {import("./router.js").View} view */
+/** @typedef {import("./router.js").View} View */
+
+/** @param {View} view */
 export async function show(view) {
-  view.title("Now");
-  const page = await get("/v1/verdicts", { limit: 50 }, view.signal);
-  put(
-    view.main,
-    pageHead("Now", "What is decided, as it happens."),
-    section("As it happens", table({ caption: "Verdicts, newest first", columns: verdictColumns(), rows: page.items })),
+  const id = view.params.segment;
+  view.title(`Why ${id}`);
+  const told = await get(`/v1/explain/${part(id)}`, {}, view.signal);
+  const then = may("admin") ? policyOf(told.policy, view.signal) : Promise.resolve(null);
+  const theirs = zoneOf(told);
+  view.main.append(
+    pageHead(headline(told), whereabouts(told), ...buttons(told)),
+    told.verdict ? verdictCard(told, theirs, then) : plainCard(told, theirs, then),
   );
+  if (told.rules.length) {
+    view.main.append(
+      h(
+        "div",
+        { class: "why-columns" },
+        section("The rules, in order", pipeline(told, then)),
+        h("div", null, changesSection(told, theirs, view.signal)),
+      ),
+    );
+  }
+  const [story, events] = [storySection(told, theirs), eventsSection(told, theirs)];
+  view.main.append(...(told.verdict ? [story, events] : [events, story]));
+}
+
+/** @param {string} fingerprint @param {AbortSignal} signal @returns {Promise<any>} the policy it was decided by, if it is still known */
+async function policyOf(fingerprint, signal) {
+  if (!fingerprint) return null;
+  try {
+    return (await ask("GET", `/v1/policies/${part(fingerprint)}`, { signal })).effective;
+  } catch {
+    return null;
+  }
+}
+
+/** Return the zone of the person it is about, where a rule saw it. @param {any} told @returns {string | null} */
+function zoneOf(told) {
+  return told.rules.map((/** @type {any} */ rule) => rule.values?.zone).find(Boolean) ?? null;
+}
+
+/** Return what was judged in a word or two. @param {any} told */
+function subjectText(told) {
+  const names = told.judged.map((/** @type {any} */ one) => [one.what, one.key].filter(Boolean).join(" "));
+  if (names.length > 2) return `${names.length} notifications in a digest`;
+  return names.join(" and ") || `${told.kind} ${told.id}`;
+}
+
+/** @param {any} told */
+function headline(told) {
+  const name = subjectText(told);
+  if (!told.verdict) return told.command?.type ? `${words(told.command.type)}: ${told.kind} ${told.id}` : name;
+  return h(
+    "span",
+    { class: "why-title" },
+    h(
+      "span",
+      { class: `answer ${answerClass(told.verdict.outcome)}` },
+      mark(told.verdict.outcome),
+      told.verdict.outcome,
+    ),
+    h("span", null, name),
+  );
+}
+
+/** @param {any} told */
+function whereabouts(told) {
+  return [
+    `${told.kind} `,
+    h("a", { class: "id", href: streamHref(told.kind, told.id) }, told.id),
+    ` · version ${told.version} · `,
+    h("span", { class: "id" }, told.segment_id),
+  ];
+}
+
+/** @param {any} told */
+function buttons(told) {
+  const raw = () => openDialog("Raw JSON", () => shownJson(told), { wide: true });
+  return [
+    h("a", { class: "button", href: `/console/try?segment=${part(told.segment_id)}` }, "Open in the playground"),
+    copyButton(curl("GET", `/v1/explain/${part(told.segment_id)}`), "Copy as curl", "Copy as curl"),
+    copyButton(location.origin + location.pathname, "Copy link", "Copy link"),
+    button("Raw JSON", raw, { class: "small" }),
+  ];
+}
+
+/** Return the answer, its reasons in order, its sentence, and the circumstances. @param {any} told @param {string | null} theirs @param {Promise<any>} then */
+function verdictCard(told, theirs, then) {
+  const verdict = told.verdict;
+  const sooner = verdict.would_pass_at && verdict.would_pass_at !== verdict.defer_until ? verdict.would_pass_at : null;
+  return h(
+    "section",
+    { class: `card verdict ${answerClass(verdict.outcome)}`, "aria-label": "The answer" },
+    h("p", { class: "why-sentence" }, verdict.explanation),
+    verdict.reasons.length ? reasonTrail(told) : null,
+    facts([
+      ["Decided", when(told.at, { theirs, seconds: true })],
+      ["Judged again", verdict.defer_until ? when(verdict.defer_until, { theirs, seconds: true }) : null],
+      ["Would pass, as things stood", sooner ? when(sooner, { theirs, seconds: true }) : null],
+      ...circumstances(told, theirs, then),
+    ]),
+  );
+}
+
+/** @param {any} told */
+function reasonTrail(told) {
+  const hrefOf = (/** @type {string} */ reason) => `/console?reason=${part(reason)}&domain=${part(told.domain)}`;
+  const many = told.verdict.reasons.length > 1;
+  return h(
+    "p",
+    { class: "why-reasons" },
+    h("span", { class: "soft" }, many ? "Judged so, each time: " : "Because of "),
+    reasonChips(told.verdict.reasons, hrefOf),
+  );
+}
+
+/** Return in words what a segment holds, in order. @param {any} told */
+function happenings(told) {
+  const names = [...new Set(told.events.map((/** @type {any} */ event) => words(event.type)))];
+  return names.map((name, place) => place ? name.toLowerCase() : name).join(", then ") || told.summary;
+}
+
+/** @param {any} told @param {string | null} theirs @param {Promise<any>} then */
+function plainCard(told, theirs, then) {
+  return h(
+    "section",
+    { class: "card verdict other", "aria-label": "What it is" },
+    h("p", { class: "why-sentence" }, `${happenings(told)}.`),
+    h("p", { class: "soft" }, "There was nothing to decide by rules: this segment records what happened."),
+    facts([["Written", when(told.at, { theirs, seconds: true })], ...circumstances(told, theirs, then)]),
+  );
+}
+
+/** @param {any} told @param {string | null} theirs @param {Promise<any>} then @returns {[string, any][]} */
+function circumstances(told, theirs, then) {
+  const correlation = told.correlation_id;
+  return [
+    ["Zone", `${zoneFor(theirs)} ${partsOf(Date.parse(told.at), zoneFor(theirs)).offset}`],
+    ["Policy", policyFact(told, then)],
+    ["Asked by", told.actor || "the clock"],
+    ["Key", told.key ? h("a", { class: "id", href: `/console/ledger?key=${part(told.key)}` }, told.key) : null],
+    [
+      "Correlation",
+      correlation
+        ? h("a", { class: "id", href: `/console/ledger?correlation_id=${part(correlation)}` }, correlation)
+        : null,
+    ],
+  ];
 }

@@ -1,0 +1,133 @@
+/**
+ * The story of a segment: what caused it, every judgement of the same thing, what it asked for and what it led to; once
+ * from left to right, and once as a list in the order of time.
+ */
+import { part } from "./api.js";
+import { h } from "./dom.js";
+import { answer, answerClass, section, table, whyHref } from "./parts.js";
+import { when } from "./time.js";
+
+const SHOWN_MAX = 4;
+const LISTED_MAX = 50;
+
+/**
+ * @typedef {object} Step
+ * @property {string} part of the story
+ * @property {string} text
+ * @property {string | null} href
+ * @property {string | null} at
+ * @property {string} [outcome]
+ * @property {string} [more]
+ * @property {boolean} [isThis]
+ */
+
+/** @param {any} told @param {string | null} theirs */
+export function storySection(told, theirs) {
+  const columns = columnsOf(told);
+  const steps = columns.flatMap(([, found]) => found);
+  if (steps.length < 2) {
+    return section(
+      "Story",
+      h("p", { class: "soft" }, "It stands alone: nothing caused it, and it led to nothing yet."),
+    );
+  }
+  return section(
+    "Story",
+    h(
+      "ol",
+      { class: "story" },
+      columns.map(([title, found]) =>
+        h(
+          "li",
+          null,
+          h("p", { class: "story-title" }, title),
+          found.slice(0, SHOWN_MAX).map((one) => node(one, theirs)),
+          found.length > SHOWN_MAX ? h("p", { class: "soft" }, `and ${found.length - SHOWN_MAX} more, below`) : null,
+        )
+      ),
+    ),
+    h(
+      "details",
+      null,
+      h("summary", null, "The same as a list"),
+      table({
+        caption: "The story as a list",
+        columns: [
+          { name: "Part", cell: (one) => one.part },
+          { name: "What", cell: (one) => one.href ? h("a", { class: "id", href: one.href }, one.text) : one.text },
+          { name: "When", cell: (one) => when(one.at, { theirs, seconds: true }) },
+          { name: "Answer", cell: (one) => one.outcome ? answer(one.outcome) : null },
+          { name: "", cell: (one) => one.more ?? null },
+        ],
+        rows: steps.slice(0, LISTED_MAX),
+      }),
+    ),
+  );
+}
+
+/** @param {Step} one @param {string | null} theirs */
+function node(one, theirs) {
+  const inside = [
+    one.outcome ? answer(one.outcome) : null,
+    h("span", { class: "id" }, one.text),
+    one.at ? h("span", { class: "soft" }, when(one.at, { theirs, relative: false })) : null,
+    one.more ? h("span", { class: "soft" }, one.more) : null,
+  ];
+  const tone = one.outcome ? answerClass(one.outcome) : "other";
+  if (one.isThis) return h("div", { class: `story-node this ${tone}`, "aria-current": "true" }, inside);
+  return one.href
+    ? h("a", { class: `story-node ${tone}`, href: one.href }, inside)
+    : h("div", { class: `story-node ${tone}` }, inside);
+}
+
+/** @param {any} told @returns {[string, Step[]][]} */
+function columnsOf(told) {
+  const judged = told.judgements.map(judgement);
+  const place = told.judgements.findIndex((/** @type {any} */ one) => one.segment_id === told.segment_id);
+  const self = {
+    part: "this",
+    text: told.segment_id,
+    href: null,
+    at: told.at,
+    outcome: told.verdict?.outcome,
+    more: told.verdict ? undefined : told.command?.type ?? told.events[0]?.type,
+    isThis: true,
+  };
+  return /** @type {[string, Step[]][]} */ ([
+    ["Came from", told.caused_by ? [segment("cause", told.caused_by.segment_id)] : []],
+    ["Judged before", place > 0 ? judged.slice(0, place) : []],
+    ["This", [self]],
+    ["Led to", [...told.effects.map(effect), ...told.caused.map((/** @type {string} */ id) => segment("led to", id))]],
+    ["Judged again", place >= 0 ? judged.slice(place + 1) : []],
+  ]).filter(([, steps]) => steps.length);
+}
+
+/** @param {any} one @returns {Step} */
+function judgement(one) {
+  return {
+    part: "judgement",
+    text: one.segment_id,
+    href: whyHref(one.segment_id),
+    at: one.at,
+    outcome: one.outcome,
+    more: one.reasons.at(-1),
+  };
+}
+
+/** @param {string} name @param {string} id @returns {Step} */
+function segment(name, id) {
+  return { part: name, text: id, href: whyHref(id), at: null };
+}
+
+/** @param {any} one @returns {Step} */
+function effect(one) {
+  const tries = one.attempts ? `${one.attempts} attempt${one.attempts === 1 ? "" : "s"}` : "not tried yet";
+  return {
+    part: "effect",
+    text: one.channel ? `${one.channel} to ${one.user_id}` : one.executor || one.target,
+    href: `/console/effects/${part(one.effect_id)}`,
+    at: one.finished_at ?? one.next_attempt_at ?? one.created_at,
+    outcome: one.status,
+    more: one.last_error ? `${tries}: ${one.last_error}` : tries,
+  };
+}
