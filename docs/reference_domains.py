@@ -12,7 +12,7 @@ import msgspec
 
 from betimes.app.routes import ROUTES
 from betimes.backtest.decide import BACKTESTS
-from betimes.catalogue import AREAS, DOMAINS, SECTIONS
+from betimes.catalogue import AREAS, DOMAINS, SECTIONS, spell_scope
 from betimes.core.canonical import encode
 from betimes.core.deciders import Decider
 from betimes.engine.stable_text import structs_in
@@ -33,7 +33,10 @@ def domains() -> Iterator[str]:
 
 
 def routes() -> Iterator[str]:
-    yield from ("", "## HTTP", "", "| route | scope | |", "|---|---|---|")
+    yield from ("", "## HTTP", "")
+    yield f"`any:read` is {spell_scope('any:read')};"
+    yield "`any:write` is the same to write. A key sees, and acts on, the domains of the scopes it has."
+    yield from ("", "| route | scope | |", "|---|---|---|")
     for route in sorted(ROUTES, key=lambda route: (route.path, route.method)):
         batch = " (batch)" if route.batch else ""
         yield f"| `{route.method} {route.path}`{batch} | {route.scope} | {route.summary} |"

@@ -70,6 +70,12 @@ def readable_areas(scopes: Collection[str], right: Literal["read", "write"] = "r
     return frozenset({*AREAS, "tenant"}) if ADMIN in scopes else areas_of(scopes, right)
 
 
+def spell_scope(scope: str) -> str:
+    """Return a scope in words: `any:read` is that of any one domain, and says which there are."""
+    area, _, right = scope.partition(":")
+    return f"one of {', '.join(f'{name}:{right}' for name in AREAS)}" if area == "any" else scope
+
+
 def spell_answer(kind: str, answer: str) -> str:
     """Return an answer in the spelling of its domain: ALLOW, DEFER, SKIP of a run, NOW, LATER, NEVER of others."""
     domain = DOMAIN_OF.get(kind)

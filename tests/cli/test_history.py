@@ -75,6 +75,8 @@ def test_an_explanation_has_the_fields_of_the_api(tmp_path: Path) -> None:
         "caused",
         "effects",
         "later",
+        "judged",
+        "judgements",
     ]
     assert why["verdict"]["outcome"] == "ALLOW"
     assert datetime.fromisoformat(why["events"][0]["at"]) == datetime.fromisoformat(why["at"])

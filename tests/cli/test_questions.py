@@ -78,6 +78,26 @@ def test_why_takes_an_account_or_the_key_of_a_trigger(folder: Path) -> None:
     assert betimes("why", "sig-1", folder=folder).out.startswith("sig-1 of acct-7: ALLOW.")
 
 
+def test_why_takes_the_id_of_a_schedule_a_sensor_or_an_intent(tmp_path: Path) -> None:
+    clock = VirtualClock("2026-11-17T01:10:00Z")
+    once = {"user_id": "bob", "trigger_type": "once", "schedule": {"trigger_at": "2026-11-17T02:00:00Z"}}
+    with BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=clock, workers=False) as bt:
+        bt.schedules.put("brief", {"cron": "0 2 * * *", "target": {"kind": "sweep"}})
+        bt.sensors.put("crm", {"sensor_type": "push", "target": {"kind": "sweep"}})
+        bt.intents.put("call", {**once, "action_type": "notify", "action_context": "call your mother"})
+        bt.sensors.message("crm", {"message_id": "m1"})
+        bt.advance(to="2026-11-17T03:00:00Z")
+    for name, word in (("brief", "fired"), ("crm", "triggered"), ("call", "success")):
+        said = betimes("why", name, folder=tmp_path)
+        assert said.code == 0, said.err
+        assert f"The last decisions about {name}, newest first:" in said.out
+        assert f": {word}. " in said.out
+    assert betimes("why", "brief", "--json", folder=tmp_path).json["found_as"] == "schedule"
+    unknown = betimes("day", "nobody", folder=tmp_path)
+    assert (unknown.code, "--account" in unknown.err) == (STATUS["NOT_FOUND"][1], True)
+    assert betimes("day", "bob", "--date", "2026-10-01", folder=tmp_path).code == 0
+
+
 def test_why_says_what_can_be_asked_for(folder: Path) -> None:
     unknown = betimes("why", "nobody", folder=folder)
     assert unknown.code == STATUS["NOT_FOUND"][1]

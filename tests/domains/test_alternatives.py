@@ -6,9 +6,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from betimes.core.streams import StreamId, parse_segment_handle
+from betimes.engine.jobs import Submission
 from betimes.engine.pruning import Retention, prune
+from betimes.engine.redecision import load_past
 from betimes.ledger.alternative_search import DECISIONS_MAX
-from tests.domains.recorded_town import examine, recorded_town
+from betimes.ledger.alternatives import find_alternatives
+from betimes.ledger.outcomes import spell_events, spell_outcome
+from betimes.scores.model import SweepScore
+from betimes.sensors.model import Evaluated, Evaluation, RunRequest
+from tests.domains.recorded_town import apply_change, examine, recorded_town
 from tests.http.served import Site, site
 
 TRIGGER = {"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-1"}
@@ -89,6 +96,87 @@ async def test_what_waits_ahead_passes_first_and_the_instant_that_is_told_counts
         passed = (await s.client("GET", "/v1/verdicts?domain=notifications&outcome=NOW")).json["items"]
         assert [one["at"] for one in passed] == [last["at"], *["2026-01-05T10:00:00Z"] * 3]
         assert last["then"]["outcome"] == "NOW"
+
+
+async def kept_promises(s: Site, segment_id: str) -> dict[str, Any]:
+    """Return the changes of a segment by their paths, each applied and found to lead to what it says."""
+    stream, version = parse_segment_handle("default", segment_id)
+    _, [segment] = await s.bt.engine.store.history(stream, version - 1, 1)
+    view = await find_alternatives(s.bt.engine, segment)
+    assert view.reproduced, view.why_not
+    past = await load_past(s.bt.engine, segment)
+    for change in view.changes:
+        again = apply_change(s.bt.engine, past, change)
+        assert again
+        verdict = again.verdict
+        word = spell_outcome(stream.kind, verdict, again.events) if verdict else spell_events(stream.kind, again.events)
+        assert word == change.then.outcome, change
+    return {f"{change.kind} {change.path}": change.to_dict() for change in view.changes}
+
+
+async def last_of(s: Site, kind: str) -> str:
+    return str((await s.client("GET", f"/v1/ledger?kind={kind}&order=desc&limit=1")).json["items"][0]["segment_id"])
+
+
+async def test_ticks_that_were_missed_or_overlapped_are_told_which_definition_would_have_fired_them() -> None:
+    async with site() as s:
+        daily = {"schedule_id": "brief", "cron": "0 10 * * *", "target": {"kind": "sweep"}}
+        await s.client("POST", "/v1/schedules", {**daily, "catchup_window_minutes": 60})
+        s.clock.advance(3 * 86_400)
+        await s.bt.tick(kinds=("schedule",))
+        changes = await kept_promises(s, await last_of(s, "schedule"))
+        window = changes["definition catchup_window_minutes"]
+        assert (window["from"], window["to"], window["then"]["outcome"]) == (60, 1_440, "fired")
+
+
+async def test_a_fire_too_soon_is_told_the_cooldown_that_would_have_let_it() -> None:
+    async with site() as s:
+        intent: dict[str, Any] = {"intent_id": "dip", "user_id": "bob", "trigger_type": "price", "worker": "outside"}
+        intent |= {"action_type": "notify", "action_context": "it fell"}
+        intent |= {"condition": {"ticker": "NVDA", "operator": "<", "value": 130, "cooldown_hours": 24}}
+        made = await s.client("POST", "/v1/intents", intent)
+        assert made.status == 201, made.raw
+        for _ in range(2):
+            fired = await s.client("POST", "/v1/intents/dip/fire", {"status": "success"})
+            assert fired.status == 200, fired.raw
+            s.clock.advance(7 * 3_600)
+        changes = await kept_promises(s, await last_of(s, "intent"))
+        cooldown = changes["definition condition.cooldown_hours"]
+        assert (cooldown["from"], cooldown["to"], cooldown["then"]["outcome"]) == (24, 6, "success")
+
+
+async def test_an_evaluation_that_led_to_no_run_is_told_what_would_have() -> None:
+    async with site() as s:
+        sensor = {"sensor_id": "shop", "sensor_type": "poll", "target": {"kind": "sweep"}, "max_run_requests": 1}
+        sensor |= {"evaluator": {"kind": "handler", "name": "look"}}
+        assert (await s.client("POST", "/v1/sensors", sensor)).status == 201
+        stream, requests = StreamId("default", "sensor", "shop"), (RunRequest("order-1"), RunRequest("order-2"))
+        current = (await s.client("GET", "/v1/sensors/shop")).json["state_version"]
+        stale = Evaluated("by-hand-1", current + 77, Evaluation(requests[:1]))
+        many = Evaluated("by-hand-2", current, Evaluation(requests))
+        told = []
+        for command in (stale, many):
+            await s.bt.engine.submit(Submission(stream=stream, command=command))
+            told.append(await kept_promises(s, await last_of(s, "sensor")))
+        version, limit = told[0]["request expected_state_version"], told[1]["definition max_run_requests"]
+        assert (version["to"], version["then"]["outcome"]) == (current, "triggered")
+        assert (limit["from"], limit["to"], limit["then"]["outcome"]) == (1, 1_000, "triggered")
+
+
+async def test_a_score_that_a_sweep_left_alone_is_told_the_grace_that_would_have_let_it_fade() -> None:
+    async with site() as s:
+        await s.client("POST", "/v1/scores", {"user_id": "ann"})
+        s.clock.advance(23 * 3_600)
+        stages = (await s.client("GET", "/v1/policy")).json["effective"]["scores"]["stages"]
+        longer = [{**stages[0], "grace_hours": 100}, *stages[1:]]
+        put = await s.client("PUT", "/v1/policy", {"overrides": {"scores": {"stages": longer}}})
+        assert put.status == 200, put.raw
+        s.clock.advance(20 * 3_600)
+        await s.bt.engine.submit(Submission(stream=StreamId("default", "score", "ann"), command=SweepScore()))
+        changes = await kept_promises(s, await last_of(s, "score"))
+        grace = changes["setting scores.stages.1.grace_hours"]
+        assert grace["then"]["outcome"] == "decay"
+        assert changes["rule grace"]["then"]["outcome"] == "decay"
 
 
 async def test_of_rules_in_a_row_each_that_would_bind_next_is_named() -> None:

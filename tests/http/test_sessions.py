@@ -107,7 +107,7 @@ async def test_a_cookie_and_a_key_are_not_taken_together_nor_for_each_other() ->
         forged = Client(s.application, {"cookie": f"{COOKIE}={token}0", **OURS})
         assert (await forged("GET", "/v1/schedules")).status == 401
         nested = await browser(s, reply)("POST", "/v1/sessions", {})
-        assert nested.status == 404, "a session opens no session"
+        assert nested.status == 409, "a session opens no session"
         assert (await s.with_key(secret)("DELETE", "/v1/sessions/current")).status == 404, "a key is no session"
         assert (await s.with_key(secret)("GET", "/v1/whoami")).status == 200, "and is still alive"
 
@@ -204,6 +204,23 @@ async def test_an_elevated_session_is_told_what_it_may_do() -> None:
         assert (await page("GET", "/v1/whoami")).json["scopes"] == ["runs:read"]
         await page("POST", "/v1/sessions/current/operate", {"key": secret})
         assert (await page("GET", "/v1/whoami")).json["scopes"] == ["runs:read", "runs:write"]
+
+
+async def test_a_session_opens_no_other_session_and_says_so() -> None:
+    async with site(dev=False) as s:
+        page = browser(s, await opened(s, await made(s, "automation:read")))
+        refused = await page("POST", "/v1/sessions", {})
+        assert (refused.status, refused.json["code"]) == (409, "ALREADY_A_SESSION")
+
+
+async def test_a_key_without_any_scope_to_read_is_told_which_there_are() -> None:
+    async with site(dev=False) as s:
+        refused = await s.with_key(await made(s, "tick"))("GET", "/v1/ledger")
+        assert (refused.status, refused.json["code"]) == (403, "MISSING_SCOPE")
+        assert "any:read" not in refused.json["detail"]
+        assert "one of runs:read, notifications:read, " in refused.json["detail"]
+        described = (await s.client("GET", "/openapi.json")).raw.decode()
+        assert "any:read" not in described
 
 
 async def test_a_session_gets_no_new_secret() -> None:

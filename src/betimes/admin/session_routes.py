@@ -60,7 +60,13 @@ ROUTES = (
         body_optional=True,
         reply=SessionView,
         status=201,
-        codes=((403, "MISSING_SCOPE"), (409, "TOO_MANY_SESSIONS"), (409, "SESSION_OPENED"), (409, "NO_KEYS")),
+        codes=(
+            (403, "MISSING_SCOPE"),
+            (409, "TOO_MANY_SESSIONS"),
+            (409, "SESSION_OPENED"),
+            (409, "ALREADY_A_SESSION"),
+            (409, "NO_KEYS"),
+        ),
     ),
     Route(
         method="GET",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
+from betimes.catalogue import spell_scope
 from betimes.core.scopes import allows
 from betimes.core.streams import checked_stream
 from betimes.domain.service import Caller
@@ -63,7 +64,8 @@ class Guard:
 def _demand_scope(known: Identity, route: Route, scope: str, correlation: str) -> tuple[Caller, tuple[str, ...], str]:
     """Return the caller behind an identity, if its scopes cover this one; raise 403 if not."""
     if scope != ANY_KEY and not allows(known.scopes, scope):
-        raise HttpProblem(403, "MISSING_SCOPE", f"The key lacks the scope {scope}.")
+        lacks = "has no scope for this; it needs" if scope.startswith("any:") else "lacks the scope"
+        raise HttpProblem(403, "MISSING_SCOPE", f"The key {lacks} {spell_scope(scope)}.")
     if known.tenant == DEPLOYMENT_TENANT and not route.deployment and route.scope != ANY_KEY:
         raise HttpProblem(403, "TENANT_REQUIRED", "This route belongs to a tenant; use a key of one.")
     return Caller(known.tenant, known.name, correlation, known.scopes), known.scopes, known.key_id

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from betimes.catalogue import spell_scope
 from betimes.http.batches import Batch, Items
 from betimes.http.dry_runs import MEDIA_TYPE, DryRunAnswer
 from betimes.http.field_docs import fields_of
@@ -127,7 +128,7 @@ def operation_id(route: Route) -> str:
 
 
 def _description(route: Route) -> str:
-    scope = {PUBLIC: "Needs no key.", ANY_KEY: "Any key."}.get(route.scope, f"Scope `{route.scope}`.")
+    scope = {PUBLIC: "Needs no key.", ANY_KEY: "Any key."}.get(route.scope, f"Scope: {spell_scope(route.scope)}.")
     return f"{route.description} {scope}".strip()
 
 

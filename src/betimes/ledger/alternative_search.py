@@ -18,7 +18,7 @@ from betimes.core.verdicts import Answer, Verdict
 from betimes.domain.json_view import JsonView
 from betimes.engine.engine import Engine
 from betimes.engine.redecision import Past, Redecided, decide_again
-from betimes.ledger.outcomes import spell_outcome
+from betimes.ledger.outcomes import spell_events, spell_outcome
 
 DECISIONS_MAX = 200
 CPU_S_MAX = 0.5
@@ -110,18 +110,19 @@ class AlternativeSearch:
             return None
 
     def is_better(self, again: Redecided | None) -> bool:
-        return rank_of(again) > RANK[self.recorded.answer]
+        return self.rank_of(again) > RANK[self.recorded.answer]
+
+    def rank_of(self, again: Redecided | None) -> int:
+        """Return how good an answer is. Events that decided something without a verdict did what was asked for."""
+        if again and again.verdict:
+            return RANK[again.verdict.answer]
+        return RANK["NOW"] if again and spell_events(self.past.segment.stream.kind, again.events) else -1
 
     def tell(self, again: Redecided) -> PromisedAnswer:
-        verdict = again.verdict
-        assert verdict  # of what is told, the answer is better than another
-        outcome = spell_outcome(self.past.segment.stream.kind, verdict, again.events)
-        return PromisedAnswer(outcome, verdict.reasons, moment(verdict.until))
-
-
-def rank_of(again: Redecided | None) -> int:
-    """Return how good an answer is; of none, less than the worst."""
-    return RANK[again.verdict.answer] if again and again.verdict else -1
+        kind, verdict = self.past.segment.stream.kind, again.verdict
+        if verdict is None:
+            return PromisedAnswer(spell_events(kind, again.events) or "", (), None)
+        return PromisedAnswer(spell_outcome(kind, verdict, again.events), verdict.reasons, moment(verdict.until))
 
 
 def bound_rule(verdict: Verdict) -> str | None:

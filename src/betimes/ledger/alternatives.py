@@ -27,7 +27,6 @@ from betimes.ledger.alternative_search import (
     OutOfBudget,
     PromisedAnswer,
     bound_rule,
-    rank_of,
 )
 from betimes.ledger.outcomes import spell_outcome
 from betimes.ledger.setting_search import search_settings
@@ -105,9 +104,9 @@ async def _search_variations(search: AlternativeSearch, varied: Variations, chan
     best: dict[str, int] = {}
     for variation in varied.vary(search.past.command, search.past.state):
         again = await search.decide(command=variation.command, state=variation.state)
-        if again is None or not search.is_better(again) or rank_of(again) <= best.get(variation.kind, 0):
+        if again is None or not search.is_better(again) or search.rank_of(again) <= best.get(variation.kind, 0):
             continue
-        best[variation.kind] = rank_of(again)
+        best[variation.kind] = search.rank_of(again)
         changes.append(
             AlternativeChange(
                 kind=variation.kind,
@@ -204,7 +203,7 @@ async def _search_rules(
         if again and search.is_better(again):
             changes.append(_change_of_rules(search, rules, again))
         if verdict is None or verdict.answer == "NOW":
-            return
+            return  # or it did what was asked for, without a verdict
 
 
 def _change_of_rules(search: AlternativeSearch, rules: list[str], again: Redecided) -> AlternativeChange:

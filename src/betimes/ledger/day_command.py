@@ -11,6 +11,7 @@ from betimes.cli.bootstrap import Application
 from betimes.cli.options import Tenant, on
 from betimes.cli.output import say, show, show_json
 from betimes.core.datetimes import moment
+from betimes.core.errors import NotFound
 from betimes.core.zones import from_local, zone
 from betimes.domain.service import Caller
 from betimes.ledger.effect_commands import EVERY_DOMAIN
@@ -45,7 +46,10 @@ def day(
         ledger = Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN)
         known = await ledger.timeline(**subject)  # its zone says when the day begins
         since, until = day_bounds(known.timezone, date or known.now.astimezone(zone(known.timezone)).date())
-        return await ledger.timeline(**subject, since=since, until=until)
+        view = await ledger.timeline(**subject, since=since, until=until)
+        if not (view.items or view.waiting or view.bands or view.forecast):
+            await _demand_known(ledger, id)
+        return view
 
     view = on(at.target, work, exists=True)
     if at.json:
@@ -59,6 +63,15 @@ def day(
     show({"items": list(_lines(view))}, json=False, columns=COLUMNS, empty="Nothing was decided, and nothing waits.")
     if view.truncated:
         say("There was more than is shown here: betimes ledger has all of it.")
+
+
+async def _demand_known(ledger: Ledger, id: str) -> None:
+    """Raise `NotFound` if nothing has this name; a day on which nothing happened is no such case."""
+    if not any(hit.type == "stream" and hit.id == id for hit in (await ledger.search(id)).items):
+        raise NotFound(
+            f"nobody is called {id[:80]!r}: name a person, or an account with --account; betimes ledger shows who "
+            "there is, and betimes why finds what has another name"
+        )
 
 
 def day_bounds(timezone: str, day: date) -> tuple[datetime, datetime]:

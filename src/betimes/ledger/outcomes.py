@@ -33,9 +33,14 @@ class OutcomeView(msgspec.Struct, frozen=True):
 
 def spell_outcome(kind: str, verdict: Verdict, events: Iterable[Event]) -> str:
     """Return the word of a verdict: what its events came to, if the domain has a word for that, else its answer."""
+    return spell_events(kind, events) or spell_answer(kind, verdict.answer)
+
+
+def spell_events(kind: str, events: Iterable[Event]) -> str | None:
+    """Return the word for what events came to, if one of them stands for a decision."""
     domain = DOMAIN_OF.get(kind)
     decided = [*_decided(domain, events)] if domain else []
-    return decided[-1][1].outcome if decided else spell_answer(kind, verdict.answer)
+    return decided[-1][1].outcome if decided else None
 
 
 def verdict_outcome(kinds: Kinds, segment: Segment) -> OutcomeView | None:

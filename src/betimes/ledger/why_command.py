@@ -1,6 +1,7 @@
 """`betimes why`: why something was decided, whatever it is called by.
 
-It takes a segment, an event id, an idempotency key, a person or an account, and finds the decisions itself.
+It takes a segment, an event id, an idempotency key, a person, an account, or the id of a schedule, a sensor, an intent
+or a run, and finds the decisions itself.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from betimes.domain.service import Caller
 from betimes.ledger.alternative_search import AlternativeChange, AlternativesView
 from betimes.ledger.effect_commands import EVERY_DOMAIN
 from betimes.ledger.search import SearchHit
-from betimes.ledger.service import ExplanationView, Ledger
+from betimes.ledger.service import ExplanationView, Ledger, SegmentView
 from betimes.ledger.timeline import TimelineView
 from betimes.ledger.verdict_feed import VerdictEvent
 
 LOOKED_BACK = timedelta(days=30)
+SEGMENTS_MAX = 50
+"""Of a stream, the newest that are looked at."""
 RECENT_MAX = 8
 """Decisions about a person or an account that are shown."""
 GOOD = frozenset({"NOW", "ALLOW", "success", "fired", "triggered", "no_change"})
@@ -33,16 +36,16 @@ class WhyView(JsonView, frozen=True, kw_only=True):
 
     asked: str
     found_as: str
-    """segment, key, correlation, person or account."""
+    """segment, key, correlation, person, account, or the kind of stream: schedule, sensor, intent, …"""
     recent: list[VerdictEvent]
-    """Of a person or an account: the last decisions, newest first."""
+    """Of a person, an account or a stream: the last decisions, newest first."""
     explanation: ExplanationView
     alternatives: AlternativesView | None
     """What would have had to be different; `null` where nothing was judged."""
 
 
 def why(name: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Say why something was decided: of a segment, an event id, a key, a person or an account.
+    """Say why something was decided: of a segment, event id, key, person, account, schedule, sensor or intent.
 
     Parameters
     ----------
@@ -73,14 +76,35 @@ async def find_why(ledger: Ledger, name: str) -> WhyView:
         view = await ledger.timeline(**asked, since=now - LOOKED_BACK, until=now + timedelta(hours=1))
         if view.items:
             return await _explain_subject(ledger, name, found_as, view)
+    for hit in hits:
+        if hit.type == "stream" and (found := await _explain_stream(ledger, hit)):
+            return found
     raise NotFound(
         f"nothing is called {name[:80]!r}: name a segment (kind:id:version), an event id, an idempotency key, a person "
-        f"or an account of the last {LOOKED_BACK.days} days"
+        f"or an account of the last {LOOKED_BACK.days} days, a schedule, a sensor or an intent; betimes ledger lists "
+        "what happened"
     )
 
 
 async def _explain_hit(ledger: Ledger, name: str, hit: SearchHit) -> WhyView:
     return await _explain(ledger, name, hit.type, [], hit.href.removeprefix("/v1/explain/"))
+
+
+async def _explain_stream(ledger: Ledger, hit: SearchHit) -> WhyView | None:
+    """Explain the last decision of a stream that was not simply yes, else its newest segment."""
+    page = await ledger.segments({"kind": hit.kind, "id": hit.id}, order="desc", limit=SEGMENTS_MAX)
+    recent = [_event_of(segment) for segment in page.items if segment.verdict][:RECENT_MAX]
+    asked = next((event for event in recent if event.outcome not in GOOD), recent[0] if recent else None)
+    if asked is None and not page.items:
+        return None
+    return await _explain(ledger, hit.id, hit.kind, recent, asked.segment_id if asked else page.items[0].segment_id)
+
+
+def _event_of(segment: SegmentView) -> VerdictEvent:
+    verdict = segment.verdict
+    assert verdict
+    place = (segment.segment_id, segment.domain, segment.kind, segment.id, segment.at)
+    return VerdictEvent(*place, verdict.outcome, verdict.reasons, verdict.explanation, verdict.defer_until)
 
 
 async def _explain_subject(ledger: Ledger, name: str, found_as: str, view: TimelineView) -> WhyView:

@@ -8,22 +8,27 @@ from typing import Any
 from msgspec.structs import replace
 
 from betimes.core.deciders import Command
+from betimes.core.instants import render
 from betimes.domain.variations import Variation, Variations
 from betimes.schedules.model import ScheduleState
 
-WINDOW_MINUTES_MAX = 525_600
+WINDOWS = {1_440: "a day", 10_080: "a week", 43_200: "30 days", 525_600: "a year"}
+"""Catch-up windows that a person would choose, in minutes; the last is the longest there is."""
 
 
 def vary(command: Command, state: ScheduleState | None) -> Iterator[Variation]:
-    """Return the schedule with overlaps allowed, or with the longest catch-up window."""
+    """Return the schedule with overlaps allowed, with a longer catch-up window, or without its end."""
     if state is None:
         return
     definition = state.definition
     if definition.overlap == "skip":
         yield _define(state, "its runs might overlap", "overlap", "skip", "allow")
-    if definition.catchup_window_minutes < WINDOW_MINUTES_MAX:
-        says, window = "its catch-up window were a year", definition.catchup_window_minutes
-        yield _define(state, says, "catchup_window_minutes", window, WINDOW_MINUTES_MAX)
+    window = definition.catchup_window_minutes
+    for minutes, words in WINDOWS.items():
+        if minutes > window:
+            yield _define(state, f"its catch-up window were {words}", "catchup_window_minutes", window, minutes)
+    if definition.ends_at is not None:
+        yield _define(state, "it did not end", "ends_at", render(definition.ends_at), None)
 
 
 def _define(state: ScheduleState, says: str, field: str, before: Any, after: Any) -> Variation:

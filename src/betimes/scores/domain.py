@@ -14,6 +14,7 @@ from betimes.scores.model import Cause, Decayed, GameOver, SweepScore
 from betimes.scores.outlook import score_outlook, waiting_score
 from betimes.scores.policy import ScoresPolicy
 from betimes.scores.tables import TABLES
+from betimes.scores.variations import VARIATIONS
 
 AMOUNTS = ("score", "amount", "delta", "rate", "before", "forgiven", "threshold")
 
@@ -54,6 +55,7 @@ DOMAIN = Domain(
     waiting_items={"score": waiting_score},
     outlook={"score": score_outlook},
     subjects=(SubjectStreams("user_id", "score"),),
+    variations={"score": VARIATIONS},
     backtest=BacktestRules(sweeps={"score": SweepScore}),
     commands={"score": "Scores and what became of them.", "sweep": "Let every score that is due decay."},
 )

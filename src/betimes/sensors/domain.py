@@ -12,6 +12,7 @@ from betimes.sensors.model import EvaluationStatus, SensorEvaluated
 from betimes.sensors.outlook import waiting_evaluation
 from betimes.sensors.policy import AutomationPolicy
 from betimes.sensors.tables import TABLES
+from betimes.sensors.variations import VARIATIONS
 
 
 def outcome_of(event: Event) -> EventOutcome | None:
@@ -38,6 +39,7 @@ DOMAIN = Domain(
     tables=TABLES,
     collections=("sensor_evaluations",),
     waiting_items={"sensor": waiting_evaluation},
+    variations={"sensor": VARIATIONS},
     backtest=BacktestRules(results={"evaluator": {"run_requests": []}}),
     commands={"sensor": "Sensors."},
 )

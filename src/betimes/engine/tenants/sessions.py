@@ -68,7 +68,9 @@ def decide_session(
 
 def _open_session(tenant: TenantState, command: OpenSession, now: Instant) -> Decision | Refusal:
     parent = tenant.keys.get(command.parent_id)
-    if parent is None or parent.parent_id is not None or _has_ended(parent, now):
+    if parent is not None and parent.parent_id is not None:
+        return Refusal("ALREADY_A_SESSION", "a session opens no other; send the key itself, without the cookie")
+    if parent is None or _has_ended(parent, now):
         return Refusal("NOT_FOUND", f"there is no key {command.parent_id!r} to open a session with")
     sessions = {key_id: key for key_id, key in tenant.keys.items() if key.parent_id is not None}
     ended = [id for id, key in sessions.items() if _has_ended(key, now) or live_parent(tenant, key, now) is None]

@@ -1,0 +1,45 @@
+"""What might have been otherwise when a sweep left a score as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from betimes.core.deciders import Command
+from betimes.core.instants import Instant
+from betimes.domain.variations import Variation, Variations
+from betimes.scores.model import ScoreState
+from betimes.scores.policy import ScoresPolicy
+
+_ACTIVE = ScoresPolicy().active_statuses[0]
+
+
+def names(command: Command, state: ScoreState | None, at: Instant) -> Mapping[str, tuple[str, ...]]:
+    """Return the stage of the score."""
+    return {} if state is None else {"chapter": (str(state.chapter),)}
+
+
+def vary(command: Command, state: ScoreState | None) -> Iterator[Variation]:
+    """Return the score in a status that is not paused, and one whose person was not there since it was made."""
+    if state is None:
+        return
+    if state.status != _ACTIVE:
+        changed = replace(state, status=_ACTIVE)
+        yield _person(f"its status were {_ACTIVE}", "game_status", state.status, _ACTIVE, changed)
+    if state.interacted_at is not None and state.interacted_at > state.created_at:
+        changed = replace(state, interacted_at=None)
+        yield _person("nothing had happened since it was made", "last_interaction_at", "set", "none", changed)
+
+
+def _person(says: str, path: str, before: Any, after: Any, state: ScoreState) -> Variation:
+    return Variation(kind="person", says=says, path=path, before=before, after=after, state=state)
+
+
+def switch_off(rule: str, names: Mapping[str, tuple[str, ...]]) -> Mapping[str, Any]:
+    """Return a stage without grace; the other rules cannot be switched off."""
+    return {f"scores.stages.{name}.grace_hours": 0 for name in names.get("chapter", ()) if rule == "grace"}
+
+
+VARIATIONS = Variations(names=names, vary=vary, switch_off=switch_off)
