@@ -1,15 +1,277 @@
-/** Now: what was decided lately. */
-import { get } from "./api.js";
-import { put } from "./dom.js";
-import { pageHead, section, table, verdictColumns } from "./parts.js";
+/** A schedule: its ticks on a line of time, the runs they caused, its versions, and what changes of the clock do to it. */
+import { ask, get, part } from "./api.js";
+import { statusCounts, switchButton, targetText, versionSection } from "./definition_parts.js";
+import { h, put } from "./dom.js";
+import { lagText, owedText } from "./page_schedules.js";
+import { answer, facts, figure, pagedList, pageHead, rawJson, section, table, tabs, tile, whyHref } from "./parts.js";
+import { addressWith, go } from "./router.js";
+import { backfillButton, backfillButtons, tickNowButton } from "./schedule_actions.js";
+import { runGantt, tickTimeline } from "./tick_charts.js";
+import { durationText, fullText, now, offsetMs, when, zoneFor } from "./time.js";
 
-/** @param {import("./router.js").View} view */
+/** @typedef {import("./router.js").View} View */
+
+const RANGES =
+  /** @type {[string, number][]} */ ([["day", 86_400_000], ["week", 7 * 86_400_000], ["month", 30 * 86_400_000]]);
+const TICKS = 150;
+/** Rows of the table at first: drawings and table together stay a small page. */
+const ROWS = 30;
+
+/** @param {View} view */
 export async function show(view) {
-  view.title("Now");
-  const page = await get("/v1/verdicts", { limit: 50 }, view.signal);
+  const id = view.params.schedule;
+  view.title(`Schedule ${id}`);
+  const [range, ms] = RANGES.find(([name]) => name === view.query.get("range")) ?? RANGES[0];
+  const since = new Date(now() - ms).toISOString();
+  const path = `/v1/schedules/${part(id)}`;
+  const [schedule, ticks, backfills, versions] = await Promise.all([
+    get(path, {}, view.signal),
+    get("/v1/ticks", { schedule_id: id, since, limit: TICKS }, view.signal),
+    get(`${path}/backfills`, { limit: 20 }, view.signal),
+    versionSection(view, "schedule", id, "ScheduleDefined"),
+  ]);
+  const changes = await dstSection(schedule, view.signal);
   put(
     view.main,
-    pageHead("Now", "What is decided, as it happens."),
-    section("As it happens", table({ caption: "Verdicts, newest first", columns: verdictColumns(), rows: page.items })),
+    head(view, schedule),
+    schedule.last_error ? section("Last error", h("p", { class: "error-text" }, schedule.last_error)) : null,
+    tiles(schedule, ticks.items, range),
+    await timelineSection(schedule, ticks, { range, from: now() - ms, to: now() + ms / 8 }),
+    backfills.items.length ? backfillSection(view, id, backfills.items) : null,
+    h("div", { class: "columns" }, definitionSection(schedule), changes),
+    versions,
   );
+}
+
+/** @param {View} view @param {any} schedule */
+function head(view, schedule) {
+  const id = schedule.schedule_id;
+  const lost = schedule.next_ticks.map((/** @type {string} */ at) => h("li", null, fullText(at, schedule.timezone)));
+  return pageHead(
+    [h("span", { class: "soft" }, "Schedule "), h("span", { class: "id" }, id)],
+    [answer(schedule.status), " · ", schedule.recurrence_text, " · ", schedule.timezone],
+    tickNowButton(view, schedule),
+    backfillButton(view, schedule),
+    schedule.status === "ended" ? null : switchButton(view, {
+      path: "/v1/schedules",
+      id,
+      scope: "automation:write",
+      isOn: schedule.enabled,
+      version: schedule.version,
+      before: lost.length
+        ? h(
+          "div",
+          null,
+          h("p", null, "While it is paused nothing fires. The next that would not:"),
+          h("ul", null, lost),
+        )
+        : null,
+    }),
+  );
+}
+
+/** @param {any} schedule @param {any[]} ticks @param {string} range */
+function tiles(schedule, ticks, range) {
+  return h(
+    "div",
+    { class: "tiles" },
+    tile("Next tick", schedule.next_tick_at ? when(schedule.next_tick_at, { theirs: schedule.timezone }) : "none"),
+    tile(`Ticks of the last ${range}`, figure(ticks.length), { below: statusCounts(ticks) }),
+    tile("Late, median / p99", lagText(ticks)),
+    tile("Owed", owedText(schedule), { tone: owedText(schedule) === "0" ? "" : "bad" }),
+  );
+}
+
+/** @param {any} schedule @param {any} page @param {{range: string, from: number, to: number}} told */
+async function timelineSection(schedule, page, { range, from, to }) {
+  const ticks = page.items;
+  const window = { from, to, now: now(), zone: zoneFor(schedule.timezone) };
+  const next = schedule.next_ticks.filter((/** @type {string} */ at) => Date.parse(at) < to);
+  const runs = ticks.filter((/** @type {any} */ one) => one.run);
+  const choice = tabs(
+    "Range",
+    RANGES.map(([name]) => ({ text: name, href: addressWith({ range: name }), current: name === range })),
+  );
+  return section(
+    "Ticks",
+    h("div", { class: "chart-head" }, choice, legend()),
+    page.next_cursor ? h("p", { class: "soft" }, `The newest ${TICKS} of this ${range} are shown.`) : null,
+    tickTimeline(ticks, next, window, (tick) => void go(whyHref(tick.segment_id))),
+    runs.length ? [h("h3", null, "Runs they caused"), runGantt(ticks, window)] : null,
+    h(
+      "details",
+      { open: ticks.length < 12 },
+      h("summary", null, "Ticks as a table"),
+      await pagedTicks(schedule, ticks),
+    ),
+  );
+}
+
+function legend() {
+  return h(
+    "span",
+    { class: "legend" },
+    answer("fired"),
+    answer("failed"),
+    h("span", null, h("span", { class: "swatch skipped" }), "skipped"),
+    h("span", null, h("span", { class: "swatch late" }), "late, from when it was due"),
+    h("span", null, h("span", { class: "swatch coming" }), "to come"),
+  );
+}
+
+/** @param {any} schedule @param {any[]} ticks */
+function pagedTicks(schedule, ticks) {
+  const load = (/** @type {string | null} */ cursor) => {
+    const end = Number(cursor ?? 0) + ROWS;
+    const items = ticks.slice(end - ROWS, end);
+    return Promise.resolve({ items, next_cursor: end < ticks.length ? String(end) : null });
+  };
+  return pagedList(load, (shown) => tickTable(schedule, shown));
+}
+
+/** @param {any} schedule @param {any[]} ticks */
+function tickTable(schedule, ticks) {
+  const theirs = schedule.timezone;
+  const columns = [
+    { name: "Due", cell: (/** @type {any} */ one) => when(one.scheduled_for, { theirs, seconds: true }) },
+    {
+      name: "Status",
+      cell: (/** @type {any} */ one) => h("a", { class: "plain", href: whyHref(one.segment_id) }, answer(one.status)),
+    },
+    { name: "Cause", cell: (/** @type {any} */ one) => one.cause },
+    {
+      name: "Late",
+      kind: "number",
+      cell: (/** @type {any} */ one) => one.lag_ms == null ? "–" : durationText(one.lag_ms),
+    },
+    { name: "Run", cell: (/** @type {any} */ one) => runCell(one) },
+    { name: "Took", kind: "number", cell: (/** @type {any} */ one) => tookText(one.run) },
+    { name: "Why", cell: (/** @type {any} */ one) => whyCell(one) },
+  ];
+  const empty = h("p", { class: "soft" }, "No tick in this range.");
+  return table({ caption: "Ticks, newest first", columns, rows: ticks, href: (one) => whyHref(one.segment_id), empty });
+}
+
+/** @param {any} tick */
+function runCell(tick) {
+  if (!tick.run) return tick.run_id ? h("span", { class: "soft" }, "asked for") : "";
+  return tick.run.verdict
+    ? h("a", { class: "plain", href: `/console/runs/${part(tick.run_id)}` }, answer(tick.run.status))
+    : answer(tick.run.status);
+}
+
+/** @param {any} run */
+function tookText(run) {
+  const from = run?.started_at ?? run?.allowed_at;
+  return from && run.finished_at ? durationText(Date.parse(run.finished_at) - Date.parse(from)) : "–";
+}
+
+/** @param {any} tick */
+function whyCell(tick) {
+  const words = tick.error ?? tick.run?.error ??
+    (tick.status === "skipped" ? `${tick.count ?? 1} skipped: ${tick.reason}` : tick.run?.verdict?.reason ?? "why");
+  return h("a", { href: whyHref(tick.segment_id) }, words);
+}
+
+/** @param {View} view @param {string} id @param {any[]} rows */
+function backfillSection(view, id, rows) {
+  const columns = [
+    { name: "Backfill", cell: (/** @type {any} */ one) => h("code", null, one.backfill_id) },
+    { name: "Status", cell: (/** @type {any} */ one) => answer(one.status) },
+    { name: "From", cell: (/** @type {any} */ one) => when(one.from, { relative: false }) },
+    { name: "To", cell: (/** @type {any} */ one) => when(one.to, { relative: false }) },
+    { name: "Done", kind: "number", cell: (/** @type {any} */ one) => `${figure(one.done)} of ${figure(one.total)}` },
+    { name: "Existed", kind: "number", cell: (/** @type {any} */ one) => figure(one.existing) },
+    { name: "Failed", kind: "number", cell: (/** @type {any} */ one) => figure(one.failed) },
+    { name: "Act", cell: (/** @type {any} */ one) => h("span", { class: "buttons" }, backfillButtons(view, id, one)) },
+  ];
+  return section("Backfills", table({ caption: "Backfills, newest first", columns, rows }));
+}
+
+/** @param {any} schedule */
+function definitionSection(schedule) {
+  const cron = Array.isArray(schedule.cron) ? schedule.cron.join("; ") : schedule.cron;
+  return section(
+    "Definition",
+    facts([
+      ["Recurrence", [schedule.recurrence_text, cron ? [" ", h("code", null, cron)] : null]],
+      ["Zone", schedule.timezone],
+      ["Leads to", targetText(schedule.target)],
+      ["If it is still running", schedule.overlap === "skip" ? "the tick is skipped" : "the next runs beside it"],
+      [
+        "Catches up",
+        `${schedule.max_catchup_ticks} of the last ${
+          durationText(schedule.catchup_window_minutes * 60_000)
+        }, the ${schedule.catchup_keep}`,
+      ],
+      ["Jitter", schedule.jitter_seconds ? `up to ${schedule.jitter_seconds} s` : null],
+      ["Starts", schedule.starts_at ? when(schedule.starts_at) : null],
+      ["Ends", schedule.ends_at ? when(schedule.ends_at) : null],
+      ["Partition", schedule.partition],
+      ["Declared by", schedule.declared_by],
+      ["Version", String(schedule.version)],
+      ["Changed", when(schedule.changed_at)],
+    ]),
+    rawJson(schedule),
+  );
+}
+
+/** Show what the next two changes of the clock do to it. @param {any} schedule @param {AbortSignal} signal */
+async function dstSection(schedule, signal) {
+  const changes = clockChanges(schedule.timezone, now(), 2);
+  if (!changes.length) {
+    return section(
+      "Changes of the clock",
+      h("p", { class: "soft" }, `${schedule.timezone} does not change its clock in the next two years.`),
+    );
+  }
+  const { cron, every, timezone, dst, exclude } = schedule;
+  const previews = await Promise.all(changes.map((change) => {
+    const from = new Date(change.at - 26 * 3_600_000).toISOString();
+    const body = { ...(cron ? { cron } : { every }), timezone, dst, ...(exclude ? { exclude } : {}), from, count: 100 };
+    return ask("POST", "/v1/schedules/preview", { body, signal });
+  }));
+  return section(
+    "Changes of the clock",
+    changes.map((change, place) => changeView(change, previews[place].items, timezone)),
+  );
+}
+
+/** @param {{at: number, by: number}} change @param {{scheduled_for: string, local: string}[]} ticks @param {string} zone */
+function changeView(change, ticks, zone) {
+  const near = ticks.filter((one) => Math.abs(Date.parse(one.scheduled_for) - change.at) < 26 * 3_600_000);
+  const after = near.findIndex((one) => Date.parse(one.scheduled_for) >= change.at);
+  const start = Math.max(0, (after < 0 ? near.length : after) - 3);
+  const hours = Math.abs(change.by) / 3_600_000;
+  const rows = near.slice(start, start + 6).map((one) => ({
+    ...one,
+    isAfter: Date.parse(one.scheduled_for) >= change.at,
+  }));
+  const columns = [
+    { name: "On the wall", cell: (/** @type {any} */ one) => h("code", null, one.local.replace("T", " ")) },
+    { name: "The clock", cell: (/** @type {any} */ one) => (one.isAfter ? "changed" : "not yet changed") },
+  ];
+  const words = `${fullText(change.at, zone)}: ${change.by > 0 ? "forward" : "back"} by ${hours} h`;
+  const none = h("p", { class: "soft" }, "No tick near it.");
+  return [h("h3", null, words), table({ caption: `Ticks around ${words}`, columns, rows, empty: none })];
+}
+
+/** Return the next changes of a zone's offset: when, and by how much. @param {string} zone @param {number} from @param {number} most */
+export function clockChanges(zone, from, most) {
+  const day = 86_400_000;
+  const found = [];
+  let before = offsetMs(from, zone);
+  for (let at = from; at < from + 730 * day && found.length < most; at += day) {
+    const after = offsetMs(at + day, zone);
+    if (after === before) continue;
+    let [low, high] = [at, at + day];
+    while (high - low > 1000) {
+      const middle = (low + high) / 2;
+      if (offsetMs(middle, zone) === before) low = middle;
+      else high = middle;
+    }
+    found.push({ at: Math.round(high / 60_000) * 60_000, by: after - before });
+    before = after;
+  }
+  return found;
 }

@@ -1,15 +1,101 @@
-/** Now: what was decided lately. */
-import { get } from "./api.js";
-import { put } from "./dom.js";
-import { pageHead, section, table, verdictColumns } from "./parts.js";
+/** Schedules: when each ticks, how its last ticks went, what it owes. */
+import { get, part } from "./api.js";
+import { h } from "./dom.js";
+import { targetText } from "./definition_parts.js";
+import { firstOne, pauseAndResume, showList } from "./list_page.js";
+import { answer } from "./parts.js";
+import { tickStrip } from "./tick_charts.js";
+import { clockText, durationText, now, when, zoneFor } from "./time.js";
+
+/** Ticks of all schedules are asked for in so many pages at most. */
+const PAGES = 4;
+const EACH = 40;
 
 /** @param {import("./router.js").View} view */
-export async function show(view) {
-  view.title("Now");
-  const page = await get("/v1/verdicts", { limit: 50 }, view.signal);
-  put(
-    view.main,
-    pageHead("Now", "What is decided, as it happens."),
-    section("As it happens", table({ caption: "Verdicts, newest first", columns: verdictColumns(), rows: page.items })),
+export function show(view) {
+  /** @type {Map<string, any[]>} */
+  const ticks = new Map();
+  return showList(
+    view,
+    "Schedules",
+    "What the clock causes: each with its zone, its next ticks and how the last ones went.",
+    {
+      path: "/v1/schedules",
+      noun: "schedules",
+      caption: "Schedules, newest first",
+      filters: [{ name: "status", label: "Status", options: ["active", "paused", "ended", "error"] }],
+      idOf: (row) => row.schedule_id,
+      hrefOf: (row) => `/console/schedules/${part(row.schedule_id)}`,
+      idName: "Schedule",
+      enrich: (rows, signal) => loadTicks(ticks, rows, signal),
+      columns: [
+        { name: "Status", cell: (row) => answer(row.status) },
+        { name: "When", cell: (row) => [row.recurrence_text, h("span", { class: "soft under" }, row.timezone)] },
+        { name: "Leads to", cell: (row) => targetText(row.target) },
+        { name: "Next ticks", cell: nextTicks },
+        { name: "Last ticks", cell: (row) => tickStrip(ticks.get(row.schedule_id) ?? []) },
+        { name: "Late p50 / p99", kind: "number", cell: (row) => lagText(ticks.get(row.schedule_id) ?? []) },
+        { name: "Owed", kind: "number", cell: owedText },
+      ],
+      empty: firstOne(
+        "No schedule yet",
+        "A schedule ticks by a cron expression or an interval, in a zone, and each tick causes a run exactly once.",
+        {
+          path: "/v1/schedules",
+          body: {
+            schedule_id: "brief",
+            cron: "30 7 * * *",
+            timezone: "Europe/Berlin",
+            target: { kind: "handler", name: "brief" },
+          },
+          python: '@bt.schedule("30 7 * * *", tz="Europe/Berlin")\nasync def brief(payload):\n    ...',
+        },
+      ),
+      bulk: pauseAndResume(view, { noun: "schedules", path: "/v1/schedules", scope: "automation:write" }),
+    },
   );
+}
+
+/** Ask for the newest ticks of all schedules together, until those listed have enough of them. @param {Map<string, any[]>} ticks @param {any[]} rows @param {AbortSignal} signal */
+async function loadTicks(ticks, rows, signal) {
+  if (!rows.length || ticks.size) return;
+  let cursor = null;
+  for (let page = 0; page < PAGES; page += 1) {
+    const found = await get("/v1/ticks", { limit: 200, cursor }, signal);
+    for (const tick of found.items) {
+      const known = ticks.get(tick.schedule_id) ?? [];
+      if (known.length < EACH) ticks.set(tick.schedule_id, [...known, tick]);
+    }
+    cursor = found.next_cursor;
+    if (!cursor || rows.every((row) => (ticks.get(row.schedule_id)?.length ?? 0) >= EACH)) return;
+  }
+}
+
+/** @param {any} row */
+function nextTicks(row) {
+  const [first, ...others] = row.next_ticks;
+  if (!first) return h("span", { class: "soft" }, "–");
+  const zone = zoneFor(row.timezone);
+  const times = others.map((/** @type {string} */ at) => clockText(Date.parse(at), zone)).join(", ");
+  return [
+    when(first, { theirs: row.timezone }),
+    h("span", { class: "soft under" }, times ? `then ${times}` : "the last"),
+  ];
+}
+
+/** Return how late the middle tick was, and the latest of a hundred. @param {any[]} ticks */
+export function lagText(ticks) {
+  const lags = ticks.filter((one) => one.lag_ms != null && one.cause !== "backfill").map((one) => one.lag_ms).sort((
+    a,
+    b,
+  ) => a - b);
+  if (!lags.length) return "–";
+  const at = (/** @type {number} */ share) => lags[Math.min(lags.length - 1, Math.floor(share * lags.length))];
+  return `${durationText(at(0.5))} / ${durationText(at(0.99))}`;
+}
+
+/** Return how many ticks are due and not fired. @param {any} row */
+export function owedText(row) {
+  const owed = row.next_ticks.filter((/** @type {string} */ at) => Date.parse(at) < now() - 1000).length;
+  return owed === row.next_ticks.length && owed > 1 ? `${owed} or more` : String(owed);
 }

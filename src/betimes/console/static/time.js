@@ -113,9 +113,14 @@ export function offsetMs(at, zone) {
 
 /** Return the first instant of a date in a zone. @param {string} date YYYY-MM-DD @param {string} zone */
 export function dayStart(date, zone) {
-  const utc = Date.parse(`${date}T00:00:00Z`);
+  return Date.parse(instantOf(`${date}T00:00:00`, zone));
+}
+
+/** Return the instant at which a clock in a zone shows a date and a time. @param {string} local YYYY-MM-DDTHH:MM @param {string} zone */
+export function instantOf(local, zone) {
+  const utc = Date.parse(`${local}Z`);
   const first = utc - offsetMs(utc, zone);
-  return utc - offsetMs(first, zone);
+  return new Date(utc - offsetMs(first, zone)).toISOString();
 }
 
 /** Return a duration in words of one unit or two. @param {number} ms */

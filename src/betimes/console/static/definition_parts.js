@@ -1,0 +1,108 @@
+/**
+ * Parts that schedules, sensors and intents share: switching one on and off, its target, its versions.
+ */
+import { actionButton } from "./actions.js";
+import { get, part } from "./api.js";
+import { h } from "./dom.js";
+import { answer, section, streamLink, table, whyHref } from "./parts.js";
+import { when } from "./time.js";
+
+/** @typedef {import("./dom.js").Child} Child */
+/** @typedef {import("./router.js").View} View */
+
+const VERSIONS = 20;
+
+/**
+ * Return the buttons that pause and resume a definition, whichever there is to do.
+ * @param {View} view @param {{path: string, id: string, scope: string, isOn: boolean, version: number, before?: Child, words?: [string, string]}} told
+ */
+export function switchButton(view, { path, id, scope, isOn, version, before, words = ["Pause", "Resume"] }) {
+  const word = isOn ? words[0] : words[1];
+  return actionButton(word, () => ({
+    title: `${word} ${id}`,
+    scope,
+    method: "POST",
+    path: `${path}/${part(id)}/${isOn ? "disable" : "enable"}`,
+    version,
+    before: isOn ? before : null,
+    done: view.refresh,
+  }));
+}
+
+/** Return what something leads to. @param {any} target */
+export function targetText(target) {
+  if (!target) return null;
+  if (target.kind === "trigger") {
+    return ["run ", h("code", null, target.trigger_type), " for ", streamLink("account", target.account_id)];
+  }
+  const name = target.name ?? target.url ?? target.event_type ?? "";
+  return [`${target.kind} `, name ? h("code", null, name) : null];
+}
+
+/** Return how often each status occurs, with its mark. @param {{status: string}[]} rows */
+export function statusCounts(rows) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const row of rows) counts.set(row.status, (counts.get(row.status) ?? 0) + 1);
+  return h(
+    "span",
+    { class: "legend" },
+    [...counts].map(([status, count]) => h("span", null, answer(status), ` ${count}`)),
+  );
+}
+
+/** Return the versions of a definition, each with what it changed. @param {View} view @param {string} kind @param {string} id @param {string} eventType */
+export async function versionSection(view, kind, id, eventType) {
+  const query = { kind, id, event_type: eventType, order: "desc", limit: VERSIONS };
+  const found = (await get("/v1/ledger", query, view.signal)).items;
+  const rows = found.map((/** @type {any} */ segment, /** @type {number} */ place) => ({
+    segment,
+    changes: changesBetween(definitionIn(found[place + 1], eventType), definitionIn(segment, eventType)),
+    isFirst: place + 1 === found.length,
+  }));
+  const columns = [
+    {
+      name: "Since",
+      cell: (/** @type {any} */ row) => h("a", { href: whyHref(row.segment.segment_id) }, when(row.segment.at)),
+    },
+    { name: "By", cell: (/** @type {any} */ row) => row.segment.actor || "–" },
+    { name: "What changed", cell: (/** @type {any} */ row) => changeList(row) },
+  ];
+  const none = h("p", { class: "soft" }, "Its history was pruned.");
+  return section(
+    "Versions",
+    table({ caption: "Versions of the definition, newest first", columns, rows, empty: none }),
+  );
+}
+
+/** @param {any} segment @param {string} eventType */
+function definitionIn(segment, eventType) {
+  const event = segment?.events.find((/** @type {any} */ one) => one.type === eventType);
+  return event?.definition ?? event?.intent ?? null;
+}
+
+/** Return the fields that differ between two definitions. @param {any} before @param {any} after @returns {[string, unknown, unknown][]} */
+export function changesBetween(before, after) {
+  if (!before || !after) return [];
+  const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
+    .map((name) => [name, before[name], after[name]]);
+}
+
+/** @param {{changes: [string, unknown, unknown][], isFirst: boolean}} row */
+function changeList({ changes, isFirst }) {
+  if (!changes.length) return isFirst ? "the oldest that is kept" : "nothing";
+  return h(
+    "ul",
+    { class: "plain-list" },
+    changes.map(([name, before, after]) =>
+      h("li", null, h("code", null, name), ": ", h("del", null, brief(before)), " → ", h("ins", null, brief(after)))
+    ),
+  );
+}
+
+/** @param {unknown} value */
+function brief(value) {
+  const text = typeof value === "string" ? value : JSON.stringify(value) ?? "none";
+  return text.length > 120 ? `${text.slice(0, 120)}…` : text;
+}

@@ -1,0 +1,113 @@
+/** What can be done to a schedule: tick now, fill a range that was missed. */
+import { act, actionButton } from "./actions.js";
+import { part } from "./api.js";
+import { h } from "./dom.js";
+import { button, field, openDialog } from "./forms.js";
+import { countText } from "./selection.js";
+import { mayAct } from "./session.js";
+import { dateText, instantOf, now, when, zoneFor } from "./time.js";
+
+/** @typedef {import("./router.js").View} View */
+
+const SCOPE = "automation:write";
+
+/** @param {View} view @param {any} schedule */
+export function tickNowButton(view, schedule) {
+  const id = schedule.schedule_id;
+  return actionButton("Tick now", () => ({
+    title: `Tick ${id} now`,
+    scope: SCOPE,
+    method: "POST",
+    path: `/v1/schedules/${part(id)}/trigger`,
+    body: {},
+    preview: (told) =>
+      h(
+        "p",
+        null,
+        "One tick ",
+        h("strong", null, told.body.status),
+        ", which would ask for the run ",
+        h("code", null, told.body.run_key),
+        ".",
+      ),
+    done: view.refresh,
+  }));
+}
+
+/** Ask for a range, then show how many ticks of it were never fired. @param {View} view @param {any} schedule */
+export function backfillButton(view, schedule) {
+  if (!mayAct()) return null;
+  return button(
+    "Backfill",
+    () => openDialog(`Backfill ${schedule.schedule_id}`, (close) => rangeForm(view, schedule, close)),
+  );
+}
+
+/** @param {View} view @param {any} schedule @param {() => void} close */
+function rangeForm(view, schedule, close) {
+  const zone = zoneFor(schedule.timezone);
+  const input = (
+    /** @type {number} */ at,
+  ) => /** @type {HTMLInputElement} */ (h("input", {
+    type: "datetime-local",
+    required: true,
+    value: `${dateText(at, zone)}T00:00`,
+  }));
+  const from = input(now() - 86_400_000);
+  const to = input(now());
+  const most = /** @type {HTMLInputElement} */ (h("input", { type: "number", min: "1", max: "100", value: "4" }));
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    close();
+    const body = {
+      from: instantOf(from.value, zone),
+      to: instantOf(to.value, zone),
+      max_concurrency: Number(most.value),
+    };
+    void act(backfill(view, schedule.schedule_id, body));
+  };
+  return h(
+    "form",
+    { on: { submit } },
+    h("p", { class: "soft" }, "Fires the ticks of a range that were never fired. What was fired is left as it is."),
+    field(`From (${zone})`, from),
+    field(`To, not included (${zone})`, to),
+    field("Runs at once", most),
+    h("button", { type: "submit", class: "primary" }, "Preview"),
+  );
+}
+
+/** @param {View} view @param {string} id @param {{from: string, to: string, max_concurrency: number}} body @returns {import("./actions.js").Action} */
+function backfill(view, id, body) {
+  return {
+    title: `Backfill ${id}`,
+    scope: SCOPE,
+    method: "POST",
+    path: `/v1/schedules/${part(id)}/backfills`,
+    body,
+    before: h("p", null, "From ", when(body.from), " to ", when(body.to), "."),
+    preview: (told) =>
+      h(
+        "p",
+        null,
+        h("strong", null, countText(told.body.total, "ticks")),
+        " in the range; those that were fired already are left out.",
+      ),
+    result: (told) => h("p", null, countText(told.total, "ticks"), ` to look at, as ${told.backfill_id}.`),
+    done: view.refresh,
+  };
+}
+
+/** Return the buttons of a backfill. @param {View} view @param {string} id @param {any} one */
+export function backfillButtons(view, id, one) {
+  const verbs = one.status === "running" ? ["Pause", "Cancel"] : one.status === "paused" ? ["Resume", "Cancel"] : [];
+  return verbs.map((verb) =>
+    actionButton(verb, () => ({
+      title: `${verb} ${one.backfill_id}`,
+      scope: SCOPE,
+      method: "POST",
+      path: `/v1/schedules/${part(id)}/backfills/${part(one.backfill_id)}/${verb.toLowerCase()}`,
+      done: view.refresh,
+    }), { class: "small", "aria-label": `${verb} ${one.backfill_id}` })
+  );
+}

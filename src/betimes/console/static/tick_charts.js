@@ -1,0 +1,188 @@
+/**
+ * Ticks drawn: the last ones as a strip, those of a range on a line of time with how late they were, and their runs.
+ *
+ * Each stands beside a table with the same numbers, so the drawings are hidden from screen readers.
+ */
+import { h, svg } from "./dom.js";
+import { answerClass, markShape } from "./parts.js";
+import { clockText, dateText, durationText } from "./time.js";
+
+/** @typedef {{from: number, to: number, now: number, zone: string}} Window */
+
+const WIDTH = 1000;
+const LEFT = 90;
+const ROW = 26;
+const CELLS = 40;
+
+/** Return ticks as a strip, the oldest at the left; height says the same as colour. @param {any[]} ticks newest first */
+export function tickStrip(ticks) {
+  const shown = ticks.slice(0, CELLS).reverse();
+  const cells = shown.map((tick, place) => {
+    const kind = answerClass(tick.status);
+    const tall = kind === "now" ? 16 : kind === "never" && tick.status === "failed" ? 10 : 4;
+    return svg("rect", {
+      class: tick.status === "skipped" ? "later" : kind,
+      x: place * 5,
+      y: 17 - tall,
+      width: 4,
+      height: tall,
+    });
+  });
+  const counts = ["fired", "skipped", "failed"].map((
+    status,
+  ) => [shown.filter((one) => one.status === status).length, status]);
+  const words = counts.filter(([count]) => count).map(([count, status]) => `${count} ${status}`).join(", ") ||
+    "none yet";
+  return h(
+    "span",
+    { class: "strip", title: words },
+    svg("svg", { viewBox: `0 0 ${CELLS * 5} 18`, "aria-hidden": "true" }, cells),
+    h("span", { class: "hidden" }, words),
+  );
+}
+
+/** @param {Window} window */
+function scale({ from, to }) {
+  return (/** @type {number} */ at) => LEFT + ((WIDTH - LEFT - 8) * (at - from)) / (to - from);
+}
+
+/** Return the axis of a window, and a line at now. @param {Window} window @param {number} height */
+function axis(window, height) {
+  const x = scale(window);
+  const steps = 6;
+  const isLong = window.to - window.from > 36 * 3_600_000;
+  const labels = Array.from({ length: steps }, (_, place) => {
+    const at = window.from + ((window.to - window.from) * place) / steps;
+    const text = isLong
+      ? `${dateText(at, window.zone).slice(5)} ${clockText(at, window.zone)}`
+      : clockText(at, window.zone);
+    return [
+      svg("line", { class: "grid", x1: x(at), x2: x(at), y1: 14, y2: height }),
+      svg("text", { x: x(at) + 3, y: 10 }, text),
+    ];
+  });
+  const now = svg("line", { class: "now-line", x1: x(window.now), x2: x(window.now), y1: 2, y2: height });
+  return [labels, now, svg("text", { class: "now-word", x: x(window.now) + 3, y: height - 2 }, "now")];
+}
+
+/**
+ * Return ticks on a line of time, a lane for each cause: a mark where it fired, a line back to where it was due.
+ * @param {any[]} ticks @param {string[]} next instants that are to come @param {Window} window @param {(href: any) => void} open
+ */
+export function tickTimeline(ticks, next, window, open) {
+  const lanes = ["cron", "catchup", "manual", "backfill"].filter((cause) =>
+    cause === "cron" || ticks.some((one) => one.cause === cause)
+  );
+  const height = 20 + lanes.length * ROW + 12;
+  const x = scale(window);
+  const marks = ticks.map((tick) => {
+    const y = 20 + Math.max(0, lanes.indexOf(tick.cause)) * ROW + ROW / 2;
+    return tick.status === "skipped" ? skippedRange(tick, x, y, open) : tickMark(tick, x, y, open);
+  });
+  const coming = next.map((at) => svg("circle", { class: "coming", cx: x(Date.parse(at)), cy: 20 + ROW / 2, r: 4.5 }));
+  const names = lanes.map((cause, place) =>
+    svg("text", { x: 0, y: 20 + place * ROW + ROW / 2 + 4 }, LANES[cause] ?? cause)
+  );
+  return drawing(height, [axis(window, height), names, marks, coming]);
+}
+
+const LANES = /** @type {Record<string, string>} */ ({
+  cron: "scheduled",
+  catchup: "caught up",
+  manual: "by hand",
+  backfill: "backfill",
+});
+
+/** @param {number} height @param {import("./dom.js").Child} children */
+function drawing(height, children) {
+  return h(
+    "div",
+    { class: "scroll" },
+    svg("svg", { class: "ticks", viewBox: `0 0 ${WIDTH} ${height}`, "aria-hidden": "true" }, children),
+  );
+}
+
+/** @param {any} tick @param {(at: number) => number} x @param {number} y @param {(tick: any) => void} open */
+function tickMark(tick, x, y, open) {
+  const due = Date.parse(tick.scheduled_for);
+  const at = Date.parse(tick.fired_at ?? tick.scheduled_for);
+  // A backfill fires long after its ticks were due, on purpose: that is not late.
+  const isLate = at > due && tick.cause !== "backfill";
+  const kind = answerClass(tick.status);
+  const late = tick.lag_ms ? ` · ${durationText(tick.lag_ms)} late` : "";
+  return svg(
+    "g",
+    { class: "tick-mark", on: { click: () => open(tick) } },
+    svg("title", null, `${tick.status} · ${tick.scheduled_for}${late}`),
+    isLate ? svg("line", { class: "late", x1: x(due), x2: x(at), y1: y, y2: y }) : null,
+    svg("g", { class: `mark ${kind}`, transform: `translate(${(x(at) - 6).toFixed(1)} ${y - 6})` }, markShape(kind)),
+  );
+}
+
+/** @param {any} tick @param {(at: number) => number} x @param {number} y @param {(tick: any) => void} open */
+function skippedRange(tick, x, y, open) {
+  const first = Date.parse(tick.first ?? tick.scheduled_for);
+  const last = Date.parse(tick.last ?? tick.scheduled_for);
+  const wide = Math.max(10, x(last) - x(first));
+  const words = `${tick.count ?? 1} skipped: ${tick.reason}`;
+  return svg(
+    "g",
+    { class: "tick-mark", on: { click: () => open(tick) } },
+    svg("title", null, words),
+    svg("rect", { class: "skipped", x: x(first) - 5, y: y - 7, width: wide, height: 14, rx: 3 }),
+    wide > 120 ? svg("text", { class: "skipped-word", x: x(first), y: y + 4 }, words) : null,
+  );
+}
+
+/** Put bars into rows so that those that overlap are in different ones. @template {{from: number, to: number}} T @param {T[]} bars */
+export function packRows(bars) {
+  /** @type {number[]} */
+  const ends = [];
+  return [...bars].sort((a, b) => a.from - b.from).map((bar) => {
+    const free = ends.findIndex((end) => end <= bar.from);
+    const row = free < 0 ? ends.length : free;
+    ends[row] = bar.to;
+    return { ...bar, row };
+  });
+}
+
+/** Return the runs of ticks as bars: thin until they started, thick until they ended. @param {any[]} ticks @param {Window} window */
+export function runGantt(ticks, window) {
+  const x = scale(window);
+  const bars = packRows(
+    ticks.filter((tick) => tick.run && tick.run.status !== "skipped").map((tick) => {
+      const run = tick.run;
+      const from = Date.parse(run.allowed_at ?? tick.fired_at);
+      const to = run.finished_at ? Date.parse(run.finished_at) : window.now;
+      return { from, to: Math.max(to, from), started: run.started_at ? Date.parse(run.started_at) : from, tick };
+    }).filter((bar) => !Number.isNaN(bar.from)),
+  );
+  const rows = 1 + Math.max(0, ...bars.map((bar) => bar.row));
+  const height = 20 + rows * 16 + 14;
+  const drawn = bars.map((bar) => {
+    const y = 22 + bar.row * 16;
+    const kind = answerClass(bar.tick.run.status);
+    return svg(
+      "g",
+      null,
+      svg("title", null, `${bar.tick.run.status} · ${durationText(bar.to - bar.from)}`),
+      svg("rect", {
+        class: "waited",
+        x: x(bar.from),
+        y: y + 4,
+        width: Math.max(0, x(bar.started) - x(bar.from)),
+        height: 3,
+      }),
+      svg("rect", {
+        class: kind,
+        x: x(bar.started),
+        y,
+        width: Math.max(3, x(bar.to) - x(bar.started)),
+        height: 11,
+        rx: 2,
+      }),
+    );
+  });
+  const word = svg("text", { x: 0, y: 32 }, rows > 1 ? `up to ${rows} at once` : "one at a time");
+  return drawing(height, [axis(window, height), word, drawn]);
+}
