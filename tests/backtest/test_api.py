@@ -12,14 +12,18 @@ import msgspec
 import pytest
 
 from betimes.admin.service import PolicyRequest
+from betimes.app import backtests
 from betimes.app.betimes import Betimes
 from betimes.app.routes import ROUTES
 from betimes.app.settings import Settings
+from betimes.backtest import jobs
+from betimes.backtest import speed as speed_module
 from betimes.backtest.executor import BACKTESTS_MAX, backtester, fitting
 from betimes.backtest.jobs import BacktestRequest, Backtests
 from betimes.backtest.model import EXECUTOR, KEPT_MAX, LEASE_S
 from betimes.backtest.plan import Plan, planned
 from betimes.backtest.report import BacktestReport
+from betimes.backtest.speed import DECISIONS_PER_S, BacktestSpeed
 from betimes.core.canonical import encode
 from betimes.core.errors import TooLarge
 from betimes.domain.service import Caller
@@ -61,6 +65,30 @@ class Office:
 async def office(steps: int = 12, **more: Any) -> AsyncIterator[Office]:
     async with recorded(runs, notifications, steps=steps, **more) as live:
         yield Office(live)
+
+
+async def test_an_estimate_goes_by_the_speed_of_the_backtests_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    speed = BacktestSpeed()
+    for module in (jobs, backtests):
+        monkeypatch.setattr(module, "SPEED", speed)
+    monkeypatch.setattr(speed_module, "DECISIONS_MIN", 10)
+    async with office() as o:
+        first = (await o.client("POST", "/v1/backtests/estimate", ASKED)).json
+        assert (first["measured"], first["decisions_per_s"]) == (False, DECISIONS_PER_S)
+        await o.made()
+        then = (await o.client("POST", "/v1/backtests/estimate", ASKED)).json
+        assert (then["measured"], then["decisions_per_s"]) == (True, round(speed.decisions_per_s))
+
+
+def test_the_speed_is_a_running_mean_without_what_reading_took() -> None:
+    speed = BacktestSpeed()
+    speed.note(0, 10, 1.0)
+    assert (speed.is_measured, speed.decisions_per_s) == (False, DECISIONS_PER_S), "too few to say anything"
+    speed.note(20_000, 4_000, 3.0)
+    assert speed.decisions_per_s == 2_000
+    speed.note(0, 10_000, 2.5)
+    assert speed.decisions_per_s == pytest.approx(2_000 + 0.3 * 2_000)
+    assert speed.estimate_s(20_000, 5_200) == pytest.approx(3.0)
 
 
 async def test_a_backtest_is_queued_then_made_by_a_worker_then_kept_with_its_report() -> None:

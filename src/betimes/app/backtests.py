@@ -11,6 +11,7 @@ import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +31,7 @@ from betimes.backtest.partition import (
 from betimes.backtest.plan import Plan
 from betimes.backtest.plan_builder import in_force
 from betimes.backtest.report import BacktestReport, build_report
+from betimes.backtest.speed import SPEED
 from betimes.backtest.traffic import Reach, last_seq, reach_of
 from betimes.catalogue import AREAS
 from betimes.core.errors import BetimesError, Fault, Invalid, Refused
@@ -79,10 +81,16 @@ async def run_backtest(bt: Betimes, plan: Plan, jobs: int | None, progress: Prog
     count = await _processes(bt, jobs)
     if plan.sample is not None:
         return await _run_sample(bt, plan, count, tell)
+    began_s = monotonic()
     if count == 1:
         result = await rehearse_part(engine.store, engine.kinds, engine.book, engine.settings, plan, progress=tell)
-        return build_report(plan, [_as_sent(result)], engine.kinds)
-    return build_report(plan, await _run_in_parts(bt, plan, count, tell), engine.kinds)
+        parts: Sequence[PartResult] = [_as_sent(result)]
+    else:
+        parts = await _run_in_parts(bt, plan, count, tell)
+    report = build_report(plan, parts, engine.kinds)
+    took_s = (monotonic() - began_s) * count
+    SPEED.note(report.segments, report.commands * (1 + len(plan.candidates)), took_s)
+    return report
 
 
 async def _run_sample(bt: Betimes, plan: Plan, count: int, progress: Progress) -> BacktestReport:

@@ -26,6 +26,7 @@ from betimes.backtest.model import (
 from betimes.backtest.plan import CANDIDATES_MAX, Plan, SubjectSample
 from betimes.backtest.plan_builder import build_plan, in_force
 from betimes.backtest.report import BacktestReport, Flip
+from betimes.backtest.speed import SPEED
 from betimes.backtest.traffic import estimate_traffic
 from betimes.catalogue import Area, area_of
 from betimes.core.checks import Examined, Problem, Rule
@@ -45,9 +46,6 @@ from betimes.engine.engine import Engine
 from betimes.engine.store import Store
 
 COLLECTION = "backtests"
-SEGMENTS_READ_PER_S = 20_000
-DECISIONS_PER_S = 2_200
-"""In one process, over all worlds: docs/backtest.md says how that was measured."""
 
 Name: TypeAlias = Annotated[
     str,
@@ -125,6 +123,11 @@ class BacktestEstimate(msgspec.Struct, frozen=True):
     """That came from outside and are decided again."""
     candidates: int
     seconds: float
+    """In one process."""
+    decisions_per_s: int
+    """The speed it is reckoned with: a running mean of the last backtests of the process that answers."""
+    measured: bool
+    """Whether that process has made any; else the speed is a fixed one to begin with."""
 
 
 class FlipFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,8 +162,9 @@ class Backtests(Service):
         plan = await self._make_plan(request)
         segments, commands = await estimate_traffic(self.engine.store, self.caller.tenant, plan.since_at, plan.until_at)
         worlds = 1 + len(plan.candidates)
-        took_s = segments / SEGMENTS_READ_PER_S + commands * worlds / DECISIONS_PER_S
-        return BacktestEstimate(segments, commands, len(plan.candidates), round(took_s, 1))
+        seconds = round(SPEED.estimate_s(segments, commands * worlds), 1)
+        speed, is_measured = round(SPEED.decisions_per_s), SPEED.is_measured
+        return BacktestEstimate(segments, commands, len(plan.candidates), seconds, speed, is_measured)
 
     @check_filters
     async def flips(
