@@ -12,7 +12,7 @@ from betimes.app.routes import ROUTES
 from betimes.core.instants import MINUTE
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.server import serve
-from betimes.ledger import upcoming, upcoming_items
+from betimes.ledger import past_outlooks, upcoming, upcoming_items
 from tests.http.populated import HANDLER, INTENT
 from tests.http.served import Client
 from tests.http.stores import STORES, StoreName, application_on
@@ -143,3 +143,43 @@ async def test_the_timeline_shows_what_waits_in_its_window(store: StoreName, tmp
         clock.advance_to(clock() + 26 * 60 * MINUTE)
         assert await waiting("2026-01-06T00:00:00Z", "2026-01-07T00:00:00Z") == ["notify"]  # late, and today
         assert await waiting("2026-01-07T00:00:00Z", "2026-01-07T12:00:00Z") == []
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_the_bands_of_a_past_day_are_those_of_that_day(
+    store: StoreName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = VirtualClock()
+    async with application_on(store, tmp_path, clock) as bt:
+        client = serve_it(bt)
+
+        async def put(start: str, end: str) -> None:
+            hours = {"quiet_hours": [{"start": start, "end": end}], "timezone": "UTC"}
+            assert (await client("PUT", "/v1/users/u/preferences", hours)).status < 300
+
+        async def bands(day: int, name: str = "quiet_hours") -> list[tuple[str, str]]:
+            span = f"since=2026-01-{day:02}T00:00:00Z&until=2026-01-{day + 1:02}T00:00:00Z"
+            found = await get(client, f"/v1/timeline?user_id=u&{span}")
+            exact.append(found["bands_exact"])
+            return [(band["since"][8:16], band["until"][8:16]) for band in found["bands"] if band["name"] == name]
+
+        exact: list[bool] = []
+        await put("10:00", "12:00")
+        assert (await client("POST", "/v1/incidents", {"user_id": "u"})).status == 201
+        clock.advance_to("2026-01-06T11:00:00Z")
+        await put("15:00", "16:00")
+        clock.advance_to("2026-01-08T09:00:00Z")
+        await put("20:00", "21:00")
+        assert await bands(5) == [("05T10:00", "05T12:00")]
+        assert await bands(6) == [("06T10:00", "06T11:00"), ("06T15:00", "06T16:00")]
+        assert await bands(7) == [("07T15:00", "07T16:00")]
+        assert await bands(8) == [("08T20:00", "08T21:00")]
+        assert await bands(9) == [("09T20:00", "09T21:00")]
+        [(opened, _)] = await bands(5, "incident")
+        assert opened == "05T09:00"
+        assert await bands(7, "incident") == []
+        assert await bands(4) == [], "before there was anything"
+        assert all(exact)
+        monkeypatch.setattr(past_outlooks, "SEGMENTS_MAX", 2)
+        assert await bands(7) == [("07T20:00", "07T21:00")]
+        assert not exact[-1]

@@ -82,7 +82,7 @@ async def load_past(engine: Engine, segment: Segment) -> Past:
         raise NotReproducible("another stream's command wrote it; ask about the first segment of its turn")
     if checkpoint_of(segment) or repair_of(segment):
         raise NotReproducible("it stands for history that was pruned or repaired; nothing was decided")
-    policy = await _policy_of(engine, segment)
+    policy = await recorded_policy(engine, segment.policy)
     command = kinds.of(stream).command(segment.command, segment)
     job = _job(segment, command)
     reader = _Reader(engine, segment)
@@ -91,14 +91,15 @@ async def load_past(engine: Engine, segment: Segment) -> Past:
     return Past(segment=segment, command=command, streams=streams, policy=policy)
 
 
-async def _policy_of(engine: Engine, segment: Segment) -> Policy:
-    body = await engine.store.policy(segment.policy)
+async def recorded_policy(engine: Engine, fingerprint: str) -> Policy:
+    """Return the policy that a segment names; raise `NotReproducible` if it is gone or does not fit this version."""
+    body = await engine.store.policy(fingerprint)
     if body is None:
-        raise NotReproducible(f"the policy {segment.policy} is gone")
+        raise NotReproducible(f"the policy {fingerprint} is gone")
     try:
         return engine.book.from_stored(body)
     except Invalid as error:
-        raise NotReproducible(f"the policy {segment.policy} does not fit this version: {error}") from error
+        raise NotReproducible(f"the policy {fingerprint} does not fit this version: {error}") from error
 
 
 class _Reader:

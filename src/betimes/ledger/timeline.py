@@ -21,6 +21,7 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing, UnreadableRow, check_filters, wrong_parameter
 from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
 from betimes.ledger.judgements import JudgedView, judged_things, judged_views
+from betimes.ledger.past_outlooks import PastOutlooks
 from betimes.ledger.reader import check_range
 from betimes.ledger.upcoming import Upcoming
 from betimes.ledger.upcoming_items import UpcomingItem, alarm_of, due_of
@@ -88,6 +89,9 @@ class TimelineView(JsonView, frozen=True, kw_only=True):
     bands: list[BandView]
     fills: list[FillView]
     forecast: list[ProspectView]
+    bands_exact: bool
+    """Whether bands and fills of the past are those of their time. If not, histories are longer than is read for it, or
+    pruned, and some streams show what their state of now still remembers."""
     truncated: bool
     """Whether there is more than is shown."""
     unreadable: list[UnreadableRow]
@@ -114,7 +118,8 @@ class Timeline(Upcoming):
         if until_at - since_at > SPAN_MAX:
             raise wrong_parameter("until", f"at most {SPAN_MAX // DAY} days after since")
         checked_stream(self.caller.tenant, "subject", id)
-        found = _Found(now, since_at, until_at)
+        policy = await self.engine.policy_of(self.caller.tenant)
+        found = _Found(PastOutlooks(self.engine, policy, now, since_at, until_at), now, since_at, until_at)
         for domain in DOMAINS:
             if domain.area in self._domains:
                 await self._add_domain(found, domain, subject, id)
@@ -144,11 +149,9 @@ class Timeline(Upcoming):
             if alarm_of(row) is not None or due_of(row) is not None:
                 for item in self._items(row, found.now, found.waiting_since_at, found.until_at):
                     found.waiting.add(item)
-            outlook = domain.outlook.get(row.stream.kind)
-            state = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
-            if outlook is not None and state is not None:
-                policy = await self.engine.policy_of(self.caller.tenant)
-                told = outlook(state, policy, found.now, found.since_at, found.until_at)
+            hook = domain.outlook.get(row.stream.kind)
+            told = await found.past.read(row, hook) if hook else None
+            if told is not None:
                 found.add_outlook(domain.area, row.stream, told)
 
     async def _add_events(self, found: _Found, stream: StreamId) -> None:
@@ -173,7 +176,8 @@ class Timeline(Upcoming):
 class _Found:
     """A timeline as it is gathered."""
 
-    def __init__(self, now: Instant, since_at: Instant, until_at: Instant) -> None:
+    def __init__(self, past: PastOutlooks, now: Instant, since_at: Instant, until_at: Instant) -> None:
+        self.past = past
         self.now, self.since_at, self.until_at = now, since_at, until_at
         self.timezone = ""
         self.events: Listing[TimelineEvent] = Listing()
@@ -235,6 +239,7 @@ class _Found:
             bands=self.bands,
             fills=self.fills,
             forecast=self.prospects,
+            bands_exact=self.past.is_exact,
             truncated=self.truncated or len(events) > EVENTS_MAX,
             unreadable=[*self.events.unreadable, *self.waiting.unreadable],
         )
