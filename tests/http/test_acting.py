@@ -32,6 +32,22 @@ async def _operations(s: Site, collection: str) -> list[Any]:
     return [segment["command"] for segment in found.json["items"]]
 
 
+@pytest.mark.parametrize("action", ["retry", "discard"])
+async def test_all_that_fit_are_changed_in_one_commit(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with site(declare=Moody().declare) as s:
+        await _dead_letters(s, 5)
+        store, name = s.bt.engine.store, {"retry": "revive_effects", "discard": "discard_effects"}[action]
+        change, commits = getattr(store, name), list[int]()
+
+        async def count(effects: Any) -> Any:
+            commits.append(len(effects))
+            return await change(effects)
+
+        monkeypatch.setattr(store, name, count)
+        done = await s.client("POST", f"/v1/effects/{action}", {"filter": {}})
+        assert (done.json["done"], done.json["skipped"], commits) == (5, 0, [5])
+
+
 async def test_dead_letters_that_fit_are_retried_oldest_first_until_none_is_left() -> None:
     moody = Moody()
     async with site(declare=moody.declare) as s:

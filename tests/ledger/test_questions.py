@@ -190,7 +190,7 @@ async def test_the_day_of_a_person_has_all_domains(store: StoreName, tmp_path: P
         day = await get(client, "/v1/timeline?user_id=u-8&since=2026-01-05T00:00:00Z&until=2026-01-06T00:00:00Z")
         assert {item["domain"] for item in day["items"]} == {"notifications"}
         assert [band["until"] for band in day["bands"] if band["name"] == "quiet_hours"] == ["2026-01-05T23:00:00Z"]
-        assert len([band for band in day["bands"] if band["name"] == "digest"]) == 1, "nobody knew them before 09:00"
+        assert len([band for band in day["bands"] if band["name"] == "digest"]) == 2
         assert {fill["name"] for fill in day["fills"]} >= {"burst", "hour", "day", "sms"}
         assert day["waiting"][0]["reasons"] == ["QUIET_HOURS"]
         score = await get(client, "/v1/timeline?user_id=u-0")

@@ -191,6 +191,12 @@ class TrialStore:
     async def discard_effect(self, effect: EffectId) -> bool:
         return await self._take_dead_letter(effect, self._discarded)
 
+    async def revive_effects(self, effects: Sequence[EffectId]) -> list[EffectId]:
+        return [effect for effect in effects if await self.revive_effect(effect)]
+
+    async def discard_effects(self, effects: Sequence[EffectId]) -> list[EffectId]:
+        return [effect for effect in effects if await self.discard_effect(effect)]
+
     async def _take_dead_letter(self, effect: EffectId, taken: set[EffectId]) -> bool:
         rows = await self._store.effects(EffectQuery(source=effect.source, version=effect.version))
         is_dead = any(row.id == effect and row.status == "dead" for row in rows)

@@ -354,6 +354,12 @@ class Store(ReadModel, Protocol):
     async def discard_effect(self, effect: EffectId) -> bool:
         """Remove a dead letter; `False` when it is not one."""
 
+    async def revive_effects(self, effects: Sequence[EffectId]) -> list[EffectId]:
+        """Give dead letters of one tenant fresh attempts in one commit; return those that were."""
+
+    async def discard_effects(self, effects: Sequence[EffectId]) -> list[EffectId]:
+        """Remove dead letters of one tenant in one commit; return those that were."""
+
     async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
         """Rows of streams that have a history, deleted ones too, without locks."""
 

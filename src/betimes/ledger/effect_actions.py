@@ -23,6 +23,7 @@ from betimes.ledger.effects import DELIVER, EffectKind, Effects, EffectView, dom
 GROUPS_MAX = 100
 ERROR_CHARS_SHOWN = 300
 SKIPPED_MAX = 20
+FIRST = "somebody else was first; look at the effect again"
 Action: TypeAlias = Literal["retry", "discard"]
 ErrorText: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
@@ -145,13 +146,7 @@ class EffectActions(Effects):
             return EffectsOutcome(action, 0, 0, [], None, more is None, more, None)
         ids = [row.id.handle for row in rows]
         on_record = await record_operation(self, "effects", action, ids, note=asked.note, chosen_by=asked.filter)
-        skipped: list[SkippedEffect] = []
-        for row in rows:
-            try:
-                await self._demand_sound(action, row)
-                await self._carry_out(action, row)
-            except BetimesError as error:
-                skipped.append(SkippedEffect(row.id.handle, getattr(error, "reason", error.code), str(error)))
+        skipped = await self._act_on(action, rows)
         return EffectsOutcome(
             action,
             len(rows) - len(skipped),
@@ -163,16 +158,27 @@ class EffectActions(Effects):
             on_record,
         )
 
-    async def _demand_sound(self, action: Action, row: EffectRow) -> None:
-        if action == "retry" and (objection := await self._objection(row)):
-            raise Refused("NOT_RETRYABLE", objection)
+    async def _act_on(self, action: Action, rows: list[EffectRow]) -> list[SkippedEffect]:
+        """Carry out an action in one commit; return those that were left, in order, each with the reason."""
+        store, objections = self.engine.store, dict[str, tuple[str, str]]()
+        for row in rows if action == "retry" else ():
+            try:
+                if objection := await self._objection(row):
+                    objections[row.id.handle] = "NOT_RETRYABLE", objection
+            except BetimesError as error:
+                objections[row.id.handle] = getattr(error, "reason", error.code), str(error)
+        sound = [row.id for row in rows if row.id.handle not in objections]
+        done = set(await (store.revive_effects(sound) if action == "retry" else store.discard_effects(sound)))
+        late = ("NOT_RETRYABLE" if action == "retry" else "NOT_DISCARDABLE"), FIRST
+        return [
+            SkippedEffect(row.id.handle, *objections.get(row.id.handle, late)) for row in rows if row.id not in done
+        ]
 
     async def _carry_out(self, action: Action, row: EffectRow) -> None:
         store = self.engine.store
         done = await (store.revive_effect(row.id) if action == "retry" else store.discard_effect(row.id))
         if not done:
-            code = "NOT_RETRYABLE" if action == "retry" else "NOT_DISCARDABLE"
-            raise Refused(code, "somebody else was first; look at the effect again")
+            raise Refused("NOT_RETRYABLE" if action == "retry" else "NOT_DISCARDABLE", FIRST)
 
     async def _matching(
         self,

@@ -81,7 +81,8 @@ class PastOutlooks:
                     return [*found, _Span(state, policy, begun_at, self._until_at)]
                 if (checkpoint_of(segment) and segment.at > self._since_at) or len(found) > STATES_MAX:
                     return None
-                if segment.at > begun_at:
+                # on its first day a stream is shown as it began, from the beginning of the window on
+                if segment.at > begun_at and segment.version > 1:
                     found.append(_Span(state, policy, begun_at, segment.at))
                     begun_at = segment.at
                 state, policy = fold_segment(kind, state, segment), segment.policy

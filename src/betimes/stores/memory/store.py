@@ -210,6 +210,12 @@ class MemoryStore(MemoryReadModel):
         held = self.database.effects.get(effect)
         return held is not None and held.status == "dead" and self.database.effects.pop(effect) is held
 
+    async def revive_effects(self, effects: Sequence[EffectId]) -> list[EffectId]:
+        return [effect for effect in effects if await self.revive_effect(effect)]
+
+    async def discard_effects(self, effects: Sequence[EffectId]) -> list[EffectId]:
+        return [effect for effect in effects if await self.discard_effect(effect)]
+
     async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
         rows = self.database.rows
         return {stream: Row(*rows[stream][2:8]) for stream in streams if stream in rows}

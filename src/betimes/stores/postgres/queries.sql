@@ -132,6 +132,30 @@ DELETE FROM betimes.effect
 WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND place = :place AND status = 'dead'
 RETURNING true;
 
+-- revive_effects: give dead letters fresh attempts, locked in the order of their names
+WITH chosen AS (
+    SELECT e.tenant, e.kind, e.id, e.version, e.place FROM betimes.effect e
+    JOIN unnest(:tenants::text[], :kinds::text[], :ids::text[], :versions::bigint[], :places::integer[])
+        AS a (tenant, kind, id, version, place) USING (tenant, kind, id, version, place)
+    WHERE e.status = 'dead' ORDER BY e.tenant, e.kind, e.id, e.version, e.place FOR UPDATE OF e
+)
+UPDATE betimes.effect e
+SET status = 'pending', attempts = 0, next_attempt_at = betimes.clock(:now), finished_at = NULL
+FROM chosen c
+WHERE (e.tenant, e.kind, e.id, e.version, e.place) = (c.tenant, c.kind, c.id, c.version, c.place)
+RETURNING e.tenant, e.kind, e.id, e.version, e.place;
+
+-- discard_effects: remove dead letters, locked in the order of their names
+WITH chosen AS (
+    SELECT e.tenant, e.kind, e.id, e.version, e.place FROM betimes.effect e
+    JOIN unnest(:tenants::text[], :kinds::text[], :ids::text[], :versions::bigint[], :places::integer[])
+        AS a (tenant, kind, id, version, place) USING (tenant, kind, id, version, place)
+    WHERE e.status = 'dead' ORDER BY e.tenant, e.kind, e.id, e.version, e.place FOR UPDATE OF e
+)
+DELETE FROM betimes.effect e USING chosen c
+WHERE (e.tenant, e.kind, e.id, e.version, e.place) = (c.tenant, c.kind, c.id, c.version, c.place)
+RETURNING e.tenant, e.kind, e.id, e.version, e.place;
+
 -- load: rows that exist, without locks
 SELECT s.tenant, s.kind, s.id, s.version, s.schema, s.state, s.at, s.alarm_at, s.digest
 FROM unnest(:streams::betimes.stream_id[]) a

@@ -247,6 +247,18 @@ class PostgresStore(PostgresReadModel):
     async def discard_effect(self, effect: EffectId) -> bool:
         return bool(await self._sessions.write(self._statement("discard_effect", **effect._asdict())))
 
+    async def revive_effects(self, effects: Sequence[EffectId]) -> list[EffectId]:
+        return await self._change_dead_letters("revive_effects", effects)
+
+    async def discard_effects(self, effects: Sequence[EffectId]) -> list[EffectId]:
+        return await self._change_dead_letters("discard_effects", effects)
+
+    async def _change_dead_letters(self, name: str, effects: Sequence[EffectId]) -> list[EffectId]:
+        tenants, kinds, ids, versions, places = zip(*effects, strict=True) if effects else [()] * 5
+        columns = {"tenants": tenants, "kinds": kinds, "ids": ids, "versions": versions, "places": places}
+        statement = self._statement(name, **{column: list(values) for column, values in columns.items()})
+        return [EffectId(*record) for record in await self._sessions.write(statement)]
+
     async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
         return rows.rows_by_stream(await self._sessions.rows(self._statement("load", streams=list(streams))))
 

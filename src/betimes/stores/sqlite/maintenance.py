@@ -71,6 +71,14 @@ def discard_effect(connection: Connection, effect: EffectId) -> bool:
     return gone > 0
 
 
+def revive_effects(connection: Connection, effects: Sequence[EffectId], clock: Clock) -> list[EffectId]:
+    return [effect for effect in effects if revive_effect(connection, effect, clock)]
+
+
+def discard_effects(connection: Connection, effects: Sequence[EffectId]) -> list[EffectId]:
+    return [effect for effect in effects if discard_effect(connection, effect)]
+
+
 def _count_effects(connection: Connection, change: int) -> None:
     if change:
         connection.change("move_head", {"segments": 0, "digest": 0, "effects": change})

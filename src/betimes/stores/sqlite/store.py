@@ -276,6 +276,12 @@ class SqliteStore(SqliteReadModel):
     async def discard_effect(self, effect: EffectId) -> bool:
         return await self._write(upkeep.discard_effect, effect)
 
+    async def revive_effects(self, effects: Sequence[EffectId]) -> list[EffectId]:
+        return await self._write(upkeep.revive_effects, effects, self.clock)
+
+    async def discard_effects(self, effects: Sequence[EffectId]) -> list[EffectId]:
+        return await self._write(upkeep.discard_effects, effects)
+
     async def replace_history(self, checkpoint: Segment) -> int:
         return await self._write(upkeep.replace_history, checkpoint, self.clock)
 

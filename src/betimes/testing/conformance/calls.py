@@ -209,6 +209,22 @@ async def a_dead_letter_that_is_discarded_is_gone(pair: Pair) -> None:
     expect_equal(await pair.one.effects(EffectQuery()), [], "the effects listed")
     expect(not await pair.one.discard_effect(effect), "a letter that is gone cannot be discarded")
     expect(not await pair.one.revive_effect(effect), "a letter that is gone cannot be revived")
+    expect_equal(await pair.one.revive_effects([effect]), [], "nor with others")
+    expect_equal(await pair.one.discard_effects([]), [], "of none, none")
+
+
+async def many_dead_letters_are_revived_or_discarded_at_once(pair: Pair) -> None:
+    now = pair.clock()
+    calls = [call(A, 1, now, place) for place in range(4)]
+    await pair.commit(causing(A, 1, now, *calls))
+    dead = [lease.call.id for lease in await pair.one.lease_calls([BRIEF], 3)]
+    for lease_id in dead:
+        await pair.commit(settled(lease_id, 1, "dead", now))
+    [waiting] = [one.id for one in calls if one.id not in dead]
+    expect_equal(sorted(await pair.two.revive_effects([*dead[:2], waiting, ABSENT])), sorted(dead[:2]), "revived")
+    expect_equal(await pair.two.discard_effects([*dead, waiting]), dead[2:], "discarded")
+    left = {row.id: row.status for row in await pair.one.effects(EffectQuery())}
+    expect_equal(left, dict.fromkeys([*dead[:2], waiting], "pending"), "what is left")
 
 
 async def only_dead_letters_are_revived_or_discarded(pair: Pair) -> None:
