@@ -105,6 +105,10 @@ async def test_a_backtest_is_queued_then_made_by_a_worker_then_kept_with_its_rep
         assert (candidate["name"], candidate["tenant"], candidate["policy"]) == ("policy", "default", STRICT)
         assert candidate["cost"]["runs_allowed"]["after"] < candidate["cost"]["runs_allowed"]["before"]
         assert any(flip["before"] == "ALLOW" for flip in candidate["flips"])
+        assert told["summary"]["control"].startswith("The recorded policy reproduces all ")
+        assert [one["sentence"] for one in told["summary"]["candidates"]] == [
+            f"It would have changed {candidate['flip_count']} answers."
+        ]
 
 
 async def test_the_api_says_what_python_says_and_says_it_again_in_the_same_bytes() -> None:

@@ -105,6 +105,7 @@ async def test_who_would_have_been_woken_at_three_in_the_morning() -> None:
     assert (candidate.hours_before[7], candidate.hours_after[7]) == (1, 0)
     assert (candidate.cost.told_at_night.before, candidate.cost.told_at_night.after) == (0, 1)
     assert candidate.cost.people == 1
+    assert ([line.user for line in candidate.nights], candidate.nights_changed) == (["ana"], 1)
 
 
 async def test_what_a_schedule_causes_is_compared_by_its_key() -> None:

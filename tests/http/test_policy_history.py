@@ -185,6 +185,7 @@ async def test_errors_in_toml_are_told_with_their_lines() -> None:
         ]
         fine = (await s.client("POST", "/v1/policy/check", b"[intents]\nclaim_lease_s = 600\n", **kind)).json
         assert (fine["valid"], [change["path"] for change in fine["changes"]]) == (True, ["intents.claim_lease_s"])
+        assert fine["overrides"] == {"intents": {"claim_lease_s": 600}}
         broken = await s.client("POST", "/v1/policy/check", b"[intents]\nclaim_lease_s 600\n", **kind)
         assert (broken.status, broken.json["errors"][0]["path"]) == (422, "line 2")
         assert (await s.client("PUT", "/v1/policy", DOCUMENT, **kind)).status == 415

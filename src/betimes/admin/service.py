@@ -116,6 +116,8 @@ class PolicyCheck(JsonView, frozen=True):
     warnings: list[Remark]
     fingerprint: str | None
     changes: list[PolicyChange]
+    overrides: dict[str, Any]
+    """As they were read: of a document, what it says."""
 
 
 def fresh_webhook_secret() -> str:
@@ -223,10 +225,10 @@ class Tenants(PolicyHistory):
         try:
             policy = await checked_policy(self, request.overrides)
         except PolicyInvalid as error:
-            return PolicyCheck(False, [PolicyProblem(*problem) for problem in error.problems], [], None, [])
+            return PolicyCheck(False, [PolicyProblem(*problem) for problem in error.problems], [], None, [], request.overrides)
         after = msgspec.json.decode(policy.body)
         warnings = call_warnings(self.deployment, calls_of_policy(policy))
-        return PolicyCheck(True, [], warnings, policy.fingerprint, list(changes("", before, after)))
+        return PolicyCheck(True, [], warnings, policy.fingerprint, list(changes("", before, after)), request.overrides)
 
     async def rollback_policy(self, request: Rollback | Mapping[str, Any]) -> PolicyWritten:
         """Put earlier overrides in force again, as a new version; raise `NotFound` if they are not on the ledger."""

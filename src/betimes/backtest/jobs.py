@@ -27,6 +27,7 @@ from betimes.backtest.plan import CANDIDATES_MAX, Plan, SubjectSample
 from betimes.backtest.plan_builder import build_plan, in_force
 from betimes.backtest.report import BacktestReport, Flip
 from betimes.backtest.speed import SPEED
+from betimes.backtest.summary import ReportSummary, parting_rule, summarize
 from betimes.backtest.traffic import estimate_traffic
 from betimes.catalogue import Area, area_of
 from betimes.core.checks import Examined, Problem, Rule
@@ -113,6 +114,8 @@ class BacktestDetail(BacktestView, frozen=True, kw_only=True):
 
     result: BacktestReport | None
     """When it is done, and its history was not pruned since."""
+    summary: ReportSummary | None
+    """The result in sentences, as the command line and the page say them."""
 
 
 class BacktestEstimate(msgspec.Struct, frozen=True):
@@ -152,6 +155,8 @@ class FlipFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class FlipView(Flip, frozen=True, kw_only=True):
     candidate: str
+    parts_at: str | None
+    """The rule at which the two traces part."""
 
 
 class Backtests(Service):
@@ -176,7 +181,7 @@ class Backtests(Service):
         place = place_of(cursor, named, NumberPlace)
         start = place.number if place else 0
         found = [
-            FlipView(**msgspec.structs.asdict(flip), candidate=one.name)
+            FlipView(**msgspec.structs.asdict(flip), candidate=one.name, parts_at=parting_rule(flip))
             for one in report.candidates
             for flip in one.samples
             if filters.fits(one.name, flip)
@@ -224,8 +229,8 @@ class Backtests(Service):
         """Return one backtest, with its report when it is done."""
         found = await self._find(backtest_id)
         report = await self._report(found)
-        view = _view(found)
-        return BacktestDetail(**{name: getattr(view, name) for name in view.__struct_fields__}, result=report)
+        summary = summarize(report) if report else None
+        return derive(BacktestDetail, _view(found), result=report, summary=summary)
 
     async def report(self, backtest_id: str) -> BacktestReport:
         """Return the report of a backtest that is done."""

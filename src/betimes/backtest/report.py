@@ -126,6 +126,8 @@ class CandidateReport(msgspec.Struct, frozen=True):
     week_before: list[list[int]] = []
     """How often people were told something, by weekday from Monday on and hour of their own day."""
     week_after: list[list[int]] = []
+    nights_changed: int = 0
+    """How many people's nights would have been another; `nights` names the first of them."""
 
 
 class ControlReport(msgspec.Struct, frozen=True):
@@ -215,6 +217,7 @@ def _candidate(
         [_flip(sample, kinds) for sample in _in_order(after.samples.values())],
         _days(before.week),
         _days(after.week),
+        sum(before.nights.get(name, 0) != after.nights.get(name, 0) for name in before.nights | after.nights),
     )
 
 

@@ -28,6 +28,27 @@ class Pair(msgspec.Struct, frozen=True):
     """Whether this is where the two part."""
 
 
+class CandidateSummary(msgspec.Struct, frozen=True):
+    name: str
+    sentence: str
+    notes: list[str]
+    """What to know before relying on the numbers."""
+
+
+class ReportSummary(msgspec.Struct, frozen=True):
+    """A report in sentences."""
+
+    control: str
+    window: str
+    candidates: list[CandidateSummary]
+
+
+def summarize(report: BacktestReport) -> ReportSummary:
+    """Return the sentences of a report."""
+    candidates = [CandidateSummary(candidate_name(one), flips_sentence(one), notes(one)) for one in report.candidates]
+    return ReportSummary(control_sentence(report.control), window_sentence(report), candidates)
+
+
 def control_sentence(control: ControlReport) -> str:
     """Return how well the recorded policy was reproduced, on which everything else rests."""
     if not control.segments:
@@ -96,6 +117,11 @@ def pairs(flip: Flip) -> list[Pair]:
     places = [place for place, (_, before, after) in enumerate(rows) if _match_of(before) != _match_of(after)]
     places = places or [place for place, (_, before, after) in enumerate(rows) if before != after]
     return [Pair(*row, parts=place == places[0]) if places else Pair(*row) for place, row in enumerate(rows)]
+
+
+def parting_rule(flip: Flip) -> str | None:
+    """Return the rule at which the two traces part, if they do."""
+    return next((pair.rule for pair in pairs(flip) if pair.parts), None)
 
 
 def _align_traces(before: list[TraceStep], after: list[TraceStep]) -> list[Aligned]:
