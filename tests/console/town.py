@@ -48,14 +48,14 @@ async def served(
 
 
 @asynccontextmanager
-async def populated(folder: Path) -> AsyncIterator[Served]:
-    """A town after a day and a half, served without keys."""
+async def populated(folder: Path, people: int = PEOPLE, steps: int = STEPS) -> AsyncIterator[Served]:
+    """A town after a day and a half or so many steps, served without keys."""
     bt = Betimes(f"sqlite:///{folder / 'town.db'}", clock=VirtualClock(START), policy=POLICY, report=lambda _: None)
-    town = Town(bt, PEOPLE)
+    town = Town(bt, people)
     town.declare()
     async with bt:
         await town.settle(asyncio.Event())
-        for _ in range(STEPS):
+        for _ in range(steps):
             await town.ten_minutes()
         async with served(bt) as found:
             yield found

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, Page, Request, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, Request, async_playwright, expect
 
 from tests.http.browser import CHROMIUM, FLAGS
 from tests.patience import HANGS_S
@@ -56,6 +56,7 @@ def entered(loop: LoopThread, manager: Any) -> Iterator[Any]:
 
 @asynccontextmanager
 async def open_browser() -> AsyncIterator[Browser]:
+    expect.set_options(timeout=HANGS_S * 1000)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS[1:]))
         yield browser

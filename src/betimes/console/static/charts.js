@@ -101,7 +101,7 @@ export function heatMap(rows, { signed = false, top } = {}) {
         height: 17,
         rx: 2,
         "fill-opacity": value ? (0.15 + 0.85 * Math.sqrt(Math.abs(value) / most)).toFixed(2) : 1,
-      }, svg("title", null, `${days[day]} ${String(hour).padStart(2, "0")}:00: ${value}`))
+      }, value ? svg("title", null, `${days[day]} ${String(hour).padStart(2, "0")}:00: ${value}`) : null)
     )
   );
   const names = days.map((name, day) => svg("text", { x: 0, y: 29 + day * 18 }, name));

@@ -1,5 +1,5 @@
 /**
- * Controls and dialogs: buttons, labelled fields, selects.
+ * Controls and dialogs: buttons, labelled fields, selects, what is folded away.
  */
 import { h, put, uid } from "./dom.js";
 
@@ -57,4 +57,11 @@ export function select(options, chosen, changed) {
   ));
   found.addEventListener("change", () => changed?.(found.value));
   return found;
+}
+
+/** Return details whose content is built when they are first opened. @param {Child} summary @param {() => Child} make @param {Record<string, unknown>} [props] */
+export function folded(summary, make, props = {}) {
+  const body = h("div");
+  const fill = () => void (body.firstChild || put(body, make()));
+  return h("details", { ...props, on: { toggle: fill } }, h("summary", null, summary), body);
 }

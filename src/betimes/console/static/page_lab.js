@@ -1,15 +1,42 @@
-/** Now: what was decided lately. */
-import { get } from "./api.js";
+/** The policy lab: edit a draft, try it on what was recorded, apply it. */
+import { get, part } from "./api.js";
 import { put } from "./dom.js";
-import { pageHead, section, table, verdictColumns } from "./parts.js";
+import { button } from "./forms.js";
+import { applyPane } from "./lab_apply.js";
+import { Draft } from "./lab_draft.js";
+import { editPane } from "./lab_edit.js";
+import { panes } from "./lab_panes.js";
+import { tryPane } from "./lab_try.js";
+import { pageHead } from "./parts.js";
+
+const PAST = 20;
 
 /** @param {import("./router.js").View} view */
 export async function show(view) {
-  view.title("Now");
-  const page = await get("/v1/verdicts", { limit: 50 }, view.signal);
+  view.title("Policy lab");
+  const id = view.params.backtest;
+  const [inForce, schema, past, history, detail] = await Promise.all([
+    get("/v1/policy", {}, view.signal),
+    get("/v1/policy/schema", {}, view.signal),
+    get("/v1/backtests", { limit: PAST }, view.signal),
+    get("/v1/policy/history", { limit: 5 }, view.signal),
+    id ? get(`/v1/backtests/${part(id)}`, {}, view.signal) : null,
+  ]);
+  const draft = new Draft(inForce, view.query, detail?.result?.candidates[0]?.policy ?? null);
+  draft.keep();
+  const trial = { detail, listeners: new Set() };
   put(
     view.main,
-    pageHead("Now", "What is decided, as it happens."),
-    section("As it happens", table({ caption: "Verdicts, newest first", columns: verdictColumns(), rows: page.items })),
+    pageHead(
+      "Policy lab",
+      "Change the policy in a draft, try it on what was recorded, and apply it when you like what you see.",
+      button("Copy link", () => navigator.clipboard.writeText(location.href), { class: "small" }),
+    ),
+    panes({
+      edit: editPane(schema, draft, trial, view),
+      attempt: tryPane(draft, trial, past.items, view),
+      apply: applyPane(draft, trial, history.items, view),
+    }),
   );
+  void draft.validate();
 }
