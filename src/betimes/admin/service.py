@@ -225,7 +225,8 @@ class Tenants(PolicyHistory):
         try:
             policy = await checked_policy(self, request.overrides)
         except PolicyInvalid as error:
-            return PolicyCheck(False, [PolicyProblem(*problem) for problem in error.problems], [], None, [], request.overrides)
+            errors = [PolicyProblem(*problem) for problem in error.problems]
+            return PolicyCheck(False, errors, [], None, [], request.overrides)
         after = msgspec.json.decode(policy.body)
         warnings = call_warnings(self.deployment, calls_of_policy(policy))
         return PolicyCheck(True, [], warnings, policy.fingerprint, list(changes("", before, after)), request.overrides)
