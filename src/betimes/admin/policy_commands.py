@@ -78,8 +78,9 @@ async def _check_policy(application: Application, body: dict[str, Any]) -> Polic
     try:
         policy = engine.book.effective(body)
     except PolicyInvalid as error:
-        return PolicyCheck(False, [PolicyProblem(*problem) for problem in error.problems], [], None, [])
-    return PolicyCheck(True, [], [], policy.fingerprint, list(changes("", before, msgspec.json.decode(policy.body))))
+        return PolicyCheck(False, [PolicyProblem(*problem) for problem in error.problems], [], None, [], body)
+    after = msgspec.json.decode(policy.body)
+    return PolicyCheck(True, [], [], policy.fingerprint, list(changes("", before, after)), body)
 
 
 def _tell(found: PolicyCheck) -> None:
