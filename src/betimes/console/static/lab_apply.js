@@ -65,7 +65,7 @@ function changesOf(draft) {
     h("h3", null, "Settings that change"),
     h(
       "ul",
-      { class: "changes" },
+      { class: "setting-changes" },
       changes.slice(0, 40).map((one) =>
         h(
           "li",

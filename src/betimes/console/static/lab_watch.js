@@ -117,7 +117,7 @@ export function rollbackButton(last, candidate, view, toVersion) {
     before: changes.length
       ? h(
         "ul",
-        { class: "changes" },
+        { class: "setting-changes" },
         changes.map((/** @type {any} */ one) =>
           h(
             "li",
