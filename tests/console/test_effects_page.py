@@ -1,24 +1,16 @@
 """Effects in the console: find what is stuck, and try it again or let it go."""
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
 from tests.console.conftest import Visiting
+from tests.console.dialogs import confirm
 from tests.console.town import Served
 from tests.console.workshop import HOURS, workshop
 
 pytestmark = pytest.mark.browser
 DEAD = HOURS - 1
 """The last report is tried still."""
-
-
-async def _confirm(page: Page, button: str) -> None:
-    """Read the dry run in the open dialog, confirm, and close it."""
-    dialog = page.get_by_role("dialog")
-    await expect(dialog.get_by_text("A dry run:")).to_be_visible()
-    await dialog.get_by_role("button", name=button, exact=True).click()
-    await expect(dialog.get_by_text("Done.")).to_be_visible()
-    await dialog.get_by_role("button", name="Close").click()
 
 
 async def test_what_is_stuck_is_found_and_tried_again(visiting: Visiting) -> None:
@@ -32,7 +24,7 @@ async def test_what_is_stuck_is_found_and_tried_again(visiting: Visiting) -> Non
         await groups.get_by_role("button", name=f"Retry {DEAD} of handler:report").click()
         await page.get_by_role("dialog").get_by_label("Note").fill("toner filled up")
         await expect(page.get_by_role("dialog")).to_contain_text(f"{DEAD} dead letters would be tried again")
-        await _confirm(page, f"Retry {DEAD} dead letters")
+        await confirm(page, f"Retry {DEAD} dead letters")
         await shop.bt.advance(by_s=60)
         await page.reload()
         await expect(page.get_by_text("No effects match")).to_be_visible()
@@ -67,7 +59,7 @@ async def test_a_dead_letter_shows_every_attempt(visiting: Visiting) -> None:
         attempts = page.get_by_role("table", name="Attempts, oldest first")
         await expect(attempts.get_by_role("row")).to_have_count(7)
         await page.get_by_role("button", name="Retry").click()
-        await _confirm(page, "Retry schedule:hourly-report:2:0")
+        await confirm(page, "Retry schedule:hourly-report:2:0")
         await expect(page.get_by_text("pending").first).to_be_visible()
 
 

@@ -1,22 +1,14 @@
 """Schedules in the console: what ticks, how it went, and how to stop it."""
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
 from tests.console.conftest import Visiting
+from tests.console.dialogs import confirm
 from tests.console.town import Served
 from tests.console.workshop import workshop
 
 pytestmark = pytest.mark.browser
-
-
-async def _confirm(page: Page, title: str) -> None:
-    """Read the dry run of the open dialog, confirm it with the keyboard, and close it."""
-    dialog = page.get_by_role("dialog", name=title)
-    await expect(dialog.get_by_text("A dry run:")).to_be_visible()
-    await dialog.get_by_role("button", name=title, exact=True).press("Enter")
-    await expect(dialog.get_by_text("Done.")).to_be_visible()
-    await page.keyboard.press("Escape")
 
 
 async def test_a_schedule_is_paused_and_resumed_with_the_keyboard(visiting: Visiting) -> None:
@@ -25,11 +17,11 @@ async def test_a_schedule_is_paused_and_resumed_with_the_keyboard(visiting: Visi
         await page.get_by_role("link", name="hourly-report").press("Enter")
         await page.get_by_role("button", name="Pause").press("Enter")
         await expect(page.get_by_role("dialog")).to_contain_text("The next that would not")
-        await _confirm(page, "Pause hourly-report")
+        await confirm(page, "Pause hourly-report")
         await expect(page.get_by_role("button", name="Resume")).to_be_visible()
         assert (await shop.bt.schedules.get("hourly-report")).status == "paused"
         await page.get_by_role("button", name="Resume").press("Enter")
-        await _confirm(page, "Resume hourly-report")
+        await confirm(page, "Resume hourly-report")
         await expect(page.get_by_role("button", name="Pause")).to_be_visible()
         assert (await shop.bt.schedules.get("hourly-report")).status == "active"
 
@@ -39,13 +31,13 @@ async def test_schedules_that_match_are_paused_together_and_some_resumed(visitin
         page = await visit.open("/console/schedules?status=active")
         await page.get_by_role("button", name="Pause all that match").click()
         await expect(page.get_by_role("dialog")).to_contain_text("4 schedules would be changed")
-        await _confirm(page, "Pause all that match")
+        await confirm(page, "Pause all that match")
         await expect(page.get_by_text("No schedules match")).to_be_visible()
         await page.get_by_role("link", name="paused").click()
         for name in ("brief", "pulse"):
             await page.get_by_role("checkbox", name=f"Select {name}").check()
         await page.get_by_role("button", name="Resume selected").click()
-        await _confirm(page, "Resume 2 schedules")
+        await confirm(page, "Resume 2 schedules")
         await expect(page.get_by_role("checkbox")).to_have_count(2)
         assert {one.schedule_id for one in (await shop.bt.schedules.list(status="active")).items} == {"brief", "pulse"}
 
@@ -56,14 +48,14 @@ async def test_a_tick_by_hand_and_a_backfill_are_shown_first_and_then_made(visit
         await expect(page.get_by_text("No tick in this range.")).to_be_visible()
         await page.get_by_role("button", name="Tick now").click()
         await expect(page.get_by_role("dialog")).to_contain_text("would ask for the run")
-        await _confirm(page, "Tick night-watch now")
+        await confirm(page, "Tick night-watch now")
         await expect(page.get_by_role("table", name="Ticks, newest first")).to_contain_text("manual")
         await page.get_by_role("button", name="Backfill").click()
         await page.get_by_label("From (Europe/Berlin)").fill("2026-03-20T00:00")
         await page.get_by_label("To, not included (Europe/Berlin)").fill("2026-03-25T00:00")
         await page.get_by_role("button", name="Preview").click()
         await expect(page.get_by_role("dialog")).to_contain_text("5 ticks in the range")
-        await _confirm(page, "Backfill night-watch")
+        await confirm(page, "Backfill night-watch")
         await expect(page.get_by_role("table", name="Backfills, newest first")).to_contain_text("of 5")
 
 

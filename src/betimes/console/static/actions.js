@@ -37,6 +37,22 @@ export function actionButton(text, action, props) {
   return button(text, async () => act(await action()), props);
 }
 
+/** Return a form that leads to an action; one that cannot be made is said. @param {() => void} close @param {import("./dom.js").Child} fields @param {() => Action} action */
+export function previewForm(close, fields, action) {
+  const told = h("p", { role: "alert", class: "filter-problem" });
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    try {
+      const wanted = action();
+      close();
+      void act(wanted);
+    } catch (error) {
+      put(told, /** @type {Error} */ (error).message);
+    }
+  };
+  return h("form", { on: { submit } }, fields, told, h("button", { type: "submit", class: "primary" }, "Preview"));
+}
+
 /** Show what an action would do, and do it if it is confirmed. @param {Action} action */
 export async function act(action) {
   if (mustOperate(action.scope) && !(await askToOperate())) return;

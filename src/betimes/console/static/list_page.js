@@ -6,7 +6,7 @@
 import { get } from "./api.js";
 import { h, put } from "./dom.js";
 import { chosenFilters, filterBar } from "./filters.js";
-import { code, emptyState, pagedList, pageHead, problemBox, section, table } from "./parts.js";
+import { emptyState, pagedList, pageHead, problemBox, section, table } from "./parts.js";
 import { bulkBar, definitionBulk, Selection } from "./selection.js";
 import { curl } from "./samples.js";
 
@@ -107,7 +107,11 @@ export function firstOne(title, text, { path, body, python, method = "POST" }) {
   });
 }
 
-/** Show JSON that belongs to a definition, so that it can be copied. @param {unknown} value @param {string} label */
-export function jsonCode(value, label) {
-  return code(JSON.stringify(value, null, 2), label);
+/** Return rows that are all here already, some at first and more on demand. @param {any[]} rows @param {number} size @param {(rows: any[]) => Child} render */
+export function pagedRows(rows, size, render) {
+  const load = (/** @type {string | null} */ cursor) => {
+    const end = Number(cursor ?? 0) + size;
+    return Promise.resolve({ items: rows.slice(end - size, end), next_cursor: end < rows.length ? String(end) : null });
+  };
+  return pagedList(load, render);
 }

@@ -1,9 +1,10 @@
 /** An effect: what it is, every attempt at it, what it carries. */
 import { actionButton } from "./actions.js";
-import { get, part, texts } from "./api.js";
+import { get, part } from "./api.js";
 import { h, put } from "./dom.js";
-import { answer, code, facts, pageHead, rawJson, section, streamLink, table, whyHref } from "./parts.js";
+import { answer, facts, pageHead, section, streamLink, table, whyHref } from "./parts.js";
 import { countText } from "./selection.js";
+import { shownJson } from "./texts.js";
 import { durationText, when } from "./time.js";
 
 /** @param {import("./router.js").View} view */
@@ -32,12 +33,7 @@ export async function show(view) {
     effect.last_error ? section("Last error", h("p", { class: "error-text" }, effect.last_error)) : null,
     section("What it is", effectFacts(effect)),
     attemptSection(effect),
-    texts === "never" ? null : section(
-      "What it carries",
-      texts === "always"
-        ? code(JSON.stringify(effect.payload, null, 2), "Payload")
-        : rawJson(effect.payload, "Show the payload"),
-    ),
+    section("What it carries", shownJson(effect.payload)),
   );
 }
 

@@ -1,15 +1,98 @@
-/** Now: what was decided lately. */
-import { get } from "./api.js";
-import { put } from "./dom.js";
-import { pageHead, section, table, verdictColumns } from "./parts.js";
+/** Intents: what people asked to be told or done when something holds, and when it is looked at next. */
+import { part } from "./api.js";
+import { h } from "./dom.js";
+import { firstOne, pauseAndResume, showList } from "./list_page.js";
+import { answer, figure, streamLink, tabs } from "./parts.js";
+import { spanText, when } from "./time.js";
+
+const TYPES = ["price", "portfolio", "silence", "cron", "interval", "once"];
 
 /** @param {import("./router.js").View} view */
-export async function show(view) {
-  view.title("Now");
-  const page = await get("/v1/verdicts", { limit: 50 }, view.signal);
-  put(
-    view.main,
-    pageHead("Now", "What is decided, as it happens."),
-    section("As it happens", table({ caption: "Verdicts, newest first", columns: verdictColumns(), rows: page.items })),
-  );
+export function show(view) {
+  const isPending = view.query.get("view") === "pending";
+  const filters = isPending
+    ? [
+      { name: "in_cooldown", label: "In cooldown", text: "cooldown", options: ["true", "false"] },
+      { name: "user_id", label: "Person", text: "user" },
+    ]
+    : [
+      { name: "enabled", label: "Enabled", options: ["true", "false"] },
+      { name: "trigger_type", label: "Type", text: "type", options: TYPES },
+      { name: "user_id", label: "Person", text: "user" },
+    ];
+  const views = tabs("Intents", [
+    { text: "all", href: "/console/intents", current: !isPending },
+    { text: "pending", href: "/console/intents?view=pending", current: isPending },
+  ]);
+  return showList(view, "Intents", "What is watched for people, and what happens when it holds.", {
+    path: isPending ? "/v1/intents/pending" : "/v1/intents",
+    noun: isPending ? "pending intents" : "intents",
+    caption: isPending ? "Pending intents, soonest first" : "Intents, newest first",
+    filters,
+    own: ["view"],
+    idOf: (row) => row.intent_id,
+    hrefOf: (row) => `/console/intents/${part(row.intent_id)}`,
+    idName: "Intent",
+    columns: [
+      { name: "Status", cell: (row) => answer(row.enabled ? "active" : "paused") },
+      { name: "Of", cell: (row) => streamLink("inbox", row.user_id) },
+      { name: "Watches", cell: watchText },
+      { name: "Then", cell: (row) => row.action_type.replaceAll("_", " ") },
+      { name: "Next check", cell: (row) => when(nextLook(row)) },
+      {
+        name: "Last",
+        cell: (row) => row.last_status ? answer(row.last_status) : h("span", { class: "soft" }, "not yet"),
+      },
+      { name: "Fired", kind: "number", cell: (row) => figure(row.execution_count) },
+      {
+        name: "Cooldown",
+        cell: (row) => row.in_cooldown ? `${spanText(row.cooldown_remaining_hours * 3_600_000)} left` : "",
+      },
+    ],
+    empty: isPending ? h("p", { class: "soft" }, "Nothing is pending: no enabled intent has a next check.") : firstOne(
+      "No intent yet",
+      "An intent watches a price, a portfolio, a silence or the clock for a person, and acts when it holds, with a cooldown.",
+      {
+        path: "/v1/intents",
+        body: {
+          user_id: "ana",
+          trigger_type: "price",
+          condition: { ticker: "NVDA", operator: "<", value: 120 },
+          schedule: { check_interval_minutes: 60 },
+          action_type: "notify",
+          action_context: "NVDA is under 120.",
+        },
+        python:
+          'await bt.intents.create({"user_id": "ana", "trigger_type": "price", "action_type": "notify",\n    "condition": {"ticker": "NVDA", "operator": "<", "value": 120},\n    "schedule": {"check_interval_minutes": 60}, "action_context": "NVDA is under 120."})',
+      },
+    ),
+    bulk: isPending
+      ? undefined
+      : pauseAndResume(view, { noun: "intents", path: "/v1/intents", scope: "intents:write" }),
+  }, h("p", { class: "views" }, views));
+}
+
+/** Return what an intent watches. @param {any} intent */
+export function watchText(intent) {
+  const { condition, schedule } = intent;
+  const what = condition?.expression ??
+    (condition?.ticker ? `${condition.ticker} ${condition.operator} ${condition.value}` : null) ??
+    (condition?.metric
+      ? `${condition.metric.replaceAll("_", " ")} ${condition.operator ?? ""} ${condition.value ?? ""}`
+      : null) ??
+    (condition?.threshold_hours ? `silent for ${condition.threshold_hours} h` : null);
+  const when_ = schedule.cron ?? schedule.trigger_at ??
+    (schedule.interval_minutes ? `every ${spanText(schedule.interval_minutes * 60_000)}` : null);
+  return [
+    intent.trigger_type,
+    what || when_ ? ": " : "",
+    what ? h("code", null, what) : when_ ? h("code", null, when_) : null,
+  ];
+}
+
+/** Return when an intent is looked at next: after its cooldown, if it is in one. @param {any} intent @returns {string | null} */
+export function nextLook(intent) {
+  if (!intent.next_check || !intent.in_cooldown) return intent.next_check;
+  const ends = Date.parse(intent.last_condition_fire) + intent.condition.cooldown_hours * 3_600_000;
+  return new Date(Math.max(ends, Date.parse(intent.next_check))).toISOString();
 }

@@ -2,8 +2,9 @@
 import { ask, get, part } from "./api.js";
 import { statusCounts, switchButton, targetText, versionSection } from "./definition_parts.js";
 import { h, put } from "./dom.js";
+import { pagedRows } from "./list_page.js";
 import { lagText, owedText } from "./page_schedules.js";
-import { answer, facts, figure, pagedList, pageHead, rawJson, section, table, tabs, tile, whyHref } from "./parts.js";
+import { answer, facts, figure, pageHead, rawJson, section, table, tabs, tile, whyHref } from "./parts.js";
 import { addressWith, go } from "./router.js";
 import { backfillButton, backfillButtons, tickNowButton } from "./schedule_actions.js";
 import { runGantt, tickTimeline } from "./tick_charts.js";
@@ -102,7 +103,7 @@ async function timelineSection(schedule, page, { range, from, to }) {
       "details",
       { open: ticks.length < 12 },
       h("summary", null, "Ticks as a table"),
-      await pagedTicks(schedule, ticks),
+      await pagedRows(ticks, ROWS, (rows) => tickTable(schedule, rows)),
     ),
   );
 }
@@ -117,16 +118,6 @@ function legend() {
     h("span", null, h("span", { class: "swatch late" }), "late, from when it was due"),
     h("span", null, h("span", { class: "swatch coming" }), "to come"),
   );
-}
-
-/** @param {any} schedule @param {any[]} ticks */
-function pagedTicks(schedule, ticks) {
-  const load = (/** @type {string | null} */ cursor) => {
-    const end = Number(cursor ?? 0) + ROWS;
-    const items = ticks.slice(end - ROWS, end);
-    return Promise.resolve({ items, next_cursor: end < ticks.length ? String(end) : null });
-  };
-  return pagedList(load, (shown) => tickTable(schedule, shown));
 }
 
 /** @param {any} schedule @param {any[]} ticks */

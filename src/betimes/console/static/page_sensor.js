@@ -1,15 +1,179 @@
-/** Now: what was decided lately. */
-import { get } from "./api.js";
-import { put } from "./dom.js";
-import { pageHead, section, table, verdictColumns } from "./parts.js";
+/** A sensor: its evaluations on a line of time, where its cursor is and was, its versions. */
+import { get, part } from "./api.js";
+import { statusCounts, switchButton, targetText, versionSection } from "./definition_parts.js";
+import { h, put } from "./dom.js";
+import { pagedRows } from "./list_page.js";
+import { typeText } from "./page_sensors.js";
+import { answer, answerClass, facts, figure, pageHead, rawJson, section, table, tile, whyHref } from "./parts.js";
+import { go } from "./router.js";
+import { cursorButton, evaluateButton } from "./sensor_actions.js";
+import { laneTimeline, pastWindow } from "./timelines.js";
+import { durationText, when } from "./time.js";
 
-/** @param {import("./router.js").View} view */
+/** @typedef {import("./router.js").View} View */
+
+const EVALUATIONS = 100;
+
+/** @param {View} view */
 export async function show(view) {
-  view.title("Now");
-  const page = await get("/v1/verdicts", { limit: 50 }, view.signal);
+  const id = view.params.sensor;
+  view.title(`Sensor ${id}`);
+  const path = `/v1/sensors/${part(id)}`;
+  const [sensor, first, versions] = await Promise.all([
+    get(path, {}, view.signal),
+    get(`${path}/evaluations`, { limit: EVALUATIONS }, view.signal),
+    versionSection(view, "sensor", id, "SensorDefined"),
+  ]);
+  const isOn = sensor.status !== "paused";
   put(
     view.main,
-    pageHead("Now", "What is decided, as it happens."),
-    section("As it happens", table({ caption: "Verdicts, newest first", columns: verdictColumns(), rows: page.items })),
+    pageHead(
+      [h("span", { class: "soft" }, "Sensor "), h("span", { class: "id" }, id)],
+      [answer(sensor.status), " · ", typeText(sensor)],
+      evaluateButton(view, sensor),
+      switchButton(view, { path: "/v1/sensors", id, scope: "automation:write", isOn, version: sensor.version }),
+    ),
+    sensor.last_error ? section("Last error", h("p", { class: "error-text" }, sensor.last_error)) : null,
+    tiles(sensor, first.items),
+    await evaluationSection(first.items),
+    h("div", { class: "columns" }, cursorSection(view, sensor, first.items), definitionSection(sensor)),
+    versions,
+  );
+}
+
+/** @param {any} sensor @param {any[]} evaluations */
+function tiles(sensor, evaluations) {
+  const isBad = sensor.consecutive_errors > 0;
+  return h(
+    "div",
+    { class: "tiles" },
+    tile("Last evaluated", sensor.last_evaluated_at ? when(sensor.last_evaluated_at) : "never"),
+    tile(
+      "Next",
+      sensor.next_evaluation_at
+        ? when(sensor.next_evaluation_at)
+        : sensor.sensor_type === "push"
+        ? "when a message comes"
+        : "none",
+    ),
+    tile(
+      `Last ${figure(evaluations.length)} evaluations`,
+      figure(evaluations.filter((one) => one.status === "triggered").length),
+      {
+        below: statusCounts(evaluations),
+      },
+    ),
+    tile("Errors in a row", `${sensor.consecutive_errors} of ${sensor.max_errors}`, { tone: isBad ? "bad" : "" }),
+  );
+}
+
+/** @param {any[]} evaluations */
+async function evaluationSection(evaluations) {
+  if (!evaluations.length) return section("Evaluations", h("p", { class: "soft" }, "Not evaluated yet."));
+  const window = pastWindow(evaluations[evaluations.length - 1].evaluated_at);
+  const marks = evaluations.map((one) => ({
+    lane: one.cause,
+    at: Date.parse(one.evaluated_at),
+    kind: answerClass(one.status),
+    words: `${one.status} · ${one.evaluated_at}`,
+    item: one,
+  }));
+  const lanes =
+    /** @type {[string, string][]} */ ([["poll", "polled"], ["message", "messages"], ["manual", "by hand"]]);
+  const used = lanes.filter(([name]) => marks.some((mark) => mark.lane === name));
+  const open = (/** @type {any} */ one) => one.segment_id && void go(whyHref(one.segment_id));
+  return section("Evaluations", laneTimeline(used, marks, window, open), await evaluationTable(evaluations));
+}
+
+/** @param {any[]} evaluations */
+function evaluationTable(evaluations) {
+  const columns = [
+    { name: "When", cell: (/** @type {any} */ one) => when(one.evaluated_at, { seconds: true }) },
+    {
+      name: "Found",
+      cell: (/** @type {any} */ one) =>
+        one.segment_id
+          ? h("a", { class: "plain", href: whyHref(one.segment_id) }, answer(one.status))
+          : answer(one.status),
+    },
+    {
+      name: "Because of",
+      cell: (/** @type {any} */ one) => one.message_id ? ["message ", h("code", null, one.message_id)] : one.cause,
+    },
+    { name: "Took", kind: "number", cell: (/** @type {any} */ one) => durationText(one.duration_ms) },
+    { name: "Runs", cell: runLinks },
+    { name: "Error", cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error ?? "") },
+  ];
+  return pagedRows(evaluations, 20, (rows) => table({ caption: "Evaluations, newest first", columns, rows }));
+}
+
+/** @param {any} evaluation */
+function runLinks(evaluation) {
+  const runs = evaluation.run_requests;
+  if (!runs.length) return "";
+  const first = runs[0];
+  const link = h(
+    "a",
+    { class: "plain", href: `/console/runs/${part(first.run_id)}` },
+    answer(first.run?.status ?? first.outcome),
+  );
+  return runs.length === 1 ? link : [link, ` and ${runs.length - 1} more`];
+}
+
+/** @param {View} view @param {any} sensor @param {any[]} evaluations */
+function cursorSection(view, sensor, evaluations) {
+  const moved = evaluations.filter((one) => JSON.stringify(one.cursor) !== JSON.stringify(one.cursor_before)).slice(
+    0,
+    12,
+  );
+  const columns = [
+    {
+      name: "When",
+      cell: (/** @type {any} */ one) =>
+        h("a", { href: one.segment_id ? whyHref(one.segment_id) : "#" }, when(one.evaluated_at)),
+    },
+    { name: "State", kind: "number", cell: (/** @type {any} */ one) => String(one.state_version ?? "–") },
+    {
+      name: "Moved",
+      cell: (/** @type {any} */ one) =>
+        h("code", { class: "clip" }, `${JSON.stringify(one.cursor_before)} → ${JSON.stringify(one.cursor)}`),
+    },
+  ];
+  const none = h("p", { class: "soft" }, "Its evaluations have not moved it lately.");
+  return section(
+    "Cursor",
+    h(
+      "p",
+      null,
+      h("code", { class: "clip" }, JSON.stringify(sensor.cursor)),
+      h("span", { class: "soft" }, ` at state version ${sensor.state_version}`),
+    ),
+    cursorButton(view, sensor),
+    h("h3", null, "Where it was"),
+    table({ caption: "Moves of the cursor, newest first", columns, rows: moved, empty: none }),
+  );
+}
+
+/** @param {any} sensor */
+function definitionSection(sensor) {
+  return section(
+    "Definition",
+    facts([
+      ["Type", typeText(sensor)],
+      [
+        "Evaluator",
+        sensor.evaluator
+          ? [`${sensor.evaluator.kind} `, h("code", null, sensor.evaluator.name ?? sensor.evaluator.url)]
+          : null,
+      ],
+      ["Leads to", targetText(sensor.target)],
+      ["Senders prove themselves by", sensor.sensor_type === "push" ? sensor.auth : null],
+      ["Messages go to", sensor.push_url ? h("code", { class: "clip" }, sensor.push_url) : null],
+      ["Times out after", sensor.sensor_type === "poll" ? `${sensor.timeout_seconds} s` : null],
+      ["Runs at once, at most", figure(sensor.max_run_requests)],
+      ["Declared by", sensor.declared_by],
+      ["Version", String(sensor.version)],
+    ]),
+    rawJson(sensor),
   );
 }

@@ -1,15 +1,51 @@
-/** Now: what was decided lately. */
-import { get } from "./api.js";
-import { put } from "./dom.js";
-import { pageHead, section, table, verdictColumns } from "./parts.js";
+/** Sensors: what they watch, how they are, what they found last. */
+import { part } from "./api.js";
+import { targetText } from "./definition_parts.js";
+import { h } from "./dom.js";
+import { firstOne, pauseAndResume, showList } from "./list_page.js";
+import { answer, figure } from "./parts.js";
+import { spanText, when } from "./time.js";
 
 /** @param {import("./router.js").View} view */
-export async function show(view) {
-  view.title("Now");
-  const page = await get("/v1/verdicts", { limit: 50 }, view.signal);
-  put(
-    view.main,
-    pageHead("Now", "What is decided, as it happens."),
-    section("As it happens", table({ caption: "Verdicts, newest first", columns: verdictColumns(), rows: page.items })),
-  );
+export function show(view) {
+  return showList(view, "Sensors", "What outside changes cause: polled by an evaluator, or pushed as messages.", {
+    path: "/v1/sensors",
+    noun: "sensors",
+    caption: "Sensors, newest first",
+    filters: [
+      { name: "status", label: "Status", options: ["active", "paused", "error"] },
+      { name: "sensor_type", label: "Type", text: "type", options: ["poll", "push"] },
+    ],
+    idOf: (row) => row.sensor_id,
+    hrefOf: (row) => `/console/sensors/${part(row.sensor_id)}`,
+    idName: "Sensor",
+    columns: [
+      { name: "Status", cell: (row) => answer(row.status) },
+      { name: "Type", cell: typeText },
+      { name: "Leads to", cell: (row) => targetText(row.target) },
+      { name: "Last evaluated", cell: (row) => when(row.last_evaluated_at) },
+      { name: "Next", cell: (row) => when(row.next_evaluation_at) },
+      {
+        name: "Errors in a row",
+        kind: "number",
+        cell: (row) => `${figure(row.consecutive_errors)} of ${row.max_errors}`,
+      },
+      { name: "Last error", cell: (row) => h("span", { class: "error-text" }, row.last_error ?? "") },
+    ],
+    empty: firstOne(
+      "No sensor yet",
+      "A sensor turns outside changes into runs: a message with the same id causes its run once, and a poll remembers where it was.",
+      {
+        path: "/v1/sensors",
+        body: { sensor_id: "mail", sensor_type: "push", target: { kind: "handler", name: "mail" } },
+        python: '@bt.on_message("mail")\nasync def mail(message):\n    ...',
+      },
+    ),
+    bulk: pauseAndResume(view, { noun: "sensors", path: "/v1/sensors", scope: "automation:write" }),
+  });
+}
+
+/** @param {any} sensor */
+export function typeText(sensor) {
+  return sensor.sensor_type === "poll" ? `polled every ${spanText(sensor.interval_seconds * 1000)}` : "pushed";
 }

@@ -1,5 +1,5 @@
 /** What can be done to a schedule: tick now, fill a range that was missed. */
-import { act, actionButton } from "./actions.js";
+import { actionButton, previewForm } from "./actions.js";
 import { part } from "./api.js";
 import { h } from "./dom.js";
 import { button, field, openDialog } from "./forms.js";
@@ -56,25 +56,18 @@ function rangeForm(view, schedule, close) {
   const from = input(now() - 86_400_000);
   const to = input(now());
   const most = /** @type {HTMLInputElement} */ (h("input", { type: "number", min: "1", max: "100", value: "4" }));
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    close();
-    const body = {
-      from: instantOf(from.value, zone),
-      to: instantOf(to.value, zone),
-      max_concurrency: Number(most.value),
-    };
-    void act(backfill(view, schedule.schedule_id, body));
-  };
-  return h(
-    "form",
-    { on: { submit } },
+  const fields = [
     h("p", { class: "soft" }, "Fires the ticks of a range that were never fired. What was fired is left as it is."),
     field(`From (${zone})`, from),
     field(`To, not included (${zone})`, to),
     field("Runs at once", most),
-    h("button", { type: "submit", class: "primary" }, "Preview"),
-  );
+  ];
+  return previewForm(close, fields, () =>
+    backfill(view, schedule.schedule_id, {
+      from: instantOf(from.value, zone),
+      to: instantOf(to.value, zone),
+      max_concurrency: Number(most.value),
+    }));
 }
 
 /** @param {View} view @param {string} id @param {{from: string, to: string, max_concurrency: number}} body @returns {import("./actions.js").Action} */

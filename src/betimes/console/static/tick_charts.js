@@ -4,14 +4,12 @@
  * Each stands beside a table with the same numbers, so the drawings are hidden from screen readers.
  */
 import { h, svg } from "./dom.js";
-import { answerClass, markShape } from "./parts.js";
-import { clockText, dateText, durationText } from "./time.js";
+import { answerClass } from "./parts.js";
+import { durationText } from "./time.js";
+import { axis, drawing, laneTimeline, scale } from "./timelines.js";
 
-/** @typedef {{from: number, to: number, now: number, zone: string}} Window */
+/** @typedef {import("./timelines.js").Window} Window */
 
-const WIDTH = 1000;
-const LEFT = 90;
-const ROW = 26;
 const CELLS = 40;
 
 /** Return ticks as a strip, the oldest at the left; height says the same as colour. @param {any[]} ticks newest first */
@@ -41,82 +39,37 @@ export function tickStrip(ticks) {
   );
 }
 
-/** @param {Window} window */
-function scale({ from, to }) {
-  return (/** @type {number} */ at) => LEFT + ((WIDTH - LEFT - 8) * (at - from)) / (to - from);
-}
-
-/** Return the axis of a window, and a line at now. @param {Window} window @param {number} height */
-function axis(window, height) {
-  const x = scale(window);
-  const steps = 6;
-  const isLong = window.to - window.from > 36 * 3_600_000;
-  const labels = Array.from({ length: steps }, (_, place) => {
-    const at = window.from + ((window.to - window.from) * place) / steps;
-    const text = isLong
-      ? `${dateText(at, window.zone).slice(5)} ${clockText(at, window.zone)}`
-      : clockText(at, window.zone);
-    return [
-      svg("line", { class: "grid", x1: x(at), x2: x(at), y1: 14, y2: height }),
-      svg("text", { x: x(at) + 3, y: 10 }, text),
-    ];
-  });
-  const now = svg("line", { class: "now-line", x1: x(window.now), x2: x(window.now), y1: 2, y2: height });
-  return [labels, now, svg("text", { class: "now-word", x: x(window.now) + 3, y: height - 2 }, "now")];
-}
+const LANES = /** @type {[string, string][]} */ ([
+  ["cron", "scheduled"],
+  ["catchup", "caught up"],
+  ["manual", "by hand"],
+  ["backfill", "backfill"],
+]);
 
 /**
  * Return ticks on a line of time, a lane for each cause: a mark where it fired, a line back to where it was due.
- * @param {any[]} ticks @param {string[]} next instants that are to come @param {Window} window @param {(href: any) => void} open
+ * @param {any[]} ticks @param {string[]} next instants that are to come @param {Window} window @param {(tick: any) => void} open
  */
 export function tickTimeline(ticks, next, window, open) {
-  const lanes = ["cron", "catchup", "manual", "backfill"].filter((cause) =>
-    cause === "cron" || ticks.some((one) => one.cause === cause)
-  );
-  const height = 20 + lanes.length * ROW + 12;
-  const x = scale(window);
-  const marks = ticks.map((tick) => {
-    const y = 20 + Math.max(0, lanes.indexOf(tick.cause)) * ROW + ROW / 2;
-    return tick.status === "skipped" ? skippedRange(tick, x, y, open) : tickMark(tick, x, y, open);
-  });
-  const coming = next.map((at) => svg("circle", { class: "coming", cx: x(Date.parse(at)), cy: 20 + ROW / 2, r: 4.5 }));
-  const names = lanes.map((cause, place) =>
-    svg("text", { x: 0, y: 20 + place * ROW + ROW / 2 + 4 }, LANES[cause] ?? cause)
-  );
-  return drawing(height, [axis(window, height), names, marks, coming]);
+  const marks = ticks.filter((one) => one.status !== "skipped").map(markOf);
+  return laneTimeline(LANES, marks, window, open, (x, yOf) => [
+    ticks.filter((one) => one.status === "skipped").map((one) => skippedRange(one, x, yOf(one.cause), open)),
+    next.map((at) => svg("circle", { class: "coming", cx: x(Date.parse(at)), cy: yOf("cron"), r: 4.5 })),
+  ]);
 }
 
-const LANES = /** @type {Record<string, string>} */ ({
-  cron: "scheduled",
-  catchup: "caught up",
-  manual: "by hand",
-  backfill: "backfill",
-});
-
-/** @param {number} height @param {import("./dom.js").Child} children */
-function drawing(height, children) {
-  return h(
-    "div",
-    { class: "scroll" },
-    svg("svg", { class: "ticks", viewBox: `0 0 ${WIDTH} ${height}`, "aria-hidden": "true" }, children),
-  );
-}
-
-/** @param {any} tick @param {(at: number) => number} x @param {number} y @param {(tick: any) => void} open */
-function tickMark(tick, x, y, open) {
-  const due = Date.parse(tick.scheduled_for);
-  const at = Date.parse(tick.fired_at ?? tick.scheduled_for);
-  // A backfill fires long after its ticks were due, on purpose: that is not late.
-  const isLate = at > due && tick.cause !== "backfill";
-  const kind = answerClass(tick.status);
-  const late = tick.lag_ms ? ` · ${durationText(tick.lag_ms)} late` : "";
-  return svg(
-    "g",
-    { class: "tick-mark", on: { click: () => open(tick) } },
-    svg("title", null, `${tick.status} · ${tick.scheduled_for}${late}`),
-    isLate ? svg("line", { class: "late", x1: x(due), x2: x(at), y1: y, y2: y }) : null,
-    svg("g", { class: `mark ${kind}`, transform: `translate(${(x(at) - 6).toFixed(1)} ${y - 6})` }, markShape(kind)),
-  );
+/** @param {any} tick @returns {import("./timelines.js").Mark} */
+function markOf(tick) {
+  const late = tick.lag_ms && tick.cause !== "backfill" ? ` · ${durationText(tick.lag_ms)} late` : "";
+  return {
+    lane: tick.cause,
+    at: Date.parse(tick.fired_at ?? tick.scheduled_for),
+    // A backfill fires long after its ticks were due, on purpose: that is not late.
+    due: tick.cause === "backfill" ? undefined : Date.parse(tick.scheduled_for),
+    kind: answerClass(tick.status),
+    words: `${tick.status} · ${tick.scheduled_for}${late}`,
+    item: tick,
+  };
 }
 
 /** @param {any} tick @param {(at: number) => number} x @param {number} y @param {(tick: any) => void} open */

@@ -1,0 +1,178 @@
+/** An intent: its condition, when it is looked at, what came of it each time. */
+import { get, part } from "./api.js";
+import { statusCounts, switchButton, versionSection } from "./definition_parts.js";
+import { h, put } from "./dom.js";
+import { nextLook, watchText } from "./page_intents.js";
+import {
+  answer,
+  answerClass,
+  facts,
+  figure,
+  pagedList,
+  pageHead,
+  section,
+  streamLink,
+  table,
+  tile,
+  whyHref,
+} from "./parts.js";
+import { go } from "./router.js";
+import { personalText, shownJson } from "./texts.js";
+import { durationText, spanText, when } from "./time.js";
+import { laneTimeline, pastWindow } from "./timelines.js";
+
+/** @typedef {import("./router.js").View} View */
+
+/** @param {View} view */
+export async function show(view) {
+  const id = view.params.intent;
+  view.title(`Intent ${id}`);
+  const path = `/v1/intents/${part(id)}`;
+  const load = (/** @type {string | null} */ cursor) => get(`${path}/history`, { limit: 30, cursor }, view.signal);
+  const [intent, first, versions] = await Promise.all([
+    get(path, {}, view.signal),
+    load(null),
+    versionSection(view, "intent", id, "IntentDefined"),
+  ]);
+  const next = intent.next_check ? h("p", null, "It would be looked at next ", when(nextLook(intent)), ".") : null;
+  put(
+    view.main,
+    pageHead(
+      [h("span", { class: "soft" }, "Intent "), h("span", { class: "id" }, id)],
+      [
+        answer(intent.enabled ? "active" : "paused"),
+        " · of ",
+        streamLink("inbox", intent.user_id),
+        " · ",
+        watchText(intent),
+      ],
+      switchButton(view, {
+        path: "/v1/intents",
+        id,
+        scope: "intents:write",
+        isOn: intent.enabled,
+        version: intent.version,
+        before: next,
+      }),
+    ),
+    intent.last_error ? section("Last error", h("p", { class: "error-text" }, intent.last_error)) : null,
+    tiles(intent, first.items),
+    await historySection(first, load),
+    h("div", { class: "columns" }, conditionSection(intent), actionSection(intent)),
+    versions,
+  );
+}
+
+/** @param {any} intent @param {any[]} executions */
+function tiles(intent, executions) {
+  const cooldown = intent.in_cooldown ? `${spanText(intent.cooldown_remaining_hours * 3_600_000)} left` : "none";
+  return h(
+    "div",
+    { class: "tiles" },
+    tile("Next check", intent.next_check ? when(nextLook(intent)) : "none"),
+    tile("Cooldown", cooldown, {
+      below: intent.last_condition_fire ? ["fired ", when(intent.last_condition_fire)] : null,
+    }),
+    tile("Fired", figure(intent.execution_count), {
+      below: intent.max_executions ? `of ${figure(intent.max_executions)} at most` : statusCounts(executions),
+    }),
+    tile("Claimed", intent.claim ? intent.claim.worker : "by nobody", {
+      below: intent.claim ? ["until ", when(intent.claim.expires_at)] : null,
+    }),
+  );
+}
+
+/** @param {any} first @param {(cursor: string | null) => Promise<any>} load */
+async function historySection(first, load) {
+  const none = h("p", { class: "soft" }, "It has not been carried out yet.");
+  const columns = [
+    { name: "When", cell: (/** @type {any} */ one) => when(one.executed_at, { seconds: true }) },
+    {
+      name: "Came of it",
+      cell: (/** @type {any} */ one) => h("a", { class: "plain", href: whyHref(one.segment_id) }, answer(one.status)),
+    },
+    {
+      name: "Saw",
+      cell: (/** @type {any} */ one) =>
+        one.trigger_data ? h("code", { class: "clip" }, JSON.stringify(one.trigger_data)) : "",
+    },
+    { name: "Took", kind: "number", cell: (/** @type {any} */ one) => tookText(one) },
+    { name: "By", cell: (/** @type {any} */ one) => one.worker ?? "–" },
+    { name: "Error", cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error_message ?? "") },
+  ];
+  const list = await pagedList(
+    load,
+    (rows) => table({ caption: "Executions, newest first", columns, rows, empty: none }),
+    first,
+  );
+  return section("History", first.items.length ? timeline(first.items) : null, list);
+}
+
+/** @param {any[]} executions */
+function timeline(executions) {
+  const window = pastWindow(executions[executions.length - 1].executed_at);
+  const marks = executions.map((one) => ({
+    lane: "executed",
+    at: Date.parse(one.executed_at),
+    kind: answerClass(one.status),
+    words: `${one.status} · ${one.executed_at}`,
+    item: one,
+  }));
+  return laneTimeline([["executed", "executed"]], marks, window, (one) => void go(whyHref(one.segment_id)));
+}
+
+/** @param {any} one */
+function tookText(one) {
+  const parts = [one.evaluation_ms, one.generation_ms, one.delivery_ms].filter((ms) => ms != null);
+  return parts.length ? durationText(parts.reduce((sum, ms) => sum + ms, 0)) : "–";
+}
+
+/** @param {any} intent */
+function conditionSection(intent) {
+  const { condition, schedule } = intent;
+  return section(
+    "Condition and schedule",
+    facts([
+      ["Watches", watchText(intent)],
+      ["Fires", condition ? condition.fire_mode : null],
+      ["Cooldown", condition ? `${condition.cooldown_hours} h` : null],
+      ["Cron", schedule.cron ? [h("code", null, schedule.cron), ` ${schedule.timezone}`] : null],
+      ["Every", schedule.interval_minutes ? spanText(schedule.interval_minutes * 60_000) : null],
+      ["At", schedule.trigger_at ? when(schedule.trigger_at) : null],
+      ["Checked every", spanText(schedule.check_interval_minutes * 60_000)],
+      [
+        "Waits for its source",
+        intent.waiting_for_source ? `${intent.waiting_for_source.name}: ${intent.waiting_for_source.error}` : null,
+      ],
+      ["Ends", intent.expires_at ? when(intent.expires_at) : null],
+      ["Was disabled because of", intent.was_disabled_reason],
+    ]),
+  );
+}
+
+/** @param {any} intent */
+function actionSection(intent) {
+  return section(
+    "What it does",
+    facts([
+      ["Action", intent.action_type.replaceAll("_", " ")],
+      ["Priority", intent.action_priority],
+      ["Channels", intent.action_channels?.join(", ")],
+      [
+        "Gate",
+        intent.gate
+          ? [h("code", null, intent.gate.trigger_type), " of ", streamLink("account", intent.gate.account_id)]
+          : null,
+      ],
+      ["Worker", intent.worker],
+      ["Context", personalText("context", intent.action_context)],
+      ["Version", String(intent.version)],
+    ]),
+    h(
+      "details",
+      null,
+      h("summary", null, "Raw JSON"),
+      shownJson({ ...intent, action_context: { context: intent.action_context } }),
+    ),
+  );
+}

@@ -1,0 +1,84 @@
+/**
+ * Lines of time: a window, its axis, lanes with marks. Each stands beside a table with the same numbers, so the drawings
+ * are hidden from screen readers.
+ */
+import { h, svg } from "./dom.js";
+import { markShape } from "./parts.js";
+import { clockText, dateText, now, zoneFor } from "./time.js";
+
+/** @typedef {{from: number, to: number, now: number, zone: string}} Window */
+/** @typedef {{lane: string, at: number, due?: number, kind: import("./marks.js").AnswerClass, words: string, item: any}} Mark `due` where it was meant to be, if it came late */
+
+const WIDTH = 1000;
+const LEFT = 90;
+export const TOP = 20;
+export const ROW = 26;
+
+/** Return where an instant of a window is drawn. @param {Window} window */
+export function scale({ from, to }) {
+  return (/** @type {number} */ at) => LEFT + ((WIDTH - LEFT - 8) * (at - from)) / (to - from);
+}
+
+/** Return the window from an instant to now, and a little more. @param {string} oldest @returns {Window} */
+export function pastWindow(oldest) {
+  const span = Math.max(3_600_000, now() - Date.parse(oldest));
+  return { from: now() - span * 1.02, to: now() + span / 20, now: now(), zone: zoneFor(null) };
+}
+
+/** Return the axis of a window, and a line at now. @param {Window} window @param {number} height */
+export function axis(window, height) {
+  const x = scale(window);
+  const steps = 6;
+  const isLong = window.to - window.from > 36 * 3_600_000;
+  const labels = Array.from({ length: steps }, (_, place) => {
+    const at = window.from + ((window.to - window.from) * place) / steps;
+    const clock = clockText(at, window.zone);
+    return [
+      svg("line", { class: "grid", x1: x(at), x2: x(at), y1: 14, y2: height }),
+      svg("text", { x: x(at) + 3, y: 10 }, isLong ? `${dateText(at, window.zone).slice(5)} ${clock}` : clock),
+    ];
+  });
+  const line = svg("line", { class: "now-line", x1: x(window.now), x2: x(window.now), y1: 2, y2: height });
+  return [labels, line, svg("text", { class: "now-word", x: x(window.now) + 3, y: height - 2 }, "now")];
+}
+
+/** Return a drawing that is as wide as its page, and scrolls where that is too narrow. @param {number} height @param {import("./dom.js").Child} children */
+export function drawing(height, children) {
+  return h(
+    "div",
+    { class: "scroll" },
+    svg("svg", { class: "ticks", viewBox: `0 0 ${WIDTH} ${height}`, "aria-hidden": "true" }, children),
+  );
+}
+
+/** Return a mark; a line leads to it from where it was due. @param {Mark} mark @param {(at: number) => number} x @param {number} y @param {(item: any) => void} open */
+export function drawMark(mark, x, y, open) {
+  return svg(
+    "g",
+    { class: "tick-mark", on: { click: () => open(mark.item) } },
+    svg("title", null, mark.words),
+    mark.due !== undefined && mark.at > mark.due
+      ? svg("line", { class: "late", x1: x(mark.due), x2: x(mark.at), y1: y, y2: y })
+      : null,
+    svg(
+      "g",
+      { class: `mark ${mark.kind}`, transform: `translate(${(x(mark.at) - 6).toFixed(1)} ${y - 6})` },
+      markShape(mark.kind),
+    ),
+  );
+}
+
+/**
+ * Return marks in lanes; lanes without any are left out, but the first.
+ * @param {[string, string][]} lanes names and their words @param {Mark[]} marks @param {Window} window @param {(item: any) => void} open @param {(x: (at: number) => number, yOf: (lane: string) => number) => import("./dom.js").Child} [more]
+ */
+export function laneTimeline(lanes, marks, window, open, more) {
+  const shown = lanes.filter(([name], place) => !place || marks.some((mark) => mark.lane === name));
+  const height = TOP + shown.length * ROW + 12;
+  const x = scale(window);
+  const yOf = (/** @type {string} */ lane) =>
+    TOP + Math.max(0, shown.findIndex(([name]) => name === lane)) * ROW + ROW / 2;
+  const names = shown.map(([name, words]) => svg("text", { x: 0, y: yOf(name) + 4 }, words));
+  const drawn = marks.map((mark) => drawMark(mark, x, yOf(mark.lane), open));
+  return drawing(height, [axis(window, height), names, more?.(x, yOf), drawn]);
+}

@@ -1,0 +1,12 @@
+"""Dialogs of the console that ask before something is done."""
+
+from playwright.async_api import Page, expect
+
+
+async def confirm(page: Page, title: str) -> None:
+    """Read the dry run of the open dialog, confirm it with the keyboard, and close it."""
+    dialog = page.get_by_role("dialog", name=title)
+    await expect(dialog.get_by_text("A dry run:")).to_be_visible()
+    await dialog.get_by_role("button", name=title, exact=True).press("Enter")
+    await expect(dialog.get_by_text("Done.")).to_be_visible()
+    await page.keyboard.press("Escape")

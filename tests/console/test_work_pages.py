@@ -1,0 +1,137 @@
+"""Sensors, intents, runs and scores in the console: found, understood, and changed after a dry run."""
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.console.conftest import Visiting
+from tests.console.dialogs import confirm
+from tests.console.town import Served
+from tests.console.workshop import workshop
+
+pytestmark = pytest.mark.browser
+
+
+async def test_a_sensor_shows_its_evaluations_and_is_evaluated_by_hand(visiting: Visiting) -> None:
+    async with workshop(hours=3) as shop, visiting(shop.address) as visit:
+        page = await visit.open("/console/sensors")
+        await page.get_by_role("link", name="inventory").click()
+        evaluations = page.get_by_role("table", name="Evaluations, newest first")
+        await expect(evaluations.get_by_role("row", name="triggered")).to_have_count(2)
+        await page.get_by_role("button", name="Evaluate now").click()
+        dialog = page.get_by_role("dialog", name="Evaluate inventory now")
+        await expect(dialog).to_contain_text("nothing of it was kept.Foundno_change")
+        assert (await shop.bt.sensors.get("inventory")).cursor == {"looked": 7}
+        await dialog.get_by_role("button", name="Evaluate inventory now").click()
+        await expect(dialog.get_by_text("Done.")).to_be_visible()
+        await page.keyboard.press("Escape")
+        await expect(evaluations.get_by_role("row", name="manual")).to_have_count(1)
+        assert (await shop.bt.sensors.get("inventory")).cursor == {"looked": 8}
+
+
+async def test_a_cursor_is_reset_only_if_nothing_moved_it_since(visiting: Visiting) -> None:
+    async with workshop(hours=2) as shop, visiting(shop.address) as visit:
+        page = await visit.open("/console/sensors/inventory")
+        await _ask_for_cursor(page, '{"looked": ')
+        await expect(page.get_by_role("alert")).to_contain_text("JSON")
+        await page.get_by_role("button", name="Close").click()
+        await shop.bt.advance(by_s=1800)
+        await _ask_for_cursor(page, '{"looked": 0}')
+        dialog = page.get_by_role("dialog", name="Reset the cursor of inventory")
+        await expect(dialog.get_by_role("alert")).to_contain_text("It was changed since")
+        visit.excuse("412")
+        await page.keyboard.press("Escape")
+        await page.reload()
+        await _ask_for_cursor(page, '{"looked": 0}')
+        await expect(dialog).to_contain_text('{"looked":6} → {"looked":0}')
+        await confirm(page, "Reset the cursor of inventory")
+        assert (await shop.bt.sensors.get("inventory")).cursor == {"looked": 0}
+
+
+async def _ask_for_cursor(page: Page, cursor: str) -> None:
+    await page.get_by_role("button", name="Reset the cursor").click()
+    await page.get_by_label("Cursor, as JSON").fill(cursor)
+    await page.get_by_role("button", name="Preview").click()
+
+
+async def test_an_intent_is_paused_and_all_that_match_are_resumed(visiting: Visiting) -> None:
+    async with workshop(hours=2) as shop, visiting(shop.address) as visit:
+        page = await visit.open("/console/intents?view=pending&in_cooldown=true")
+        await page.get_by_role("link", name="nvda-ana").click()
+        await expect(page.get_by_role("table", name="Executions, newest first")).to_contain_text("success")
+        await page.get_by_role("button", name="Pause").press("Enter")
+        await confirm(page, "Pause nvda-ana")
+        await expect(page.get_by_role("button", name="Resume")).to_be_visible()
+        await page.get_by_role("link", name="Intents").click()
+        await page.get_by_role("navigation", name="Enabled").get_by_role("link", name="false").click()
+        await expect(page.get_by_role("checkbox")).to_have_count(1)
+        await page.get_by_role("button", name="Resume all that match").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("1 intent would be changed")
+        await confirm(page, "Resume all that match")
+        await expect(page.get_by_text("No intents match")).to_be_visible()
+        assert (await shop.bt.intents.get("nvda-ana")).enabled
+
+
+async def test_a_run_shows_its_verdict_its_life_and_its_cause(visiting: Visiting) -> None:
+    async with workshop(hours=2) as shop, visiting(shop.address) as visit:
+        page = await visit.open("/console/runs?status=succeeded&account_id=acct-7")
+        await page.get_by_role("table", name="Runs, newest first").get_by_role("link", name="run_").first.click()
+        await expect(page.get_by_text("acct-7 may run; no limit binds.")).to_be_visible()
+        await expect(page.get_by_role("list").filter(has_text="allowed")).to_contain_text("succeeded")
+        await page.get_by_role("link", name="pulse", exact=True).click()
+        await page.wait_for_url("**/console/schedules/pulse")
+
+
+async def test_a_trigger_that_waits_is_dropped(visiting: Visiting) -> None:
+    async with workshop(hours=1) as shop, visiting(shop.address) as visit:
+        for key in ("first", "second"):
+            asked = {"account_id": "acct-9", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": key}
+            await shop.bt.runs.trigger(asked)
+            await shop.bt.advance(by_s=100)
+        page = await visit.open("/console/runs")
+        await page.get_by_role("table", name="Triggers that wait").get_by_role("button", name="Cancel second").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("It would be skipped")
+        await confirm(page, "Cancel second")
+        await expect(page.get_by_role("heading", name="Waiting")).to_have_count(0)
+        status = await shop.bt.runs.trigger_status("second")
+        assert status.retry
+        assert (status.status, status.retry.reason) == ("skipped", "CANCELLED")
+
+
+async def test_a_score_shows_where_it_goes_and_is_adjusted(visiting: Visiting) -> None:
+    async with workshop(hours=3) as shop, visiting(shop.address) as visit:
+        page = await visit.open("/console/scores?overdue=true")
+        await page.get_by_role("link", name="ana", exact=True).click()
+        forecast = page.get_by_role("table", name="Forecast, soonest first")
+        await expect(forecast.get_by_role("row", name="floor")).to_be_visible()
+        await page.get_by_role("button", name="Adjust").click()
+        await page.get_by_label("By", exact=True).fill("7.5")
+        await page.get_by_label("Reason, for the ledger").fill("a gift")
+        await page.get_by_role("button", name="Preview").click()
+        before = (await shop.bt.scores.get("ana")).score
+        await expect(page.get_by_role("dialog")).to_contain_text(f"Score after{float(before) + 7.5:g}")
+        await confirm(page, "Adjust the score of ana")
+        await expect(page.get_by_role("table", name="Changes of the score")).to_contain_text("a gift")
+        await page.get_by_role("button", name="Record an interaction").click()
+        await page.get_by_role("button", name="Preview").click()
+        await confirm(page, "Record an interaction of ana")
+        assert (await shop.bt.scores.get("ana")).hours_overdue == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("sensors", "No sensor yet"), ("intents", "No intent yet"), ("runs", "No run yet"), ("scores", "No score yet")],
+)
+async def test_an_empty_list_says_how_to_make_the_first(
+    nothing: Served, visiting: Visiting, path: str, words: str
+) -> None:
+    async with visiting(nothing.address) as visit:
+        page = await visit.open(f"/console/{path}")
+        await expect(page.get_by_text(words)).to_be_visible()
+        await expect(page.get_by_text(f"curl -X POST {nothing.address}/v1/")).to_be_visible()
+
+
+async def test_a_filter_that_the_server_does_not_know_is_its_error(town: Served, visiting: Visiting) -> None:
+    async with visiting(town.address) as visit:
+        page = await visit.open("/console/runs?colour=red")
+        await expect(page.get_by_role("alert").filter(has_text="422")).to_contain_text("colour")
+        visit.excuse("422")
