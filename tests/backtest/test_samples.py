@@ -134,6 +134,17 @@ async def test_a_sample_an_estimate_flips_and_progress_over_http() -> None:
         assert {(flip["id"], flip["before"]["outcome"]) for flip in found} == {(one["id"], one["before"]["outcome"])}
         assert all(flip["parts_at"] in {step["rule"] for step in flip["after"]["trace"]} for flip in found)
         assert (await o.client("GET", f"{path}?candidate=nobody")).json["items"] == []
+        few = await o.made({**body, "samples": 0})
+        page = (await o.client("GET", f"/v1/backtests/{few['backtest_id']}/flips")).json
+        [reported] = few["result"]["candidates"]
+        assert (page["kept"], page["total"]) == (0, reported["flip_count"])
+        assert page["total"] > 0
+        line = reported["flips"][0]
+        asked = f"?before={line['before']}&after={line['after']}&domain={line['domain']}"
+        page = (await o.client("GET", f"/v1/backtests/{few['backtest_id']}/flips{asked}")).json
+        assert (page["kept"], page["total"]) == (0, line["count"])
+        assert (await o.client("GET", path)).json["kept"] == len(candidate["samples"])
+        assert (await o.client("GET", f"{path}?id={one['id']}")).json["total"] is None
         streamed = await asyncio.wait_for(o.client("GET", f"/v1/backtests/{made['backtest_id']}/stream"), 30)
         assert streamed.headers["content-type"].startswith("text/event-stream")
         assert b'"status":"done"' in streamed.raw

@@ -155,6 +155,15 @@ def test_all_events_of_the_live_stream_are_described() -> None:
     assert SCHEMAS["Pulse"]["properties"]["since"]["format"] == "date-time"
 
 
+def test_a_dry_run_has_the_body_that_the_write_would_answer_with() -> None:
+    post = API["paths"]["/v1/triggers"]["post"]["responses"]["200"]["content"]
+    answer, body = post["application/vnd.betimes.dry-run+json"]["schema"]["allOf"]
+    assert answer == {"$ref": "#/components/schemas/DryRunAnswer"}
+    assert body["properties"]["body"] == post["application/json"]["schema"]
+    gone = API["paths"]["/v1/schedules/{schedule_id}"]["delete"]["responses"]["200"]["content"]
+    assert gone["application/vnd.betimes.dry-run+json"]["schema"]["allOf"][1]["properties"]["body"] == {"type": "null"}
+
+
 def test_a_patch_may_hold_any_field_and_null() -> None:
     patch = API["paths"]["/v1/schedules/{schedule_id}"]["patch"]["requestBody"]["content"]["application/json"]["schema"]
     assert patch == {"$ref": "#/components/schemas/SchedulePatch"}

@@ -25,7 +25,7 @@ from betimes.backtest.model import (
 )
 from betimes.backtest.plan import CANDIDATES_MAX, Plan, SubjectSample
 from betimes.backtest.plan_builder import build_plan, in_force
-from betimes.backtest.report import BacktestReport, Flip
+from betimes.backtest.report import BacktestReport, CandidateReport, Flip
 from betimes.backtest.speed import SPEED
 from betimes.backtest.summary import ReportSummary, parting_rule, summarize
 from betimes.backtest.traffic import estimate_traffic
@@ -38,7 +38,17 @@ from betimes.core.policies import Body
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.domain.derivation import derive
-from betimes.domain.paging import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.domain.json_view import JsonView
+from betimes.domain.paging import (
+    Listing,
+    NumberPlace,
+    Page,
+    UnreadableRow,
+    check_filters,
+    checked_limit,
+    cursor_of,
+    place_of,
+)
 from betimes.domain.requests import examine_request
 from betimes.domain.service import Service
 from betimes.domain.struct_forms import From
@@ -152,11 +162,34 @@ class FlipFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             and self.id in (None, flip.id)
         )
 
+    def count(self, candidate: CandidateReport) -> int:
+        """Return how many answers changed that fit, by what the report counts of all."""
+        if self.candidate not in (None, candidate.name):
+            return 0
+        return sum(
+            line.count
+            for line in candidate.flips
+            if self.domain in (None, line.domain)
+            and self.before in (None, line.before)
+            and self.after in (None, line.after)
+        )
+
 
 class FlipView(Flip, frozen=True, kw_only=True):
     candidate: str
     parts_at: str | None
     """The rule at which the two traces part."""
+
+
+class FlipPage(JsonView, frozen=True, kw_only=True):
+    items: list[FlipView]
+    next_cursor: str | None
+    kept: int
+    """Changed answers that fit and that the report keeps: those that the pages list."""
+    total: int | None
+    """Changed answers that fit, kept or not; `null` of one `id`, by which the report does not count."""
+    unreadable: tuple[UnreadableRow, ...] = ()
+    """None: a report is read as a whole."""
 
 
 class Backtests(Service):
@@ -174,8 +207,8 @@ class Backtests(Service):
     @check_filters
     async def flips(
         self, backtest_id: str, filters: FlipFilters, *, limit: int = 50, cursor: str | None = None
-    ) -> Page[FlipView]:
-        """List the changed answers that its report keeps, in order of time, candidate by candidate."""
+    ) -> FlipPage:
+        """List the changed answers that its report keeps, in order of time, candidate by candidate, and count all."""
         report = await self.report(backtest_id)
         named = ["flips", self.caller.tenant, backtest_id, filters]
         place = place_of(cursor, named, NumberPlace)
@@ -187,7 +220,12 @@ class Backtests(Service):
             if filters.fits(one.name, flip)
         ]
         more = start + checked_limit(limit)
-        return Page(found[start:more], cursor_of(named, NumberPlace(more)) if len(found) > more else None)
+        return FlipPage(
+            items=found[start:more],
+            next_cursor=cursor_of(named, NumberPlace(more)) if len(found) > more else None,
+            kept=len(found),
+            total=None if filters.id else sum(filters.count(one) for one in report.candidates),
+        )
 
     async def find(self, backtest_id: str) -> BacktestView:
         """Return how far a backtest is."""

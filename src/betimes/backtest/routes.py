@@ -16,7 +16,7 @@ from betimes.backtest.jobs import (
     Backtests,
     BacktestView,
     FlipFilters,
-    FlipView,
+    FlipPage,
 )
 from betimes.backtest.page import POLICY_HEADER, page
 from betimes.catalogue import Area
@@ -74,7 +74,7 @@ async def estimate(request: RequestContext) -> BacktestEstimate:
     return await _backtests(request).estimate(request.body)
 
 
-async def flips(request: RequestContext) -> Page[FlipView]:
+async def flips(request: RequestContext) -> FlipPage:
     query: FlipsQuery = request.query
     names = FlipFilters.__struct_fields__
     filters = FlipFilters(**{name: getattr(query, name) for name in names})
@@ -171,9 +171,10 @@ ROUTES = (
         "/v1/backtests/{backtest_id}/flips",
         flips,
         "Changed answers, with both traces",
-        description="Those that the report keeps: up to `samples` of each kind of change.",
+        description="Those that the report keeps, up to `samples` of each kind of change (`kept`), and how many there "
+        "are in all (`total`).",
         query=FlipsQuery,
-        reply=Page[FlipView],
+        reply=FlipPage,
         codes=((409, "BACKTEST_NOT_DONE"),),
     ),
     _get(

@@ -233,7 +233,10 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
             responses[str(status)] = responses[str(route.status)]
     if route.can_be_tried:
         plain = responses.get("200", {"description": "What a dry run would have done", "content": {}})
-        tried = {MEDIA_TYPE: {"schema": schemas.describe(DryRunAnswer)}}
+        written = responses.get(str(route.status), {}).get("content", {}).get(route.media_type, {})
+        # the body of a dry run is what the write itself would answer with
+        body = {"properties": {"body": written.get("schema", {"type": "null"})}}
+        tried = {MEDIA_TYPE: {"schema": {"allOf": [schemas.describe(DryRunAnswer), body]}}}
         responses["200"] = {**plain, "content": {**plain["content"], **tried}}
     problem = {"application/problem+json": {"schema": schemas.describe(Problem)}}
     for status, codes in sorted(_problems(route).items()):
