@@ -227,3 +227,14 @@ async def test_pruned_history_is_given_as_the_reason() -> None:
         await prune(s.bt.engine.store, s.bt.engine.kinds, Retention(history_days=1))
         last = await alternatives(s, page[0]["segment_id"])
         assert last["reproduced"] is True
+        pruned = page[-1]["segment_id"]
+        for path in (f"/v1/explain/{pruned}", f"/v1/explain/{pruned}/alternatives"):
+            gone = await s.client("GET", path)
+            assert gone.status == 404
+            assert gone.json["detail"] == f"there is no segment {pruned}; it was never written, or it was pruned"
+        rest = (await s.client("GET", "/v1/ledger?kind=account&id=acct-7")).json["items"]
+        checkpoint = await alternatives(s, rest[0]["segment_id"])
+        assert checkpoint["reproduced"] is False
+        assert "pruned" in checkpoint["why_not"]
+        told = (await s.client("GET", f"/v1/explain/{rest[0]['segment_id']}")).json["summary"]
+        assert "which was pruned; nothing was decided here." in told

@@ -18,6 +18,7 @@ from betimes.core.instants import Instant, render
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
 from betimes.domain.variations import Variations
+from betimes.engine.codecs import checkpoint_of
 from betimes.engine.engine import Engine
 from betimes.engine.redecision import NotReproducible, Redecided, decide_again, follow_on, is_reproduced, load_past
 from betimes.ledger.alternative_search import (
@@ -33,6 +34,7 @@ from betimes.ledger.setting_search import search_settings
 
 RULES_OFF_MAX = 8
 INSTANTS_MAX = 6
+PRUNED = "it stands for history that was pruned, which cannot be decided again"
 OTHER_ANSWER = (
     "deciding it again gives another answer: it was decided by another version of the rules, by time-zone data that "
     "has changed since, or seeing a value that is not on record"
@@ -44,7 +46,7 @@ async def find_alternatives(engine: Engine, segment: Segment) -> AlternativesVie
     recorded = engine.kinds.of(segment.stream).recorded(segment).verdict
     told = None if recorded is None else _tell_recorded(engine, segment, recorded)
     if recorded is None:
-        return _view(segment, told, why_not="it judged nothing")
+        return _view(segment, told, why_not=PRUNED if checkpoint_of(segment) else "it judged nothing")
     try:
         past = await load_past(engine, segment)
     except NotReproducible as gone:

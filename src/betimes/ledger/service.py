@@ -332,6 +332,8 @@ def _event_types(segment: Segment) -> set[str]:
 
 
 def _summary(why: Explanation, outcome: OutcomeView | None) -> str:
+    if checkpoint_of(why.segment):
+        return f"{why.segment.handle} stands for all that was before it, which was pruned; nothing was decided here."
     told = [summarise_segment(why.segment, why.verdict, why.steps, answer=outcome.outcome if outcome else None)]
     if why.same_turn:
         told.append(f"The same turn also wrote {', '.join(why.same_turn)}.")
