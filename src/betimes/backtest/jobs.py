@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from betimes.backtest.flip_views import FlipFilters, FlipPage, FlipView
 from betimes.backtest.model import (
     AskBacktest,
     BacktestOutcome,
@@ -25,11 +26,11 @@ from betimes.backtest.model import (
 )
 from betimes.backtest.plan import CANDIDATES_MAX, Plan, SubjectSample
 from betimes.backtest.plan_builder import build_plan, in_force
-from betimes.backtest.report import BacktestReport, CandidateReport, Flip
+from betimes.backtest.report import BacktestReport
 from betimes.backtest.speed import SPEED
 from betimes.backtest.summary import ReportSummary, parting_rule, summarize
 from betimes.backtest.traffic import estimate_traffic
-from betimes.catalogue import Area, area_of
+from betimes.catalogue import Area
 from betimes.core.checks import Examined, Problem, Rule
 from betimes.core.datetimes import Moment, instant
 from betimes.core.deciders import Settled
@@ -38,12 +39,10 @@ from betimes.core.policies import Body
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.domain.derivation import derive
-from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
     Listing,
     NumberPlace,
     Page,
-    UnreadableRow,
     check_filters,
     checked_limit,
     cursor_of,
@@ -141,55 +140,6 @@ class BacktestEstimate(msgspec.Struct, frozen=True):
     """The speed it is reckoned with: a running mean of the last backtests of the process that answers."""
     measured: bool
     """Whether that process has made any; else the speed is a fixed one to begin with."""
-
-
-class FlipFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    candidate: str | None = None
-    domain: Area | None = None
-    before: str | None = None
-    """The recorded answer."""
-    after: str | None = None
-    """The answer under the candidate."""
-    id: str | None = None
-    """Of the person, the account and the like."""
-
-    def fits(self, candidate: str, flip: Flip) -> bool:
-        return (
-            self.candidate in (None, candidate)
-            and self.domain in (None, area_of(flip.kind))
-            and self.before in (None, flip.before.outcome)
-            and self.after in (None, flip.after.outcome)
-            and self.id in (None, flip.id)
-        )
-
-    def count(self, candidate: CandidateReport) -> int:
-        """Return how many answers changed that fit, by what the report counts of all."""
-        if self.candidate not in (None, candidate.name):
-            return 0
-        return sum(
-            line.count
-            for line in candidate.flips
-            if self.domain in (None, line.domain)
-            and self.before in (None, line.before)
-            and self.after in (None, line.after)
-        )
-
-
-class FlipView(Flip, frozen=True, kw_only=True):
-    candidate: str
-    parts_at: str | None
-    """The rule at which the two traces part."""
-
-
-class FlipPage(JsonView, frozen=True, kw_only=True):
-    items: list[FlipView]
-    next_cursor: str | None
-    kept: int
-    """Changed answers that fit and that the report keeps: those that the pages list."""
-    total: int | None
-    """Changed answers that fit, kept or not; `null` of one `id`, by which the report does not count."""
-    unreadable: tuple[UnreadableRow, ...] = ()
-    """None: a report is read as a whole."""
 
 
 class Backtests(Service):

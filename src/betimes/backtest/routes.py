@@ -9,14 +9,13 @@ from functools import partial
 import msgspec
 from starlette.responses import Response
 
+from betimes.backtest.flip_views import FlipFilters, FlipPage
 from betimes.backtest.jobs import (
     BacktestDetail,
     BacktestEstimate,
     BacktestRequest,
     Backtests,
     BacktestView,
-    FlipFilters,
-    FlipPage,
 )
 from betimes.backtest.page import POLICY_HEADER, page
 from betimes.catalogue import Area

@@ -1,0 +1,59 @@
+"""Changed answers of a report as callers ask for and see them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from betimes.backtest.report import CandidateReport, Flip
+from betimes.catalogue import Area, area_of
+from betimes.domain.json_view import JsonView
+from betimes.domain.paging import UnreadableRow
+
+
+class FlipFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    candidate: str | None = None
+    domain: Area | None = None
+    before: str | None = None
+    """The recorded answer."""
+    after: str | None = None
+    """The answer under the candidate."""
+    id: str | None = None
+    """Of the person, the account and the like."""
+
+    def fits(self, candidate: str, flip: Flip) -> bool:
+        return (
+            self.candidate in (None, candidate)
+            and self.domain in (None, area_of(flip.kind))
+            and self.before in (None, flip.before.outcome)
+            and self.after in (None, flip.after.outcome)
+            and self.id in (None, flip.id)
+        )
+
+    def count(self, candidate: CandidateReport) -> int:
+        """Return how many answers changed that fit, by what the report counts of all."""
+        if self.candidate not in (None, candidate.name):
+            return 0
+        return sum(
+            line.count
+            for line in candidate.flips
+            if self.domain in (None, line.domain)
+            and self.before in (None, line.before)
+            and self.after in (None, line.after)
+        )
+
+
+class FlipView(Flip, frozen=True, kw_only=True):
+    candidate: str
+    parts_at: str | None
+    """The rule at which the two traces part."""
+
+
+class FlipPage(JsonView, frozen=True, kw_only=True):
+    items: list[FlipView]
+    next_cursor: str | None
+    kept: int
+    """Changed answers that fit and that the report keeps: those that the pages list."""
+    total: int | None
+    """Changed answers that fit, kept or not; `null` of one `id`, by which the report does not count."""
+    unreadable: tuple[UnreadableRow, ...] = ()
+    """None: a report is read as a whole."""
