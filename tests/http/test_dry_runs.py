@@ -67,6 +67,8 @@ async def test_the_answer_holds_what_would_be_written_asked_for_and_waited_for()
         report = tried.json["dry_run"]
         assert report["segments"][0]["segment_id"] == "account:acct-7:1"
         assert report["segments"][0]["events"][0]["type"] == "RunAllowed"
+        assert {rule["outcome"] for rule in report["segments"][0]["rules"]} == {"passed"}
+        assert all(rule["sentence"] for rule in report["segments"][0]["rules"])
         assert (report["at"], report["truncated"]) == ("2026-01-05T09:00:00Z", False)
         assert await size(s) == before
         assert (await s.client("GET", "/v1/triggers/sig-1")).status == 404

@@ -5,15 +5,27 @@ from __future__ import annotations
 from datetime import datetime
 
 from betimes.core.datetimes import moment
+from betimes.core.segments import Segment
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.service import Caller
 from betimes.engine.dry_run import DryRunEngine, effect_row
 from betimes.ledger.effects import Effects, EffectView, domain_of
+from betimes.ledger.rule_views import ExplainedRuleView, explain_rules
 from betimes.ledger.service import Ledger, SegmentView
 
 LISTED_MAX = 200
 """Segments, and effects, that one dry run shows, the last ones: a batch may lead to more, and so may alarms that ring
 on the way to a later instant."""
+EXPLAINED_MAX = 20
+"""Segments that are shown with their rules, the last ones."""
+
+
+class TriedSegment(SegmentView, frozen=True, kw_only=True):
+    """A segment that would be written, and why."""
+
+    rules: list[ExplainedRuleView]
+    """Every rule of the table, in order, with its sentence; of the last 20 segments."""
 
 
 class DryRunView(JsonView, frozen=True, kw_only=True):
@@ -21,7 +33,7 @@ class DryRunView(JsonView, frozen=True, kw_only=True):
     """The instant it was decided at."""
     policy: str
     """The fingerprint of the policy it was decided by."""
-    segments: list[SegmentView]
+    segments: list[TriedSegment]
     """What would be on the ledger: the commands with their events, one for each stream that would be written."""
     effects: list[EffectView]
     """What would be asked for: calls, deliveries, and commands to other streams, which are not decided here."""
@@ -39,8 +51,20 @@ async def view_dry_run(engine: DryRunEngine, caller: Caller, areas: frozenset[st
     return DryRunView(
         at=moment(await engine.store.now()),
         policy=(await engine.policy_of(caller.tenant)).fingerprint,
-        segments=[ledger.view(segment) for segment in segments[-LISTED_MAX:]],
+        segments=_segment_views(ledger, segments[-LISTED_MAX:]),
         effects=[await effects.view(effect_row(write)) for write in written[-LISTED_MAX:]],
         alarm_at=moment(engine.first_alarm_at()),
         truncated=max(len(segments), len(written)) > LISTED_MAX,
     )
+
+
+def _segment_views(ledger: Ledger, segments: list[Segment]) -> list[TriedSegment]:
+    kinds, bare = ledger.engine.kinds, max(0, len(segments) - EXPLAINED_MAX)
+    return [
+        derive(
+            TriedSegment,
+            ledger.view(segment),
+            rules=explain_rules(kinds, kinds.of(segment.stream).recorded(segment).verdict) if place >= bare else [],
+        )
+        for place, segment in enumerate(segments)
+    ]

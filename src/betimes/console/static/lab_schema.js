@@ -55,7 +55,7 @@ export function leaves(body, path = "") {
 }
 
 /** Return a schema with its reference followed, and whether it takes `null`. @param {any} root @param {any} schema */
-function resolve(root, schema) {
+export function resolve(root, schema) {
   let found = schema ?? {};
   let nullable = false;
   let description = found.description ?? "";
