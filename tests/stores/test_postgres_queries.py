@@ -41,7 +41,7 @@ EFFECTS: dict[str, Any] = {
     "after_created_at": 9,
     **{f"after_{part}": value for part, value in EffectId("acme", "thing", "m", 1, 0)._asdict().items()},
 }
-DUE: dict[str, Any] = {"tenant": "acme", "executors": ["handler:a"], "limit": 5, "now": 9, "ran_out": ""}
+DUE: dict[str, Any] = {"tenant": "acme", "executors": ["handler:a"], "limit": 5, "now": 9, "ran_out": "", "held": None}
 
 
 LEDGER: dict[str, Any] = {
@@ -85,7 +85,8 @@ MANY_DUE = """
 """
 """Rows of many at the same instants: in an empty table, one index is as good as another."""
 SHARES = {"tenants": ["acme"], "shares": [3]}
-TURN = {"names": ["thing"], "after": "", "limit": 10, "now": None}
+TURN = {"names": ["thing"], "after": "", "limit": 10, "now": None, "held": None}
+HELD = {"held": ["acme/thing"]}
 
 
 @pytest.mark.parametrize("way", ["", "_backwards"])
@@ -149,6 +150,10 @@ async def _fill_ledger(connection: Any, schema: str, count: int) -> None:
         ("tenants_with_calls", TURN, "using effect_tenant_call"),
         ("tenants_with_alarms", TURN, "using stream_tenant_wake"),
         ("tenants_with_due", TURN, "using stream_tenant_due"),
+        ("lease_calls_in_shares", DUE | SHARES | HELD, "using effect_tenant_call"),
+        ("tenants_with_calls", TURN | HELD, "using effect_tenant_call"),
+        ("tenants_with_alarms", TURN | HELD, "using stream_tenant_wake"),
+        ("tenants_with_due", TURN | HELD, "using stream_tenant_due"),
         ("next_alarm", DUE | {"kinds": ["thing"]}, "using effect_tenant_call"),
         ("tally_source", {"settled": 9, "after": 0, "limit": 5, "by_events": []}, "using ledger_pkey"),
         ("tally_counts", COUNTED | {"step": 60}, "using tally_pkey"),

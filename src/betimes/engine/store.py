@@ -35,11 +35,12 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checka
 
 import msgspec
 
-from betimes.core.deciders import EffectCall
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.effect_rows import Attempt as Attempt
+from betimes.engine.effect_rows import EffectRow as EffectRow
+from betimes.engine.effect_rows import Lease as Lease
 from betimes.engine.queries import Backlog as Backlog
 from betimes.engine.queries import DueTenants as DueTenants
 from betimes.engine.queries import EffectQuery as EffectQuery
@@ -215,36 +216,6 @@ def is_presumable(ask: LockRequest) -> bool:
     return all(version > 0 for version in ask.locks.values())
 
 
-class EffectRow(NamedTuple):
-    """An effect as it is listed; while it is leased, `next_attempt_at` is the end of its lease.
-
-    `history` holds its last attempts, the oldest first; those before a revival too.
-    """
-
-    id: EffectId
-    executor: str
-    payload: str
-    status: EffectStatus
-    attempts: int
-    created_at: Instant
-    next_attempt_at: Instant | None
-    finished_at: Instant | None
-    last_error: str
-    at_most_once: bool
-    to: StreamId | None
-    history: tuple[Attempt, ...]
-
-
-class Lease(NamedTuple):
-    """An effect this process holds now.
-
-    `expired`: its last lease ran out and it may not be called again (at most once, or no attempts left); only settle.
-    """
-
-    call: EffectCall
-    expired: bool
-
-
 class StreamRow(NamedTuple):
     """A stream as it is listed, without its state's meaning."""
 
@@ -285,6 +256,14 @@ class Store(ReadModel, Protocol):
 
     async def now(self) -> Instant:
         """The store's time."""
+
+    def pass_over(self, held: Mapping[str, Sequence[str]]) -> None:
+        """From now on, take nothing to be due of these kinds of streams of these tenants, in this process.
+
+        Their alarms, `due_at` and calls, and the sends they left, are passed over by `begin_due`, `due_tenants`,
+        `next_due`, `lease_calls`, `waiting_sends` and `backlog`, as if they were not there. What is asked for by name,
+        and all lists, are as ever.
+        """
 
     def begin(self, ask: LockRequest) -> AbstractAsyncContextManager[Tx]:
         """Lock, reserve and read what a batch needs."""

@@ -47,6 +47,13 @@ class MemoryStore(MemoryReadModel):
     def __init__(self, clock: Callable[[], Instant], database: MemoryDatabase | None = None) -> None:
         self.clock = clock
         self.database = database or MemoryDatabase()
+        self._held: frozenset[tuple[str, str]] = frozenset()
+
+    def pass_over(self, held: Mapping[str, Sequence[str]]) -> None:
+        self._held = frozenset((tenant, kind) for tenant, kinds in held.items() for kind in kinds)
+
+    def _is_held(self, name: StreamId | EffectId) -> bool:
+        return bool(self._held) and name[:2] in self._held
 
     async def open(self) -> None:
         """Nothing to prepare."""
@@ -117,6 +124,7 @@ class MemoryStore(MemoryReadModel):
             (at, row.stream)
             for row in self.database.rows.values()
             if row.stream.kind in kinds
+            and not self._is_held(row.stream)
             and tenant in (None, row.stream.tenant)
             and (at := self._wakes_at(row) if index == "alarm" else row.due_at) is not None
         )
@@ -132,7 +140,8 @@ class MemoryStore(MemoryReadModel):
 
     def _calls(self, executors: Sequence[str], tenant: str | None) -> list[MemoryEffect]:
         effects = self.database.effects.values()
-        return [e for e in effects if e.write.executor in executors and tenant in (None, e.write.id.tenant)]
+        called = [e for e in effects if e.write.executor in executors and not self._is_held(e.write.id)]
+        return [e for e in called if tenant in (None, e.write.id.tenant)]
 
     async def snooze(self, stream: StreamId, version: int, until: Instant, error: str = "") -> None:
         if stream in self.database.rows and self.database.version(stream) == version:
@@ -183,7 +192,11 @@ class MemoryStore(MemoryReadModel):
         kinds: Sequence[str] | None = None,
         after: WaitingSend | None = None,
     ) -> list[WaitingSend]:
-        waiting = (ids for source, ids in self.database.sends.items() if tenant in (None, source.tenant))
+        waiting = (
+            ids
+            for source, ids in self.database.sends.items()
+            if tenant in (None, source.tenant) and not self._is_held(source)
+        )
         writes = (self.database.effects[id].write for ids in waiting for id in ids)
         sends = [WaitingSend(s.id, s.to, s.payload, s.created_at) for s in writes if s.to]
         found = [
@@ -302,7 +315,8 @@ class MemoryStore(MemoryReadModel):
         now = self.clock()
         effects = self.database.effects.values()
         due = [at for at, _ in self._due("alarm", kinds) if at <= now]
-        stale = Counter(e.write.executor for e in effects if e.write.executor != SEND and e.is_due(now - MINUTE))
+        calls = [e for e in effects if e.write.executor != SEND and not self._is_held(e.write.id)]
+        stale = Counter(call.write.executor for call in calls if call.is_due(now - MINUTE))
         snoozed = sum(until > now for stream, until in self.database.snoozes.items() if stream.kind in kinds)
         return Backlog(
             len(due),

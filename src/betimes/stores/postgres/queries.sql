@@ -40,6 +40,7 @@ SELECT least(
     (
         SELECT wake_at FROM betimes.stream WHERE wake_at IS NOT NULL AND kind = ANY (:kinds)
         AND tenant = :tenant --?
+        AND (tenant || '/' || kind) <> ALL (:held::text[]) --?
         ORDER BY wake_at LIMIT 1
     ),
     (
@@ -49,6 +50,7 @@ SELECT least(
             SELECT e.next_attempt_at FROM betimes.effect e
             WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
             AND e.tenant = :tenant --?
+            AND (e.tenant || '/' || e.kind) <> ALL (:held::text[]) --?
             ORDER BY e.next_attempt_at LIMIT 1
         ) c
     )
@@ -61,6 +63,7 @@ SELECT least(
         CROSS JOIN LATERAL (
             SELECT due_at FROM betimes.stream WHERE due_at IS NOT NULL AND kind = k
             AND tenant = :tenant --?
+            AND (tenant || '/' || kind) <> ALL (:held::text[]) --?
             ORDER BY due_at LIMIT 1
         ) s
     ),
@@ -71,6 +74,7 @@ SELECT least(
             SELECT e.next_attempt_at FROM betimes.effect e
             WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
             AND e.tenant = :tenant --?
+            AND (e.tenant || '/' || e.kind) <> ALL (:held::text[]) --?
             ORDER BY e.next_attempt_at LIMIT 1
         ) c
     )
@@ -90,6 +94,7 @@ WITH picked AS MATERIALIZED (
         FROM betimes.effect e
         WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
             AND e.next_attempt_at <= (SELECT betimes.clock(:now))
+            AND (e.tenant || '/' || e.kind) <> ALL (:held::text[]) --?
         ORDER BY e.next_attempt_at, e.tenant, e.kind, e.id, e.version, e.place LIMIT :limit FOR UPDATE SKIP LOCKED
     ) c
     ORDER BY c.due_at, c.tenant, c.kind, c.id, c.version, c.place LIMIT :limit
@@ -117,6 +122,7 @@ FROM betimes.effect
 WHERE executor = 'send' AND status = 'pending' AND created_at < :created_before
     AND tenant = :tenant --?
     AND to_kind = ANY(:kinds::text[]) --?
+    AND (tenant || '/' || kind) <> ALL (:held::text[]) --?
     AND created_at >= :after_created_at --?
     AND (created_at, tenant, kind, id, version, place) > (:after_created_at, :after_tenant, :after_kind, :after_id, :after_version, :after_place) --?
 ORDER BY created_at, tenant, kind, id, version, place LIMIT :limit;
@@ -202,10 +208,14 @@ WITH instant AS MATERIALIZED (SELECT betimes.clock(:now) AS now),
 due AS (
     SELECT count(*) AS alarms, min(wake_at) AS oldest_at FROM betimes.stream
     WHERE wake_at <= (SELECT now FROM instant) AND kind = ANY (:kinds)
+        AND (tenant || '/' || kind) <> ALL (:held::text[]) --?
 ),
 calls AS (
     SELECT executor, count(*) AS owed,
-        count(*) FILTER (WHERE next_attempt_at <= (SELECT now FROM instant) - 60000000) AS late
+        count(*) FILTER (
+            WHERE next_attempt_at <= (SELECT now FROM instant) - 60000000
+            AND (tenant || '/' || kind) <> ALL (:held::text[]) --?
+        ) AS late
     FROM betimes.effect WHERE executor <> 'send' AND status IN ('pending', 'leased') GROUP BY executor
 )
 SELECT due.alarms, due.oldest_at,

@@ -3,6 +3,9 @@
 -- begin_due_in_shares: lock streams of some tenants that are due, of each at most its share
 SELECT * FROM betimes.begin_due_in_shares(:index, :kinds, :tenants, :shares, :until_at, :limit, :now);
 
+-- begin_unheld: lock streams that are due and may fire, of all tenants or of some, of each at most its share
+SELECT * FROM betimes.begin_unheld(:index, :kinds, :held, :tenants, :shares, :from_at, :until_at, :limit, :now);
+
 -- tenants_with_alarms: the next tenants that have alarms, and whether one of them is due
 WITH RECURSIVE looked_at AS (
     (
@@ -21,6 +24,7 @@ WITH RECURSIVE looked_at AS (
 SELECT l.tenant, EXISTS (
     SELECT FROM betimes.stream s
     WHERE s.tenant = l.tenant AND s.wake_at <= (SELECT betimes.clock(:now)) AND s.kind = ANY (:names)
+    AND (s.tenant || '/' || s.kind) <> ALL (:held::text[]) --?
 )
 FROM looked_at l ORDER BY l.nth;
 
@@ -42,6 +46,7 @@ WITH RECURSIVE looked_at AS (
 SELECT l.tenant, EXISTS (
     SELECT FROM betimes.stream s
     WHERE s.tenant = l.tenant AND s.kind = ANY (:names) AND s.due_at <= (SELECT betimes.clock(:now))
+    AND (s.tenant || '/' || s.kind) <> ALL (:held::text[]) --?
 )
 FROM looked_at l ORDER BY l.nth;
 
@@ -66,6 +71,7 @@ SELECT l.tenant, EXISTS (
     SELECT FROM betimes.effect e
     WHERE e.tenant = l.tenant AND e.executor = ANY (:names) AND e.executor <> 'send'
         AND e.status IN ('pending', 'leased') AND e.next_attempt_at <= (SELECT betimes.clock(:now))
+    AND (e.tenant || '/' || e.kind) <> ALL (:held::text[]) --?
 )
 FROM looked_at l ORDER BY l.nth;
 
@@ -82,6 +88,7 @@ WITH picked AS MATERIALIZED (
             FROM betimes.effect e
             WHERE e.tenant = t.tenant AND e.executor = x AND e.executor <> 'send'
                 AND e.status IN ('pending', 'leased') AND e.next_attempt_at <= (SELECT betimes.clock(:now))
+                AND (e.tenant || '/' || e.kind) <> ALL (:held::text[]) --?
             ORDER BY e.next_attempt_at, e.kind, e.id, e.version, e.place LIMIT t.share FOR UPDATE SKIP LOCKED
         ) c
         ORDER BY c.due_at, c.kind, c.id, c.version, c.place LIMIT t.share

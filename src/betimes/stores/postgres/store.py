@@ -89,6 +89,7 @@ class PostgresStore(PostgresReadModel):
     ) -> None:
         self._clock = clock
         self._durability = durability
+        self._held: list[str] | None = None
         self._schema = checked_schema(schema)
         self._time = EstimatedClock()
         self._sessions = Sessions(
@@ -115,6 +116,9 @@ class PostgresStore(PostgresReadModel):
                 await migrate(session.connection, self._schema, server)
             except failures() as error:
                 raise refusal_of(error, server) from error
+
+    def pass_over(self, held: Mapping[str, Sequence[str]]) -> None:
+        self._held = [f"{tenant}/{kind}" for tenant, kinds in held.items() for kind in kinds] or None
 
     async def check_writable(self) -> None:
         async with self._sessions.session() as session:
@@ -162,14 +166,20 @@ class PostgresStore(PostgresReadModel):
     ) -> Transaction[PostgresTx]:
         tx = PostgresTx(self._statement, self._script, self._clock, self._time.hear)
         asked = {"index": index, "kinds": list(kinds), "limit": limit, "until_at": until_at}
-        if shares is None:
+        if self._held:
+            among = {tenant: limit} if tenant is not None else shares
+            some = {"tenants": None, "shares": None} if among is None else _in_shares(among)
+            due = self._statement("begin_unheld", **asked, **some, held=self._held, from_at=after and after.at)
+        elif shares is None:
             due = self._statement("begin_due", **asked, from_at=after and after.at, tenant=tenant)
         else:
             due = self._statement("begin_due_in_shares", **asked, **_in_shares(shares))
         return self._sessions.transaction(due, tx.start_due)
 
     async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
-        statement = self._statement(_OWED_STATEMENTS[index], names=list(names), after=after, limit=limit)
+        statement = self._statement(
+            _OWED_STATEMENTS[index], names=list(names), after=after, limit=limit, held=self._held
+        )
         looked_at = await self._sessions.rows(statement)
         due = tuple(record[0] for record in looked_at if record[1])
         return DueTenants(due, looked_at[-1][0] if len(looked_at) == limit else "", len(looked_at))
@@ -179,7 +189,7 @@ class PostgresStore(PostgresReadModel):
     ) -> Instant | None:
         name = "next_alarm" if index == "alarm" else "next_due"
         at: Instant | None = await self._sessions.value(
-            self._statement(name, kinds=list(kinds), executors=sorted(set(executors)), tenant=tenant)
+            self._statement(name, kinds=list(kinds), executors=sorted(set(executors)), tenant=tenant, held=self._held)
         )
         return at
 
@@ -190,7 +200,7 @@ class PostgresStore(PostgresReadModel):
     async def lease_calls(
         self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
     ) -> list[Lease]:
-        asked = {"executors": sorted(set(executors)), "limit": limit, "ran_out": LEASE_RAN_OUT}
+        asked = {"executors": sorted(set(executors)), "limit": limit, "ran_out": LEASE_RAN_OUT, "held": self._held}
         if shares is None:
             statement = self._statement("lease_calls", **asked)
         else:
@@ -217,6 +227,7 @@ class PostgresStore(PostgresReadModel):
             limit=limit,
             tenant=tenant,
             kinds=kinds,
+            held=self._held,
             after_created_at=after.created_at if after else None,
             **_name_values("after", after.id if after else None, EffectId),
         )
@@ -355,7 +366,7 @@ class PostgresStore(PostgresReadModel):
         return report
 
     async def backlog(self, kinds: Sequence[str]) -> Backlog:
-        [record] = await self._sessions.rows(self._statement("backlog", kinds=list(kinds)))
+        [record] = await self._sessions.rows(self._statement("backlog", kinds=list(kinds), held=self._held))
         return rows.backlog(record)
 
 

@@ -43,10 +43,15 @@ def snooze(connection: Connection, stream: StreamId, version: int, until: Instan
 
 
 def lease_calls(
-    connection: Connection, executors: Sequence[str], limit: int, shares: Mapping[str, int] | None, clock: Clock
+    connection: Connection,
+    executors: Sequence[str],
+    limit: int,
+    shares: Mapping[str, int] | None,
+    held: str | None,
+    clock: Clock,
 ) -> list[Lease]:
     now = clock()
-    name, asked = "due_calls", {"executors": encode(executors), "limit": limit, "now": now}
+    name, asked = "due_calls", {"executors": encode(executors), "limit": limit, "now": now, "held": held}
     if shares is not None:
         name, asked = "calls_in_shares", asked | in_shares(shares)
     due = connection.json(name, asked)

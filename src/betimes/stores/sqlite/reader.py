@@ -173,6 +173,7 @@ def waiting_sends(
     tenant: str | None,
     kinds: Sequence[str] | None,
     after: WaitingSend | None,
+    held: str | None,
 ) -> list[WaitingSend]:
     asked = {
         "created_before": created_before,
@@ -181,6 +182,7 @@ def waiting_sends(
         "all": tenant is None or None,
         "kinds": None if kinds is None else encode(kinds),
         "created_at_after": after.created_at if after else None,
+        "held": held,
         **_parts(after.id if after else None, "after"),
     }
     return [waiting_send(columns) for columns in connection.json("waiting_sends", asked)]
@@ -194,18 +196,29 @@ _OWED_QUERIES: Mapping[OwedIndex, str] = {
 
 
 def due_tenants(
-    connection: Connection, index: OwedIndex, names: Sequence[str], after: str, limit: int, now: Instant
+    connection: Connection,
+    index: OwedIndex,
+    names: Sequence[str],
+    after: str,
+    limit: int,
+    held: str | None,
+    now: Instant,
 ) -> DueTenants:
-    asked = {"names": encode(names), "after": after, "limit": limit, "now": now}
+    asked = {"names": encode(names), "after": after, "limit": limit, "now": now, "held": held}
     looked_at = connection.json(_OWED_QUERIES[index], asked)
     due = tuple(tenant for tenant, is_due in looked_at if is_due)
     return DueTenants(due, looked_at[-1][0] if len(looked_at) == limit else "", len(looked_at))
 
 
 def next_due(
-    connection: Connection, index: DueIndex, kinds: Sequence[str], executors: Sequence[str], tenant: str | None
+    connection: Connection,
+    index: DueIndex,
+    kinds: Sequence[str],
+    executors: Sequence[str],
+    tenant: str | None,
+    held: str | None,
 ) -> Instant | None:
-    asked = {"index": index, "kinds": encode(kinds), "executors": encode(executors), "tenant": tenant}
+    asked = {"index": index, "kinds": encode(kinds), "executors": encode(executors), "tenant": tenant, "held": held}
     at: Instant | None = connection.value("next_due", asked)
     return at
 
@@ -221,10 +234,11 @@ def policy(connection: Connection, fingerprint: str) -> str | None:
     return body
 
 
-def backlog(connection: Connection, kinds: Sequence[str], now: Instant) -> Backlog:
+def backlog(connection: Connection, kinds: Sequence[str], held: str | None, now: Instant) -> Backlog:
     connection.begin_snapshot()
-    alarms_due, oldest_alarm_at, snoozed = connection.json("alarm_backlog", {"kinds": encode(kinds), "now": now})
+    asked = {"kinds": encode(kinds), "now": now, "held": held}
+    alarms_due, oldest_alarm_at, snoozed = connection.json("alarm_backlog", asked)
     pending, dead = connection.json("effect_backlog", {})
-    orphaned = connection.json("orphaned_calls", {"since_at": now - MINUTE})
+    orphaned = connection.json("orphaned_calls", {"since_at": now - MINUTE, "held": held})
     connection.rollback()
     return Backlog(alarms_due, oldest_alarm_at, snoozed, pending, dead, orphaned)

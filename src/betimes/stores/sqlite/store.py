@@ -9,6 +9,7 @@ from functools import partial
 from os import PathLike, fspath
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from betimes.core.canonical import encode
 from betimes.core.errors import BetimesError, Unavailable, UnsafeDurability
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
@@ -102,6 +103,7 @@ class SqliteStore(SqliteReadModel):
         self.clock = clock or SteadyClock()
         self.durability = durability
         self._opened: _Opened | None = None
+        self._held: str | None = None
 
     async def open(self) -> None:
         if self._opened:
@@ -132,6 +134,10 @@ class SqliteStore(SqliteReadModel):
         if not self._opened:
             raise Unavailable(f"the store on {self.path} is not open; await its open() first")
         return self._opened
+
+    def pass_over(self, held: Mapping[str, Sequence[str]]) -> None:
+        names = [f"{tenant}/{kind}" for tenant, kinds in held.items() for kind in kinds]
+        self._held = encode(names) if names else None
 
     async def check_writable(self) -> None:
         async with self._turn() as writer:
@@ -180,7 +186,7 @@ class SqliteStore(SqliteReadModel):
         shares: Mapping[str, int] | None = None,
     ) -> _Transaction:
         def start(tx: SqliteTx) -> Awaitable[None]:
-            return tx.start_due(index, kinds, limit, after, until_at, tenant, shares)
+            return tx.start_due(index, kinds, limit, after, until_at, tenant, shares, self._held)
 
         return _Transaction(self._take_turn, self.clock, start)
 
@@ -206,10 +212,10 @@ class SqliteStore(SqliteReadModel):
     async def next_due(
         self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *, tenant: str | None = None
     ) -> Instant | None:
-        return await self._read(reading.next_due, index, kinds, executors, tenant)
+        return await self._read(reading.next_due, index, kinds, executors, tenant, self._held)
 
     async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
-        return await self._read(reading.due_tenants, index, names, after, limit, self.clock())
+        return await self._read(reading.due_tenants, index, names, after, limit, self._held, self.clock())
 
     async def waiting_sends(
         self,
@@ -220,7 +226,7 @@ class SqliteStore(SqliteReadModel):
         kinds: Sequence[str] | None = None,
         after: WaitingSend | None = None,
     ) -> list[WaitingSend]:
-        return await self._read(reading.waiting_sends, limit, created_before, tenant, kinds, after)
+        return await self._read(reading.waiting_sends, limit, created_before, tenant, kinds, after, self._held)
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]:
         return await self._read(reading.effects, query)
@@ -257,7 +263,7 @@ class SqliteStore(SqliteReadModel):
         return await self._read(audit.audit, self.clock(), keys_since)
 
     async def backlog(self, kinds: Sequence[str]) -> Backlog:
-        return await self._read(reading.backlog, kinds, self.clock())
+        return await self._read(reading.backlog, kinds, self._held, self.clock())
 
     async def snooze(self, stream: StreamId, version: int, until: Instant, error: str = "") -> None:
         await self._write(upkeep.snooze, stream, version, until, error)
@@ -265,7 +271,7 @@ class SqliteStore(SqliteReadModel):
     async def lease_calls(
         self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
     ) -> list[Lease]:
-        return await self._write(upkeep.lease_calls, executors, limit, shares, self.clock)
+        return await self._write(upkeep.lease_calls, executors, limit, shares, self._held, self.clock)
 
     async def renew_lease(self, effect: EffectId, fence: int) -> None:
         await self._write(upkeep.renew_lease, effect, fence, self.clock)

@@ -78,6 +78,7 @@ class SqliteTx:
         until_at: Instant | None,
         tenant: str | None,
         shares: Mapping[str, int] | None,
+        held: str | None,
     ) -> None:
         """Take the write lock, then pick what is due; for who takes all of it, what lies together on few pages."""
 
@@ -86,7 +87,7 @@ class SqliteTx:
             self.now = self._clock()
             until = self.now if until_at is None else min(until_at, self.now)
             name = _DUE_QUERIES[index]
-            asked = {"kinds": encode(kinds), "until": until, "tenant": tenant, "limit": limit}
+            asked = {"kinds": encode(kinds), "until": until, "tenant": tenant, "limit": limit, "held": held}
             among = {tenant: limit} if shares is None and tenant is not None and index == "alarm" else shares
             if among is not None:
                 name, asked = _SHARED_QUERIES[index], asked | in_shares(among)

@@ -29,6 +29,7 @@ FROM (
     AND created_at < :created_before --? all
     AND tenant = :tenant AND +created_at < :created_before --? tenant
     AND to_kind IN (SELECT value FROM json_each(:kinds)) --? kinds
+    AND @not_held --? held
     AND (created_at, tenant, kind, id, version, place) > (:created_at_after, :tenant_after, :kind_after, :id_after, :version_after, :place_after) --? id_after
     ORDER BY created_at, tenant, kind, id, version, place LIMIT :limit
 );
@@ -64,6 +65,7 @@ FROM (
     SELECT c.* FROM json_each(:executors) AS x CROSS JOIN effect AS c ON c.n IN (
         SELECT n FROM effect
         WHERE executor = x.value AND status IN ('pending', 'leased') AND next_attempt_at <= :now
+        AND @not_held --? held
         ORDER BY next_attempt_at, tenant, kind, id, version, place LIMIT :limit
     )
     ORDER BY c.next_attempt_at, c.tenant, c.kind, c.id, c.version, c.place LIMIT :limit
@@ -83,6 +85,7 @@ FROM (
             SELECT n FROM effect
             WHERE tenant = t.value ->> 0 AND executor = x.value AND executor <> 'send'
             AND status IN ('pending', 'leased') AND next_attempt_at <= :now
+            AND @not_held --? held
             ORDER BY next_attempt_at, kind, id, version, place LIMIT :share_max
         )
     ) AS picked
@@ -106,6 +109,7 @@ SELECT json_group_array(json_array(tenant, EXISTS (
     SELECT 1 FROM json_each(:names) AS x
     CROSS JOIN effect AS e ON e.tenant = looked_at.tenant AND e.executor = x.value AND e.executor <> 'send'
         AND e.status IN ('pending', 'leased') AND e.next_attempt_at <= :now
+    WHERE @not_held --? held
 )))
 FROM looked_at WHERE tenant IS NOT NULL;
 
@@ -197,5 +201,6 @@ SELECT json_array(
 SELECT json_group_object(executor, calls) FROM (
     SELECT executor, count(*) AS calls FROM effect
     WHERE status IN ('pending', 'leased') AND next_attempt_at <= :since_at AND executor <> 'send'
+    AND @not_held --? held
     GROUP BY executor
 );

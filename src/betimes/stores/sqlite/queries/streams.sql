@@ -38,6 +38,9 @@ UPDATE OR ROLLBACK stream SET status = w.column2
 FROM (VALUES /* rows */ (?, ?)) AS w
 WHERE stream.n = w.column1;
 
+-- not_held: Of a stream, or of the source of an effect: it may fire.
+tenant || '/' || kind NOT IN (SELECT value FROM json_each(:held));
+
 -- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at.
 SELECT json_group_array(json_array(
     json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
@@ -47,6 +50,7 @@ FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
         SELECT n FROM stream
         WHERE kind = k.value AND wake_at <= :until
+        AND @not_held --? held
         ORDER BY wake_at, tenant, id LIMIT :limit
     )
     ORDER BY s.wake_at, s.tenant, s.kind, s.id LIMIT :limit
@@ -62,6 +66,7 @@ FROM (
         SELECT n FROM stream
         WHERE kind = k.value AND due_at <= :until
         AND tenant = :tenant --? tenant
+        AND @not_held --? held
         ORDER BY due_at, tenant, id LIMIT :limit
     )
     ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit
@@ -78,6 +83,7 @@ FROM (
             SELECT n FROM stream
             WHERE kind = k.value AND due_at <= :until
             AND tenant = :tenant --? tenant
+            AND @not_held --? held
             ORDER BY due_at, tenant, id LIMIT :oldest
         )
         ORDER BY n <= :behind, n LIMIT :limit
@@ -98,6 +104,7 @@ FROM (
         FROM json_each(:shares) AS t CROSS JOIN stream AS p ON p.n IN (
             SELECT n FROM stream
             WHERE tenant = t.value ->> 0 AND wake_at <= :until AND kind IN (SELECT value FROM json_each(:kinds))
+            AND @not_held --? held
             ORDER BY wake_at, kind, id LIMIT :share_max
         )
     ) AS picked
@@ -119,6 +126,7 @@ FROM (
         FROM json_each(:shares) AS t CROSS JOIN json_each(:kinds) AS k CROSS JOIN stream AS p ON p.n IN (
             SELECT n FROM stream
             WHERE tenant = t.value ->> 0 AND kind = k.value AND due_at <= :until
+            AND @not_held --? held
             ORDER BY due_at, id LIMIT :share_max
         )
     ) AS picked
@@ -137,6 +145,7 @@ WITH RECURSIVE looked_at (tenant, nth) AS (
 SELECT json_group_array(json_array(tenant, EXISTS (
     SELECT 1 FROM stream AS s
     WHERE s.tenant = looked_at.tenant AND s.wake_at <= :now AND s.kind IN (SELECT value FROM json_each(:names))
+    AND @not_held --? held
 )))
 FROM looked_at WHERE tenant IS NOT NULL;
 
@@ -150,6 +159,7 @@ WITH RECURSIVE looked_at (tenant, nth) AS (
 SELECT json_group_array(json_array(tenant, EXISTS (
     SELECT 1 FROM json_each(:names) AS k
     CROSS JOIN stream AS s ON s.tenant = looked_at.tenant AND s.kind = k.value AND s.due_at <= :now
+    WHERE @not_held --? held
 )))
 FROM looked_at WHERE tenant IS NOT NULL;
 
@@ -161,6 +171,7 @@ SELECT min(at) FROM (
     SELECT (
         SELECT wake_at FROM stream WHERE kind = k.value AND wake_at IS NOT NULL
         AND +tenant = :tenant --? tenant
+        AND @not_held --? held
         ORDER BY wake_at LIMIT 1
     ) AS at
     FROM json_each(:kinds) AS k WHERE :index = 'alarm'
@@ -168,6 +179,7 @@ SELECT min(at) FROM (
     SELECT (
         SELECT due_at FROM stream WHERE kind = k.value AND due_at IS NOT NULL
         AND tenant = :tenant --? tenant
+        AND @not_held --? held
         ORDER BY due_at LIMIT 1
     )
     FROM json_each(:kinds) AS k WHERE :index = 'due'
@@ -176,6 +188,7 @@ SELECT min(at) FROM (
         SELECT next_attempt_at FROM effect
         WHERE executor = e.value AND status IN ('pending', 'leased') AND next_attempt_at IS NOT NULL
         AND tenant = :tenant AND executor <> 'send' --? tenant
+        AND @not_held --? held
         ORDER BY next_attempt_at LIMIT 1
     )
     FROM json_each(:executors) AS e
@@ -308,4 +321,6 @@ SELECT json_array(count(*), min(wake_at), (
     WHERE kind IN (SELECT value FROM json_each(:kinds)) AND snooze_until > :now
 ))
 FROM stream
-WHERE kind IN (SELECT value FROM json_each(:kinds)) AND wake_at <= :now;
+WHERE kind IN (SELECT value FROM json_each(:kinds)) AND wake_at <= :now
+AND @not_held --? held
+;
