@@ -40,6 +40,7 @@ async def one_pass(
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + max_s
     fired, due_at, complete = Counter[str](), None, True
+    await engine.refresh_holds()
     intents = intents if kinds is None or "intent" in kinds else None
     if intents is not None:
         fired["intent"] = (await intents.once(min(limit, INTENTS_MAX), max(MIN_S, max_s / 2))).total()

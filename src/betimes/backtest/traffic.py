@@ -25,7 +25,7 @@ Role: TypeAlias = Literal["outside", "wake", "settled", "caused", "beside"]
 PROBES = 5
 PROBE_SEGMENTS = 200
 """Looks at the ledger, and segments in each, that an estimate is made from."""
-_WAKE = '{"type":"Wake"}'
+_WAKE = '{"type":"Wake"'
 _SETTLED = '{"type":"Settled"'
 _RECONSIDER = '{"type":"Reconsider"'
 
@@ -116,7 +116,7 @@ def role_of(segment: Segment) -> Role:
     command = segment.command
     if command is None:
         return "beside"
-    if command == _WAKE:
+    if command.startswith(_WAKE):
         return "wake"
     if command.startswith(_SETTLED):
         return "settled"

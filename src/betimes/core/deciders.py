@@ -29,8 +29,11 @@ Command: TypeAlias = msgspec.Struct
 Event: TypeAlias = msgspec.Struct
 
 
-class Wake(msgspec.Struct, frozen=True, tag=True):
+class Wake(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The stream's alarm is due."""
+
+    held_until_at: Instant | None = None
+    """When the hold ended that kept it from ringing, if one did."""
 
 
 class Reconsider(msgspec.Struct, frozen=True, tag=True):
@@ -193,6 +196,8 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     """Streams of the tenant that decisions look at as they were last committed, without a lock: what many share."""
     stops: tuple[type[msgspec.Struct], ...] = ()
     """Commands that stop the stream, so that an alarm already due does not ring before them."""
+    claims: tuple[type[msgspec.Struct], ...] = ()
+    """Commands by which somebody takes up the stream's work; they are refused while its domain is held."""
     heeds: tuple[type[msgspec.Struct], ...] = ()
     """Sections of the policy that instants in its states follow from; when one changes, streams are told so with
     `Reconsider`."""

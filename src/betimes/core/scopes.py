@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 ADMIN = "admin"
@@ -16,6 +16,6 @@ def allows(scopes: Collection[str], wanted: str) -> bool:
     return area == "any" and any(scope.endswith(f":{right}") for scope in scopes)
 
 
-def areas_of(scopes: Collection[str], right: Literal["read", "write"]) -> frozenset[str]:
+def areas_of(scopes: Iterable[str], right: Literal["read", "write"]) -> frozenset[str]:
     """Return the areas that these scopes name; of an administrator's, who reaches all of them, none need be named."""
     return frozenset(scope.partition(":")[0] for scope in scopes if scope.endswith(f":{right}"))

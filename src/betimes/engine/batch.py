@@ -39,16 +39,19 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
 from betimes.engine.cache import Cached, StateCache
 from betimes.engine.codecs import Kinds
+from betimes.engine.holds import TenantHold, hold_in_force, tenant_hold
 from betimes.engine.jobs import NEWS_PLACE, Ended, Job, Sent
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, Tx
-from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
+from betimes.engine.tenants.model import DEPLOYMENT, TenantState, tenant_stream
 from betimes.engine.turn import ENTRY_CHARS, DecisionSink, LoadedStream, Turn, take_turn, turn_instant
 from betimes.engine.turn_rows import DecisionWriter
 
 HELD: Final = None
+HELD_LONG = 1_000_000
+"""More than any job is handed back before it is given up."""
 _NO_OTHERS: Mapping[StreamId, Any] = {}
 
 
@@ -61,6 +64,8 @@ class StreamExists(Exception):
 
 class Batch:
     """The working set of one batch."""
+
+    heeds_holds = True
 
     def __init__(
         self,
@@ -87,6 +92,7 @@ class Batch:
         self.writer = writer or DecisionWriter(self.changes, settings)
         self._policies_used: dict[str, Policy] = {}
         self._policies_named: dict[str, Policy] = {}
+        self._holds: dict[str, TenantHold] = {}
 
     def still_needed(self, jobs: Sequence[Job]) -> set[StreamId]:
         """Return the streams that jobs need under the policy in force and that the one last seen did not name."""
@@ -115,6 +121,9 @@ class Batch:
             return self._settle_only(job)
         policy = policy or self._policies_used.get(stream.tenant) or self._policy_for(stream)
         lives = self._lives_of(job, stream, policy) if policy else None
+        if job.send and self._holds and self._is_held(job.send.source):
+            job.held_count = HELD_LONG  # nobody need try it again before the hold has ended
+            return HELD
         if job.send and not self._sendable(job.send):
             self._blocked_sources.add(job.send.source)  # gone, or not free: its target need not wait for that
             return HELD
@@ -176,6 +185,8 @@ class Batch:
                 cache.move_to_end(stream)
             elif stream.kind not in swept or stream in cache:
                 cache.put(stream, live.cache_entry())
+            if stream.kind == DEPLOYMENT.kind and (self._policies.holds.by_tenant or (live.state and live.state.hold)):
+                self._policies.holds.note(stream.tenant, hold_in_force(live.state, self._tx.now), live.version)
         self._policies.note_saved(self.changes.policies)
 
     def first_alarm_at(self) -> Instant | None:
@@ -212,9 +223,17 @@ class Batch:
             deployment, own = self.find_stream(DEPLOYMENT), self.find_stream(tenant_stream(tenant))
             if deployment is None or own is None:
                 return None
+            self._note_hold(tenant, own.state)
             known = self._policies.effective(tenant, deployment.state, own.state)
             self._policies_used[tenant] = self._policies_named[known.fingerprint] = known
         return known
+
+    def _note_hold(self, tenant: str, state: TenantState | None) -> None:
+        """See what must not fire, and what could not until lately."""
+        if self.heeds_holds and state is not None and (state.hold or state.released):
+            self._holds[tenant] = tenant_hold(self._kinds, state, self._tx.now)
+        elif self._holds:
+            self._holds.pop(tenant, None)
 
     def find_stream(self, stream: StreamId) -> LoadedStream | None:
         """Return a stream as the batch has left it so far; `None` if somebody else holds it."""
@@ -250,6 +269,10 @@ class Batch:
             if name in self._unsettled or self.find_stream(name) is None:
                 return None
         return lives
+
+    def _is_held(self, stream: StreamId) -> bool:
+        hold = self._holds.get(stream.tenant)
+        return hold is not None and stream.kind in hold.kinds
 
     def _sendable(self, send: EffectId) -> bool:
         return send in self._tx.sends and send.source not in self._blocked_sources
@@ -314,7 +337,8 @@ class Batch:
         command: Command,
         key: KeyId | None,
     ) -> Recorded | None:
-        turn = Turn(turn_id, turn_instant(self._tx.now, lives), policy, job, job.submission)
+        hold = self._holds.get(lives[0].stream.tenant) if self._holds else None
+        turn = Turn(turn_id, turn_instant(self._tx.now, lives), policy, job, job.submission, hold)
         recorded = take_turn(self, turn, lives, command, key, self._settings.wakes_before_command_max)
         if recorded is None:
             job.held_count = -1  # there was progress: it waits for nobody

@@ -23,7 +23,7 @@ from betimes.core.deciders import (
     Wake,
 )
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NewerVersion, UnknownKind
-from betimes.core.scopes import allows
+from betimes.core.scopes import allows, areas_of
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId, checked_stream
 from betimes.core.verdicts import RuleTable, Verdict
@@ -130,6 +130,18 @@ class Kinds:
                 )
             self.by_name[decider.kind] = Kind(decider)
         self.names = tuple(sorted(self.by_name))
+        self._by_domain: dict[str, tuple[str, ...]] = {}
+        for name in self.names:
+            for domain in areas_of((self.scope(name),), "write"):
+                self._by_domain[domain] = (*self._by_domain.get(domain, ()), name)
+
+    def of_domains(self, domains: Iterable[str]) -> tuple[str, ...]:
+        """Return the kinds whose streams these domains write."""
+        return tuple(kind for domain in domains for kind in self._by_domain.get(domain, ()))
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        return tuple(sorted(self._by_domain))
 
     def of(self, stream: StreamId) -> Kind:
         return self.by_name[stream.kind]

@@ -241,6 +241,7 @@ class DryRunEngine(Engine):
         self.book, self.kinds, self.settings = engine.book, engine.kinds, engine.settings
         self._behind = engine
         self._policies = PoliciesInForce(engine.book)
+        self._policies.holds.put(engine.holds.by_tenant)
         self._transactions = Transactions(self.store, engine.kinds, self._policies, engine.settings, "dry-run")
         self._draft = draft
         self._alarms_left = ALARMS_TOGETHER_MAX

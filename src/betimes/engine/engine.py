@@ -30,6 +30,7 @@ from betimes.engine.clock_report import ClockReport, WatchesClock, clock_problem
 from betimes.engine.codecs import Kinds
 from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effects import Dispatcher, Executor, is_carrying_out
+from betimes.engine.holds import HoldsInForce, HoldWatch, hold_in_force
 from betimes.engine.jobs import WAKE, Answer, Job, Submission
 from betimes.engine.orphans import OrphanWatch
 from betimes.engine.policies import PoliciesInForce
@@ -39,7 +40,7 @@ from betimes.engine.send_recovery import SendRecovery
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Backlog, Store
 from betimes.engine.tenants.decide import tenant_decider
-from betimes.engine.tenants.model import DEPLOYMENT, RECONSIDER, SetPolicy, tenant_stream
+from betimes.engine.tenants.model import DEPLOYMENT, RECONSIDER, Hold, SetPolicy, tenant_stream
 from betimes.engine.transactions import DueRequest, SweepPosition, Transactions
 
 DEFAULT_SETTINGS = EngineSettings()
@@ -104,6 +105,7 @@ class Engine:
         self._queue = CommitQueue(store, transactions, self.kinds, settings, report)
         if observe:
             self._queue.observe = guard_observer(observe)
+        self._hold_watch = HoldWatch(store, self.kinds, self._policies.holds, settings.poll_s, report)
         self._alarms = Alarms(store, self._queue, self.kinds.names, settings, report)
         if any(decider.heeds for decider in deciders):
             executors[RECONSIDER] = PolicyChangePass(store, self._queue, settings, report)
@@ -133,9 +135,10 @@ class Engine:
         self._queue.open()
         self._calls.open()
         self._run(self._queue.run())
-        if self._policy is None:
-            return
         try:
+            await self.refresh_holds()
+            if self._policy is None:
+                return
             self.book.effective(self._policy)  # what is refused here names every path; a refused command cannot
             await self.submit(Submission(stream=DEPLOYMENT, command=SetPolicy(dict(self._policy)), actor="config"))
         except BaseException:
@@ -151,6 +154,7 @@ class Engine:
         self._run(self._calls.run())
         self._run(self._sends.run())
         self._run(self._orphans.run())
+        self._run(self._hold_watch.run())
 
     async def close(self) -> None:
         """Accept nothing more, finish what was accepted, stop, and close the store."""
@@ -266,6 +270,27 @@ class Engine:
         ]
         return self._policies.effective(tenant, *states)
 
+    async def hold_of(self, tenant: str) -> Hold | None:
+        """Return the hold in force for a tenant now."""
+        own = tenant_stream(tenant)
+        row = (await self.store.load([own])).get(own)
+        state = row and self.kinds.of(own).state(own, row.schema, row.state)
+        return hold_in_force(state, await self.store.now())
+
+    @property
+    def holds(self) -> HoldsInForce:
+        """The holds of all tenants, as this process last saw them."""
+        return self._policies.holds
+
+    def is_held(self, tenant: str, kind: str) -> bool:
+        """Return whether streams of this kind must not fire, as far as this process knows."""
+        hold = self.holds.by_tenant.get(tenant)
+        return hold is not None and kind in self.kinds.of_domains(hold.domains)
+
+    async def refresh_holds(self) -> None:
+        """Learn of the holds that other processes have set or ended."""
+        await self._hold_watch.refresh()
+
     # -- passes
 
     async def tick(
@@ -284,6 +309,7 @@ class Engine:
             raise Invalid("a tick does at least one thing: limit must be 1 or more", (("limit", "at least 1"),))
         self._check_open()
         with self._pass_under_way():
+            await self.refresh_holds()
             return await self._tick(limit, max_s, tenant, kinds)
 
     @contextmanager

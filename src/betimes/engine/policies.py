@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 from betimes.core.policies import Body, Policy, PolicyBook
+from betimes.engine.holds import HoldsInForce
 from betimes.engine.tenants.model import TenantState
 
 REMEMBERED_MAX = 10_000
@@ -25,6 +26,7 @@ class PoliciesInForce:
         self._by_layers: dict[tuple[str, str], Policy] = {}
         self._last: dict[str, Policy] = {}
         self._saved: set[str] = set()
+        self.holds = HoldsInForce()
 
     def is_saved(self, policy: Policy) -> bool:
         return policy.fingerprint in self._saved

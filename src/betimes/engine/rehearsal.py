@@ -91,6 +91,7 @@ class Rehearsal:
             settings=settings,
             writer=self,
         )
+        self._batch.heeds_holds = False  # what a hold made late waits for its recorded ring, as after any down time
         self._teaches = teaches
         self._learns = learns
         self._memo: DecisionMemo | None = None

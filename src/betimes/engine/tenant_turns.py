@@ -74,8 +74,16 @@ class PassTurns:
         self._reached_all: dict[DueIndex, bool] = {"alarm": False, "due": False}
         """Whether the last pass in shares had something for every tenant that waits."""
 
-    async def plan(self, index: DueIndex, kinds: Sequence[str], limit: int) -> tuple[int, dict[str, int] | None]:
-        """Return how many streams to take, and how many of which tenants; `None` for the oldest of all."""
+    async def plan(
+        self, index: DueIndex, kinds: Sequence[str], limit: int, *, some_are_held: bool = False
+    ) -> tuple[int, dict[str, int] | None]:
+        """Return how many streams to take, and how many of which tenants; `None` for the oldest of all.
+
+        The oldest of all may be held, as many as there are. So while anything is, only tenants that have something due
+        besides are asked for it.
+        """
+        if some_are_held:
+            return await self._plan_past_held(index, kinds, limit)
         rotation = self._rotations[index]
         if not self._looks_next[index] or self._is_turn_of_oldest(index):
             self._in_turn_count[index] = 0
@@ -89,6 +97,14 @@ class PassTurns:
             return length, None  # nobody else waits
         self._in_turn_count[index] += 1
         return length, dict.fromkeys(tenants, max(FILL[index] * length // len(tenants), 1))
+
+    async def _plan_past_held(self, index: DueIndex, kinds: Sequence[str], limit: int) -> tuple[int, dict[str, int]]:
+        rotation, length = self._rotations[index], self._length(index, limit)
+        self._looks_next[index] = True
+        tenants = await rotation.next(kinds, length)
+        while not tenants and not rotation.is_at_start:
+            tenants = await rotation.next(kinds, length)
+        return length, dict.fromkeys(tenants, max(FILL[index] * length // max(len(tenants), 1), 1))
 
     def _is_turn_of_oldest(self, index: DueIndex) -> bool:
         if index == "alarm" and self._reached_all[index]:

@@ -159,21 +159,22 @@ class Transactions:
         after = position.reached if position else None
         shares = None
         if due.tenant is None:
-            limit, shares = await self._pass_turns.plan(due.by, due.kinds, limit)
+            held = bool(self._policies.holds.by_tenant)
+            limit, shares = await self._pass_turns.plan(due.by, due.kinds, limit, some_are_held=held)
         begin = self._store.begin_due(
             due.by,
             due.kinds,
             limit,
-            after=None if shares else after,
+            after=after if shares is None else None,
             until_at=due.until_at,
             tenant=due.tenant,
             shares=shares,
         )
         async with begin as tx:
             picked = list(tx.rows.items())
-            if due.tenant is None and not shares:
+            if due.tenant is None and shares is None:
                 self._pass_turns.note(due.by, is_full=len(picked) == limit)
-            if position and not shares:
+            if position and shares is None:
                 position.reached = self._place_reached(*picked[-1]) if len(picked) == limit else None
             jobs += [due.make(stream) for stream, _ in picked]
             if jobs:

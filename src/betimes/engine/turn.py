@@ -9,6 +9,7 @@ with `fold_events`.
 
 **Alarm first.** A command that finds its stream's alarm due is preceded by the `Wake` in the same turn, so no outcome
 depends on how late the alarm loop is. Commands that stop the stream are not: what is owed then is theirs to record.
+Nor are those of a stream that is held, which rings when the hold has ended.
 
 It is the hottest path of the engine: names for error messages are made only when there is an error.
 """
@@ -28,6 +29,7 @@ from betimes.core.segments import GENESIS, Recorded, Segment
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.cache import Cached
 from betimes.engine.codecs import Kind
+from betimes.engine.holds import TenantHold
 from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.store import StreamWrite
 
@@ -46,6 +48,8 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
     policy: Policy
     job: Job
     asked: Submission
+    hold: TenantHold | None = None
+    """Of the tenant, if it has or lately had one."""
 
 
 class LoadedStream:
@@ -170,11 +174,25 @@ def take_turn(
     The command's own stream is the first of those loaded.
     """
     own = loaded[0]
+    if turn.hold is not None and own.stream.kind in turn.hold.kinds:
+        return take_held_turn(site, turn, turn.hold, loaded, command, key)
     if command.__class__ is Wake:
         return wake_stream(site, turn, loaded)
     rings = own.alarm_at is not None and not isinstance(command, own.decider.stops)
     if rings and not ring_due(site, turn, loaded, wakes_max):
         return None
+    return step(site, turn, loaded, command, key)
+
+
+def take_held_turn(
+    site: TurnSite, turn: Turn, hold: TenantHold, loaded: list[LoadedStream], command: Command, key: KeyId | None
+) -> Recorded:
+    """Decide a command of a stream that must not fire: ring nothing and hand nothing out; what was asked is decided."""
+    own = loaded[0]
+    if command.__class__ is Wake:
+        return Recorded(own.stream, own.version, own.at, turn.policy.fingerprint)
+    if isinstance(command, own.decider.claims):
+        raise Refused("HELD", f"{own.stream.kind} {own.stream.id!r} is {hold.describe()}; nothing is handed out")
     return step(site, turn, loaded, command, key)
 
 
@@ -197,7 +215,9 @@ def wake_stream(site: TurnSite, turn: Turn, loaded: list[LoadedStream]) -> Recor
     if own.alarm_at is None or own.alarm_at > turn.now:
         return Recorded(own.stream, own.version, own.at, turn.policy.fingerprint)
     before = own.version
-    recorded = step(site, turn, loaded, WAKE, None)
+    held_until_at = turn.hold.released.get(own.stream.kind, 0) if turn.hold else 0
+    wake = Wake(held_until_at) if own.alarm_at < held_until_at else WAKE
+    recorded = step(site, turn, loaded, wake, None)
     if own.version == before:
         raise Fault(f"the alarm of {own.stream} is due and its wake wrote nothing; it would ring for ever")
     return recorded

@@ -259,6 +259,7 @@ INTENT: Decider[IntentState] = Decider(
     index=index,
     needs=needs,
     stops=(DisableIntent, DeleteIntent),
+    claims=(ClaimIntent,),
     heeds=(IntentsPolicy,),
     heeding=tuple(f"enabled.{name}" for name in TYPES),
     tables=(CLAIM_RULES, FIRE_RULES),

@@ -52,6 +52,7 @@ class DueIntents:
         self._passed: Place | None = None
         """Up to here nothing fitted."""
         self._walked_at: Instant = 0
+        self._holds_seen = 0
 
     async def find(self, limit: int, *, crowded: bool = False) -> list[StreamId]:
         """Return up to `limit` that fit, the longest due first; where others are at work too, not all begin there."""
@@ -78,8 +79,9 @@ class DueIntents:
 
     async def _begin(self) -> Instant:
         now = await self._engine.store.now()
-        if now - self._walked_at >= LOOK_AGAIN_S * SECOND:
-            self._walked_at, self._passed = now, None
+        holds = self._engine.holds.change_count
+        if now - self._walked_at >= LOOK_AGAIN_S * SECOND or holds != self._holds_seen:
+            self._walked_at, self._passed, self._holds_seen = now, None, holds
         return now
 
     async def _walk(self, now: Instant, page: int) -> AsyncIterator[tuple[StreamRow, bool]]:
@@ -98,6 +100,8 @@ class DueIntents:
 
     async def _is_fit(self, row: StreamRow, now: Instant) -> bool:
         if row.due_at is None or row.due_at > now or row.status not in self._statuses:
+            return False
+        if self._engine.is_held(row.stream.tenant, row.stream.kind):
             return False
         try:
             state: IntentState = self._engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)

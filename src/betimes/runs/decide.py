@@ -30,6 +30,7 @@ from betimes.runs.model import (
     AccountState,
     ActionsReported,
     CancelTrigger,
+    ClaimRun,
     First,
     RepeatRequest,
     ReportActions,
@@ -230,6 +231,7 @@ RUN: Decider[RunState] = Decider(
     fold=fold_run,
     alarm=run_alarm,
     index=run_index,
+    claims=(ClaimRun,),
     heeds=(RunsPolicy,),
     heeding=("allowed",),
 )

@@ -49,6 +49,8 @@ def decide_run(
             return _refuse_lost_claim(view, run, claim_token) or _renew_lease(run, now + lease_s * SECOND)
         case CompleteRun(claim_token, status, result, error):
             return _refuse_lost_claim(view, run, claim_token) or _end_run(view, run, status, now, result, error)
+        case Wake(held_until_at) if held_until_at and run.status == "allowed":
+            return _start_anew(run, held_until_at)
         case Wake():
             return _end_run(view, run, "abandoned", now, error=_why_abandoned(run))
         case Reconsider():
@@ -90,6 +92,13 @@ def _refuse_lost_claim(view: View[RunState], run: RunState, claim_token: int) ->
 
 def _why_abandoned(run: RunState) -> str:
     return LEASE_RAN_OUT if run.status == "started" else "nobody started it in time"
+
+
+def _start_anew(run: RunState, held_until_at: Instant) -> Decision:
+    """Give a run that could not start during a hold the time to start that it had, from the end of the hold."""
+    assert run.allowed_at is not None
+    assert run.start_by_at is not None
+    return Decision((StartPutOff(held_until_at + run.start_by_at - run.allowed_at),))
 
 
 def _put_off_start(run: RunState, policy: RunsPolicy) -> Decision:

@@ -245,6 +245,8 @@ class Runs(Triggers, Registry):
         worker = self._worker(request.worker)
         command = ClaimRun(worker, request.lease_s)
         claims: list[RunClaim] = []
+        if self.engine.is_held(self.caller.tenant, "run"):
+            return claims
         if not (request.account_id or request.trigger_type):
             failed: list[StreamId] = []
             taken = await self.engine.submit_due(

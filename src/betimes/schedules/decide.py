@@ -123,8 +123,22 @@ def _settle_owed(view: View[ScheduleState], state: ScheduleState, stops: bool, n
     """Settle the old definition: a tick that only waits for its jitter fires, unless the schedule is stopped."""
     if stops or state.status != "active" or state.next is None or state.next.tick_at > now:
         return Decision(_skip_paused(view.stream, state, now))
+    if state.next.due_at <= now:
+        return _settle_held(view, state, now)
     tick_at = state.next.tick_at
     return _fire(view, state, _without_overlaps(state, CatchupPlan((tick_at,), through_at=tick_at)), now)
+
+
+def _settle_held(view: View[ScheduleState], state: ScheduleState, now: Instant) -> Decision:
+    """Catch up what was not rung because it is held, as its wake would have; then what waits for its jitter."""
+    woken = _wake(view, state, now)
+    after = state
+    for event in woken.events:
+        after = fold(after, event) or after  # type: ignore[arg-type]
+    left = _settle_owed(view, after, False, now)
+    return Decision(
+        (*woken.events, *left.events), also={**woken.also, **left.also}, effects=(*woken.effects, *left.effects)
+    )
 
 
 def _enable(view: View[ScheduleState], state: ScheduleState, now: Instant) -> Decision | Refusal:

@@ -338,6 +338,7 @@ SCORE: Decider[ScoreState] = Decider(
     fold=fold_score,
     alarm=score_alarm,
     index=score_index,
+    claims=(SweepScore,),
     heeds=(ScoresPolicy,),
     tables=(RULES,),
     reasons=REASONS,

@@ -175,9 +175,15 @@ class Sweeps(Service):
         return len(done)
 
     async def _is_left(self, until_at: Instant, count: _Count) -> bool:
-        """Return whether a score is still due that did not fail; another sweeper may hold it."""
+        """Return whether a score is still due that did not fail and may decay; another sweeper may hold it."""
+        if not count.failed:
+            due_at = await self.engine.store.next_due("due", [KIND], tenant=self._tenant)
+            return due_at is not None and due_at <= until_at
         rows = await self.engine.store.streams(self._due_query(until_at, None, min(len(count.failed) + 1, PAGE_MAX)))
-        return any(row.stream not in count.failed for row in rows)
+        return any(self._may_decay(row, count) for row in rows)
+
+    def _may_decay(self, row: StreamRow, count: _Count) -> bool:
+        return row.stream not in count.failed and not self.engine.is_held(row.stream.tenant, KIND)
 
     # -- page by page
 
@@ -195,7 +201,7 @@ class Sweeps(Service):
             if room <= 0:
                 return count.result(complete=False)
             last = rows[-1]
-            todo = [row for row in rows if row.stream not in count.failed]
+            todo = [row for row in rows if self._may_decay(row, count)]
             await asyncio.gather(*(self._sweep_one(row, until_at, count, request.dry_run) for row in todo))
             tell(count.result())
         return count.result(complete=False)

@@ -1,4 +1,4 @@
-"""The decider of tenants: the policy in force, and the keys that may act for one.
+"""The decider of tenants: the policy in force, the keys that may act for one, and the hold on its domains.
 
 Only a policy that works, and only when it changes something; keys that are there, one rotation at a time.
 
@@ -20,7 +20,9 @@ from betimes.core.deciders import Call, Decider, Decision, Effect, Refusal, Sett
 from betimes.core.errors import PolicyInvalid
 from betimes.core.instants import SECOND, Instant, render
 from betimes.core.policies import Policy, PolicyBook
+from betimes.core.scopes import areas_of
 from betimes.core.streams import StreamId
+from betimes.engine.tenants.holds import alarm, decide_hold, expire_hold, fold_hold, index
 from betimes.engine.tenants.model import (
     DEPLOYMENT,
     KEYS_MAX,
@@ -29,7 +31,10 @@ from betimes.engine.tenants.model import (
     Commands,
     CreateKey,
     ElevateSession,
+    EndHold,
     Events,
+    HoldEnded,
+    HoldSet,
     KeepSession,
     KeyCreated,
     KeyForgotten,
@@ -44,6 +49,7 @@ from betimes.engine.tenants.model import (
     SessionElevated,
     SessionKept,
     SessionOpened,
+    SetHold,
     SetPolicy,
     StreamsVisited,
     TenantState,
@@ -67,7 +73,9 @@ class Leg(msgspec.Struct, frozen=True, kw_only=True):
 
 def tenant_decider(book: PolicyBook, deciders: Iterable[Decider[Any]] = ()) -> Decider[TenantState]:
     """The decider of `tenant` streams; the book knows which policies work, the deciders which sections they heed."""
+    deciders = tuple(deciders)
     heeding = tuple(decider for decider in deciders if decider.heeds)
+    domains = areas_of((decider.scope for decider in deciders), "write")
 
     def decide(view: View[TenantState], command: AnyCommand, policy: Policy, now: Instant) -> Decision | Refusal:
         if view.stream.id != view.stream.tenant:
@@ -90,11 +98,24 @@ def tenant_decider(book: PolicyBook, deciders: Iterable[Decider[Any]] = ()) -> D
                 return _reseal(tenant, secret, previous, was)
             case Settled(executor=executor) if executor == RECONSIDER:
                 return _note_visit(view, tenant, command)
-            case Wake() | Settled():
+            case SetHold() | EndHold():
+                return decide_hold(view.stream, tenant, command, domains, now)
+            case Wake():
+                return expire_hold(tenant, now)
+            case Settled():
                 return Decision()
 
     return Decider(
-        kind="tenant", state=TenantState, commands=Commands, events=Events, decide=decide, fold=fold, needs=needs
+        kind="tenant",
+        state=TenantState,
+        commands=Commands,
+        events=Events,
+        decide=decide,
+        fold=fold,
+        alarm=alarm,
+        index=index,
+        needs=needs,
+        stops=(SetHold, EndHold),
     )
 
 
@@ -227,6 +248,8 @@ def fold(state: TenantState | None, event: Events) -> TenantState:
             return _with_key(tenant, key_id, replace(tenant.keys[key_id], revoked_at=at))
         case SessionOpened() | SessionKept() | SessionElevated():
             return fold_session(tenant, event)
+        case HoldSet() | HoldEnded():
+            return fold_hold(tenant, event)
         case WebhookSecretsResealed(secret, previous):
             return replace(tenant, webhook_secret=secret, previous_webhook_secret=previous)
         case WebhookSecretRotated(secret, previous_expires_at):

@@ -19,6 +19,7 @@ from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId, checked_stream
 from betimes.engine.engine import Engine
+from betimes.engine.holds import hold_in_force
 from betimes.engine.store import Row
 from betimes.engine.tenants.model import ApiKey, TenantState, tenant_stream
 from betimes.engine.tenants.sessions import is_due_to_be_kept, live_parent
@@ -72,6 +73,8 @@ class Identities:
         rows, now = await self._look_at(engine, stream)
         row = rows.get(stream)
         state = row and self._decode_state(engine, stream, row)
+        if row and (engine.holds.by_tenant or (state and state.hold)):
+            engine.holds.note(tenant, hold_in_force(state, now), row.version)
         key = state.keys.get(key_id) if state else None
         if state is None or key is None or not _is_live(key, digest_of(secret), now):
             return None

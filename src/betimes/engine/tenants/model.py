@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from betimes.core.instants import Instant
+from betimes.core.instants import DAY, Instant
 from betimes.core.streams import StreamId
 
 DEPLOYMENT = StreamId("*", "tenant", "*")
@@ -22,6 +22,10 @@ SESSIONS_PER_KEY_MAX = 10
 """Live sessions of a tenant."""
 SESSION_IDLE_S = 3_600
 SESSION_ELEVATED_S = 900
+HOLD_MAX = 30 * DAY
+"""How long a hold may be, counted from when it is set."""
+HELD = "held"
+"""The status of a tenant whose hold has not ended."""
 RECONSIDER = "reconsider"
 """The executor that goes through the streams of a tenant after its policy has changed."""
 
@@ -101,6 +105,20 @@ class ElevateSession(msgspec.Struct, frozen=True, tag=True):
     key_id: str
     parent_id: str
     """The key that was shown again; it must be the one the session was opened with."""
+
+
+class SetHold(msgspec.Struct, frozen=True, tag=True):
+    """Let nothing of these domains fire until an instant; it takes the place of the hold there is, if there is one."""
+
+    domains: tuple[str, ...]
+    until_at: Instant
+    reason: str
+
+
+class EndHold(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """End the hold now."""
+
+    note: str | None = None
 
 
 class Visits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -190,6 +208,29 @@ class WebhookSecretsResealed(msgspec.Struct, frozen=True, tag=True):
     previous_webhook_secret: str
 
 
+class HoldSet(msgspec.Struct, frozen=True, tag=True):
+    domains: tuple[str, ...]
+    until_at: Instant
+    reason: str
+    at: Instant
+
+
+class HoldEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """What was held may fire again; without somebody's doing when its time was over."""
+
+    at: Instant
+    note: str | None = None
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """Nothing of these domains fires until an instant."""
+
+    domains: tuple[str, ...]
+    until_at: Instant
+    reason: str
+    since_at: Instant
+
+
 class ApiKey(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     scopes: tuple[str, ...]
@@ -215,6 +256,9 @@ class TenantState(msgspec.Struct, frozen=True, omit_defaults=True):
     previous_webhook_secret: str = ""
     previous_webhook_secret_expires_at: Instant | None = None
     visits: Visits | None = None
+    hold: Hold | None = None
+    released: dict[str, Instant] = {}
+    """By domain, when its last hold ended."""
 
 
 Commands: TypeAlias = (
@@ -227,6 +271,8 @@ Commands: TypeAlias = (
     | ElevateSession
     | RotateWebhookSecret
     | ResealWebhookSecrets
+    | SetHold
+    | EndHold
 )
 Events: TypeAlias = (
     PolicySet
@@ -240,4 +286,6 @@ Events: TypeAlias = (
     | SessionElevated
     | WebhookSecretRotated
     | WebhookSecretsResealed
+    | HoldSet
+    | HoldEnded
 )

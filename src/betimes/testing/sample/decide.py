@@ -230,6 +230,7 @@ def needs(stream: StreamId, command: Any, policy: Policy) -> tuple[StreamId, ...
 
 GATE: Decider[GateState] = Decider(
     kind="gate",
+    scope="gates:write",
     state=GateState,
     commands=GateCommands,
     events=GateEvents,
@@ -244,6 +245,7 @@ GATE: Decider[GateState] = Decider(
 
 QUOTA: Decider[QuotaState] = Decider(
     kind="quota",
+    scope="gates:write",
     state=QuotaState,
     commands=SlotTaken,
     events=SlotTaken,
@@ -253,6 +255,7 @@ QUOTA: Decider[QuotaState] = Decider(
 
 TALLY: Decider[TallyState] = Decider(
     kind="tally",
+    scope="gates:write",
     state=TallyState,
     commands=Count,
     events=Counted,

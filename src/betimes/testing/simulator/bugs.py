@@ -316,6 +316,12 @@ def send_remembered_as_under_way() -> Iterator[Replacement]:
     yield CommitQueue, "_end", forget_only_what_ended
 
 
+@bug("whoever learnt of a hold from the store alone does not heed it")
+def hold_not_heeded() -> Iterator[Replacement]:
+    yield batch.Batch, "heeds_holds", False
+    yield Connection, "pass_over", lambda connection, held: None
+
+
 @bug("commands to another stream are taken in any order")
 def sends_out_of_order() -> Iterator[Replacement]:
     def take_any(tx: MemoryTx, sends: Any) -> None:

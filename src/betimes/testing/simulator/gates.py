@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from betimes.core.deciders import EffectCall, Wake
 from betimes.core.errors import BetimesError, KeyConflict, Overloaded, StoreError
+from betimes.core.instants import SECOND
 from betimes.core.policies import Body
 from betimes.core.streams import StreamId
 from betimes.engine.jobs import Submission
-from betimes.engine.tenants.model import SetPolicy, tenant_stream
+from betimes.engine.tenants.model import EndHold, SetHold, SetPolicy, tenant_stream
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock, Open, Shut
 from betimes.testing.simulator.gates_oracle import check_gates
 from betimes.testing.simulator.worker import Lost
@@ -126,6 +127,18 @@ async def administration(world: World) -> None:
         await world.insist(Submission(stream=stream, command=SetPolicy(dict(orders(random)))))
 
 
+async def holding(world: World) -> None:
+    """Now and then nothing may fire at the gates of a tenant, for seconds or minutes."""
+    random = Random(f"{world.seed}/holding")
+    for _ in range(random.choice((0, 0, 1, 3))):
+        await world.pause(8.0)
+        stream, until_at = tenant_stream(random.choice(TENANTS)), world.now() + random.choice((5, 40, 300)) * SECOND
+        await world.insist(Submission(stream=stream, command=SetHold(("gates",), until_at, "a test")))
+        if random.random() < 0.4:
+            await world.pause(20.0)
+            await world.insist(Submission(stream=stream, command=EndHold()))
+
+
 def orders(random: Random) -> Body:
     return {
         "gates": {
@@ -142,6 +155,7 @@ def orders(random: Random) -> Body:
 
 def clients(world: World) -> Iterator[Coroutine[Any, Any, None]]:
     yield administration(world)
+    yield holding(world)
     for number in range(world.random.randint(1, 3)):
         yield Visitors(world, number).go()
 

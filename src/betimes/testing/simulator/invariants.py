@@ -16,7 +16,7 @@ import msgspec
 from betimes.core.canonical import encode
 from betimes.core.deciders import Index
 from betimes.core.errors import BetimesError, StoreError, Unknown
-from betimes.core.instants import Instant
+from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import PolicyBook
 from betimes.core.segments import GENESIS, Recorded, Segment, segment_digest
 from betimes.core.streams import StreamId
@@ -34,6 +34,8 @@ Invariant: TypeAlias = "Callable[[World], Iterator[str]]"
 EXPECTED_REPORTS = frozenset({"call_dead", "call_failed", "call_abandoned", "calls_orphaned", "drain_incomplete"})
 """What engines may say under faults, besides what a store's error or an injected bug explains."""
 INJECTED = "a bug in a decider"
+UNDER_WAY = 30 * SECOND
+"""How long after a hold was set a transaction may commit that began before."""
 
 
 def command_name(segment: Segment) -> str:
@@ -73,15 +75,39 @@ def replaying_gives_every_row(world: World) -> Iterator[str]:
         kind, state = kinds.of(stream), None
         alarm_at: Instant | None = None
         stops = {stop.__name__ for stop in kind.decider.stops}
+        held = (
+            [] if stream.kind == DEPLOYMENT.kind else list(_holds(database.histories.get(tenant_stream(stream[0]), [])))
+        )
         for segment in database.histories.get(stream, ()):
             alarm_at = None if state is None else kind.decider.alarm(state)
-            yield from _heeds_alarm(segment, alarm_at, stops)
+            yield from _heeds_alarm(segment, alarm_at, stops, held)
             state = fold_events(kind.decider, state, kind.events(segment))
         yield from _row_differs(world, stream, kind.decider, state)
 
 
-def _heeds_alarm(segment: Segment, alarm_at: int | None, stops: set[str]) -> Iterator[str]:
+def _holds(history: list[Segment]) -> Iterator[tuple[Instant, Instant]]:
+    """Return from when until when nothing of a tenant was to fire."""
+    since_at: Instant | None = None
+    until_at = 0
+    for segment in history:
+        for event in events_of(segment):
+            if event["type"] == "HoldSet":
+                since_at, until_at = event["at"] if since_at is None else since_at, event["until_at"]
+            elif event["type"] == "HoldEnded" and since_at is not None:
+                yield since_at, min(event["at"], until_at)
+                since_at = None
+    if since_at is not None:
+        yield since_at, until_at
+
+
+def _heeds_alarm(
+    segment: Segment, alarm_at: int | None, stops: set[str], held: list[tuple[Instant, Instant]]
+) -> Iterator[str]:
     name, is_due = command_name(segment), alarm_at is not None and alarm_at <= segment.at
+    if name == "Wake" and any(since_at + UNDER_WAY < segment.at < until_at for since_at, until_at in held):
+        yield f"{segment.stream} was woken at {segment.at} although it was held, version {segment.version}"
+    if any(since_at <= segment.at <= until_at for since_at, until_at in held):
+        return  # what is due waits for the end of the hold
     if name == "Wake" and not is_due:
         yield f"{segment.stream} was woken at {segment.at}, before its alarm ({alarm_at}), version {segment.version}"
     elif name and name != "Wake" and name not in stops and is_due:

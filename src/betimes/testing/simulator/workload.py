@@ -11,7 +11,7 @@ import msgspec
 from betimes.core.deciders import Decider, Wake
 from betimes.core.policies import Body
 from betimes.engine.effects import Executor
-from betimes.engine.tenants.model import SetPolicy
+from betimes.engine.tenants.model import EndHold, SetHold, SetPolicy
 
 if TYPE_CHECKING:
     from betimes.testing.simulator.world import World
@@ -44,7 +44,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """How much virtual time that may take."""
     fails_on: tuple[type[msgspec.Struct], ...] = (Wake,)
     """Commands on which a decider may be made to raise."""
-    may_write_nothing: tuple[type[msgspec.Struct], ...] = (SetPolicy,)
+    may_write_nothing: tuple[type[msgspec.Struct], ...] = (SetPolicy, SetHold, EndHold)
     """Commands that may be answered without a segment."""
     settles: tuple[type[msgspec.Struct], ...] = ()
     """Commands that a refusal may leave on the ledger, because they were owed anyway."""
