@@ -196,7 +196,7 @@ async def test_a_key_can_ask_whose_it_is() -> None:
     async with site(dev=False) as s:
         for tenant in ("acme", "*"):
             mine = (await (await _admin(s, tenant))("GET", "/v1/whoami")).json
-            assert list(mine) == ["tenant", "key_id", "name", "scopes", "expires_at"]
+            assert list(mine) == ["tenant", "key_id", "name", "scopes", "expires_at", "hold"]
             assert (mine["tenant"], mine["name"], mine["scopes"]) == (tenant, "root", ["admin"])
             assert mine["key_id"].startswith(f"{tenant}~")
         assert (await s.client("GET", "/v1/whoami")).status == 401

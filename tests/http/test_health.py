@@ -31,7 +31,7 @@ async def test_it_lives_and_is_ready_without_a_key() -> None:
         alive = await s.client("GET", "/healthz")
         assert (alive.status, alive.json["status"]) == (200, "ok")
         assert alive.json["version"]
-        assert (await s.client("GET", "/readyz")).json == {"status": "ready", "warnings": []}
+        assert (await s.client("GET", "/readyz")).json == {"status": "ready", "warnings": [], "held_tenants": 0}
 
 
 async def test_it_is_not_ready_before_it_is_open_and_after_it_is_closed() -> None:

@@ -26,6 +26,7 @@ from betimes.admin.service import (
 from betimes.admin.toml_lines import line_at, line_numbers
 from betimes.core.errors import Invalid, PolicyInvalid
 from betimes.domain.derivation import derive
+from betimes.domain.hold_view import HoldView, read_hold
 from betimes.domain.paging import NumberPlace, Page, checked_limit, cursor_of, place_of
 from betimes.domain.warnings import Remark
 from betimes.http.policy_schema import policy_schema
@@ -43,6 +44,8 @@ class WhoAmI(msgspec.Struct, frozen=True):
     name: str
     scopes: tuple[str, ...]
     expires_at: datetime | None
+    hold: HoldView | None
+    """While nothing of some domains fires."""
 
 
 # -- policy
@@ -161,10 +164,11 @@ async def rotate_webhook_secret(request: RequestContext) -> Answer:
 
 
 async def whoami(request: RequestContext) -> WhoAmI:
+    hold = await read_hold(request.engine, request.caller.tenant)
     if not request.key_id:
-        return WhoAmI(request.caller.tenant, None, request.caller.actor, request.scopes, None)
+        return WhoAmI(request.caller.tenant, None, request.caller.actor, request.scopes, None, hold)
     # A session that is elevated has more scopes than it was opened with.
-    return derive(WhoAmI, await request.services.tenants.key(request.key_id), scopes=request.scopes)
+    return derive(WhoAmI, await request.services.tenants.key(request.key_id), scopes=request.scopes, hold=hold)
 
 
 _OVERRIDES = {"overrides": {"intents": {"claim_lease_s": 600}}}

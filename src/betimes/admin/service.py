@@ -1,4 +1,4 @@
-"""A tenant's keys, policy and webhook secret, as its administrators see them. Secrets are shown once, when made."""
+"""A tenant's keys, policy, hold and webhook secret, for its administrators. Secrets are shown once, when made."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from betimes.admin.holds import Holds
 from betimes.admin.policy_history import PolicyChange, PolicyHistory, changes
 from betimes.backtest.model import BacktestsState, backtests_stream
 from betimes.catalogue import SCOPES, Scope
@@ -124,7 +125,7 @@ def fresh_webhook_secret() -> str:
     return "whsec_" + b64encode(token_bytes(24)).decode()
 
 
-class Tenants(PolicyHistory):
+class Tenants(PolicyHistory, Holds):
     """The administration of one tenant."""
 
     # -- keys

@@ -53,12 +53,17 @@ class Wakes(Service):
             kind=kind,
             id=id,
             rung=is_rung,
-            why=None if is_rung else _why_not(before, error),
+            why=None if is_rung else self._why_held(stream) or _why_not(before, error),
             error=error,
             alarm_at=moment(row.alarm_at),
             snoozed_until=moment(row.snooze_until),
             segment_id=f"{kind}:{id}:{row.version}" if is_moved else None,
         )
+
+    def _why_held(self, stream: StreamId) -> str | None:
+        hold = self.engine.holds.by_tenant.get(stream.tenant)
+        is_held = hold is not None and self.engine.is_held(stream.tenant, stream.kind)
+        return f"It is held until {render(hold.until_at)}: {hold.reason}." if hold and is_held else None
 
     async def _found(self, kind: str, id: str) -> StreamId:
         unknown = NotFound(f"there is no stream {kind[:40]}:{id[:80]}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from betimes.admin import hold_routes, session_routes, wake_routes
 from betimes.admin import routes as admin
-from betimes.admin import session_routes, wake_routes
 from betimes.backtest import routes as backtest
 from betimes.catalogue import DOMAINS
 from betimes.http import health
@@ -23,6 +23,7 @@ ROUTES: tuple[Route, ...] = (
     *backtest.ROUTES,
     *admin.ROUTES,
     *wake_routes.ROUTES,
+    *hold_routes.ROUTES,
     *session_routes.ROUTES,
     *health.ROUTES,
 )

@@ -42,6 +42,7 @@ COMMANDS = {
         "betimes.admin.secret_commands:app",
         "Signing secrets in the database: make a key, encrypt them again.",
     ),
+    "hold": ("betimes.admin.hold_commands:hold", "Let nothing fire for a while, and nothing be lost."),
     "policy": ("betimes.admin.policy_commands:app", "The policy in force: show, check, apply."),
     "backtest": (
         "betimes.backtest.commands:backtest",

@@ -37,6 +37,8 @@ class Ready(msgspec.Struct, frozen=True):
     status: str
     warnings: list[str] = []
     """What does not keep it from working, and should be looked at: a clock that was stepped."""
+    held_tenants: int = 0
+    """How many tenants have a hold, so that nothing of some of their domains fires."""
 
 
 async def alive(request: RequestContext) -> Alive:
@@ -49,7 +51,7 @@ async def ready(request: RequestContext) -> Ready:
         checks = ", ".join(name for name, _ in failing)
         headers = {"Retry-After": "1"}
         raise HttpProblem(503, "NOT_READY", f"Not ready: {checks}.", errors=tuple(failing), headers=headers)
-    return Ready("ready", warnings)
+    return Ready("ready", warnings, len(request.engine.holds.by_tenant))
 
 
 async def _look(request: RequestContext) -> tuple[list[tuple[str, str]], list[str]]:
@@ -69,6 +71,7 @@ async def _look_at_store(engine: Engine) -> tuple[str | None, list[str]]:
         async with asyncio.timeout(STORE_S):
             await engine.store.load([DEPLOYMENT])
             await engine.store.check_writable()
+            await engine.refresh_holds()
             return None, (await engine.clock_report())[1]
     except TimeoutError:
         return f"it did not answer, or give its lock, within {STORE_S:g} s", []

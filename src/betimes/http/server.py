@@ -23,6 +23,7 @@ from betimes.core.bounds import BATCH_VALUES_MAX, VALUES_MAX, check_cost
 from betimes.core.canonical import fingerprint
 from betimes.core.checks import Examined, Findings, refusal
 from betimes.core.errors import BetimesError, Invalid
+from betimes.domain.hold_view import HOLD_HEADER, hold_header
 from betimes.domain.requests import in_slices
 from betimes.domain.saved_responses.service import Answers
 from betimes.domain.service import Caller
@@ -87,6 +88,9 @@ def _endpoint(
             answer = await _response(answer, {"X-Correlation-Id": correlation})
         else:
             answer.headers.setdefault("X-Correlation-Id", correlation)
+        tenant = getattr(request.state, "tenant", None)
+        if tenant and (hold := application.engine.holds.by_tenant.get(tenant)):
+            answer.headers[HOLD_HEADER] = hold_header(hold)
         process.metrics.observe_request(route.method, route.path, answer.status_code, perf_counter() - arrived_s)
         return answer
 
@@ -99,7 +103,8 @@ async def _answer_request(
     trial = trial_of(route, request.headers)
     caller, scopes, key_id = await guard.caller(request, route, correlation, trial)
     if route.scope != PUBLIC:
-        await process.rate_limits.admit(application.engine, caller.tenant, "requests")
+        engine, request.state.tenant = application.engine, caller.tenant
+        await process.rate_limits.admit(engine, caller.tenant, "requests")
     if not trial:
         return await _answer_as(application, process, request, route, (caller, scopes, key_id))
     caller, wider = caller_who_tries(caller, scopes)

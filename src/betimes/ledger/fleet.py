@@ -13,6 +13,7 @@ from importlib.metadata import version
 
 from betimes.core.datetimes import moment
 from betimes.core.instants import DAY, Instant
+from betimes.domain.hold_view import HoldView, read_hold
 from betimes.domain.json_view import JsonView
 from betimes.engine.engine import Engine
 from betimes.engine.read_model import ProcessRow
@@ -56,6 +57,8 @@ class BacklogView(JsonView, frozen=True, kw_only=True):
     """Calls that nobody took for a minute, by executor."""
     capped: bool
     """Whether a count stopped at its bound."""
+    hold: HoldView | None
+    """While nothing of some domains fires; what they owe is counted all the same."""
 
 
 def read_wall_clock() -> Instant:
@@ -79,6 +82,7 @@ class Fleet(LedgerReader):
             effects_dead=owed.effects_dead,
             orphaned=owed.orphaned,
             capped=max(counts) >= COUNT_MAX,
+            hold=await read_hold(self.engine, self.caller.tenant),
         )
 
     async def processes(self, *, virtual: bool = False) -> ProcessList:

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 from betimes.catalogue import AREAS, DOMAIN_OF, DOMAINS
 from betimes.core.datetimes import moment
+from betimes.domain.hold_view import HoldView, read_hold
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import LIMIT_MAX
 from betimes.ledger.known_names import outcomes_in, reasons_in
@@ -29,6 +30,7 @@ FEATURES = (
     "backlog",
     "processes",
     "ticks",
+    "hold",
 )
 
 
@@ -56,6 +58,8 @@ class MetaView(JsonView, frozen=True, kw_only=True):
     extras: list[str]
     """Those that are installed."""
     features: list[str]
+    hold: HoldView | None
+    """While nothing of some domains fires."""
 
 
 class Meta(LedgerReader):
@@ -82,4 +86,5 @@ class Meta(LedgerReader):
             },
             extras=[name for name, module in EXTRAS.items() if find_spec(module)],
             features=list(FEATURES),
+            hold=await read_hold(self.engine, self.caller.tenant),
         )

@@ -95,7 +95,10 @@ def _sum_outcomes(cells: list[StatisticsCell]) -> dict[str, dict[str, int]]:
 
 def _find_problems(backlog: BacklogView, processes: list[ProcessView], late_s: float) -> list[str]:
     found = []
-    if late_s > LATE_S:
+    if hold := backlog.hold:
+        held, until = ", ".join(hold.domains), _spell(hold.until)
+        found.append(f"held until {until}: {held} ({hold.reason}); `betimes hold --end` lets them fire again")
+    if late_s > LATE_S and not hold:
         is_idle = not any(process.alive for process in processes)
         idle = "; no process works: start betimes serve or worker" if is_idle else ""
         found.append(f"{backlog.alarms_due:,} alarms are due, the oldest for {late_s:,.0f} s{idle}")

@@ -1,0 +1,68 @@
+"""`betimes hold`: let nothing fire for a while, say whether that is so, or end it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from betimes.admin.holds import HoldStatus
+from betimes.cli.options import Tenant, for_tenant
+from betimes.cli.output import say, show_json
+from betimes.core.errors import Invalid
+from betimes.tenancy import Tenancy
+
+
+def hold(
+    *,
+    domain: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    until: datetime | None = None,
+    reason: str | None = None,
+    end: Annotated[bool, Parameter(negative=())] = False,
+    at: Tenant = Tenant(),  # noqa: B008 — frozen
+) -> None:
+    """Let nothing fire until an instant; without options, say whether that is so.
+
+    What is asked is answered and recorded meanwhile, and what was postponed happens afterwards, in order.
+
+    Parameters
+    ----------
+    domain
+        Only this domain: runs, notifications, intents, automation or scores; several times for several.
+    until
+        When the hold ends by itself, within 30 days; without an offset in UTC.
+    reason
+        Why, for the record and for everybody who meets it.
+    end
+        End the hold now.
+    """
+    asked = _asked(domain, until, reason)
+    if end and (domain or until):
+        raise Invalid("to end a hold says nothing of domains or instants; leave --domain and --until out")
+
+    async def work(bt: Tenancy) -> HoldStatus:
+        if end:
+            await bt.tenants.end_hold(note=reason)
+            return await bt.tenants.hold()
+        return await bt.tenants.set_hold(asked) if asked else await bt.tenants.hold()
+
+    status = for_tenant(at, work)
+    if at.json:
+        show_json(status)
+    else:
+        say(_describe(status))
+
+
+def _asked(domain: tuple[str, ...], until: datetime | None, reason: str | None) -> dict[str, object]:
+    """Return the request as far as it was given: what is missing is named by whoever checks it."""
+    moment = until.replace(tzinfo=UTC) if until and until.tzinfo is None else until
+    given = {"domains": list(domain), "until": moment and moment.isoformat(), "reason": reason}
+    return {name: value for name, value in given.items() if value}
+
+
+def _describe(status: HoldStatus) -> str:
+    if status.hold is None:
+        return "Nothing is held."
+    held = status.hold
+    return f"Held until {held.until:%Y-%m-%dT%H:%M:%SZ}: {', '.join(held.domains)}. {held.reason}"
