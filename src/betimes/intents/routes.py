@@ -146,7 +146,7 @@ ROUTES = (
         body=IntentClaimRequest,
         body_optional=True,
         reply=ClaimView,
-        codes=((409, "ALREADY_CLAIMED"), (409, "NOT_DUE"), (409, "DISABLED")),
+        codes=((409, "ALREADY_CLAIMED"), (409, "NOT_DUE"), (409, "DISABLED"), (409, "HELD")),
     ),
     _post(
         f"{ONE}/renew", renew, "Keep a claim", body=IntentRenewRequest, reply=ClaimView, codes=((409, "CLAIM_LOST"),)

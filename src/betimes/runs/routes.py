@@ -200,7 +200,7 @@ ROUTES = (
         body=ClaimRequest,
         body_optional=True,
         reply=RunClaim,
-        codes=((409, "ALREADY_CLAIMED"), (409, "NOT_CLAIMABLE")),
+        codes=((409, "ALREADY_CLAIMED"), (409, "NOT_CLAIMABLE"), (409, "HELD")),
     ),
     _post(
         "/v1/runs/{run_id}/renew",
