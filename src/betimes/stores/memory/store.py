@@ -38,6 +38,7 @@ from betimes.engine.store import (
 from betimes.stores.memory.database import MemoryDatabase
 from betimes.stores.memory.effects import MemoryEffect
 from betimes.stores.memory.read_model import MemoryReadModel
+from betimes.stores.memory.shares import in_shares
 from betimes.stores.memory.transaction import MemoryTx
 
 
@@ -109,7 +110,7 @@ class MemoryStore(MemoryReadModel):
             tx.now = self.clock()
             until = tx.now if until_at is None else min(until_at, tx.now)
             due = self._due(index, kinds, tenant)
-            for at, stream in due if shares is None else _in_shares(due, shares):
+            for at, stream in due if shares is None else in_shares(due, shares):
                 if len(tx.rows) == limit:
                     break
                 if at <= until and (after is None or at >= after.at) and tx.try_lock(stream):
@@ -326,17 +327,6 @@ class MemoryStore(MemoryReadModel):
             sum(e.status == "dead" for e in effects),
             dict(stale),
         )
-
-
-def _in_shares(due: list[tuple[Instant, StreamId]], shares: Mapping[str, int]) -> list[tuple[Instant, StreamId]]:
-    """The oldest of each tenant first, then the next of each, up to its share."""
-    counts: Counter[str] = Counter()
-    ranked: list[tuple[int, tuple[Instant, StreamId]]] = []
-    for at, stream in due:
-        counts[stream.tenant] += 1
-        if counts[stream.tenant] <= shares.get(stream.tenant, 0):
-            ranked.append((counts[stream.tenant], (at, stream)))
-    return [found for _, found in sorted(ranked)]
 
 
 def _stream_fits(row: StreamRow, query: StreamQuery) -> bool:
