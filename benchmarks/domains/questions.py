@@ -1,271 +1,168 @@
-"""Questions at a million streams and ten million segments, as a ratio to the same at a hundredth of it; live readers.
+"""Questions at a million streams and ten million segments, as a ratio to the same at ten thousand streams.
 
-The database is filled by SQL: real rows of every kind are made once and copied, a tally of two days is written. What is
-measured is the service behind each route, on an open application without workers.
+Every list that there is over HTTP is asked for under every filter and pair of filters, and every question that is no
+list, through the whole application without a socket. A row of the table is a route; what it shows is the worst of all
+the ways to ask it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from itertools import count
-from statistics import quantiles
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import groupby
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, NamedTuple
 
-import apsw
 import asyncpg
 
-from benchmarks.places import PLACES, Place, server
+from benchmarks.domains.questions_filled import HOT, RARE, SEGMENTS, SPAN, STREAMS, fill
+from benchmarks.places import PLACES, Place
 from betimes.app import Betimes
-from betimes.catalogue import AREAS
+from betimes.app.routes import ROUTES
 from betimes.core.instants import SECOND
-from betimes.domain.service import Caller
-from betimes.http.process import Streams
-from betimes.ledger.live_routes import stream_frames
-from betimes.ledger.pulse import PulseFeed, PulseTail
-from betimes.ledger.service import Ledger
-from betimes.ledger.verdict_feed import FeedFilters
+from betimes.engine.virtual_clock import VirtualClock
+from betimes.http.server import serve
+from betimes.stores.postgres import PostgresStore
+from betimes.stores.sqlite import SqliteStore
+from tests.http.populated import declare, populate
+from tests.http.question_paths import LISTS, QUESTIONS
+from tests.http.served import Client
 
 Row = dict[str, Any]
-STREAMS, SEGMENTS = 1_000_000, 10_000_000
 SMALL = 0.01
-REPEATS = 40
-COMBINATIONS = 40
-READERS = 20
-ROUNDS = 5
-QUIET = {"quiet_hours": [{"start": "00:00", "end": "23:59"}], "timezone": "UTC"}
-NOTE = {"event_type": "MESSAGE", "title": "Hi", "message": "You have mail.", "source": "m", "channels": ["in_app"]}
+REPEATS = 20
+MORE = (
+    "/v1/verdicts?reason=QUIET_HOURS",
+    f"/v1/verdicts?reason={RARE}",
+    "/v1/verdicts?reason=NONE_SUCH",
+    "/v1/verdicts?reason=SCORE_DEFER",
+    "/v1/verdicts?outcome=NOW",
+    "/v1/verdicts?domain=intents",
+    "/v1/ledger?since=2026-01-07T12:00:00Z",
+    "/v1/ledger?order=desc",
+    "/v1/effects/groups",
+    f"/v1/verdicts?id={HOT}",
+    f"/v1/timeline?user_id={HOT}",
+    "/v1/stats?by=outcome,reason",
+    "/v1/stats?step=1m&since=2026-01-07T10:00:00Z&by=outcome",
+    "/v1/streams?kind=inbox&prefix=u-8~5",
+    "/v1/streams?kind=inbox&status=waiting",
+    "/v1/search?q=u-8~77",
+    "/v1/search?q=e-a~",
+    "/v1/runs?status=failed",
+    "/v1/effects?status=pending",
+)
+"""Values that much, little and nothing has."""
+ASKED = (*(path.replace("limit=2", "limit=50") for path in LISTS), *QUESTIONS, *MORE)
+
+
+class Cost(NamedTuple):
+    """Of one question, in milliseconds: the 99th percentile on the wall, and the processor's time.
+
+    Of this process the median, of PostgreSQL's sessions the mean.
+    """
+
+    wall_ms: float
+    cpu_ms: float
+    backend_ms: float
 
 
 async def questions(kind: str, scale: float) -> list[Row]:
-    """Every list, count and search: p99 and CPU, and their ratio to the same at a hundredth."""
-    small = await _measure(kind, scale * SMALL)
+    """Every list, count and search, the worst way to ask it: p99 and CPU, and the ratio to the same at 10k streams."""
+    small = await _measure(kind, min(SMALL, scale / 10))
     large = await _measure(kind, scale)
-    return [
-        {
-            "store": kind,
-            "question": name,
-            "streams": int(STREAMS * scale),
-            "segments": int(SEGMENTS * scale),
-            "p99_ms": wall,
-            "cpu_ms": cpu,
-            "cpu_ratio": cpu / max(small[name][1], 0.01),
-        }
-        for name, (wall, cpu) in large.items()
-    ]
+    by_route = groupby(sorted(large, key=_route), key=_route)
+    return [_compare(kind, scale, route, small, {path: large[path] for path in paths}) for route, paths in by_route]
 
 
-async def _measure(kind: str, scale: float) -> dict[str, tuple[float, float]]:
-    async with PLACES[kind](0) as place:
-        bt = Betimes("memory://", workers=False)
-        bt._store = place.store()
-        async with bt:
-            await _make_originals(bt)
-        await _fill(place, int(STREAMS * scale), int(SEGMENTS * scale))
-        bt._store = place.store()
-        async with bt:
-            ledger = Ledger(bt.engine, Caller("default", "bench"), frozenset(AREAS))
-            return {name: await _time(ask) for name, ask in _asked(ledger, bt).items()}
+def _route(path: str) -> str:
+    return path.partition("?")[0]
 
 
-def _asked(ledger: Ledger, bt: Betimes) -> dict[str, Callable[[], Awaitable[object]]]:
+def _compare(kind: str, scale: float, route: str, small: dict[str, Cost], large: dict[str, Cost]) -> Row:
+    """Return the row of one route; the ratio is that of the question which took most of the processors' time."""
+    worst = max(large, key=lambda path: large[path].cpu_ms + large[path].backend_ms)
+    cost, before = large[worst], small[worst]
     return {
-        "stats 24h": lambda: ledger.stats(by="outcome,reason"),
-        "stats 1h": lambda: ledger.stats(by="domain,outcome", step="1h"),
-        "verdicts": lambda: ledger.verdicts({}),
-        "verdicts by reason": lambda: ledger.verdicts({"reason": "QUIET_HOURS"}),
-        "verdicts by rare reason": lambda: ledger.verdicts({"reason": "RARE"}),
-        "verdicts of one": lambda: ledger.verdicts({"id": "u-1"}),
-        "upcoming 24h": lambda: ledger.upcoming(),
-        "upcoming items": lambda: ledger.upcoming_items(),
-        "timeline": lambda: ledger.timeline(user_id="u-1"),
-        "search": lambda: ledger.search("u-1"),
-        "streams": lambda: ledger.streams(kind="inbox"),
-        "streams by prefix": lambda: ledger.streams(kind="inbox", prefix="u-1~5"),
-        "streams by status": lambda: ledger.streams(kind="inbox", status="waiting"),
-        "backlog": lambda: ledger.backlog(),
-        "ticks": lambda: bt.schedules.all_ticks(),
-        "ledger since": lambda: ledger.segments({"since": "2026-01-01T00:00:00Z"}, order="desc"),
+        "store": kind,
+        "route": route,
+        "asked": len(large),
+        "streams": int(STREAMS * scale),
+        "segments": int(SEGMENTS * scale),
+        "p99_ms": max(one.wall_ms for one in large.values()),
+        "cpu_ms": cost.cpu_ms,
+        "backend_ms": cost.backend_ms,
+        "cpu_ratio": (cost.cpu_ms + cost.backend_ms) / max(before.cpu_ms + before.backend_ms, 0.01),
+        "worst": worst.partition("?")[2].replace("limit=50", "").strip("&"),
     }
 
 
-async def _time(ask: Callable[[], Awaitable[object]]) -> tuple[float, float]:
-    """Return the 99th percentile of the wall's time and the mean of the processor's, in milliseconds."""
-    await ask()
-    walls, begun = [], time.process_time()
-    for _ in range(REPEATS):
-        started = time.perf_counter()
-        await ask()
-        walls.append(time.perf_counter() - started)
-    cpu = (time.process_time() - begun) / REPEATS
-    return quantiles(walls, n=100)[98] * 1e3, cpu * 1e3
-
-
-async def _make_originals(bt: Betimes) -> None:
-    await bt.notifications.set_preferences("u-1", QUIET)
-    for number in range(3):
-        await bt.notifications.send({"user_id": "u-1", "event_id": f"e-{number}", **NOTE})
-        await bt.runs.trigger({"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": f"k-{number}"})
-    await bt.scores.create({"user_id": "u-1"})
-    target = {"kind": "handler", "name": "note"}
-    await bt.schedules.create({"schedule_id": "s", "cron": "*/5 * * * *", "target": target})
-    await bt.schedules.trigger("s")
-
-
-async def _fill(place: Place, streams: int, segments: int) -> None:
-    """Copy what there is so often that there are so many, with alarms over the next day; write a tally."""
-    now = int(time.time()) * SECOND
-    if place.kind == "sqlite":
-        _fill_sqlite(place.path, streams, segments, now)
-        return
-    connection = await asyncpg.connect(server())
-    try:
-        await connection.execute(_POSTGRES.format(s=place.schema, streams=streams, segments=segments, now=now))
-        await connection.execute(_TALLY_POSTGRES.format(s=place.schema, now=now, combinations=COMBINATIONS))
-        await connection.execute(f"ANALYZE {place.schema}.stream; ANALYZE {place.schema}.ledger")
-    finally:
-        await connection.close()
-
-
-def _fill_sqlite(path: str, streams: int, segments: int, now: int) -> None:
-    shell = apsw.Connection(path)
-    shell.pragma("synchronous", "OFF")
-    bound = {"streams": streams, "segments": segments, "now": now, "combinations": COMBINATIONS}
-    with shell:
-        for statement in _SQLITE:
-            shell.execute(statement, {name: value for name, value in bound.items() if f":{name}" in statement})
-    shell.close()
-
-
-_COLUMNS = "tenant, kind, version, turn, schema, command, events, policy, prev, digest, verdict, reply, actor, cause"
-_SQLITE = (
-    """
-    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :streams / 2)
-    INSERT INTO stream (tenant, kind, id, version, schema, owner, status, created_at, at, alarm_at, digest, state)
-    SELECT tenant, kind, id || '~' || i, version, schema, owner, status, created_at - i, at,
-        iif(kind = 'inbox', :now + 1000000 * (i % 86400), NULL), digest, state
-    FROM n CROSS JOIN stream WHERE kind IN ('inbox', 'score') AND instr(id, '~') = 0
-    """,
-    f"""
-    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :segments / 8)
-    INSERT INTO ledger ({_COLUMNS}, id, at, correlation)
-    SELECT {_COLUMNS}, id || '~' || i, :now - 172800000000 + i * (172800000000 / (:segments / 8)), ''
-    FROM n CROSS JOIN (SELECT * FROM ledger WHERE kind <> 'tenant' AND instr(id, '~') = 0 ORDER BY seq LIMIT 8)
-    """,
-    """
-    WITH RECURSIVE m (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM m WHERE i < 2879),
-    c (j) AS (SELECT 0 UNION ALL SELECT j + 1 FROM c WHERE j < :combinations - 1)
-    INSERT INTO tally (level, tenant, at, kind, outcome, reasons, count, first_seq, last_seq)
-    SELECT 60000000, 'default', (:now / 60000000 - i) * 60000000, 'inbox', 'LATER',
-        CASE WHEN j = 0 THEN 'QUIET_HOURS' WHEN j = 1 AND i % 1000 = 999 THEN 'RARE' ELSE 'R' || j END, 9,
-        max(1, s.last * (2880 - i) / 2880 - s.last / 2880), s.last * (2880 - i) / 2880
-    FROM m CROSS JOIN c CROSS JOIN (SELECT max(seq) AS last FROM ledger) AS s
-    """,
-    """
-    INSERT INTO tally SELECT 3600000000, tenant, at / 3600000000 * 3600000000, kind, outcome, reasons, sum(count),
-        min(first_seq), max(last_seq)
-    FROM tally WHERE level = 60000000 GROUP BY 3, 4, 5, 6
-    """,
-    "UPDATE tally_position SET seq = (SELECT max(seq) FROM ledger), at = :now",
-    "ANALYZE",
-)
-_POSTGRES = (
-    """
-    INSERT INTO {s}.stream (tenant, kind, id, version, schema, owner, status, created_at, at, alarm_at, digest, state)
-    SELECT tenant, kind, id || '~' || i, version, schema, owner, status, created_at - i, at,
-        CASE WHEN kind = 'inbox' THEN {now} + 1000000 * (i % 86400) END, digest, state
-    FROM generate_series(1, {streams} / 2) i CROSS JOIN {s}.stream
-    WHERE kind IN ('inbox', 'score') AND strpos(id, '~') = 0;
-    """
-    f"""
-    INSERT INTO {{s}}.ledger ({_COLUMNS}, id, at, correlation)
-    SELECT {_COLUMNS}, id || '~' || i, {{now}} - 172800000000 + i * (172800000000 / ({{segments}} / 8)), ''
-    FROM generate_series(1, {{segments}} / 8) i CROSS JOIN
-        (SELECT * FROM {{s}}.ledger WHERE kind <> 'tenant' AND strpos(id, '~') = 0 ORDER BY seq LIMIT 8) l
-    ORDER BY i;
-    """
-)
-_TALLY_POSTGRES = """
-    INSERT INTO {s}.tally (level, tenant, at, kind, outcome, reasons, count, first_seq, last_seq)
-    SELECT 60000000, 'default', ({now} / 60000000 - i) * 60000000, 'inbox', 'LATER',
-        CASE WHEN j = 0 THEN 'QUIET_HOURS' WHEN j = 1 AND i % 1000 = 999 THEN 'RARE' ELSE 'R' || j END, 9,
-        greatest(1, l.last * (2880 - i) / 2880 - l.last / 2880), l.last * (2880 - i) / 2880
-    FROM generate_series(0, 2879) i CROSS JOIN generate_series(0, {combinations} - 1) j
-        CROSS JOIN (SELECT max(seq) AS last FROM {s}.ledger) l;
-    INSERT INTO {s}.tally SELECT 3600000000, tenant, at / 3600000000 * 3600000000, kind, outcome, reasons, sum(count),
-        min(first_seq), max(last_seq)
-    FROM {s}.tally WHERE level = 60000000 GROUP BY 2, 3, 4, 5, 6;
-    UPDATE {s}.tally_position SET seq = (SELECT max(seq) FROM {s}.ledger), at = {now};
-    ANALYZE {s}.tally;
-"""
-
-
-# -- live
-
-
-async def live(kind: str, scale: float) -> list[Row]:
-    """Decisions with twenty open pulses against without, in alternating rounds, by the processor's time of each."""
-    total, numbers = int(2_000 * scale), count(1)
+async def _measure(kind: str, scale: float) -> dict[str, Cost]:
+    clock = VirtualClock()
     async with PLACES[kind](0) as place:
-        bt = Betimes("memory://", workers=False)
-        bt._store = place.store()
-        async with bt:
-            bt.start_workers()
-            await _decide(bt, numbers, 200)
-            alone, watched, ended, frames = [], [], 0, 0
-            for _ in range(ROUNDS):
-                alone.append(await _decide(bt, numbers, total))
-                streams = Streams()
-                tail = PulseTail(bt.engine)
-                readers = [asyncio.create_task(_watch(bt, tail, streams)) for _ in range(READERS)]
-                await asyncio.sleep(0.1)
-                watched.append(await _decide(bt, numbers, total))
-                ended += sum(reader.done() for reader in readers)
-                streams.close()
-                frames += sum([await reader for reader in readers])
-    ratios = sorted(a / b for a, b in zip(alone, watched, strict=True))
-    return [
-        {
-            "store": kind,
-            "readers": READERS,
-            "alone_per_cpu_s": total / min(alone),
-            "watched_per_cpu_s": total / min(watched),
-            "watched_over_alone": ratios[len(ratios) // 2],
-            "readers_ended": ended,
-            "frames": frames,
-        }
-    ]
+        async with _served(place, clock) as (bt, client):
+            await populate(client, bt, clock)
+            await bt.tick()
+            clock.advance(SPAN / SECOND)
+            await fill(place, bt.engine, clock(), scale)
+        async with _served(place, clock) as (_, client), _backends(place) as backends:
+            return {path: await _time(client, path, backends) for path in ASKED}
 
 
-async def _watch(bt: Betimes, tail: PulseTail, streams: Streams) -> int:
-    feed = PulseFeed(tail, "default", frozenset(AREAS), FeedFilters(), 20)
-    await feed.start(None)
-    frames = 0
-
-    async def always() -> bool:
-        return True
-
-    with suppress(asyncio.CancelledError):
-        async for raw in stream_frames(feed, bt.engine, streams, always):
-            frames += raw.startswith(b"id:")
-    return frames
+@asynccontextmanager
+async def _served(place: Place, clock: VirtualClock) -> AsyncIterator[tuple[Betimes, Client]]:
+    bt = Betimes("memory://", clock=clock, workers=False)
+    if place.kind == "sqlite":
+        bt._store = SqliteStore(place.path, clock=clock)
+    else:
+        bt._store = PostgresStore(place.path, schema=place.schema, clock=clock)
+    declare(bt)
+    async with bt:
+        yield bt, Client(serve(bt, ROUTES, dev=True))
 
 
-async def _decide(bt: Betimes, numbers: Any, total: int) -> float:
-    """Trigger runs, 64 at a time; return the processor's time it took."""
-    begun = time.process_time()
+class Backends:
+    """The processor's time of all sessions of a PostgreSQL server."""
 
-    async def submit() -> None:
-        for _ in range(total // 64 + 1):
-            number = next(numbers)
-            await bt.runs.trigger(
-                {"account_id": f"a-{number}", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": f"k-{number}"}
-            )
+    def __init__(self, connection: asyncpg.Connection[Any] | None) -> None:
+        self._connection = connection
 
-    await asyncio.gather(*(submit() for _ in range(64)))
-    return time.process_time() - begun
+    async def seconds(self) -> float:
+        if self._connection is None:
+            return 0.0
+        sql = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        pids = [row[0] for row in await self._connection.fetch(sql)]
+        return sum(map(_seconds_of, pids))
 
 
-SUITES = {"questions": questions, "live": live}
+def _seconds_of(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+@asynccontextmanager
+async def _backends(place: Place) -> AsyncIterator[Backends]:
+    connection = await asyncpg.connect(place.path) if place.kind == "postgres" else None
+    try:
+        yield Backends(connection)
+    finally:
+        if connection:
+            await connection.close()
+
+
+async def _time(client: Client, path: str, backends: Backends) -> Cost:
+    for _ in range(2):  # PostgreSQL plans a statement anew for some time
+        answer = await client("GET", path)
+        assert answer.status == 200, (path, answer.raw)
+    walls, cpus, before_s = [], [], await backends.seconds()
+    for _ in range(REPEATS):
+        started, begun = time.perf_counter(), time.process_time()
+        await client("GET", path)
+        walls.append(time.perf_counter() - started)
+        cpus.append(time.process_time() - begun)
+    behind = (await backends.seconds() - before_s) / REPEATS
+    return Cost(quantiles(walls, n=100, method="inclusive")[98] * 1e3, median(cpus) * 1e3, behind * 1e3)
+
+
+SUITES = {"questions": questions}

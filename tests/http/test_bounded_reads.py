@@ -8,12 +8,10 @@ of the database is named.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import combinations, islice
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
-from urllib.parse import urlencode
+from typing import Any, TypeAlias
 
 import apsw
 import asyncpg
@@ -23,11 +21,11 @@ from betimes.app import Betimes
 from betimes.app.routes import ROUTES
 from betimes.core.instants import DAY
 from betimes.engine.virtual_clock import VirtualClock
-from betimes.http.routes import Route
 from betimes.http.server import serve
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.postgres.statements import Prepared
-from tests.http.populated import OF_ONE_REPORT, declare, populate
+from tests.http.populated import declare, populate
+from tests.http.question_paths import LISTS, QUESTIONS
 from tests.http.served import Client
 from tests.postgres import PATIENCE, TABLES, fresh_schema, raw_connection, server_dsn
 
@@ -42,34 +40,6 @@ PAGES_MIN = 500
 """Pages of PostgreSQL that nobody minds."""
 COUNTS = "count(*)"
 """In what counts all that is owed, by its nature."""
-IDS = {"user_id": "u-0", "intent_id": "a", "schedule_id": "a", "sensor_id": "a"}
-REQUIRED = {"/v1/streams": {"kind": "inbox"}}
-"""Parameters that a list does not do without."""
-KINDS = {
-    "kind": "inbox",
-    "kinds": "inbox,score",
-    "prefix": "u-",
-    "outcome": "skipped_stale_cursor",
-    "reason": "ACCOUNT_BANNED",
-}
-"""Parameters that must name something there is."""
-QUESTIONS = (
-    "/v1/meta",
-    "/v1/stats",
-    "/v1/stats?by=domain,kind,outcome,reason&step=1h",
-    "/v1/stats?reason=QUIET_HOURS&domain=notifications",
-    "/v1/upcoming",
-    "/v1/upcoming?kinds=schedule&step=1h",
-    "/v1/timeline?user_id=u-8",
-    "/v1/timeline?account_id=a",
-    "/v1/search?q=u-",
-    "/v1/search?q=later-a",
-    "/v1/streams/inbox/u-8",
-    "/v1/backlog",
-    "/v1/processes",
-)
-"""Questions that are no lists."""
-PAIRS_MAX = 10
 PASSES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/v1/tick", {"limit": 5}),
     ("/v1/tick", {"limit": 5, "kinds": ["intent"]}),
@@ -82,37 +52,6 @@ PASSES: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 Work: TypeAlias = dict[str, int]
 """By what was asked and the statement that was sent for it: the most that it took."""
-
-
-def _value(kind: Any) -> Any:
-    """Return something a parameter of this type may be, that little or nothing in the list is."""
-    options = [option for option in get_args(kind) if option is not type(None)]
-    if get_origin(kind) is Literal:
-        return options[-1]
-    if options:
-        return _value(options[0])
-    return {bool: "true", int: 1, str: "zz"}.get(kind, "2026-01-05T00:00:00Z")
-
-
-def _questions(route: Route) -> Iterator[str]:
-    hints = get_type_hints(route.query, include_extras=True)
-    known = KINDS | {"status": "incident"} if route.path == "/v1/streams" else KINDS
-    filters = {name: known.get(name) or _value(kind) for name, kind in hints.items() if name not in LISTED}
-    path, required = route.path.format_map(IDS), REQUIRED.get(route.path, {})
-    for size in range(3):
-        for names in islice(combinations(filters, size), PAIRS_MAX):
-            yield f"{path}?" + urlencode(
-                {"limit": 2, **required, **{name.rstrip("_"): filters[name] for name in names}}
-            )
-
-
-LISTED = ("limit", "cursor")
-LISTS = [
-    question
-    for route in ROUTES
-    if "cursor" in route.query.__struct_fields__ and route.path not in OF_ONE_REPORT
-    for question in _questions(route)
-]
 
 
 async def _ask_for_lists(client: Client) -> AsyncIterator[str]:
@@ -195,7 +134,7 @@ def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("verdict_list", "upcoming_items"):
         monkeypatch.setattr(f"betimes.ledger.{name}.READ_MAX", PAGE // 2)
         monkeypatch.setattr(f"betimes.ledger.{name}.LOOKED_AT_MAX", PAGE)
-    monkeypatch.setattr("betimes.ledger.verdict_list.RANGES_MAX", PAGE)
+    monkeypatch.setattr("betimes.ledger.verdict_ranges.DAYS_MAX", PAGE)
     monkeypatch.setattr("betimes.ledger.statistics.PAGE_MAX", PAGE)
     for name in ("upcoming.COUNTED_MAX", "upcoming.SAMPLED_MAX", "upcoming.LATE_MAX", "fleet.COUNT_MAX"):
         monkeypatch.setattr(f"betimes.ledger.{name}", PAGE)

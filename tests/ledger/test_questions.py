@@ -19,7 +19,7 @@ from betimes.engine.read_model import ProcessRow
 from betimes.engine.store import LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.server import serve
-from betimes.ledger import fleet, upcoming, verdict_list
+from betimes.ledger import fleet, upcoming, verdict_list, verdict_ranges
 from betimes.ledger.fleet import Heartbeat
 from betimes.ledger.outcomes import outcomes_of
 from tests.http.populated import QUIET, declare, populate
@@ -131,7 +131,9 @@ async def test_verdicts_are_listed_backwards_page_by_page(
 ) -> None:
     monkeypatch.setattr(verdict_list, "LOOKED_AT_MAX", 7)
     monkeypatch.setattr(verdict_list, "READ_MAX", 4)
-    monkeypatch.setattr(verdict_list, "RANGES_MAX", 3)
+    monkeypatch.setattr(verdict_ranges, "TAKEN_MAX", 2)
+    monkeypatch.setattr(verdict_ranges, "OPENED_MAX", 3)
+    monkeypatch.setattr(verdict_ranges, "SHORT", 0)
     async with asked(store, tmp_path) as (bt, client, _clock):
         for is_counted in (False, True):
             if is_counted:

@@ -61,6 +61,7 @@ LEDGER: dict[str, Any] = {
 }
 
 
+WITHIN = {"settled": 9, "tenant": "acme", "kinds": ["thing"], "firsts": [1], "lasts": [5], "limit": 5}
 COUNTED: dict[str, Any] = {
     "tenant": "acme",
     "level": 60_000_000,
@@ -158,6 +159,7 @@ async def _fill_ledger(connection: Any, schema: str, count: int) -> None:
         ("tally_source", {"settled": 9, "after": 0, "limit": 5, "by_events": []}, "using ledger_pkey"),
         ("tally_counts", COUNTED | {"step": 60}, "using tally_pkey"),
         ("tally_ranges", COUNTED | {"before_seq": 9}, "using tally_pkey"),
+        ("segments_within", WITHIN, "using ledger_kind"),
         ("trim_tally", {"minutes_from": 9, "hours_from": 9, "limit": 5}, "using tally_age"),
         ("upcoming", COUNTED | {"step": 60, "sampled": None}, "using stream_tenant_wake"),
         ("upcoming", COUNTED | {"step": 60, "sampled": True}, "using stream_wake_sample"),

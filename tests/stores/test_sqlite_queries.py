@@ -184,6 +184,7 @@ def plan_of(empty: apsw.Connection, name: str, given: set[str]) -> list[str]:
         ("tally_source", (), "INTEGER PRIMARY KEY (rowid>?)"),
         ("tally_counts", ("kinds", "outcome", "reason"), "PRIMARY KEY (level=? AND tenant=? AND at>? AND at<?)"),
         ("tally_ranges", ("reason",), "PRIMARY KEY (level=? AND tenant=? AND at>? AND at<?)"),
+        ("segments_within", (), "ledger_kind (tenant=? AND kind=? AND rowid>? AND rowid<?)"),
         ("trim_tally", (), "tally_age (level=? AND at<?)"),
         ("upcoming", ("exact",), "stream_tenant_alarm (tenant=? AND wake_at>? AND wake_at<?)"),
         ("upcoming", ("sampled",), "stream_alarm_sample (tenant=? AND wake_at>? AND wake_at<?)"),

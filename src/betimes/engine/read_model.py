@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import msgspec
 
 from betimes.core.instants import DAY, HOUR, MINUTE, Instant
+from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 
 if TYPE_CHECKING:
@@ -100,9 +101,23 @@ class TallyCell(NamedTuple):
     total: int
 
 
-class SeqRange(NamedTuple):
+class TallyRange(NamedTuple):
     """Positions of the ledger between which something was counted; the first and the last are such."""
 
+    at: Instant
+    """The beginning of the minute, hour or day."""
+    first: int
+    last: int
+    total: int
+    """Outcomes that were counted there."""
+    kinds: tuple[str, ...]
+    """Whose they are."""
+
+
+class KindRange(NamedTuple):
+    """Positions of the ledger, both included, and the kind of streams that is looked for there."""
+
+    kind: str
     first: int
     last: int
 
@@ -214,8 +229,11 @@ class ReadModel(Protocol):
     async def tally_counts(self, query: TallyQuery, step: int, limit: int) -> list[TallyCell]:
         """Return sums by steps from `since_at` on, kind, outcome and reasons; at most `limit` of them."""
 
-    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[SeqRange]:
+    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[TallyRange]:
         """Return where the counts that begin before a position lie, by minute, hour or day, the latest first."""
+
+    async def segments_within(self, tenant: str, ranges: Sequence[KindRange], limit: int) -> list[Segment]:
+        """Return segments of a tenant in some ranges, the last one first; what is in two of them may come twice."""
 
     # -- alarms, names, processes
 

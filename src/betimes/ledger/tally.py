@@ -26,6 +26,7 @@ from betimes.core.instants import DAY, HOUR, Instant
 from betimes.core.outcomes import EventOutcome
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
+from betimes.engine.audit import CHECKPOINT_TURN
 from betimes.engine.codecs import Kinds
 from betimes.engine.engine import Engine
 from betimes.engine.read_model import LEVELS, REASONS_SEPARATOR, TallyEntry, TallyPosition, TallySource
@@ -78,6 +79,14 @@ def outcomes_in(kinds: Kinds, row: TallySource) -> list[tuple[str, tuple[str, ..
     except (BetimesError, msgspec.MsgspecError) as error:
         code = error.code if isinstance(error, BetimesError) else "MALFORMED_ROW"
         return [(UNREADABLE, (code,))]
+
+
+def tally_source(segment: Segment) -> TallySource:
+    """Return a whole segment as far as it is counted."""
+    events = None if segment.turn == CHECKPOINT_TURN else segment.events
+    return TallySource(
+        segment.seq, segment.stream.tenant, segment.stream.kind, segment.at, segment.schema, segment.verdict, events
+    )
 
 
 def _event_outcomes(

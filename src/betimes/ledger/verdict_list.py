@@ -16,16 +16,16 @@ from betimes.core.datetimes import Moment, instant
 from betimes.core.segments import Segment
 from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.domain.requests import check_request
-from betimes.engine.read_model import LEVELS, SeqRange, TallyPosition, TallyQuery
+from betimes.engine.read_model import KindRange, TallyQuery
 from betimes.engine.store import LedgerQuery
 from betimes.ledger.known_names import check_names
 from betimes.ledger.reader import LedgerReader
+from betimes.ledger.tally import outcomes_in, tally_source
 from betimes.ledger.verdict_feed import DecodedSegment, VerdictEvent
+from betimes.ledger.verdict_ranges import SEQ_MAX, VerdictRanges
 
 LOOKED_AT_MAX = 1_000
-RANGES_MAX = 500
 READ_MAX = 200
-SEQ_MAX = 2**62
 ALWAYS = 2**61
 
 
@@ -64,7 +64,9 @@ class VerdictList(LedgerReader):
         look = _PageWalk(place.number + (place.row > 1))
         found: list[VerdictEvent] = []
         last = place
-        async for segment in self._look_back(filters, look):
+        async for segment in self._look_back(filters, look, limit + 1):
+            if not self._may_be_wanted(filters, segment):
+                continue
             for position, event in reversed(DecodedSegment(self.engine, segment).events):
                 if segment.seq == place.number and position.number >= place.row:
                     continue
@@ -76,10 +78,19 @@ class VerdictList(LedgerReader):
                 last = NumberPlace(segment.seq, position.number)
         return Page(found, None if look.is_end else cursor_of(named, NumberPlace(max(look.before, 0))))
 
-    def _look_back(self, filters: VerdictFilters, look: _PageWalk) -> AsyncIterator[Segment]:
+    def _look_back(self, filters: VerdictFilters, look: _PageWalk, wanted: int) -> AsyncIterator[Segment]:
         if filters.id is not None:
             return self._of_one(filters, filters.id, look)
-        return self._by_ranges(filters, look)
+        return self._by_ranges(filters, look, wanted)
+
+    def _may_be_wanted(self, filters: VerdictFilters, segment: Segment) -> bool:
+        """Return whether the segment has such an outcome; it is decoded only as far as it is counted."""
+        if filters.outcome is None and filters.reason is None:
+            return True
+        return any(
+            filters.outcome in (None, outcome) and (filters.reason is None or filters.reason in reasons)
+            for outcome, reasons in outcomes_in(self.engine.kinds, tally_source(segment))
+        )
 
     async def _of_one(self, filters: VerdictFilters, id: str, look: _PageWalk) -> AsyncIterator[Segment]:
         """Yield segments of the streams that have this id; of each kind no more than are read at once."""
@@ -97,47 +108,36 @@ class VerdictList(LedgerReader):
             yield segment
         look.is_end = floor == 0
 
-    async def _by_ranges(self, filters: VerdictFilters, look: _PageWalk) -> AsyncIterator[Segment]:
-        kinds = frozenset(self.kinds_of(filters.domain))
-        ranges, floor = await self._ranges(filters, tuple(kinds), look.before)
-        for first, last in ranges:
-            upper = min(look.before, last + 1)
-            while upper > max(first, floor):
-                size = min(READ_MAX, upper - max(first, floor), look.left)
-                page = await self.engine.store.ledger(self._page_query(filters, upper, size))
-                for segment in page:
-                    if segment.seq < max(first, floor):
-                        break
-                    look.before = upper = segment.seq
-                    if segment.stream.kind in kinds:
-                        yield segment
-                else:
-                    look.left -= len(page)
-                    if look.left <= 0:
-                        return
-                    if len(page) == size:
-                        continue
-                break
-            look.before = min(look.before, max(first, floor))
-        look.before = min(look.before, max(floor, 0))
-        look.is_end = floor == 0
+    async def _by_ranges(self, filters: VerdictFilters, look: _PageWalk, wanted: int) -> AsyncIterator[Segment]:
+        """Yield segments of the ranges that the tally names, as long as the page may look at more."""
+        store, kinds = self.engine.store, self.kinds_of(filters.domain) or ("",)
+        since_at, until_at = instant(filters.since) or 0, instant(filters.until) or ALWAYS
+        query = TallyQuery(self.caller.tenant, 0, since_at, until_at, kinds, filters.outcome, filters.reason)
+        ranges = VerdictRanges(store, query, await store.tally_position(), look.before)
+        await ranges.load()
+        while look.left > 0:
+            taken = await ranges.take(wanted)
+            async for segment in self._within(taken, look):
+                if since_at <= segment.at < until_at:
+                    yield segment
+            if look.left > 0:
+                look.before = min(look.before, ranges.next_last + 1)
+            if not taken:
+                look.is_end = ranges.next_last == 0
+                return
 
-    async def _ranges(self, filters: VerdictFilters, kinds: tuple[str, ...], before: int) -> tuple[list[SeqRange], int]:
-        """Return where there is anything, the last first, and the position below which nobody looked."""
-        store = self.engine.store
-        position = await store.tally_position()
-        ranges = [SeqRange(position.seq + 1, SEQ_MAX)] if before > position.seq else []
-        floor = 0
-        for level, since_at, until_at in _spans(filters, position):
-            query = TallyQuery(
-                self.caller.tenant, level, since_at, until_at, kinds or ("",), filters.outcome, filters.reason
-            )
-            found = await store.tally_ranges(query, before, RANGES_MAX + 1)
-            ranges += found[:RANGES_MAX]
-            if len(found) > RANGES_MAX:
-                # Segments of two neighbouring minutes may stand in any order: nobody looks below the next one's end.
-                floor = max(floor, min(one.first for one in found[:RANGES_MAX]), found[-1].last + 1)
-        return sorted(ranges, key=lambda one: -one.last), floor
+    async def _within(self, ranges: list[KindRange], look: _PageWalk) -> AsyncIterator[Segment]:
+        while ranges and look.left > 0:
+            size = min(READ_MAX, look.left)
+            page = await self.engine.store.segments_within(self.caller.tenant, ranges, size)
+            look.left -= len(page)
+            for segment in page:
+                if segment.seq < look.before:
+                    look.before = segment.seq
+                    yield segment
+            if len(page) < size:
+                return
+            ranges = [one._replace(last=min(one.last, look.before - 1)) for one in ranges if one.first < look.before]
 
     def _page_query(
         self, filters: VerdictFilters, before: int, size: int, *, kind: str | None = None, id: str | None = None
@@ -152,17 +152,6 @@ class VerdictList(LedgerReader):
             until_at=instant(filters.until),
             limit=size,
         )
-
-
-def _spans(filters: VerdictFilters, position: TallyPosition) -> list[tuple[int, int, int]]:
-    """Return the levels of the tally with the time that each covers: minutes, before them hours, then days."""
-    since, until = instant(filters.since) or 0, instant(filters.until) or ALWAYS
-    parts = ((position.minutes_from, ALWAYS), (position.hours_from, position.minutes_from), (0, position.hours_from))
-    spans = [
-        (level, max(since // level * level, first), min(until, last))
-        for level, (first, last) in zip(LEVELS, parts, strict=True)
-    ]
-    return [span for span in spans if span[1] < span[2]]
 
 
 def _is_wanted(filters: VerdictFilters, event: VerdictEvent) -> bool:

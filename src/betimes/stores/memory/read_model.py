@@ -5,10 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from zlib import crc32
 
 from betimes.core.errors import Fenced
 from betimes.core.instants import HOUR, MINUTE, Instant, seconds
+from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.engine.audit import CHECKPOINT_TURN
 from betimes.engine.read_model import (
@@ -16,14 +18,15 @@ from betimes.engine.read_model import (
     SAMPLE,
     AlarmCount,
     AlarmPlace,
+    KindRange,
     NamedKey,
     NamedStream,
     ProcessRow,
-    SeqRange,
     TallyCell,
     TallyEntry,
     TallyPosition,
     TallyQuery,
+    TallyRange,
     TallySource,
     TenantBacklog,
     UpcomingQuery,
@@ -105,13 +108,23 @@ class MemoryReadModel:
             cells[(entry.at - query.since_at) // step, entry.kind, entry.outcome, entry.reasons] += entry.total
         return [TallyCell(*cell, count) for cell, count in sorted(cells.items())[:limit]]
 
-    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[SeqRange]:
-        found: dict[Instant, SeqRange] = {}
+    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[TallyRange]:
+        found: dict[Instant, TallyRange] = {}
         for entry in self._entries(query):
             if entry.first_seq < before_seq:
-                first, last = found.get(entry.at, (entry.first_seq, entry.last_seq))
-                found[entry.at] = SeqRange(min(first, entry.first_seq), max(last, entry.last_seq))
+                _, first, last, total, kinds = found.get(entry.at, (0, entry.first_seq, entry.last_seq, 0, ()))
+                first, last = min(first, entry.first_seq), max(last, entry.last_seq)
+                among = tuple(sorted({*kinds, entry.kind}))
+                found[entry.at] = TallyRange(entry.at, first, last, total + entry.total, among)
         return [found[at] for at in sorted(found, reverse=True)[:limit]]
+
+    async def segments_within(self, tenant: str, ranges: Sequence[KindRange], limit: int) -> list[Segment]:
+        def is_within(segment: Segment) -> bool:
+            return segment.stream.tenant == tenant and any(
+                segment.stream.kind == one.kind and one.first <= segment.seq <= one.last for one in ranges
+            )
+
+        return list(islice(filter(is_within, reversed(self.database.segments)), min(limit, PAGE_MAX)))
 
     def _entries(self, query: TallyQuery) -> Iterator[TallyEntry]:
         for name, counts in self.database.tally.items():

@@ -10,18 +10,20 @@ import msgspec
 from betimes.core.canonical import encode
 from betimes.core.errors import Fenced
 from betimes.core.instants import Instant, seconds
+from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.engine.read_model import (
     AlarmCount,
     AlarmPlace,
+    KindRange,
     NamedKey,
     NamedStream,
     ProcessRow,
-    SeqRange,
     TallyCell,
     TallyEntry,
     TallyPosition,
     TallyQuery,
+    TallyRange,
     TallySource,
     TenantBacklog,
     UpcomingQuery,
@@ -89,9 +91,17 @@ class PostgresReadModel:
         found = await self._rows("tally_counts", **_narrow(query), step=step, limit=limit)
         return [TallyCell(*record) for record in found]
 
-    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[SeqRange]:
+    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[TallyRange]:
         found = await self._rows("tally_ranges", **_narrow(query), before_seq=before_seq, limit=limit)
-        return [SeqRange(*record) for record in found]
+        return [TallyRange._make((*columns, tuple(kinds))) for *columns, kinds in found]
+
+    async def segments_within(self, tenant: str, ranges: Sequence[KindRange], limit: int) -> list[Segment]:
+        kinds, firsts, lasts = ([list(column) for column in zip(*ranges, strict=True)]) if ranges else ([], [], [])
+        asked = {"kinds": kinds, "firsts": firsts, "lasts": lasts, "tenant": tenant, "limit": min(limit, PAGE_MAX)}
+        async with self._sessions.session() as session:
+            settled = await session.value(self._statement("settled_seq"))
+            page = self._statement("segments_within", settled=settled, **asked)
+            return [rows.segment_of(record) for record in await session.rows(page)]
 
     # -- alarms, names, processes
 

@@ -76,12 +76,24 @@ WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at
 GROUP BY 1, 2, 3, 4 LIMIT :limit;
 
 -- tally_ranges: where in the ledger the counts of each minute, hour or day lie, the latest first
-SELECT min(first_seq), max(last_seq) FROM betimes.tally
+SELECT at, min(first_seq), max(last_seq), sum(count)::bigint, array_agg(DISTINCT kind) FROM betimes.tally
 WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at AND first_seq < :before_seq
     AND kind = ANY (:kinds) --?
     AND outcome = :outcome --?
     AND strpos(',' || reasons || ',', ',' || :reason || ',') > 0 --?
 GROUP BY at ORDER BY at DESC LIMIT :limit;
+
+-- segments_within: segments of one tenant in ranges of positions, of one kind in each, the last one first
+SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
+    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+FROM unnest(:kinds::text[], :firsts::bigint[], :lasts::bigint[]) AS r (kind, first, last)
+CROSS JOIN LATERAL (
+    SELECT * FROM betimes.ledger
+    WHERE tenant = :tenant AND kind = r.kind COLLATE "C" AND seq + 0 <= :settled
+        AND seq + 0 >= r.first AND seq + 0 <= r.last
+    ORDER BY seq + 0 DESC LIMIT :limit
+) l
+ORDER BY l.seq DESC LIMIT :limit;
 
 -- upcoming: alarms of a tenant by kind and step
 SELECT kind, (wake_at - :since_at) / :step AS number, count(*) AS many, min(wake_at) AS first_at FROM (

@@ -8,18 +8,20 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from betimes.core.canonical import encode
 from betimes.core.errors import Fenced
 from betimes.core.instants import HOUR, MINUTE, Instant, seconds
+from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.engine.read_model import (
     AlarmCount,
     AlarmPlace,
+    KindRange,
     NamedKey,
     NamedStream,
     ProcessRow,
-    SeqRange,
     TallyCell,
     TallyEntry,
     TallyPosition,
     TallyQuery,
+    TallyRange,
     TallySource,
     TenantBacklog,
     UpcomingQuery,
@@ -27,7 +29,7 @@ from betimes.engine.read_model import (
 )
 from betimes.engine.store import PAGE_MAX, StreamRow
 from betimes.stores.sqlite.connection import Connection
-from betimes.stores.sqlite.rows import listed_stream
+from betimes.stores.sqlite.rows import listed_stream, segment_of
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -76,9 +78,13 @@ class SqliteReadModel:
         found = await self._rows("tally_counts", **_narrow(query), step=step, limit=limit)
         return [TallyCell(*columns) for columns in found]
 
-    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[SeqRange]:
+    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[TallyRange]:
         found = await self._rows("tally_ranges", **_narrow(query), before_seq=before_seq, limit=limit)
-        return [SeqRange(*columns) for columns in found]
+        return [TallyRange._make((*columns, tuple(kinds))) for *columns, kinds in found]
+
+    async def segments_within(self, tenant: str, ranges: Sequence[KindRange], limit: int) -> list[Segment]:
+        asked = {"tenant": tenant, "ranges": encode(ranges), "limit": min(limit, PAGE_MAX)}
+        return [segment_of(columns) for columns in await self._rows("segments_within", **asked)]
 
     # -- alarms, names, processes
 

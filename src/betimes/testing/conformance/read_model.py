@@ -7,16 +7,17 @@ from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, Instant
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.read_model import (
     AlarmPlace,
+    KindRange,
     NamedKey,
     NamedStream,
     ProcessRow,
-    SeqRange,
     TallyCell,
     TallyEntry,
     TallyQuery,
+    TallyRange,
     UpcomingQuery,
 )
-from betimes.engine.store import StreamQuery
+from betimes.engine.store import LedgerQuery, StreamQuery
 from betimes.testing.conformance.expectations import expect, expect_equal
 from betimes.testing.conformance.pairs import Pair
 from betimes.testing.conformance.samples import A, B, C, deleted, keyed, moved, stream, together
@@ -98,11 +99,37 @@ async def counts_say_where_in_the_ledger_they_lie(pair: Pair) -> None:
         position = await pair.one.tally_position()
         await pair.one.add_tally("a", LEASE_S, [entry], after=position.seq, upto=position.seq + 1, at=entry.at)
     query = TallyQuery("acme", MINUTE, FIRST, FIRST + DAY, reason="QUIET")
-    expect_equal(await pair.two.tally_ranges(query, 100, 10), [SeqRange(12, 12), SeqRange(3, 6)], "by reason")
-    expect_equal(await pair.two.tally_ranges(query, 12, 10), [SeqRange(3, 6)], "before a position")
+    first, last = TallyRange(FIRST, 3, 6, 2, ("thing",)), TallyRange(FIRST + HOUR, 12, 12, 1, ("thing",))
+    expect_equal(await pair.two.tally_ranges(query, 100, 10), [last, first], "by reason")
+    expect_equal(await pair.two.tally_ranges(query, 12, 10), [first], "before a position")
     now = TallyQuery("acme", MINUTE, FIRST, FIRST + DAY, outcome="NOW", kinds=("thing", "other"))
-    expect_equal(await pair.two.tally_ranges(now, 100, 10), [SeqRange(9, 9)], "by outcome and kind")
+    expect_equal(
+        await pair.two.tally_ranges(now, 100, 10),
+        [TallyRange(FIRST + MINUTE, 9, 9, 1, ("thing",))],
+        "by outcome and kind",
+    )
     expect_equal(await pair.two.tally_ranges(TallyQuery("acme", MINUTE, 0, FIRST), 100, 10), [], "before all")
+
+
+async def segments_are_read_in_ranges_of_positions(pair: Pair) -> None:
+    now, other = pair.clock(), stream("d", kind="other")
+    for version in (1, 2, 3):
+        await pair.commit(together(*(moved(of, version, now) for of in (A, other, stream("e", tenant="beta")))))
+    written = await pair.one.ledger(LedgerQuery(tenant="acme"))
+    things = [found.seq for found in written if found.stream == A]
+    others = [found.seq for found in written if found.stream == other]
+    ranges = [
+        KindRange("thing", things[1], things[2]),
+        KindRange("other", 0, others[0]),
+        KindRange("other", 9**9, 9**9),
+    ]
+    found = await pair.two.segments_within("acme", ranges, 10)
+    expect_equal([one.seq for one in found], [things[2], things[1], others[0]], "the last one first")
+    expect_equal(found, [one for one in reversed(written) if one in found], "as the ledger has them")
+    expect_equal(
+        [one.seq for one in await pair.two.segments_within("acme", ranges, 2)], things[:0:-1], "no more than asked"
+    )
+    expect_equal(await pair.two.segments_within("acme", [], 10), [], "in no range")
 
 
 async def old_minutes_go_and_a_tally_can_begin_anew(pair: Pair) -> None:

@@ -52,14 +52,29 @@ SELECT json_group_array(json_array(number, kind, outcome, reasons, many)) FROM (
 );
 
 -- tally_ranges: Where in the ledger the counts of each minute, hour or day lie, the latest first.
-SELECT json_group_array(json_array(first_seq, last_seq)) FROM (
-    SELECT min(first_seq) AS first_seq, max(last_seq) AS last_seq FROM tally
+SELECT json_group_array(json_array(at, first_seq, last_seq, many, json(kinds))) FROM (
+    SELECT at, min(first_seq) AS first_seq, max(last_seq) AS last_seq, sum(count) AS many,
+        json_group_array(DISTINCT kind) AS kinds
+    FROM tally
     WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at AND first_seq < :before_seq
     AND kind IN (SELECT value FROM json_each(:kinds)) --? kinds
     AND outcome = :outcome --? outcome
     AND instr(',' || reasons || ',', ',' || :reason || ',') --? reason
     GROUP BY at ORDER BY at DESC LIMIT :limit
 );
+
+-- segments_within: Segments of one tenant in ranges of positions, of one kind in each, the last one first.
+SELECT json_group_array(@segment_columns) FROM (
+    SELECT l.* FROM (
+        SELECT l.seq AS n FROM json_each(:ranges) AS r CROSS JOIN ledger AS l ON l.seq IN (
+            SELECT seq FROM ledger
+            WHERE tenant = :tenant AND kind = r.value ->> 0 AND seq >= r.value ->> 1 AND seq <= r.value ->> 2
+            ORDER BY seq DESC LIMIT :limit
+        )
+        ORDER BY n DESC LIMIT :limit
+    ) AS page CROSS JOIN ledger AS l ON l.seq = page.n
+    ORDER BY page.n DESC
+) AS l;
 
 -- upcoming: Alarms of a tenant by kind and step, counted along an index that holds all of it.
 SELECT json_group_array(json_array(kind, number, many, first_at)) FROM (
