@@ -136,6 +136,9 @@ def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"betimes.ledger.{name}.LOOKED_AT_MAX", PAGE)
     monkeypatch.setattr("betimes.ledger.verdict_ranges.DAYS_MAX", PAGE)
     monkeypatch.setattr("betimes.ledger.statistics.PAGE_MAX", PAGE)
+    monkeypatch.setattr("betimes.domain.definitions.SEGMENTS_MAX", PAGE)
+    monkeypatch.setattr("betimes.scores.service.READ_MAX", PAGE)
+    monkeypatch.setattr("betimes.scores.service.SCORES_MAX", 2 * PAGE)
     for name in ("upcoming.COUNTED_MAX", "upcoming.SAMPLED_MAX", "upcoming.LATE_MAX", "fleet.COUNT_MAX"):
         monkeypatch.setattr(f"betimes.ledger.{name}", PAGE)
     for name in ("domain.paging", "ledger.effects", "ledger.service", "scores.service", "notifications.inboxes"):

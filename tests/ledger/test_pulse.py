@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from betimes.app import Betimes
@@ -12,7 +13,7 @@ from betimes.catalogue import AREAS
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.server import serve
 from betimes.ledger import pulse
-from betimes.ledger.pulse import PulseFeed, PulseTail
+from betimes.ledger.pulse import PulseFeed, PulseFrame, PulseTail
 from betimes.ledger.verdict_feed import FeedFilters
 from tests.http.served import Client
 
@@ -40,18 +41,38 @@ async def opened_feed(tail: PulseTail, seq: int | None = None, **filters: str) -
     return feed
 
 
+async def read_frame(feed: PulseFeed) -> tuple[int, PulseFrame] | None:
+    found = await feed.read()
+    return found and (found[0], msgspec.json.decode(found[1], type=PulseFrame))
+
+
+async def test_readers_who_ask_for_the_same_share_the_bytes_of_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened() as bt:
+        tail = PulseTail(bt.engine)
+        feeds = [await opened_feed(tail), await opened_feed(tail), await opened_feed(tail, outcome="SKIP")]
+        monkeypatch.setattr(pulse, "BEAT_S", 3_600.0)
+        for feed in feeds:
+            await feed.read()  # all are equally far then
+        await trigger(bt, "a")
+        await tail.number_now()
+        one, same, other = [(await feed.read() or (0, b""))[1] for feed in feeds]
+        assert one
+        assert one is same
+        assert one != other
+
+
 async def test_a_frame_sums_what_was_decided_since_the_one_before() -> None:
     async with opened() as bt:
         await trigger(bt, "before")
         feed = await opened_feed(PulseTail(bt.engine))
         await trigger(bt, "a", "b", "c")
-        found = await feed.read()
+        found = await read_frame(feed)
         assert found is not None
         _, frame = found
         assert [(count.domain, count.outcome, count.count) for count in frame.counts] == [("runs", "ALLOW", 3)]
         assert (frame.total, frame.missed, len(frame.sample)) == (3, False, 2)
         assert [event.id for event in frame.sample] == ["b", "c"]
-        again = await feed.read()
+        again = await read_frame(feed)
         assert again is None or again[1].total == 0
 
 
@@ -62,11 +83,11 @@ async def test_a_slow_reader_gets_one_bigger_frame_and_readers_share_the_tail() 
         totals = []
         for number in range(5):
             await trigger(bt, f"k-{number}")
-            found = await quick.read()
+            found = await read_frame(quick)
             assert found is not None
             totals.append(found[1].total)
         counted = tail.segments
-        late = await slow.read()
+        late = await read_frame(slow)
         assert late is not None
         assert (sum(totals), late[1].total, late[1].missed) == (5, 5, False)
         assert late[1].beats >= 5
@@ -78,14 +99,14 @@ async def test_a_reader_that_comes_back_goes_on_where_it_was(monkeypatch: pytest
         tail = PulseTail(bt.engine)
         first = await opened_feed(tail)
         await trigger(bt, "a")
-        found = await first.read()
+        found = await read_frame(first)
         assert found is not None
         await trigger(bt, "b", "c")
-        back = await (await opened_feed(tail, found[0])).read()
+        back = await read_frame(await opened_feed(tail, found[0]))
         assert back is not None
         assert (back[1].total, back[1].missed) == (2, False)
         await trigger(bt, "d")
-        unknown = await (await opened_feed(PulseTail(bt.engine), 0)).read()
+        unknown = await read_frame(await opened_feed(PulseTail(bt.engine), 0))
         assert unknown is not None
         assert unknown[1].missed
 
@@ -96,7 +117,7 @@ async def test_filters_and_scopes_narrow_a_pulse() -> None:
         none, skipped = await opened_feed(tail, domain="scores"), await opened_feed(tail, outcome="SKIP")
         await trigger(bt, "a")
         for feed in (none, skipped):
-            found = await feed.read()
+            found = await read_frame(feed)
             assert found is not None
             assert (found[1].total, found[1].sample) == (0, [])
 
@@ -118,7 +139,7 @@ async def test_beats_of_many_tenants_are_let_go_of_early_and_who_misses_them_is_
         quick = await opened_feed(tail)
         for number in range(5):
             await trigger(bt, f"k-{number}")
-            assert await quick.read() is not None
-        found = await slow.read()
+            assert await read_frame(quick) is not None
+        found = await read_frame(slow)
         assert found is not None
         assert (found[1].missed, found[1].total) == (True, 3)

@@ -28,7 +28,7 @@ async def _count(store: MemoryStore, counted: list[tuple[int, int, str, str]]) -
 
 async def _walk(store: MemoryStore, query: TallyQuery, wanted: int) -> list[list[KindRange]]:
     """Return all ranges as they are taken together; after every second time a new page goes on from there."""
-    before, pages = (await store.tally_position()).seq + 1, []
+    before, pages, taken = (await store.tally_position()).seq + 1, list[list[KindRange]](), list[KindRange]()
     while before > 1:
         ranges = VerdictRanges(store, query, await store.tally_position(), before)
         await ranges.load()

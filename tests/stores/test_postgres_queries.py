@@ -96,6 +96,7 @@ HELD = {"held": ["acme/thing"]}
     [
         ("ledger", {"key": "k"}, "using ledger_key"),
         ("ledger", {"key": "k", "since_at": 5}, "using ledger_key"),
+        ("ledger_of_stream", {"kind": "thing", "id": "s7"}, "using ledger_history"),
         ("ledger_of_tenant", {"kind": "thing"}, "using ledger_kind"),
         ("ledger_of_tenant", {"kind": "thing", "since_at": 5_000}, "using ledger_kind"),
         ("ledger_between", {"since_at": 5_000_000}, "using ledger_pkey"),
@@ -114,6 +115,17 @@ async def test_the_ledger_is_searched_without_being_read(
         [scan] = [step for step in plan if "on ledger " in step or "on ledger (" in step]
         assert index in scan, plan
         assert not [step for step in plan if "Seq Scan on ledger " in step], plan
+
+
+async def test_a_page_of_a_long_history_is_read_without_sorting_all_of_it() -> None:
+    async with opened_stores(server_dsn()) as [store], raw_connection() as connection:
+        await _fill_ledger(connection, store._schema, 5_000)
+        await connection.execute(f"UPDATE {store._schema}.ledger SET id = 'long', version = seq; ANALYZE")
+        for way in ("", "_backwards"):
+            asked = LEDGER | {"kind": "thing", "id": "long"}
+            sql, arguments = prepare_statement(store._schema, f"ledger_of_stream{way}", asked)
+            plan = [row[0] for row in await connection.fetch(f"EXPLAIN (COSTS OFF) {sql}", *arguments)]
+            assert not [step for step in plan if "Sort" in step], plan
 
 
 async def test_an_audit_seeks_no_row_among_all_of_its_kind() -> None:

@@ -58,8 +58,10 @@ ShowState: TypeAlias = Callable[[str, Any], Any]
 ShowWritten: TypeAlias = Callable[[str, Any, list[Remark], str], Any]
 """The same, with warnings and the segment that wrote it."""
 PATCH_TRIES = 5
-PAGES_MAX = 20
-"""Pages of the ledger that one list looks through; what is left is behind its cursor."""
+SEGMENTS_MAX = 500
+"""Segments that one page of a list looks through, about; what is left is behind its cursor."""
+READ_MAX = 100
+"""Segments that are read at once, if not more are asked for."""
 
 
 class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
@@ -292,8 +294,9 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         resumed, row_before = (place.number, place.row) if place else (0, 0)
         before = resumed + 1 if place else 0
         found, last = Listing[Row](), NumberPlace(0)
-        for _ in range(PAGES_MAX):
-            segments = await self._segments_back(source, before, limit + 1)
+        looked_at, size = 0, limit + 1
+        while looked_at < SEGMENTS_MAX:
+            segments = await self._segments_back(source, before, size)
             async for segment in in_slices(segments):
                 for number, row in reversed(self._rows_in(segment, rows_of)):
                     if segment.seq == resumed and number >= row_before:
@@ -304,9 +307,10 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
                         return found, last
                     found.add(row)
                     last = NumberPlace(segment.seq, number)
-            if len(segments) <= limit:
+            if len(segments) < size:
                 return found, None
-            before = segments[-1].seq
+            looked_at += size
+            before, size = segments[-1].seq, max(size, READ_MAX)
         return found, NumberPlace(before)
 
     def _rows_in(self, segment: Segment, rows_of: RowsOf[Row]) -> list[tuple[int, Any]]:

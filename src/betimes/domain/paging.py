@@ -34,7 +34,7 @@ Item = TypeVar("Item")
 P = ParamSpec("P")
 T = TypeVar("T")
 LIMIT_MAX = 200
-LOOKED_AT_MAX = 10_000
+LOOKED_AT_MAX = 1_000
 """Rows one page of a list looks at, where no index has what it is narrowed by, before it says where to go on."""
 PAGE_CHARS_MAX = 1_000_000
 """Of the stored rows of one page, unless it has a single one: every value of a page is alive at once, and Python's
@@ -231,7 +231,8 @@ async def look_through(
         if len(rows) < query.limit:
             return found, None
         looked_at += len(rows)
-        query = replace(query, after=row.stream, after_created_at=row.created_at, limit=PAGE_MAX)
+        left = max(1, LOOKED_AT_MAX - looked_at)
+        query = replace(query, after=row.stream, after_created_at=row.created_at, limit=min(PAGE_MAX, left))
     return found, last
 
 

@@ -104,7 +104,7 @@ class EffectGroups(JsonView, frozen=True):
     counted: int
     """Dead letters that fit, in all groups, also those that are not shown."""
     complete: bool
-    """Whether all were looked at; the oldest 10,000 are."""
+    """Whether all were looked at; the oldest 1,000 are."""
 
 
 class EffectActions(Effects):

@@ -111,11 +111,12 @@ class Effects(Service):
         checked_limit(limit)
         named = ["effects", self.caller.tenant, filters]
         found: list[EffectRow] = []
-        query, place = self._query(filters), place_of(cursor, named, InstantPlace) or InstantPlace(0, "")
+        query, place = self._query(filters, limit + 1), place_of(cursor, named, InstantPlace) or InstantPlace(0, "")
         if cursor is not None:
             after = effect_at(place, self.caller.tenant)
             query = msgspec.structs.replace(query, after=after, after_created_at=place.at)
-        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
+        looked_at = 0
+        while looked_at < LOOKED_AT_MAX:
             page = await self.engine.store.effects(query)
             for row in page:
                 if self._is_wanted(row, filters):
@@ -123,9 +124,15 @@ class Effects(Service):
                         return await self._page(found, cursor_of(named, place))
                     found.append(row)
                 place = InstantPlace(row.created_at, row.id.handle)
-            if len(page) < PAGE_MAX:
+            if len(page) < query.limit:
                 return await self._page(found)
-            query = msgspec.structs.replace(query, after=page[-1].id, after_created_at=page[-1].created_at)
+            looked_at += query.limit
+            query = msgspec.structs.replace(
+                query,
+                after=page[-1].id,
+                after_created_at=page[-1].created_at,
+                limit=min(PAGE_MAX, max(1, LOOKED_AT_MAX - looked_at)),
+            )
         return await self._page(found, cursor_of(named, place))
 
     async def _page(self, rows: list[EffectRow], next_cursor: str | None = None) -> Page[EffectView]:
@@ -135,12 +142,12 @@ class Effects(Service):
                 found.items.append(await self.view(row))
         return found.page(next_cursor)
 
-    def _query(self, filters: EffectFilters) -> EffectQuery:
+    def _query(self, filters: EffectFilters, limit: int) -> EffectQuery:
         tenant = self.caller.tenant
         source = inbox_stream(tenant, filters.user_id) if filters.user_id is not None else None
         is_indexed = filters.status == "dead" and source is None
         return EffectQuery(
-            tenant=tenant, source=source, status="dead" if is_indexed else None, newest_first=True, limit=PAGE_MAX
+            tenant=tenant, source=source, status="dead" if is_indexed else None, newest_first=True, limit=limit
         )
 
     def _is_wanted(self, row: EffectRow, filters: EffectFilters) -> bool:

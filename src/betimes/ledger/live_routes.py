@@ -136,7 +136,7 @@ async def stream_frames(
         found = await feed.read()
         if found:
             seq, frame = found
-            yield _encode_event("frame", str(FeedPosition(seq, ALL)), msgspec.json.encode(frame))
+            yield _encode_event("frame", str(FeedPosition(seq, ALL)), frame)
         await asyncio.sleep(min(engine.settings.poll_s, BEAT_S))
 
 

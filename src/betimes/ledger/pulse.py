@@ -1,8 +1,8 @@
 """The pulse: what is decided, as one frame a second; sums and a few samples in place of every verdict.
 
 **One tail for all.** The readers of a process share a `PulseTail`. Once a second one of them reads what was committed
-since, only as far as it is counted, and keeps the sums by tenant as a *beat*. Everybody's frame is made of beats, so a
-further reader costs its own frame and nothing else.
+since, only as far as it is counted, and keeps the sums by tenant as a *beat*. Everybody's frame is made of beats, and
+readers who ask for the same and are equally far share its bytes, so a further reader costs next to nothing.
 
 **Nobody is too slow.** A reader that comes late gets all the beats since its last frame as one: fewer, bigger frames.
 Only who has been away for longer than beats are kept misses something, and is told so.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Hashable
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +36,8 @@ CELLS_MAX = 200_000
 PAGES_MAX = 10
 """Pages of the ledger that one beat reads; what is left is the next one's."""
 SAMPLES_MAX = 50
+FRAMES_MAX = 1_000
+"""Frames of one beat that are kept for others."""
 HEALTH_S = 5.0
 
 
@@ -95,6 +98,9 @@ class PulseTail:
         self._lock = asyncio.Lock()
         self._beaten_s = 0.0
         self._health: dict[str, tuple[float, BacklogView]] = {}
+        self._frame_lock = asyncio.Lock()
+        self._frames: dict[Hashable, bytes] = {}
+        """Of the last beat, by who they are for."""
 
     async def number_now(self) -> int:
         """Return the number of the last beat; what is committed from now on is in later ones."""
@@ -135,6 +141,7 @@ class PulseTail:
                 break
             await asyncio.sleep(0)
         self._number = beat.number
+        self._frames = {}
         self._keep(beat)
 
     def _keep(self, beat: _Beat) -> None:
@@ -143,6 +150,16 @@ class PulseTail:
         self._cells += beat.count_cells()
         while len(self._beats) > 1 and (len(self._beats) > BEATS_KEPT or self._cells > CELLS_MAX):
             self._cells -= self._beats.popleft().count_cells()
+
+    async def share_frame(self, of: Hashable, make: Callable[[], Awaitable[PulseFrame]]) -> bytes:
+        """Return the bytes of a frame that ends with the last beat, made once for all who ask for the same."""
+        async with self._frame_lock:
+            found = self._frames.get(of)
+            if found is None:
+                found = msgspec.json.encode(await make())
+                if len(self._frames) < FRAMES_MAX:
+                    self._frames[of] = found
+            return found
 
     async def samples(self, beat: _Beat, tenant: str) -> list[VerdictEvent]:
         """Return verdicts of a tenant in a beat, read once for all its readers."""
@@ -191,13 +208,17 @@ class PulseFeed:
         if self._missed:
             self._number = await self._tail.number_now()
 
-    async def read(self) -> tuple[int, PulseFrame] | None:
-        """Return a frame of everything since the last one, and its position; `None` before the next beat."""
+    async def read(self) -> tuple[int, bytes] | None:
+        """Return a frame of everything since the last one, as JSON, and its position; `None` before the next beat."""
         beats = await self._tail.after(self._number)
         if not beats:
             return None
         missed = self._missed or beats[0].number > self._number + 1
         self._number, self._missed = beats[-1].number, False
+        of = (self._tenant, self._domains, self._filters, self._sample, beats[0].number, beats[-1].number, missed)
+        return beats[-1].upto, await self._tail.share_frame(of, lambda: self._make_frame(beats, missed))
+
+    async def _make_frame(self, beats: list[_Beat], missed: bool) -> PulseFrame:
         counts: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
         for beat in beats:
             for (kind, outcome, reasons), count in beat.counts.get(self._tenant, {}).items():
@@ -205,7 +226,7 @@ class PulseFeed:
                     counts[area_of(kind) or "", outcome, reasons] += count
         now: Instant = await self._tail.engine.store.now()
         told: Any = [PulseCount(*name, count) for name, count in counts.most_common()]
-        return beats[-1].upto, PulseFrame(
+        return PulseFrame(
             moment(now),
             len(beats),
             counts.total(),

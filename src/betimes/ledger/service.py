@@ -168,8 +168,8 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         if filters.kind is not None and domain_of(filters.kind) not in self._domains:
             return found, place, False
         size = limit + 1 if filters.event_type is None else PAGE_MAX
-        chars = 0
-        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
+        chars = looked_at = 0
+        while looked_at < LOOKED_AT_MAX:
             page = await self.engine.store.ledger(self._query(filters, place, size, backwards=backwards))
             for segment in page:
                 if self._is_wanted(segment, filters):
@@ -180,7 +180,8 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
                 place = segment.seq
             if len(page) < size:
                 return found, place, False
-            size = PAGE_MAX  # what was read is of domains the caller may not see
+            looked_at += size
+            size = min(PAGE_MAX, max(1, LOOKED_AT_MAX - looked_at))  # some are of domains the caller may not see
         return found, place, True
 
     def _query(self, filters: LedgerFilters, place: int, size: int, *, backwards: bool) -> LedgerQuery:

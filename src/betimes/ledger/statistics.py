@@ -12,10 +12,10 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from betimes.catalogue import Area, area_of
+from betimes.catalogue import DOMAIN_OF, Area, area_of
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid
-from betimes.core.instants import DAY, HOUR, Instant, render
+from betimes.core.instants import DAY, HOUR, MINUTE, Instant, render
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import check_filters, wrong_parameter
 from betimes.domain.requests import in_slices
@@ -29,6 +29,8 @@ CELLS_MAX = 2_000
 STEPS_MAX = 200
 """Of an answer whose step is not said."""
 SUMS_MAX = 50_000
+MINUTES_SPAN_MAX = DAY + HOUR
+"""Of an answer in steps shorter than an hour: a day, and the step that it begins in."""
 LOOKS_MAX = 3
 """Before an answer is given though the tally moved while it was made."""
 GROUPS = ("domain", "kind", "outcome", "reason")
@@ -131,9 +133,10 @@ class Statistics(LedgerReader):
         level = _level(name, since_at, position)
         if (until_at - since_at) // length > CELLS_MAX:
             return (until_at - since_at) // length
-        query = TallyQuery(
-            self.caller.tenant, level, since_at, until_at, self.kinds_of(domain) or ("",), outcome, reason
-        )
+        if level == MINUTE and until_at - since_at > MINUTES_SPAN_MAX:
+            message = f"steps shorter than an hour are for {MINUTES_SPAN_MAX // HOUR} hours at most; take a longer one"
+            raise Invalid("1 parameter is wrong", (("query.step", message),))
+        query = TallyQuery(self.caller.tenant, level, since_at, until_at, self._counted_kinds(domain), outcome, reason)
         counts, total = await self._counted(query, length, groups)
         total += self._count_rest(query, rows, length, groups, counts)
         if len(counts) > CELLS_MAX:
@@ -148,6 +151,11 @@ class Statistics(LedgerReader):
             total=total,
             complete=len(rows) < PAGE_MAX,
         )
+
+    def _counted_kinds(self, domain: Area | None) -> tuple[str, ...]:
+        """Return the kinds that are counted; none says all, which a store need not compare."""
+        kinds = self.kinds_of(domain)
+        return () if len(kinds) == len(DOMAIN_OF) else kinds or ("",)
 
     async def _counted(self, query: TallyQuery, length: int, groups: tuple[str, ...]) -> tuple[Counts, int]:
         counts: Counts = Counter()
@@ -170,7 +178,7 @@ class Statistics(LedgerReader):
         """Add what the tally does not have yet; return how many outcomes that were."""
         total = 0
         for row in rows:
-            if row.tenant != query.tenant or row.kind not in query.kinds:
+            if row.tenant != query.tenant or (query.kinds and row.kind not in query.kinds):
                 continue
             if not query.since_at <= row.at < query.until_at:
                 continue
@@ -215,9 +223,9 @@ def _fitting_steps(
 ) -> list[Step]:
     """Return the steps that are still counted and of which there are not too many, the shortest first.
 
-    By reason there are many counts a minute: half a day of them is counted by the hour.
+    There are many counts a minute, by reason above all: half a day of them is counted by the hour.
     """
-    shortest = HOUR if "reason" in groups and until_at - since_at > DAY // 2 else 0
+    shortest = HOUR if until_at - since_at > (DAY // 4 if "reason" in groups else DAY // 2) else 0
     return [
         name
         for name, length in STEPS.items()

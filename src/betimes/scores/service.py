@@ -74,6 +74,9 @@ from betimes.scores.views import (
 Reason: TypeAlias = Annotated[str, msgspec.Meta(max_length=200)]
 _Entries: TypeAlias = list[HistoryEntry | UnreadableRow]
 _Imported: TypeAlias = list[WrittenScore | BetimesError]
+SCORES_MAX = 500
+"""Scores that one page of a list looks at: each is computed as of now before it can be compared."""
+READ_MAX = 250
 
 
 def _points(name: str, value: Decimal | None, low: int, high: int) -> Micro | None:
@@ -296,7 +299,7 @@ class Scores(Sweeps):
         """List scores, the last created first; a filtered page may be short and still not be the last."""
         filters = ["scores", self.caller.tenant, game_status, chapter if chapter is None else str(chapter), overdue]
         size = checked_limit(limit)
-        query = page_of(StreamQuery(tenant=self.caller.tenant, kind=KIND, limit=PAGE_MAX), cursor, filters)
+        query = page_of(StreamQuery(tenant=self.caller.tenant, kind=KIND, limit=READ_MAX), cursor, filters)
         is_wanted = partial(_fits, game_status=game_status, chapter=chapter, overdue=overdue)
         return await self._page(query, filters, size, is_wanted)
 
@@ -308,7 +311,7 @@ class Scores(Sweeps):
         now = await self.engine.store.now()
         found: Listing[Score] = Listing()
         last: StreamRow | None = None
-        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
+        for _ in range(SCORES_MAX // READ_MAX):
             rows = await self.engine.store.streams(query)
             for row in rows:
                 with found.reading(row.stream):
@@ -317,7 +320,7 @@ class Scores(Sweeps):
                         found.items.append(score)
                 if len(found) == size:
                     return found.page(cursor_after(filters, row))
-            if len(rows) < PAGE_MAX:
+            if len(rows) < READ_MAX:
                 return found.page()
             last = rows[-1]
             query = after_row(query, last)

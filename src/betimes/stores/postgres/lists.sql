@@ -132,6 +132,29 @@ WHERE seq <= :settled AND seq > :after
     AND at < :until_at --?
 ORDER BY seq LIMIT :limit;
 
+-- ledger_of_stream: segments of one stream in the order of their versions, which is their commit order
+SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
+    verdict, reply, actor, correlation, cause
+FROM betimes.ledger
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND seq <= :settled AND seq > :after
+    AND correlation = :correlation --?
+    AND turn = :turn --?
+    AND at >= :since_at --?
+    AND at < :until_at --?
+ORDER BY version LIMIT :limit;
+
+-- ledger_of_stream_backwards: the same against commit order
+SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
+    verdict, reply, actor, correlation, cause
+FROM betimes.ledger
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND seq <= :settled
+    AND seq < :before --?
+    AND correlation = :correlation --?
+    AND turn = :turn --?
+    AND at >= :since_at --?
+    AND at < :until_at --?
+ORDER BY version DESC LIMIT :limit;
+
 -- ledger_backwards: segments against commit order
 SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
     verdict, reply, actor, correlation, cause

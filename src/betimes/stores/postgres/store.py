@@ -323,11 +323,8 @@ class PostgresStore(PostgresReadModel):
             "until_at": query.until_at,
             "limit": min(query.limit, PAGE_MAX),
         }
-        by_index = query.key is not None or bool(query.correlation) or None not in (query.tenant, query.kind, query.id)
-        by_instant = not (query.since_at is None and query.until_at is None)
-        name = "ledger_between" if by_instant else "ledger"
-        if by_index or query.tenant is not None:
-            name = "ledger" if by_index else "ledger_of_tenant"
+        name = _ledger_statement(query)
+        if name == "ledger_of_tenant":
             narrowed["any_kind"] = query.kind is None or None
         async with self._sessions.session() as session:
             narrowed["settled"] = await session.value(self._statement("settled_seq"))
@@ -385,3 +382,14 @@ def _name_values(prefix: str, value: StreamId | EffectId | None, kind: type[Stre
     """The parts of an id as parameters, or as many that are not given."""
     parts = value or (None,) * len(kind._fields)
     return {f"{prefix}_{field}": part for field, part in zip(kind._fields, parts, strict=True)}
+
+
+def _ledger_statement(query: LedgerQuery) -> str:
+    """Return the name of the statement that reads along the index with the fewest rows to pass over."""
+    if query.key is not None or query.correlation:
+        return "ledger"
+    if None not in (query.tenant, query.kind, query.id):
+        return "ledger_of_stream"
+    if query.tenant is not None:
+        return "ledger_of_tenant"
+    return "ledger" if query.since_at is None and query.until_at is None else "ledger_between"
