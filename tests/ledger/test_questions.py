@@ -194,6 +194,7 @@ async def test_the_day_of_a_person_has_all_domains(store: StoreName, tmp_path: P
         assert [band["until"] for band in day["bands"] if band["name"] == "quiet_hours"] == ["2026-01-05T23:00:00Z"]
         assert len([band for band in day["bands"] if band["name"] == "digest"]) == 2
         assert {fill["name"] for fill in day["fills"]} >= {"burst", "hour", "day", "sms"}
+        assert {fill["points"][0]["at"] for fill in day["fills"]} == {day["since"]}, "a line begins where the day does"
         assert day["waiting"][0]["reasons"] == ["QUIET_HOURS"]
         score = await get(client, "/v1/timeline?user_id=u-0")
         assert [band["name"] for band in score["bands"] if band["domain"] == "scores"] == ["grace"]

@@ -216,16 +216,16 @@ class _Found:
         ]
 
     def _points(self, fill: WindowFill) -> list[FillPoint]:
-        """Return how many count from each instant on at which that changes."""
+        """Return how many count at first, and from each instant on at which that changes."""
         span = fill.span_s * 1_000_000
         changes = sorted([(at, 1) for at in fill.counted] + [(at + span, -1) for at in fill.counted])
-        points: list[FillPoint] = []
+        counts = {self.since_at: 0}  # of several changes at one instant, what is left by the last
         count = 0
         for at, change in changes:
             count += change
-            if self.since_at <= at < self.until_at:
-                points.append(FillPoint(moment(at), count))
-        return points[-POINTS_MAX:]
+            if at < self.until_at:
+                counts[max(at, self.since_at)] = count
+        return [FillPoint(moment(at), count) for at, count in counts.items()][-POINTS_MAX:]
 
     def view(self) -> TimelineView:
         events = sorted(self.events.items, key=lambda event: event.at)

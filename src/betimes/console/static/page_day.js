@@ -1,15 +1,208 @@
-/** Now: what was decided lately. */
-import { get } from "./api.js";
-import { put } from "./dom.js";
-import { pageHead, section, table, verdictColumns } from "./parts.js";
+/**
+ * A day of a person or an account: what was decided about them in every domain, in their own hours; to the right of now
+ * what waits and what is expected.
+ */
+import { get, part, Problem } from "./api.js";
+import { lanes } from "./day_lanes.js";
+import { dayOf, LANES, worldMarks } from "./day_model.js";
+import { personSection, waitingSection } from "./day_person.js";
+import { bandsDetails, CLASSES, classOf, marksSection } from "./day_rows.js";
+import { dateWords, neighbour, windowOf, zoneWords, ZOOMS, zoomTo } from "./day_window.js";
+import { h, put, svg } from "./dom.js";
+import { button } from "./forms.js";
+import { onPulse } from "./live.js";
+import { answerClass, markShape } from "./marks.js";
+import { emptyState, pageHead, section, tabs } from "./parts.js";
+import { addressWith } from "./router.js";
+import { curlOf, pythonOf } from "./samples.js";
+import { may } from "./session.js";
+import { dateText, now, zoneFor } from "./time.js";
 
-/** @param {import("./router.js").View} view */
+/** @typedef {import("./router.js").View} View */
+/** @typedef {{id: string, isPerson: boolean}} Subject */
+const DELIVERIES_MAX = 200;
+
+/** @param {View} view */
 export async function show(view) {
-  view.title("Now");
-  const page = await get("/v1/verdicts", { limit: 50 }, view.signal);
+  const isPerson = view.params.person !== undefined;
+  const subject = { id: isPerson ? view.params.person : view.params.account, isPerson };
+  view.title(`${subject.id}'s day`);
+  const chosen = may("notifications:read")
+    ? await get(`/v1/users/${part(subject.id)}/preferences`, {}, view.signal)
+    : null;
+  const theirs = chosen?.timezone ?? "UTC";
+  const seen = windowOf(view.query, zoneFor(theirs));
+  const [timelines, effects, flips] = await Promise.all([
+    loadTimelines(subject, seen, view.signal),
+    loadDeliveries(subject, view.signal),
+    loadFlips(subject, view),
+  ]);
+  const day = dayOf(timelines, effects, seen);
+  const others = worldMarks(flips, "In the backtest");
+  const head = [pageHead(subject.id, whose(subject, timelines), ...moves(view, seen)), news(view, subject, seen)];
+  if (isEmpty(day, chosen)) return put(view.main, ...head, nobody(subject));
   put(
     view.main,
-    pageHead("Now", "What is decided, as it happens."),
-    section("As it happens", table({ caption: "Verdicts, newest first", columns: verdictColumns(), rows: page.items })),
+    ...head,
+    section(
+      dateWords(seen),
+      h("p", { class: "soft day-zone" }, zoneWords(seen), seen.isDay ? "" : `, ${seen.hours} h of the day`),
+      counts(day),
+      lanes(day, seen, view.signal, others),
+      legend(day, others.length > 0),
+      notes(day, seen),
+      bandsDetails(day, theirs),
+    ),
+    waitingSection(day.waiting, theirs, view),
+    chosen ? personSection(subject.id, chosen, day.bands, view) : null,
+    marksSection([...day.marks, ...others].sort((one, other) => one.at - other.at), theirs, view.query.get("answer")),
+  );
+}
+
+/** Load the timeline of the person and of the account that is called the same. @param {Subject} subject @param {import("./day_window.js").Window} seen @param {AbortSignal} signal */
+function loadTimelines(subject, seen, signal) {
+  const [since, until] = [seen.since, seen.until].map((at) => new Date(at).toISOString());
+  const names = subject.isPerson ? ["user_id", "account_id"] : ["account_id", "user_id"];
+  return Promise.all(names.map((name) => get("/v1/timeline", { [name]: subject.id, since, until }, signal)));
+}
+
+/** @param {Subject} subject @param {AbortSignal} signal @returns {Promise<any[]>} */
+async function loadDeliveries(subject, signal) {
+  if (!may("notifications:read")) return [];
+  const query = { user_id: subject.id, effect_kind: "delivery", limit: DELIVERIES_MAX };
+  return (await get("/v1/effects", query, signal)).items;
+}
+
+/** Load the answers that a backtest in the address would have changed. @param {Subject} subject @param {View} view @returns {Promise<any[]>} */
+async function loadFlips(subject, view) {
+  const id = view.query.get("backtest");
+  if (!id || !may("admin")) return [];
+  const query = { id: subject.id, candidate: view.query.get("candidate"), limit: 200 };
+  try {
+    return (await get(`/v1/backtests/${part(id)}/flips`, query, view.signal)).items;
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return [];
+    throw error;
+  }
+}
+
+/** @param {Subject} subject @param {any[]} timelines */
+function whose(subject, timelines) {
+  const [, other] = timelines;
+  const hasBoth = other.items.length || other.waiting.length || other.bands.length;
+  const name = subject.isPerson ? "A person" : "An account";
+  const both = subject.isPerson ? ", and the account of that name" : ", and the person of that name";
+  return [
+    `${name}${hasBoth ? both : ""}. `,
+    h("a", { href: `/console/ledger?id=${part(subject.id)}` }, "Everything in the ledger"),
+  ];
+}
+
+/** @param {View} view @param {import("./day_window.js").Window} seen */
+function moves(view, seen) {
+  const today = dateText(now(), seen.zone);
+  const date = /** @type {HTMLInputElement} */ (h("input", { type: "date", value: seen.date, "aria-label": "Date" }));
+  date.addEventListener("change", () => date.value && view.setQuery({ date: date.value, from: null, hours: null }));
+  const unit = seen.isDay ? "day" : `${seen.hours} h`;
+  return [
+    h("a", { class: "button", href: neighbour(seen, -1) }, `← Previous ${unit}`),
+    date,
+    h("a", { class: "button", href: neighbour(seen, 1) }, `Next ${unit} →`),
+    seen.date !== today ? h("a", { class: "button", href: addressWith({ date: null, from: null }) }, "Today") : null,
+    tabs(
+      "Hours",
+      ZOOMS.map((hours) => ({ text: `${hours} h`, href: zoomTo(seen, hours), current: hours === seen.hours })),
+    ),
+  ];
+}
+
+/** Say that something new was decided, and let whoever looks choose when it is shown. @param {View} view @param {Subject} subject @param {import("./day_window.js").Window} seen */
+function news(view, subject, seen) {
+  const box = h("div", { role: "status" });
+  let count = 0;
+  onPulse((frame) => {
+    if (now() >= seen.until) return;
+    count += frame.sample.filter((one) => one.id === subject.id).length;
+    if (count) put(box, button(`${count} new: show`, () => view.refresh(), { class: "small" }));
+  }, view.signal);
+  return box;
+}
+
+/** @param {import("./day_model.js").Day} day */
+function counts(day) {
+  const words = { now: "now", later: "later", never: "never", waits: "wait" };
+  return h(
+    "p",
+    { class: "shares" },
+    CLASSES.map((name) => {
+      const count = day.marks.filter((mark) => classOf(mark) === name).length;
+      return h(
+        "a",
+        { class: "share chip", href: addressWith({ answer: name }) },
+        swatch(name),
+        `${count} ${words[name]}`,
+      );
+    }),
+  );
+}
+
+/** @param {string} name */
+function swatch(name) {
+  const shape = name === "waits"
+    ? svg("circle", { class: "ring", cx: 6, cy: 6, r: 4.2 })
+    : markShape(/** @type {any} */ (name));
+  return svg("svg", { class: `mark ${name}`, viewBox: "0 0 12 12", "aria-hidden": "true" }, shape);
+}
+
+/** @param {import("./day_model.js").Day} day @param {boolean} hasWorlds */
+function legend(day, hasWorlds) {
+  const names = new Set(day.bands.map((band) => band.name));
+  const band = (/** @type {string} */ name, /** @type {string} */ text) =>
+    names.has(name) ? h("span", { class: `swatch ${name}` }, text) : null;
+  const used = new Set([...day.marks.map((mark) => mark.lane), ...day.bands.map((band) => band.domain)]);
+  const unused = LANES.filter(([key]) => !used.has(key) && key !== "automation").map(([, name]) => name.toLowerCase());
+  return h(
+    "p",
+    { class: "legend" },
+    ["now", "later", "never", "other"].map((name) =>
+      day.marks.some((mark) => mark.kind !== "waits" && answerClass(mark.outcome) === name)
+        ? h("span", { class: "share" }, swatch(name), name)
+        : null
+    ),
+    day.waiting.length ? h("span", { class: "share" }, swatch("waits"), "waits") : null,
+    day.links.length ? h("span", { class: "swatch promise-swatch" }, "promised, judged again at its end") : null,
+    band("quiet_hours", "quiet hours"),
+    band("digest", "digest"),
+    band("cooldown", "cooldown"),
+    band("grace", "grace"),
+    band("incident", "incident"),
+    band("ban", "ban"),
+    hasWorlds ? h("span", null, "in the trial: answers that the backtest would change") : null,
+    unused.length ? h("span", null, `nothing in: ${unused.join(", ")}`) : null,
+  );
+}
+
+/** @param {import("./day_model.js").Day} day @param {import("./day_window.js").Window} seen */
+function notes(day, seen) {
+  const isPast = seen.until < now();
+  return h(
+    "p",
+    { class: "soft day-notes" },
+    day.truncated ? "There was more than is shown; the ledger has all of it. " : null,
+    isPast ? "Bands and windows of the past are shown as far as they are still remembered." : null,
+  );
+}
+
+/** @param {import("./day_model.js").Day} day @param {any} chosen */
+function isEmpty(day, chosen) {
+  return !day.marks.length && !day.waiting.length && !day.bands.length && !chosen?.version;
+}
+
+/** @param {Subject} subject */
+function nobody(subject) {
+  return emptyState(
+    `Nothing is known of ${subject.id} this day`,
+    "What is decided about them appears here, in their own hours. Send a notification to see one:",
+    { curl: curlOf("notification"), python: pythonOf("notification"), href: "/console/try" },
   );
 }

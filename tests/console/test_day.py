@@ -1,0 +1,145 @@
+"""The day of a person: why they were not told something, what waits, and what can be done about it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from betimes.app.betimes import Betimes
+from betimes.engine.virtual_clock import VirtualClock
+from tests.console.conftest import Visiting
+from tests.console.town import Served, served
+
+pytestmark = pytest.mark.browser
+NOTE: dict[str, Any] = {
+    "user_id": "ana",
+    "source": "chat",
+    "channels": ["in_app"],
+    "event_type": "MESSAGE",
+    "priority_hint": "HIGH",
+}
+QUIET = {"timezone": "Europe/Berlin", "quiet_hours": [{"start": "22:00", "end": "07:00"}]}
+
+
+@asynccontextmanager
+async def a_night() -> AsyncIterator[Served]:
+    """Serve a person who sleeps, and for whom two messages wait."""
+    async with Betimes("memory://", clock=VirtualClock("2026-11-17T01:10:00Z"), report=lambda _: None) as bt:
+        await bt.notifications.set_preferences("ana", QUIET)
+        for event_id, title in (("first", "Tom replied"), ("second", "Kofi wrote at length")):
+            await bt.notifications.send(
+                {**NOTE, "event_id": event_id, "title": title, "message": f"{title}: {event_id}"}
+            )
+        async with served(bt) as found:
+            yield found
+
+
+async def confirm(page: Page, button: str) -> None:
+    """Read the dry run, confirm, and close the dialog."""
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_text("A dry run:")).to_be_visible()
+    await dialog.get_by_role("button", name=button, exact=True).click()
+    await expect(dialog.get_by_text("Done.")).to_be_visible()
+    await page.keyboard.press("Escape")
+
+
+async def test_why_a_person_was_not_told_something_is_found_with_the_keyboard_only(visiting: Visiting) -> None:
+    async with a_night() as night, visiting(night.address) as visit:
+        page = await visit.open("/console")
+        await page.keyboard.press("/")
+        await page.keyboard.type("ana")
+        await expect(page.get_by_role("dialog").get_by_role("option", name="ana")).to_be_visible()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("ana")
+        marks = page.get_by_role("list", name="Marks, in order of time")
+        first = marks.get_by_role("link").first
+        await expect(first).to_have_accessible_name(
+            "2026-11-17 02:10:00 · MESSAGE first: LATER (QUIET_HOURS). Quiet until 07:00 in Europe/Berlin."
+        )
+        await first.focus()
+        await page.keyboard.press("ArrowRight")
+        await expect(marks.get_by_role("link").nth(1)).to_be_focused()
+        await page.keyboard.press("ArrowLeft")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", level=1)).to_contain_text("LATER")
+        await expect(page.get_by_label("quiet_hours: bound")).to_contain_text("Quiet until 07:00 in Europe/Berlin.")
+        changes = page.get_by_role("region", name="What would have had to be different")
+        await expect(changes).to_contain_text("Re-deciding reproduced the recorded verdict")
+        await expect(changes.get_by_role("heading", name="The person")).to_be_visible()
+
+
+async def test_a_day_is_in_the_persons_zone_and_shows_the_seam_of_daylight_saving_time(
+    town: Served, visiting: Visiting
+) -> None:
+    async with visiting(town.address, zone="America/New_York") as visit:
+        page = await visit.open("/console/people/p0?date=2026-03-29")
+        await expect(page.get_by_role("region", name="Sunday, 29 March 2026")).to_contain_text(
+            "Europe/Berlin, UTC+01:00 and then UTC+02:00"
+        )
+        await expect(page.get_by_text("UTC+01:00 becomes UTC+02:00")).to_be_visible()
+        await page.get_by_role("link", name="← Previous day").click()
+        await expect(page.get_by_role("heading", name="Saturday, 28 March 2026")).to_be_visible()
+        await expect(page.get_by_text("UTC+01:00 becomes UTC+02:00")).to_have_count(0)
+        table = page.get_by_role("table", name="The day as a table")
+        await page.get_by_role("link", name="never", exact=False).first.click()
+        await expect(table.get_by_role("row", name="NEVER").first).to_be_visible()
+        await expect(table.get_by_role("row", name="LATER")).to_have_count(0)
+        await page.get_by_role("link", name="6 h", exact=True).click()
+        await expect(page.get_by_text("6 h of the day")).to_be_visible()
+        assert "hours=6" in page.url
+        await expect(page.get_by_role("link", name="Next 6 h →")).to_be_visible()
+
+
+async def test_everything_that_is_drawn_is_in_the_tables_too(town: Served, visiting: Visiting) -> None:
+    async with visiting(town.address) as visit:
+        page = await visit.open("/console/people/p0?date=2026-03-27")
+        marks = page.get_by_role("list", name="Marks, in order of time").get_by_role("listitem")
+        drawn = await marks.count()
+        assert drawn > 5
+        more = page.get_by_role("button", name="more")
+        while await more.count():
+            await more.click()
+        assert await page.get_by_role("table", name="The day as a table").get_by_role("row").count() == drawn + 1
+        await page.get_by_text("Bands and windows as tables").click()
+        await expect(
+            page.get_by_role("table", name="Bands").get_by_role("row", name="quiet hours").first
+        ).to_be_visible()
+        caps = page.get_by_role("table", name="Windows and their caps")
+        await expect(caps.get_by_role("row", name="told in 1 h")).to_contain_text("10")
+
+
+async def test_what_waits_is_sent_now_or_cancelled_and_a_person_is_banned(visiting: Visiting) -> None:
+    async with a_night() as night, visiting(night.address) as visit:
+        page = await visit.open("/console/people/ana")
+        await page.get_by_role("button", name="Send now: first").click()
+        await confirm(page, "Send now first")
+        await expect(page.get_by_role("button", name="Send now: first")).to_have_count(0)
+        await page.get_by_role("button", name="Cancel: second").click()
+        await confirm(page, "Cancel second")
+        await expect(page.get_by_text("Nothing waits.")).to_be_visible()
+        assert (await night.bt.notifications.notification("second")).status == "cancelled"
+        await page.get_by_role("button", name="Ban…").click()
+        await page.get_by_role("dialog").get_by_label("Reason").fill("spam")
+        await confirm(page, "Ban ana")
+        await expect(page.get_by_role("button", name="Lift the ban")).to_be_visible()
+        await expect(page.get_by_role("region", name="Preferences")).to_contain_text("spam")
+
+
+async def test_other_quiet_hours_are_tried_in_the_playground(visiting: Visiting) -> None:
+    async with a_night() as night, visiting(night.address) as visit:
+        page = await visit.open("/console/people/ana")
+        await page.get_by_label("and ended at").fill("06:00")
+        await page.get_by_role("button", name="Try it in the playground").click()
+        await page.wait_for_url("**/console/try?command=preferences&user_id=ana&body=*")
+        assert "06%3A00" in page.url
+
+
+async def test_somebody_who_is_not_known_gets_a_way_to_begin(nothing: Served, visiting: Visiting) -> None:
+    async with visiting(nothing.address) as visit:
+        page = await visit.open("/console/people/nobody")
+        await expect(page.get_by_text("Nothing is known of nobody this day")).to_be_visible()
+        await expect(page.get_by_role("figure").first).to_contain_text(
+            f"curl -X POST {nothing.address}/v1/notifications"
+        )
