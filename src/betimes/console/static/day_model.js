@@ -20,7 +20,7 @@ import { whyHref } from "./parts.js";
  * @property {any} [item] of what waits
  */
 /** @typedef {{from: Mark, to: Mark | number}} Promised a dashed line to the next judgement, or to the instant that was promised */
-/** @typedef {{marks: Mark[], links: Promised[], bands: any[], fills: any[], waiting: any[], truncated: boolean}} Day */
+/** @typedef {{marks: Mark[], links: Promised[], bands: any[], fills: any[], waiting: any[], truncated: boolean, isExact: boolean}} Day */
 
 export const LANES = /** @type {const} */ ([
   ["notifications", "Notifications"],
@@ -47,6 +47,7 @@ export function dayOf(timelines, effects, seen) {
     fills: timelines.flatMap((one) => one.fills),
     waiting,
     truncated: timelines.some((one) => one.truncated),
+    isExact: timelines.every((one) => one.bands_exact),
   };
 }
 

@@ -21,6 +21,7 @@ import { dateText, now, zoneFor } from "./time.js";
 /** @typedef {import("./router.js").View} View */
 /** @typedef {{id: string, isPerson: boolean}} Subject */
 const DELIVERIES_MAX = 200;
+const WAITING_MS = 31 * 86_400_000;
 
 /** @param {View} view */
 export async function show(view) {
@@ -32,8 +33,9 @@ export async function show(view) {
     : null;
   const theirs = chosen?.timezone ?? "UTC";
   const seen = windowOf(view.query, zoneFor(theirs));
-  const [timelines, effects, flips] = await Promise.all([
+  const [timelines, ahead, effects, flips] = await Promise.all([
     loadTimelines(subject, seen, view.signal),
+    loadWaiting(subject, view.signal),
     loadDeliveries(subject, view.signal),
     loadFlips(subject, view),
   ]);
@@ -50,10 +52,10 @@ export async function show(view) {
       counts(day),
       lanes(day, seen, view.signal, others),
       legend(day, others.length > 0),
-      notes(day, seen),
+      notes(day),
       bandsDetails(day, theirs),
     ),
-    waitingSection(day.waiting, theirs, view),
+    waitingSection(ahead, theirs, view),
     chosen ? personSection(subject.id, chosen, day.bands, view) : null,
     marksSection([...day.marks, ...others].sort((one, other) => one.at - other.at), theirs, view.query.get("answer")),
   );
@@ -64,6 +66,13 @@ function loadTimelines(subject, seen, signal) {
   const [since, until] = [seen.since, seen.until].map((at) => new Date(at).toISOString());
   const names = subject.isPerson ? ["user_id", "account_id"] : ["account_id", "user_id"];
   return Promise.all(names.map((name) => get("/v1/timeline", { [name]: subject.id, since, until }, signal)));
+}
+
+/** Load all that waits, on whichever day. @param {Subject} subject @param {AbortSignal} signal @returns {Promise<any[]>} */
+async function loadWaiting(subject, signal) {
+  const [since, until] = [now() - 1000, now() + WAITING_MS].map((at) => new Date(at).toISOString());
+  const name = subject.isPerson ? "user_id" : "account_id";
+  return (await get("/v1/timeline", { [name]: subject.id, since, until }, signal)).waiting;
 }
 
 /** @param {Subject} subject @param {AbortSignal} signal @returns {Promise<any[]>} */
@@ -182,14 +191,13 @@ function legend(day, hasWorlds) {
   );
 }
 
-/** @param {import("./day_model.js").Day} day @param {import("./day_window.js").Window} seen */
-function notes(day, seen) {
-  const isPast = seen.until < now();
+/** @param {import("./day_model.js").Day} day */
+function notes(day) {
   return h(
     "p",
     { class: "soft day-notes" },
     day.truncated ? "There was more than is shown; the ledger has all of it. " : null,
-    isPast ? "Bands and windows of the past are shown as far as they are still remembered." : null,
+    day.isExact ? null : "Some bands and windows of the past are shown as far as they are still remembered.",
   );
 }
 
