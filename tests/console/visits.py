@@ -21,6 +21,8 @@ from tests.http.browser import CHROMIUM, FLAGS
 from tests.patience import HANGS_S
 
 T = TypeVar("T")
+PATIENCE_S = 120
+"""How long a page is waited for before the test says what never came."""
 WATCH_POLICY = (
     "document.addEventListener('securitypolicyviolation', (event) =>"
     " console.error(`policy violated: ${event.violatedDirective} ${event.blockedURI}`));"
@@ -118,7 +120,7 @@ async def visit(
     try:
         await context.add_init_script(WATCH_POLICY)
         page = await context.new_page()
-        page.set_default_timeout(HANGS_S * 1000)
+        page.set_default_timeout(PATIENCE_S * 1000)
         found = Visit(page, address)
         yield found
         assert not found.wrong, found.wrong

@@ -33,6 +33,8 @@ async def session(request: RequestContext) -> SessionView:
 async def operate(request: RequestContext) -> Answer:
     """Elevate the session; the key must be alive and the one that the session was opened with."""
     sessions = _sessions(request)
+    if not request.process.sessions_act:
+        raise HttpProblem(403, "ACTIONS_OFF", "Sessions only read on this server: [console] actions is false.")
     # A look of its own: others must not go by the time of a dry run.
     shown: Identity | None = await Identities().of(request.engine, request.body.key)
     if shown is None or shown.is_session or shown.tenant != request.caller.tenant:
@@ -88,7 +90,7 @@ ROUTES = (
         description="It has all scopes of its key until then; the key must be shown once more.",
         body=Elevation,
         reply=SessionView,
-        codes=((404, "NOT_FOUND"), (409, "ANOTHER_KEY"), (409, "NO_KEYS"), (403, "CROSS_SITE")),
+        codes=((404, "NOT_FOUND"), (409, "ANOTHER_KEY"), (409, "NO_KEYS"), (403, "CROSS_SITE"), (403, "ACTIONS_OFF")),
     ),
     Route(
         method="DELETE",

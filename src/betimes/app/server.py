@@ -84,8 +84,9 @@ async def answer_requests(
     from betimes.http.server import serve
 
     dev = serving.configuration.server.dev
-    pages = console_routes(serving.configuration.console, dev=dev)
-    application: Any = serve(serving.bt, ROUTES, dev=dev, pages=pages)
+    console = serving.configuration.console
+    pages = console_routes(console, dev=dev)
+    application: Any = serve(serving.bt, ROUTES, dev=dev, pages=pages, sessions_act=console.actions)
     server = _uvicorn_server(serving.configuration, LoopbackOnly(application) if dev else application)
     serving_task = asyncio.create_task(server.serve(sockets=[listener]))
     stop_task = asyncio.create_task(stopping.wait())

@@ -15,6 +15,6 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     enabled: bool = True
     """Serve the console at `/console`."""
     actions: bool = True
-    """Offer what changes something, to whoever has the scope for it."""
+    """Offer what changes something, to whoever has the scope for it; without, no session can be let to act either."""
     texts: Texts = "click"
     """When the texts of messages are shown to people who look: they are personal."""

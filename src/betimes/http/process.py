@@ -120,8 +120,9 @@ class Readiness:
 class Process:
     """One for everything that is served together."""
 
-    def __init__(self, routes: tuple[Route, ...]) -> None:
+    def __init__(self, routes: tuple[Route, ...], *, sessions_act: bool = True) -> None:
         self.routes = routes
+        self.sessions_act = sessions_act
         self.version = version("betimes")
         self.metrics = Metrics()
         self.rate_limits = RateLimits(self.metrics.count_refusal)

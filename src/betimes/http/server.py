@@ -48,10 +48,15 @@ from betimes.http.routes import PUBLIC, Answer, RequestContext, Route, ServedApp
 
 
 def serve(
-    application: ServedApplication, routes: Iterable[Route], *, dev: bool = False, pages: Sequence[Served] = ()
+    application: ServedApplication,
+    routes: Iterable[Route],
+    *,
+    dev: bool = False,
+    pages: Sequence[Served] = (),
+    sessions_act: bool = True,
 ) -> Starlette:
     """Return the application behind HTTP, with pages beside its routes."""
-    process = Process(tuple(routes))
+    process = Process(tuple(routes), sessions_act=sessions_act)
     guard = Guard(application, process.identities, dev=dev)
     by_path: dict[str, list[Route]] = {}
     for route in process.routes:
