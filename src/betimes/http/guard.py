@@ -12,7 +12,7 @@ from betimes.engine.tenants.identities import KEY_PREFIX, Identities, Identity
 from betimes.http.dry_runs import Trial, scope_to_try
 from betimes.http.problems import CHALLENGE, HttpProblem
 from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Route, ServedApplication
-from betimes.http.sessions import NO_SESSION, keep_session, session_token
+from betimes.http.sessions import NO_SESSION, keep_session, session_cookie, session_token
 
 NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
 
@@ -54,7 +54,9 @@ class Guard:
     ) -> tuple[Caller, tuple[str, ...], str]:
         known = await self._identities.of(self._application.engine, token)
         if known is None or not known.is_session:
-            raise HttpProblem(401, "UNAUTHENTICATED", NO_SESSION, headers=CHALLENGE)
+            # The browser forgets the cookie, which would otherwise stand in the way of signing in again.
+            forget = {"Set-Cookie": session_cookie("", 0)}
+            raise HttpProblem(401, "UNAUTHENTICATED", NO_SESSION, headers={**CHALLENGE, **forget})
         found = _demand_scope(known, route, scope, correlation)
         if known.is_due_to_be_kept:
             await keep_session(self._application.engine, known)

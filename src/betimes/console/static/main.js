@@ -7,7 +7,7 @@ import { startKeys } from "./keys.js";
 import { startLive, stopLive } from "./live.js";
 import { problemBox } from "./parts.js";
 import { place, refresh, startRouter } from "./router.js";
-import { isBarred, loadMe, showSignIn, whoAmI } from "./session.js";
+import { isBarred, loadMe, showSignIn } from "./session.js";
 import { markNav, showShell } from "./shell.js";
 import { setNow } from "./time.js";
 
@@ -38,11 +38,15 @@ const PLACES = [
 ];
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 let isRouting = false;
+let isAsking = false;
+let isEnding = false;
 
 /** Show whatever the address names, to whoever is signed in; without, the form to sign in. @param {string} [reason] */
 async function start(reason) {
   try {
+    isAsking = true;
     const me = await loadMe();
+    isAsking = false;
     if (!me) {
       stopLive();
       showSignIn(main, () => void start(), reason);
@@ -58,12 +62,17 @@ async function start(reason) {
       await startRouter(PLACES, markNav, isBarred);
     }
   } catch (error) {
+    if (/** @type {any} */ (error)?.status === 401) return;
     put(main, h("h1", null, "The console could not start"), problemBox(error, () => start()));
   }
 }
 
-onSignedOut(() => {
-  if (whoAmI()) void start("The session has ended. Sign in again to go on where you were.");
+onSignedOut(async () => {
+  // Many requests of a page may learn it at once, and whoever asks who is signed in learns it too.
+  if (isAsking || isEnding) return;
+  isEnding = true;
+  await start("The session has ended. Sign in again to go on where you were.");
+  isEnding = false;
 });
 startKeys();
 void start();

@@ -96,6 +96,8 @@ async function render(moved) {
     if (!found) notFound(view);
     else if (!isBarred(found.one.scope, view)) await (await found.one.load()).show(view);
   } catch (error) {
+    // Without a session there is the form to sign in, which takes the page's place.
+    if (/** @type {any} */ (error)?.status === 401) return;
     if (!controller.signal.aborted) put(fresh, h("h1", null, "This did not work"), problemBox(error, refresh));
   }
   // A page that is shown again takes the place of the old one when it is ready, so that nothing flickers.
