@@ -31,14 +31,22 @@ def find_places(connection: Connection, streams: Sequence[StreamId]) -> dict[Str
 
 
 def write_changes(connection: Connection, changes: Changes, places: Mapping[StreamId, RowPlace], now: Instant) -> None:
-    """Write everything but the commit itself, or raise what forbids it."""
+    """Write everything but the commit itself, or raise what forbids it; most batches have only some of it."""
     _write_streams(connection, changes.streams, places)
-    _use_keys(connection, changes.keys, now)
-    _apply_sends(connection, changes.sends_applied)
-    _bury_sends(connection, changes.sends_dead)
-    _settle(connection, changes.settlements)
-    _append_segments(connection, changes.segments)
-    connection.change_rows("insert_effects", [effect_columns(effect) for effect in changes.effects])
+    if changes.keys:
+        _use_keys(connection, changes.keys, now)
+    if changes.sends_applied:
+        _apply_sends(connection, changes.sends_applied)
+    if changes.sends_dead:
+        _bury_sends(connection, changes.sends_dead)
+    if changes.settlements:
+        _settle(connection, changes.settlements)
+    if len(changes.segments) < ALIKE_MIN:
+        connection.change_rows("append_segments", [segment_columns(segment) for segment in changes.segments])
+    else:
+        _append_segments(connection, changes.segments)
+    if changes.effects:
+        connection.change_rows("insert_effects", [effect_columns(effect) for effect in changes.effects])
     _move_head(connection, changes)
     for fingerprint, body in changes.policies.items():
         connection.change("save_policy", {"fingerprint": fingerprint, "body": body})
@@ -50,7 +58,7 @@ def _write_streams(connection: Connection, writes: Sequence[StreamWrite], places
     unplaced = [write.stream for write in moved if write.stream not in places]
     if unplaced:
         places = {**places, **find_places(connection, unplaced)}
-    written = connection.change_rows("insert_streams", [_new_row(write) for write in created])
+    written = connection.change_rows("insert_streams", [_new_row(write) for write in created]) if created else 0
     written += _update_streams(connection, [(write, places[write.stream]) for write in moved if write.stream in places])
     if written != len(writes):
         raise _conflict(connection, created, moved, places)
@@ -89,19 +97,16 @@ def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, 
     updated += connection.change_rows(
         "update_streams", [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state) for w, at in moved]
     )
-    connection.change_rows(
-        "move_alarms",
-        [(at.n, w.alarm_at) for w, at in moved if w.alarm_at != at.alarm_at or at.snooze_until is not None],
-    )
-    connection.change_rows(
-        "relist_streams",
-        [
-            (at.n, w.owner, w.due_at, w.listed_at)
-            for w, at in moved
-            if (w.owner, w.due_at, w.listed_at) != (at.owner, at.due_at, at.listed_at)
-        ],
-    )
-    connection.change_rows("restatus_streams", [(at.n, w.status) for w, at in moved if w.status != at.status])
+    alarms = [(at.n, w.alarm_at) for w, at in moved if w.alarm_at != at.alarm_at or at.snooze_until is not None]
+    lists = [
+        (at.n, w.owner, w.due_at, w.listed_at)
+        for w, at in moved
+        if (w.owner, w.due_at, w.listed_at) != (at.owner, at.due_at, at.listed_at)
+    ]
+    statuses = [(at.n, w.status) for w, at in moved if w.status != at.status]
+    for name, rows in (("move_alarms", alarms), ("relist_streams", lists), ("restatus_streams", statuses)):
+        if rows:
+            connection.change_rows(name, rows)
     return updated
 
 

@@ -141,8 +141,10 @@ class SqliteTx:
 
     def _look(self, connection: Connection, ask: LockRequest) -> None:
         self._look_at_streams(connection, {**ask.reads, **ask.locks})
-        self.seen.update(seen(connection, ask.keys, self.now))
-        self._look_at_sends(connection, ask.sends)
+        if ask.keys:
+            self.seen.update(seen(connection, ask.keys, self.now))
+        if ask.sends:
+            self._look_at_sends(connection, ask.sends)
 
     def _look_at_streams(self, connection: Connection, asked: Mapping[StreamId, int]) -> None:
         streams = list(asked)
