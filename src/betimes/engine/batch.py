@@ -132,7 +132,7 @@ class Batch:
         if policy is None or lives is None:
             return self._hold(job)
         try:
-            recorded = self._answer(job, turn_id, policy, lives)
+            recorded = self._decide(job, turn_id, policy, lives)
         except StreamExists as made:
             job.also_locks = (*job.also_locks, made.stream)
             return self._hold(job)
@@ -299,18 +299,13 @@ class Batch:
 
     # -- keys
 
-    def _answer(self, job: Job, turn_id: str, policy: Policy, lives: list[LoadedStream]) -> Recorded | None:
-        """The recorded answer if the job's key was seen, else what is decided now."""
-        first = self._find_answer(job, job.key) if job.key else None
-        asked = job.submission.command
-        if first is None:
-            return self._turn(job, turn_id, policy, lives, asked, job.key)
-        repeated = lives[0].decider.repeated
+    def _repeat(self, job: Job, own: LoadedStream, first: Recorded) -> Command | None:
+        """Return the command that a repeated key still leads to; `None` if the recorded answer is all."""
+        repeated = own.decider.repeated
         try:
-            command = repeated(asked, first) if repeated else None
+            return repeated(job.submission.command, first) if repeated else None
         except Exception as error:
             raise Fault(f"repeating {job.name} failed: {error!r}") from error
-        return first if command is None else self._turn(job, turn_id, policy, lives, command, None)
 
     def _find_answer(self, job: Job, key: KeyId) -> Recorded | None:
         if used := self.answers.get(key):
@@ -328,15 +323,14 @@ class Batch:
 
     # -- turns
 
-    def _turn(
-        self,
-        job: Job,
-        turn_id: str,
-        policy: Policy,
-        lives: list[LoadedStream],
-        command: Command,
-        key: KeyId | None,
-    ) -> Recorded | None:
+    def _decide(self, job: Job, turn_id: str, policy: Policy, lives: list[LoadedStream]) -> Recorded | None:
+        """Return the recorded answer if the job's key was seen, else what is decided now."""
+        command, key = job.submission.command, job.key
+        if key and (first := self._find_answer(job, key)):
+            again = self._repeat(job, lives[0], first)
+            if again is None:
+                return first
+            command, key = again, None
         hold = self._holds.get(lives[0].stream.tenant) if self._holds else None
         turn = Turn(turn_id, turn_instant(self._tx.now, lives), policy, job, job.submission, hold)
         recorded = take_turn(self, turn, lives, command, key, self._settings.wakes_before_command_max)

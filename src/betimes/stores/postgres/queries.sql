@@ -7,7 +7,16 @@
 SELECT betimes.clock(:now);
 
 -- begin_batch: lock, reserve and read what a batch needs
-SELECT * FROM betimes.begin_batch(:waits, :skips, :reads, :keys, :sends, :now);
+-- Streams that are as they were cached share one row: how many there are, and their places unless it is all of them.
+WITH answer AS MATERIALIZED (
+    SELECT *, schema IS NULL AND (part = 'skip' AND version > 0 OR part = 'read') AS same
+    FROM betimes.begin_batch(:waits, :skips, :reads, :keys, :sends, :now)
+)
+SELECT part, place, version, schema, state, at, alarm_at, digest FROM answer WHERE NOT same
+UNION ALL
+SELECT 'same', count(*), NULL, NULL,
+    CASE WHEN count(*) < cardinality(:skips::betimes.asked_stream[]) THEN json_agg(place)::text END, NULL, NULL, NULL
+FROM answer WHERE same AND part = 'skip';
 
 -- begin_turn: the same for one command on one stream
 SELECT * FROM betimes.begin_turn(:tenant, :kind, :id, :cached, :collection, :key, :reads, :now);

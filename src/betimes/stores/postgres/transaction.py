@@ -146,6 +146,11 @@ class PostgresTx:
                 case "clock":
                     now = version
                     self._hear(place)
+                case "same":
+                    same = order["skip"]
+                    if place < len(same):
+                        same = [same[number - 1] for number in msgspec.json.decode(state or "[]")]
+                    self.unchanged.update(same)
                 case "seen":
                     self.seen[order[part][place - 1]] = seen_key(msgspec.json.decode(state))
                 case _:
