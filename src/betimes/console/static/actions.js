@@ -26,6 +26,7 @@ import { when } from "./time.js";
  * @property {(answer: any) => Child} [preview] how to show the answer of the dry run
  * @property {boolean} [noDryRun] for what has none: its preview is in `before`
  * @property {boolean} [isBatch] whose items, not the request, may have keys
+ * @property {string} [key] the Idempotency-Key, where the body holds the same; else one is made
  * @property {boolean} [danger]
  * @property {(answer: any) => void} [done]
  * @property {(answer: any) => Child} [result] how to show the answer of the real thing
@@ -61,7 +62,7 @@ export async function act(action) {
 
 /** @param {Action} action @param {() => void} close */
 function confirmation(action, close) {
-  const key = newKey();
+  const key = action.key ?? newKey();
   const note = /** @type {HTMLInputElement} */ (h("input", { type: "text", maxlength: "200" }));
   const word = /** @type {HTMLInputElement} */ (h("input", { type: "text", autocomplete: "off" }));
   const shown = h("div", { role: "status" }, action.noDryRun ? null : h("p", { class: "soft" }, "Trying it…"));

@@ -183,6 +183,7 @@ function forReal(tried) {
       method: command.method,
       path: pathOf(command, tried.names),
       body: tried.body,
+      key: command.fresh ? String(tried.body[command.fresh]) : undefined,
       noDryRun: command.ownDryRun,
       danger: true,
       before: h("p", null, "This is decided now, under the policy in force, and recorded."),
