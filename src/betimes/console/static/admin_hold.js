@@ -4,7 +4,7 @@
 import { act, actionButton } from "./actions.js";
 import { get } from "./api.js";
 import { h, put } from "./dom.js";
-import { button, field, openDialog } from "./forms.js";
+import { button, field, instantIn, openDialog } from "./forms.js";
 import { facts, figure, problemBox, section } from "./parts.js";
 import { mayAct } from "./session.js";
 import { now, when } from "./time.js";
@@ -85,7 +85,7 @@ function holdForm(close, view) {
     try {
       put(
         due,
-        dueText(await get("/v1/upcoming", { from: new Date(now()).toISOString(), to: `${until.value}Z` }), chosen()),
+        dueText(await get("/v1/upcoming", { from: new Date(now()).toISOString(), to: instantIn(until) }), chosen()),
       );
     } catch (error) {
       put(due, problemBox(error));
@@ -114,7 +114,7 @@ function holdForm(close, view) {
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const body = { domains: chosen(), until: `${until.value}Z`, reason: reason.value };
+    const body = { domains: chosen(), until: instantIn(until), reason: reason.value };
     close();
     void act({
       title: `Hold ${body.domains.length === DOMAINS.length ? "everything" : body.domains.join(", ")}`,

@@ -65,3 +65,8 @@ export function folded(summary, make, props = {}) {
   const fill = () => void (body.firstChild || put(body, make()));
   return h("details", { ...props, on: { toggle: fill } }, h("summary", null, summary), body);
 }
+
+/** Return the instant that a `datetime-local` in UTC holds, or nothing; browsers leave out seconds that are 0. @param {HTMLInputElement} input */
+export function instantIn(input) {
+  return input.value ? `${input.value}${input.value.length === 16 ? ":00" : ""}Z` : "";
+}

@@ -2,7 +2,7 @@
  * The request of a try: a form made from what the API describes, or the same as JSON.
  */
 import { h, put } from "./dom.js";
-import { field, folded, select } from "./forms.js";
+import { field, folded, instantIn, select } from "./forms.js";
 import { tabs } from "./parts.js";
 import { controlOf } from "./schema_controls.js";
 import { commandNamed, COMMANDS, fieldsOf, namesIn } from "./try_commands.js";
@@ -99,7 +99,7 @@ export function worldFields(world, mayDraft, hasDraft, changed, name) {
     value: world.at.replace(/(\.\d+)?Z$/, ""),
   }));
   at.addEventListener("input", () => {
-    world.at = at.value ? `${at.value.length === 16 ? `${at.value}:00` : at.value}Z` : "";
+    world.at = instantIn(at);
     changed();
   });
   const policies = /** @type {[string, string][]} */ ([["", "in force"], [
