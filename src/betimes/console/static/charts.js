@@ -61,27 +61,34 @@ function total(counts) {
   return Object.values(counts).reduce((sum, one) => sum + one, 0);
 }
 
-/** Return counts in a row of cells, darker for more. @param {number[]} counts @param {{labelOf?: (place: number) => string, top?: number}} [how] */
-export function densityStrip(counts, { labelOf, top } = {}) {
+/** Return counts in a row of cells, darker for more; `hot` are those to be marked. @param {number[]} counts @param {{labelOf?: (place: number) => string, top?: number, hot?: Set<number>}} [how] */
+export function densityStrip(counts, { labelOf, top, hot } = {}) {
   const width = 960;
   const step = width / Math.max(1, counts.length);
   const most = top ?? Math.max(1, ...counts);
   const cells = counts.map((count, place) =>
-    svg("rect", {
-      class: count ? "dense" : "void",
-      x: place * step + 0.25,
-      y: 0,
-      width: step - 0.5,
-      height: 22,
-      "fill-opacity": count ? (0.18 + 0.82 * Math.sqrt(count / most)).toFixed(2) : 1,
-    }, svg("title", null, `${labelOf?.(place) ?? place}: ${count}`))
+    count
+      ? svg("rect", {
+        class: hot?.has(place) ? "dense hot" : "dense",
+        x: place * step + 0.25,
+        y: 0,
+        width: step - 0.5,
+        height: 22,
+        "fill-opacity": (0.18 + 0.82 * Math.sqrt(count / most)).toFixed(2),
+      }, svg("title", null, `${labelOf?.(place) ?? place}: ${count}`))
+      : null
   );
-  return svg("svg", {
-    class: "density",
-    viewBox: `0 0 ${width} 22`,
-    preserveAspectRatio: "none",
-    "aria-hidden": "true",
-  }, cells);
+  return svg(
+    "svg",
+    {
+      class: "density",
+      viewBox: `0 0 ${width} 22`,
+      preserveAspectRatio: "none",
+      "aria-hidden": "true",
+    },
+    svg("rect", { class: "void", x: 0, y: 0, width, height: 22 }),
+    cells,
+  );
 }
 
 /**

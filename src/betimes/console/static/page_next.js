@@ -1,15 +1,278 @@
-/** Now: what was decided lately. */
+/**
+ * What's next: how much is due when, by kind; what piles up; and everything that waits, soonest first.
+ */
 import { get } from "./api.js";
-import { put } from "./dom.js";
-import { pageHead, section, table, verdictColumns } from "./parts.js";
+import { densityStrip } from "./charts.js";
+import { h, put } from "./dom.js";
+import { chosenFilters, filterBar } from "./filters.js";
+import { onPulse } from "./live.js";
+import { combOf, KIND_WORDS, pilesOf } from "./next_combs.js";
+import { groupsOf, itemTable } from "./next_items.js";
+import { emptyState, figure, pagedList, pageHead, section, table, tabs } from "./parts.js";
+import { addressWith } from "./router.js";
+import { curl } from "./samples.js";
+import { agoText, clockText, now, partsOf, when, zoneFor } from "./time.js";
 
-/** @param {import("./router.js").View} view */
+/** @typedef {import("./router.js").View} View */
+/** @typedef {import("./next_combs.js").Comb} Comb */
+const RANGES = /** @type {const} */ ({
+  "1h": [1, "1m", "1 h", 1],
+  "24h": [24, "15m", "24 h", 15],
+  "7d": [168, "3h", "7 d", 60],
+});
+const OWN = ["range"];
+const ITEMS = 50;
+const RELOAD_MS = 15_000;
+const HOUR = 3_600_000;
+
+/** @param {View} view */
 export async function show(view) {
-  view.title("Now");
-  const page = await get("/v1/verdicts", { limit: 50 }, view.signal);
+  view.title("What's next");
+  const chosen = chosenFilters(view, OWN);
+  const load = (/** @type {string | null} */ cursor) =>
+    get("/v1/upcoming/items", { ...chosen, limit: ITEMS, cursor }, view.signal);
+  const [comb, first] = await Promise.all([loadComb(view), load(null)]);
+  const density = h("div");
+  paint(view, density, comb);
+  const kinds = [...new Set([...comb.rows.map((row) => row.kind), ...(chosen.kinds ? [chosen.kinds] : [])])];
+  const filters = [
+    { name: "kinds", label: "Kind", text: "kind", options: kinds },
+    { name: "reason", label: "Reason", text: "reason" },
+    { name: "from", label: "From" },
+    { name: "to", label: "Until" },
+  ];
+  const isNarrowed = Object.keys(chosen).length > 0;
   put(
     view.main,
-    pageHead("Now", "What is decided, as it happens."),
-    section("As it happens", table({ caption: "Verdicts, newest first", columns: verdictColumns(), rows: page.items })),
+    pageHead("What's next", "Everything that is due, and everything that waits for something.", rangeTabs(view)),
+    density,
+    section(
+      "What waits, soonest first",
+      filterBar(view, filters, OWN),
+      reasonLinks(first.items, chosen),
+      first.items.length ? await pagedList(load, renderGroups, first) : nothing(isNarrowed),
+    ),
+  );
+  keepFresh(view, density);
+}
+
+/** @param {View} view @returns {Promise<Comb>} */
+async function loadComb(view) {
+  const [hours, step, , minutes] = RANGES[rangeOf(view)];
+  const begin = Math.floor(now() / (minutes * 60_000)) * minutes * 60_000; // steps begin at whole quarters, or hours
+  const [from, to] = [begin, begin + hours * HOUR].map((at) => new Date(at).toISOString());
+  return combOf(await get("/v1/upcoming", { from, to, step }, view.signal));
+}
+
+/** @param {View} view @returns {keyof typeof RANGES} */
+function rangeOf(view) {
+  const asked = view.query.get("range") ?? "24h";
+  return asked in RANGES ? /** @type {keyof typeof RANGES} */ (asked) : "24h";
+}
+
+/** @param {View} view */
+function rangeTabs(view) {
+  return tabs(
+    "Range",
+    Object.entries(RANGES).map(([key, [, , text]]) => ({
+      text,
+      href: addressWith({ range: key === "24h" ? null : key, from: null, to: null }),
+      current: key === rangeOf(view),
+    })),
+  );
+}
+
+/** @param {View} view @param {HTMLElement} density @param {Comb} comb */
+function paint(view, density, comb) {
+  const [, , text] = RANGES[rangeOf(view)];
+  put(
+    density,
+    lateBox(comb),
+    section(`Due in the next ${text}`, pileSentences(comb), comb.rows.length ? combs(view, comb) : nothingDue(text)),
+  );
+}
+
+/** Say what should have happened by now. @param {Comb} comb */
+function lateBox(comb) {
+  const { count, oldest_at: oldest, capped } = comb.late;
+  if (!count) return null;
+  return h(
+    "p",
+    { class: "late", role: "status" },
+    h("strong", null, `${figure(count)}${capped ? " or more" : ""} late`),
+    oldest ? [", the oldest was due ", when(oldest, { seconds: true })] : null,
+    ". ",
+    h("a", { href: addressWith({ from: null, to: comb.now, kinds: null, reason: null }) }, "Show them"),
+  );
+}
+
+/** Name what piles up. @param {Comb} comb */
+function pileSentences(comb) {
+  const piles = pilesOf(comb);
+  return piles.length
+    ? h(
+      "ul",
+      { class: "piles" },
+      piles.map((pile) =>
+        h(
+          "li",
+          null,
+          h("a", { href: cellHref(comb, pile.place, null) }, spanWords(comb, pile.place)),
+          `: ${pile.parts.map(([kind, count]) => `${figure(count)} ${KIND_WORDS[kind] ?? kind}`).join(", ")}`,
+        )
+      ),
+    )
+    : null;
+}
+
+/** @param {Comb} comb @param {number} place */
+function spanWords(comb, place) {
+  const zone = zoneFor(null);
+  const [begin, end] = [comb.from + place * comb.stepMs, comb.from + (place + 1) * comb.stepMs];
+  const day = /** @type {any} */ (partsOf(begin, zone)).weekday;
+  return `${comb.rows.length && comb.stepMs > HOUR ? `${day} ` : ""}${clockText(begin, zone)}–${clockText(end, zone)}`;
+}
+
+/** @param {Comb} comb @param {number} place @param {string | null} kind */
+function cellHref(comb, place, kind) {
+  const at = (/** @type {number} */ step) => new Date(comb.from + step * comb.stepMs).toISOString();
+  return addressWith({ from: at(place), to: at(place + 1), kinds: kind });
+}
+
+/** Return one strip a kind, the axis, and the same as a table. @param {View} view @param {Comb} comb */
+function combs(view, comb) {
+  const hot = new Set(pilesOf(comb).map((pile) => pile.place));
+  const labelOf = (/** @type {number} */ place) => spanWords(comb, place);
+  return [
+    h(
+      "div",
+      { class: "combs" },
+      comb.rows.map((row) => {
+        const strip = densityStrip(row.counts, { labelOf, hot });
+        strip.addEventListener("click", (event) => openCell(view, comb, row.kind, /** @type {MouseEvent} */ (event)));
+        const total = row.counts.reduce((sum, one) => sum + one, 0);
+        return [
+          h("a", { class: "comb-name", href: addressWith({ kinds: row.kind }) }, KIND_WORDS[row.kind] ?? row.kind),
+          h("div", { class: "comb" }, strip),
+          h(
+            "span",
+            { class: "number", title: row.estimated ? "estimated from a sample" : null },
+            row.estimated ? "≈ " : "",
+            figure(total),
+          ),
+        ];
+      }),
+      h("span"),
+      axis(comb),
+    ),
+    comb.truncated ? h("p", { class: "soft" }, "There is more than was counted.") : null,
+    numbers(comb),
+  ];
+}
+
+/** Narrow the list to the cell that was clicked. @param {View} view @param {Comb} comb @param {string} kind @param {MouseEvent} event */
+function openCell(view, comb, kind, event) {
+  const box = /** @type {Element} */ (event.currentTarget).getBoundingClientRect();
+  const place = Math.floor(((event.clientX - box.left) / box.width) * comb.size);
+  const address = new URL(cellHref(comb, Math.max(0, Math.min(comb.size - 1, place)), kind), location.origin);
+  view.setQuery({ kinds: kind, from: address.searchParams.get("from"), to: address.searchParams.get("to") });
+}
+
+/** Return whole hours, or days, below the strips. @param {Comb} comb */
+function axis(comb) {
+  const zone = zoneFor(null);
+  const whole = comb.size * comb.stepMs;
+  const every = whole <= HOUR ? HOUR / 6 : whole <= 24 * HOUR ? 3 * HOUR : 24 * HOUR;
+  const [sign, hours, minutes] = /([+-])(\d\d):(\d\d)/.exec(partsOf(comb.from, zone).offset)?.slice(1) ??
+    ["+", "0", "0"];
+  const offset = (sign === "-" ? -1 : 1) * (Number(hours) * HOUR + Number(minutes) * 60_000);
+  const ticks = [];
+  for (let at = Math.ceil((comb.from + offset) / every) * every - offset; at < comb.from + whole; at += every) {
+    const share = (at - comb.from) / whole;
+    const text = every > 3 * HOUR ? /** @type {any} */ (partsOf(at, zone)).weekday : clockText(at, zone);
+    if (share < 0.95) ticks.push(h("span", { style: { "inset-inline-start": `${share * 100}%` } }, text));
+  }
+  return h("div", { class: "comb-axis", "aria-hidden": "true" }, ticks);
+}
+
+/** @param {Comb} comb */
+function numbers(comb) {
+  const places = [...Array(comb.size).keys()].filter((place) => comb.rows.some((row) => row.counts[place]));
+  return h(
+    "details",
+    null,
+    h("summary", null, "The same as a table"),
+    table({
+      caption: "Due by time and kind",
+      columns: [
+        { name: "When", cell: (place) => h("a", { href: cellHref(comb, place, null) }, spanWords(comb, place)) },
+        ...comb.rows.map((row) => ({
+          name: KIND_WORDS[row.kind] ?? row.kind,
+          kind: "number",
+          cell: (/** @type {number} */ place) => row.counts[place] ? figure(row.counts[place]) : "",
+        })),
+      ],
+      rows: places,
+    }),
+  );
+}
+
+/** @param {any[]} items @param {Record<string, string>} chosen */
+function reasonLinks(items, chosen) {
+  const reasons = [...new Set(items.flatMap((item) => item.reasons))];
+  if (!reasons.length || chosen.reason) return null;
+  return h(
+    "p",
+    { class: "chips next-reasons" },
+    h("span", { class: "soft" }, "Reasons here: "),
+    reasons.map((reason) => h("a", { class: "chip", href: addressWith({ reason }) }, reason)),
+  );
+}
+
+/** @param {any[]} items all so far */
+function renderGroups(items) {
+  return h(
+    "div",
+    { class: "next-items" },
+    groupsOf(items).map((group) => [
+      h(
+        "h3",
+        { class: "next-group" },
+        group.name,
+        h("span", { class: "soft" }, ` ${group.items.length} shown, next ${agoText(group.items[0].at)}`),
+      ),
+      itemTable(group),
+    ]),
+  );
+}
+
+/** Count again after pulses, not too often. @param {View} view @param {HTMLElement} density */
+function keepFresh(view, density) {
+  let last = performance.now();
+  onPulse(async (frame) => {
+    if (!frame.total || performance.now() - last < RELOAD_MS || density.contains(document.activeElement)) return;
+    last = performance.now();
+    const comb = await loadComb(view).catch(() => null);
+    if (comb && !view.signal.aborted) paint(view, density, comb);
+  }, view.signal);
+}
+
+/** @param {string} text */
+function nothingDue(text) {
+  return h("p", { class: "soft" }, `Nothing is due in the next ${text}.`);
+}
+
+/** @param {boolean} isNarrowed */
+function nothing(isNarrowed) {
+  if (isNarrowed) return h("p", { class: "soft" }, "Nothing that waits matches.");
+  const body = { cron: "0 8 * * *", timezone: "Europe/Berlin", target: { kind: "sweep" } };
+  return emptyState(
+    "Nothing waits",
+    "Schedules, deferred runs, notifications until the end of quiet hours and intents until their next check appear here. Make a schedule to see one:",
+    {
+      curl: curl("PUT", "/v1/schedules/brief", body),
+      python: `await bt.schedules.put("brief", ${JSON.stringify(body)})`,
+      href: "/console/try",
+    },
   );
 }

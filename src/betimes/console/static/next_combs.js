@@ -1,0 +1,55 @@
+/** Counts of what is due, step by step, and the steps in which it piles up. */
+
+/** @typedef {{kind: string, counts: number[], estimated: boolean}} Row */
+/** @typedef {{from: number, now: string, size: number, stepMs: number, rows: Row[], late: any, truncated: boolean}} Comb */
+
+const PILE_TIMES = 10;
+const PILE_MIN = 10;
+const PILES_MAX = 5;
+
+/** What of each kind is due, in words. */
+export const KIND_WORDS = /** @type {Record<string, string>} */ ({
+  inbox: "people with notifications",
+  account: "deferred triggers",
+  run: "runs to start or to end",
+  intent: "intent checks",
+  schedule: "schedule ticks",
+  sensor: "sensor evaluations",
+  score: "scores",
+  incident: "ends of incidents",
+  backfill: "backfills",
+});
+
+/** @param {any} told what `GET /v1/upcoming` answers @returns {Comb} */
+export function combOf(told) {
+  const from = Date.parse(told.from);
+  const size = Math.max(1, ...told.rows.map((/** @type {any} */ row) => row.counts.length));
+  const [, number, unit] = /^(\d+)([mhd])$/.exec(told.step) ?? ["", "15", "m"];
+  const stepMs = Number(number) * { m: 60_000, h: 3_600_000, d: 86_400_000 }[/** @type {"m" | "h" | "d"} */ (unit)];
+  return { from, now: told.now, size, stepMs, rows: told.rows, late: told.late, truncated: told.truncated };
+}
+
+/** Return the steps with far more than is usual, the fullest first. @param {Comb} comb @returns {{place: number, total: number, parts: [string, number][]}[]} */
+export function pilesOf(comb) {
+  const totals = [...Array(comb.size).keys()].map((place) =>
+    comb.rows.reduce((sum, row) => sum + (row.counts[place] ?? 0), 0)
+  );
+  const usual = medianOf(totals.filter((total) => total > 0));
+  return totals.map((total, place) => ({ place, total, parts: partsAt(comb, place) }))
+    .filter(({ total }) => total >= PILE_MIN && total > PILE_TIMES * usual)
+    .sort((one, other) => other.total - one.total).slice(0, PILES_MAX);
+}
+
+/** @param {Comb} comb @param {number} place @returns {[string, number][]} */
+function partsAt(comb, place) {
+  return comb.rows.filter((row) => row.counts[place]).map((
+    row,
+  ) => /** @type {[string, number]} */ ([row.kind, row.counts[place]]))
+    .sort((one, other) => other[1] - one[1]);
+}
+
+/** @param {number[]} values */
+function medianOf(values) {
+  const sorted = [...values].sort((one, other) => one - other);
+  return sorted.length ? sorted[Math.floor((sorted.length - 1) / 2)] : 0;
+}

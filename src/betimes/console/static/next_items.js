@@ -1,0 +1,62 @@
+/** What waits, one by one, grouped by why. */
+import { h } from "./dom.js";
+import { KIND_WORDS } from "./next_combs.js";
+import { reasonChips, streamHref, streamLink, table, whyHref } from "./parts.js";
+import { addressWith } from "./router.js";
+import { when } from "./time.js";
+
+/** @typedef {{name: import("./dom.js").Child, caption: string, items: any[]}} Group */
+
+/** Return items by the reason they wait for, the group with the soonest first; late ones before all. @param {any[]} items @returns {Group[]} */
+export function groupsOf(items) {
+  /** @type {Map<string, any[]>} */
+  const groups = new Map();
+  for (const item of items) {
+    const reason = item.reasons.at(-1);
+    const name = item.late ? "late" : reason ? `reason ${reason}` : `kind ${item.kind}`;
+    groups.set(name, [...(groups.get(name) ?? []), item]);
+  }
+  return [...groups].map(([name, found]) => ({ name: headingOf(name), caption: `Waiting: ${name}`, items: found }));
+}
+
+/** @param {string} name @returns {import("./dom.js").Child} */
+function headingOf(name) {
+  const [by, ...rest] = name.split(" ");
+  const value = rest.join(" ");
+  if (by === "late") return h("span", { class: "late-word" }, "Late");
+  if (by === "reason") return h("a", { href: addressWith({ reason: value }) }, value);
+  return h("a", { href: addressWith({ kinds: value }) }, KIND_WORDS[value] ?? value);
+}
+
+/** @param {Group} group */
+export function itemTable(group) {
+  return table({
+    caption: group.caption,
+    columns: [
+      { name: "When", cell: (item) => when(item.at, { seconds: true }) },
+      {
+        name: "Who",
+        cell: (item) => [
+          h("span", { class: "soft" }, `${item.kind} `),
+          streamLink(item.kind, item.id),
+          item.owner ? [h("span", { class: "soft" }, " of "), h("span", { class: "id" }, item.owner)] : null,
+        ],
+      },
+      { name: "What", cell: (item) => [item.what, item.key ? h("span", { class: "id soft" }, ` ${item.key}`) : null] },
+      { name: "Reasons", cell: (item) => reasonChips(item.reasons) },
+      { name: "Would pass", cell: (item) => item.would_pass_at ? when(item.would_pass_at) : null },
+      {
+        name: "Why",
+        cell: (item) =>
+          item.segment_id
+            ? h("a", { href: whyHref(item.segment_id), "aria-label": `Why ${item.key ?? item.id}` }, "why")
+            : item.snoozed_until
+            ? ["rests after an error until ", when(item.snoozed_until)]
+            : null,
+      },
+    ],
+    rows: group.items,
+    rowClass: (item) => item.late ? "late-row" : "",
+    href: (item) => item.segment_id ? whyHref(item.segment_id) : streamHref(item.kind, item.id),
+  });
+}

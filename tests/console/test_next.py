@@ -1,0 +1,95 @@
+"""What's next: what is due when, what piles up, what is late, and what waits for what."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+
+from betimes.app.betimes import Betimes
+from betimes.engine.virtual_clock import VirtualClock
+from tests.console.conftest import Visiting
+from tests.console.town import Served, served
+
+pytestmark = pytest.mark.browser
+QUIET = {"timezone": "UTC", "quiet_hours": [{"start": "22:00", "end": "07:00"}]}
+NOTE: dict[str, Any] = {"source": "chat", "channels": ["in_app"], "event_type": "MESSAGE", "title": "Tom replied"}
+HOURLY: dict[str, Any] = {"cron": "30 * * * *", "target": {"kind": "sweep"}}
+SLEEPERS = 25
+
+
+async def sleep_tight(bt: Betimes) -> None:
+    """Let many people sleep, with a message for each of them; something small happens every hour."""
+    await bt.schedules.put("hourly", HOURLY)
+    for number in range(SLEEPERS):
+        await bt.notifications.set_preferences(f"s{number}", QUIET)
+        note = {**NOTE, "user_id": f"s{number}", "event_id": f"e{number}", "message": f"Message {number}"}
+        await bt.notifications.send(note)
+
+
+async def test_what_is_due_next_is_found_from_the_first_page_and_narrowed(town: Served, visiting: Visiting) -> None:
+    async with visiting(town.address) as visit:
+        page = await visit.open("/console")
+        await page.get_by_role("link", name="What's next").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("What's next")
+        told = await town.bt.ledger.upcoming()
+        await page.get_by_text("The same as a table").click()
+        numbers = page.get_by_role("table", name="Due by time and kind")
+        await expect(numbers.get_by_role("columnheader", name="schedule ticks")).to_be_visible()
+        assert {row.kind for row in told.rows} >= {"inbox", "schedule"}
+        await page.get_by_role("navigation", name="Kind").get_by_role("link", name="schedule").click()
+        await page.wait_for_url("**kinds=schedule*")
+        items = page.get_by_role("table", name=re.compile("^Waiting: "))
+        await expect(items).to_have_count(1)
+        await expect(items.get_by_role("link", name="brief-0")).to_have_count(1)
+        await page.get_by_role("link", name="Remove the filter Kind: schedule").click()
+        await page.get_by_role("link", name="QUIET_HOURS").first.click()
+        await expect(page.get_by_role("link", name="Remove the filter Reason: QUIET_HOURS")).to_be_visible()
+        await page.get_by_role("link", name=re.compile("^Why ")).first.click()
+        await page.wait_for_url("**/console/why/*")
+        assert len(visit.requests) <= 36
+
+
+async def test_what_piles_up_is_named_and_leads_to_those_who_wait(visiting: Visiting) -> None:
+    async with Betimes("memory://", clock=VirtualClock("2026-11-17T01:10:00Z"), report=lambda _: None) as bt:
+        await sleep_tight(bt)
+        async with served(bt) as night, visiting(night.address) as visit:
+            page = await visit.open("/console/next")
+            await expect(page.get_by_text("07:00–07:15: 25 people with notifications")).to_be_visible()
+            await page.get_by_role("listitem").get_by_role("link", name="07:00–07:15").click()
+            waiting = page.get_by_role("table", name="Waiting: reason QUIET_HOURS")
+            await expect(waiting.get_by_role("row")).to_have_count(SLEEPERS + 1)
+            await expect(page.get_by_role("table", name="Waiting: kind schedule")).to_have_count(0)
+            await page.get_by_role("link", name="7 d", exact=True).click()
+            await expect(page.get_by_role("heading", name="Due in the next 7 d")).to_be_visible()
+
+
+async def test_what_is_late_stands_above_in_words_and_first_in_the_list(visiting: Visiting) -> None:
+    clock = VirtualClock("2026-11-17T01:10:00Z")
+    async with Betimes("memory://", clock=clock, workers=False, report=lambda _: None) as bt:
+        await sleep_tight(bt)
+        clock.advance(7 * 3600)
+        async with served(bt) as night, visiting(night.address) as visit:
+            page = await visit.open("/console/next")
+            await expect(page.get_by_text(f"{SLEEPERS + 1} late, the oldest was due")).to_be_visible()
+            await page.get_by_role("link", name="Show them").click()
+            await page.wait_for_url("**to=*")
+            late = page.get_by_role("table", name="Waiting: late")
+            await expect(late.get_by_role("row")).to_have_count(SLEEPERS + 2)
+
+
+async def test_a_server_with_nothing_to_do_teaches_how_to_give_it_something(
+    nothing: Served, visiting: Visiting
+) -> None:
+    async with visiting(nothing.address) as visit:
+        page = await visit.open("/console/next")
+        await expect(page.get_by_text("Nothing is due in the next 24 h.")).to_be_visible()
+        await expect(page.get_by_role("figure").first).to_contain_text(f"{nothing.address}/v1/schedules/brief")
+
+
+async def test_a_filter_that_is_not_known_is_an_error(nothing: Served, visiting: Visiting) -> None:
+    async with visiting(nothing.address) as visit:
+        page = await visit.open("/console/next")
+        await page.get_by_role("textbox", name="Filter").fill("colour:red")
+        await page.get_by_role("button", name="Apply").click()
+        await expect(page.get_by_role("alert").get_by_text("colour:red")).to_be_visible()
