@@ -18,7 +18,6 @@ from betimes.core.errors import Invalid
 
 Instant: TypeAlias = int
 
-MILLISECOND = 1_000
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE

@@ -7,6 +7,7 @@ its own, which covers every column, so a changed byte anywhere is named by the r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -109,3 +110,12 @@ def chained_digest(
     _, collection, name = key or _NO_KEY
     place = (prev, *stream, version, turn, at, schema, command, events, policy)
     return digest(*place, collection, name, verdict, reply, actor, correlation, cause)
+
+
+def segment_of(columns: Iterable[Any]) -> Segment:
+    """Return the segment in these columns, in the order in which every statement of every store selects them."""
+    seq, tenant, kind, id, *rest = columns
+    written, (collection, key), said = rest[:9], rest[9:11], rest[11:]
+    key_id = None if key is None else KeyId(tenant, collection, key)
+    values: tuple[Any, ...] = (StreamId(tenant, kind, id), *written, key_id, *said, seq)
+    return Segment(*values)

@@ -182,7 +182,7 @@ class Batch:
         cache = self._cache
         for stream, live in self.loaded.items():
             if live.version == live.base and cache.get(stream) is live.entry:
-                cache.move_to_end(stream)
+                cache.move_to_end(stream)  # used, so it leaves later
             elif stream.kind not in swept or stream in cache:
                 cache.put(stream, live.cache_entry())
             if stream.kind == DEPLOYMENT.kind and (self._policies.holds.by_tenant or (live.state and live.state.hold)):
@@ -265,6 +265,7 @@ class Batch:
             if live is None or (self._blocked and name in self._blocked):
                 return None
             lives.append(live)
+        # A read stream that a held job may still write must wait too: whoever comes behind sees what it writes.
         for name in reads:
             if name in self._unsettled or self.find_stream(name) is None:
                 return None

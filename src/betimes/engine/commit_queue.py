@@ -145,6 +145,7 @@ class CommitQueue:
         while True:
             await self._work.wait()
             if self.waiting.size:
+                # Kept until the commit, so that whoever waits for one of them is answered if the engine closes.
                 self._under_way = self.waiting.take(self._settings.batch_max)
                 await self._batch(list(self._under_way))
                 self._under_way = ()

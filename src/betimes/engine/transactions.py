@@ -103,6 +103,7 @@ class Transactions:
         try:
             return await self._commit(begin, jobs, presumed=True)
         except Conflict:
+            # Somebody else writes these streams: presuming again would most likely only cost another round trip.
             self._asks_first = self._settings.asked_after_conflict
         except (Duplicate, Unavailable):
             pass  # nothing was written: asking tells what became of the key, and whether the store is there
@@ -248,6 +249,7 @@ class Transactions:
         """Drop what was cached, which is old; lock what the decision took for new, so that its decider sees it."""
         if batch is None:
             return
+        # The store does not say which stream moved, so none of them is trusted.
         for write in batch.changes.streams:
             self._cache.drop(write.stream)
         if len(jobs) == 1:

@@ -179,6 +179,7 @@ def take_turn(
     if command.__class__ is Wake:
         return wake_stream(site, turn, loaded)
     rings = own.alarm_at is not None and not isinstance(command, own.decider.stops)
+    # A command that stops the stream records what is owed itself, so nothing is rung before it.
     if rings and not ring_due(site, turn, loaded, wakes_max):
         return None
     return step(site, turn, loaded, command, key)
@@ -231,6 +232,7 @@ def step(site: TurnSite, turn: Turn, loaded: list[LoadedStream], command: Comman
     decision = decide_command(own, view, command, turn)
     if isinstance(decision, Refusal):
         if decision.settles is not None:
+            # It was owed anyway, so it is written although the command is refused.
             step(site, turn, loaded, decision.settles, None)
         raise Refused(decision.reason, decision.message)
     if not decision.events and not uses_up_key(key, turn, own, decision):

@@ -49,6 +49,7 @@ class DecisionWriter:
         afters = [(live, self._update(live, events, turn)) for live, events in others.items()]
         if decision.effects:
             changes.effects += _effects(own, decision.effects, turn, settings)
+        # From here on nothing can fail: a decision that cannot be written has left the batch as it was.
         own.advance(first)
         changes.segments.append(first.segment)
         for live, after in afters:

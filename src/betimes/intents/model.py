@@ -36,10 +36,6 @@ Token = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 DisabledReason: TypeAlias = Literal["ONCE_DONE", "FIRE_MODE_ONCE", "MAX_EXECUTIONS", "EXPIRED", "FAILURES"]
 
 
-def intent_stream(tenant: str, intent_id: str) -> StreamId:
-    return StreamId(tenant, "intent", intent_id)
-
-
 def owner_stream(tenant: str, user_id: str) -> StreamId:
     return StreamId(tenant, "owner", user_id)
 

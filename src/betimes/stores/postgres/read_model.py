@@ -10,7 +10,7 @@ import msgspec
 from betimes.core.canonical import encode
 from betimes.core.errors import Fenced
 from betimes.core.instants import Instant, seconds
-from betimes.core.segments import Segment
+from betimes.core.segments import Segment, segment_of
 from betimes.core.streams import StreamId
 from betimes.engine.read_model import (
     AlarmCount,
@@ -101,7 +101,7 @@ class PostgresReadModel:
         async with self._sessions.session() as session:
             settled = await session.value(self._statement("settled_seq"))
             page = self._statement("segments_within", settled=settled, **asked)
-            return [rows.segment_of(record) for record in await session.rows(page)]
+            return [segment_of(record) for record in await session.rows(page)]
 
     # -- alarms, names, processes
 

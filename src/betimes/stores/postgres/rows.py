@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from betimes.core.deciders import EffectCall
-from betimes.core.segments import Segment
-from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.core.segments import Segment, segment_of
+from betimes.core.streams import EffectId, StreamId
 from betimes.engine.effect_rows import attempts_in, payload_in
 from betimes.engine.store import Backlog, Changes, EffectRow, EffectWrite, Lease, Row, SeenKey, StreamRow, WaitingSend
 
@@ -135,15 +135,6 @@ def _effect_values(e: EffectWrite) -> Values:
         e.lease_s,
         *(e.to or NO_STREAM),
     )
-
-
-def segment_of(columns: Iterable[Any]) -> Segment:
-    """Return the segment in these columns, in the order in which every statement selects them."""
-    seq, tenant, kind, id, *rest = columns
-    written, (collection, key), said = rest[:9], rest[9:11], rest[11:]
-    key_id = None if key is None else KeyId(tenant, collection, key)
-    values: tuple[Any, ...] = (StreamId(tenant, kind, id), *written, key_id, *said, seq)
-    return Segment(*values)
 
 
 def seen_key(columns: Iterable[Any]) -> SeenKey:

@@ -28,7 +28,7 @@ from typing import Any
 
 from betimes.core.errors import Fenced
 from betimes.core.instants import Instant
-from betimes.core.segments import Segment
+from betimes.core.segments import Segment, segment_of
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.audit import FINDINGS_MAX, Head, StoreAudit, policy_problems
 from betimes.engine.clock_report import ClockReport
@@ -332,7 +332,7 @@ class PostgresStore(PostgresReadModel):
                 page = self._statement(f"{name}_backwards", **narrowed, before=query.after or None)
             else:
                 page = self._statement(name, **narrowed, after=query.after)
-            return [rows.segment_of(record) for record in await session.rows(page)]
+            return [segment_of(record) for record in await session.rows(page)]
 
     async def policy(self, fingerprint: str) -> str | None:
         body: str | None = await self._sessions.value(self._statement("policy", fingerprint=fingerprint))

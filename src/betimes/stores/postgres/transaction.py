@@ -155,6 +155,7 @@ class PostgresTx:
                     self.seen[order[part][place - 1]] = seen_key(msgspec.json.decode(state))
                 case _:
                     self.sends.add(order[part][place - 1])
+        # Whatever was reserved and is not used must be freed by the commit, or the key would look taken.
         self._reserved |= set(order["seen"]) - self.seen.keys()
         return self._clock() if self._clock else now
 
@@ -162,6 +163,7 @@ class PostgresTx:
         if not any(getattr(changes, field) for field in changes.__struct_fields__):
             await self._session.roll_back()
             return
+        # Sorted, so that two processes that save the same policies do not wait for each other in a circle.
         for fingerprint, body in sorted(changes.policies.items()):
             await self._session.rows(self._statement("save_policy", fingerprint=fingerprint, body=body))
         if len(changes.segments) <= SCRIPT_MAX and (script := self._writing(changes)):

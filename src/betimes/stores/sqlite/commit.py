@@ -93,6 +93,7 @@ def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, 
             moved.append(both)
     updated = 0
     for shared, rows in swept.items():
+        # In the order of row numbers, so that each page of the table is written once.
         updated += connection.change_alike("reschedule_streams", shared, sorted(rows))
     updated += connection.change_rows(
         "update_streams", [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state) for w, at in moved]
@@ -188,6 +189,7 @@ def _use_keys(connection: Connection, keys: Sequence[KeyWrite], now: Instant) ->
     rows = [(*write.key, write.request, *write.stream, write.version, write.expires_at) for write in keys]
     used = connection.change_rows("use_keys", rows)
     if used < len(rows):
+        # A key that has expired still has its row, which an insert leaves alone.
         used += connection.change_rows("use_keys_again", rows, now)
     if used < len(rows):
         names = ", ".join(str(write.key) for write in keys[:3])

@@ -36,6 +36,7 @@ class ConnectionThread:
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
+            # One that has begun runs to its end; it only stops waiting for the lock, which nobody needs any more.
             if not future.cancel() and self._connection:
                 self._connection.patience.given_up = True
             raise
@@ -49,7 +50,7 @@ class ConnectionThread:
         connection = self._connection
         if connection is None or not self._is_free():
             return False
-        connection.patience.given_up = True
+        connection.patience.given_up = True  # waiting for a lock here would stop the event loop
         try:
             job(connection)
         except apsw.Error:

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from betimes.core.canonical import encode
 from betimes.core.errors import Fenced
 from betimes.core.instants import HOUR, MINUTE, Instant, seconds
-from betimes.core.segments import Segment
+from betimes.core.segments import Segment, segment_of
 from betimes.core.streams import StreamId
 from betimes.engine.read_model import (
     AlarmCount,
@@ -29,7 +29,7 @@ from betimes.engine.read_model import (
 )
 from betimes.engine.store import PAGE_MAX, StreamRow
 from betimes.stores.sqlite.connection import Connection
-from betimes.stores.sqlite.rows import listed_stream, segment_of
+from betimes.stores.sqlite.rows import listed_stream
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ from typing import Any
 
 from betimes.core.canonical import encode
 from betimes.core.instants import MINUTE, Instant
-from betimes.core.segments import Segment
+from betimes.core.segments import Segment, segment_of
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.read_model import prefix_end
 from betimes.engine.store import (
@@ -27,7 +27,7 @@ from betimes.engine.store import (
     WaitingSend,
 )
 from betimes.stores.sqlite.connection import Connection
-from betimes.stores.sqlite.rows import RowPlace, effect_row, listed_stream, row_of, segment_of, waiting_send
+from betimes.stores.sqlite.rows import RowPlace, effect_row, listed_stream, row_of, waiting_send
 
 SEQ_MAX = 2**63 - 1
 

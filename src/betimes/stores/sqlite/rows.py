@@ -9,7 +9,7 @@ from betimes.core.canonical import encode
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
-from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.core.streams import EffectId, StreamId
 from betimes.engine.effect_rows import attempts_in, payload_in
 from betimes.engine.store import EffectRow, EffectWrite, Lease, Row, Settlement, StreamRow, WaitingSend
 
@@ -42,15 +42,6 @@ def row_of(place: RowPlace, rest: Columns) -> Row:
 
 def listed_stream(columns: Columns) -> StreamRow:
     return StreamRow.of(StreamId(*columns[:3]), *columns[3:])
-
-
-def segment_of(columns: Columns) -> Segment:
-    """Return the segment in these columns, in the order in which every statement selects them."""
-    seq, tenant, kind, id, *rest = columns
-    written, (collection, key), said = rest[:9], rest[9:11], rest[11:]
-    key_id = None if key is None else KeyId(tenant, collection, key)
-    values: tuple[Any, ...] = (StreamId(tenant, kind, id), *written, key_id, *said, seq)
-    return Segment(*values)
 
 
 def segment_columns(segment: Segment, seq: int | None = None) -> tuple[Any, ...]:
