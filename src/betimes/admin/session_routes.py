@@ -36,7 +36,12 @@ async def operate(request: RequestContext) -> Answer:
     if not request.process.sessions_act:
         raise HttpProblem(403, "ACTIONS_OFF", "Sessions only read on this server: [console] actions is false.")
     # A look of its own: others must not go by the time of a dry run.
-    shown: Identity | None = await Identities().of(request.engine, request.body.key)
+    looks = Identities()
+    shown: Identity | None = None
+    if request.body.key is not None:
+        shown = await looks.of(request.engine, request.body.key)
+    elif request.proxy_key_id:
+        shown = await looks.under(request.engine, request.proxy_key_id)
     if shown is None or shown.is_session or shown.tenant != request.caller.tenant:
         raise HttpProblem(401, "UNAUTHENTICATED", "That key is not known or not alive.", headers=CHALLENGE)
     return Answer(await sessions.elevate(request.key_id, shown.key_id), headers=_NO_STORE)
@@ -53,6 +58,7 @@ ROUTES = (
         path="/v1/sessions",
         scope=ANY_KEY,
         answer=open_session,
+        signs_in=True,
         tag=TAG,
         summary="Open a session for a browser",
         description=f"With scopes to read only, for at most {SESSION_S_MAX // 3600} h; it ends after an hour without a "
@@ -85,6 +91,7 @@ ROUTES = (
         path="/v1/sessions/current/operate",
         scope=ANY_KEY,
         answer=operate,
+        signs_in=True,
         tag=TAG,
         summary="Let the session act for 15 minutes",
         description="It has all scopes of its key until then; the key must be shown once more.",

@@ -39,8 +39,8 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Elevation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    key: Annotated[str, msgspec.Meta(min_length=1, max_length=600)]
-    """The key that the session was opened with, once more."""
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=600)] | None = None
+    """The key that the session was opened with, once more; behind a trusted proxy it may be left out."""
 
 
 class SessionView(JsonView, frozen=True, kw_only=True):

@@ -86,7 +86,9 @@ async def answer_requests(
     dev = serving.configuration.server.dev
     console = serving.configuration.console
     pages = console_routes(console, dev=dev)
-    application: Any = serve(serving.bt, ROUTES, dev=dev, pages=pages, sessions_act=console.actions)
+    application: Any = serve(
+        serving.bt, ROUTES, dev=dev, pages=pages, sessions_act=console.actions, proxy=console.proxy
+    )
     server = _uvicorn_server(serving.configuration, LoopbackOnly(application) if dev else application)
     serving_task = asyncio.create_task(server.serve(sockets=[listener]))
     stop_task = asyncio.create_task(stopping.wait())

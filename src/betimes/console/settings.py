@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+
+from betimes.http.proxy_sign_in import ProxySignIn, parse_networks
 
 Texts: TypeAlias = Literal["never", "click", "always"]
 
@@ -18,3 +20,18 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Offer what changes something, to whoever has the scope for it; without, no session can be let to act either."""
     texts: Texts = "click"
     """When the texts of messages are shown to people who look: they are personal."""
+    trust_header: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    """Header in which a proxy in front says who looks, such as `X-Forwarded-User`; without one nobody is believed."""
+    trust_networks: tuple[str, ...] = ()
+    """Addresses of the proxies that are believed, such as `10.1.0.0/16`."""
+    trust_keys: dict[str, str] = {}
+    """The id of the key that each person signs in with, by the name in the header; `*` stands for everybody else."""
+
+    def __post_init__(self) -> None:
+        parse_networks(self.trust_networks)
+        if self.trust_header and not (self.trust_networks and self.trust_keys):
+            raise ValueError("trust_header needs trust_networks and trust_keys beside it")
+
+    @property
+    def proxy(self) -> ProxySignIn:
+        return ProxySignIn(self.trust_header.lower(), parse_networks(self.trust_networks), self.trust_keys)

@@ -105,4 +105,5 @@ def _render_page(base: str, settings: ConsoleSettings, dev: bool) -> str:
     preloads = "\n".join(f'<link rel="modulepreload" href="{base}/{name}">' for name in SHELL)
     told = {"base": base, "preloads": preloads, "texts": settings.texts}
     told |= {"actions": str(settings.actions).lower(), "dev": str(dev).lower()}
+    told["proxy"] = str(bool(settings.trust_header)).lower()
     return template.format_map(told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from starlette.requests import Request
 
 from betimes.catalogue import spell_scope
@@ -11,8 +12,9 @@ from betimes.domain.service import Caller
 from betimes.engine.tenants.identities import KEY_PREFIX, Identities, Identity
 from betimes.http.dry_runs import Trial, scope_to_try
 from betimes.http.problems import CHALLENGE, HttpProblem
+from betimes.http.proxy_sign_in import NOBODY, ProxySignIn
 from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Route, ServedApplication
-from betimes.http.sessions import NO_SESSION, keep_session, session_cookie, session_token
+from betimes.http.sessions import COOKIE, NO_SESSION, keep_session, session_cookie, session_token
 
 NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
 
@@ -20,10 +22,13 @@ NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; 
 class Guard:
     """Authenticates and authorises requests."""
 
-    def __init__(self, application: ServedApplication, identities: Identities, *, dev: bool) -> None:
+    def __init__(
+        self, application: ServedApplication, identities: Identities, *, dev: bool, proxy: ProxySignIn = NOBODY
+    ) -> None:
         self._application = application
         self._dev = dev
         self._identities = identities
+        self._proxy = proxy
 
     async def caller(
         self, request: Request, route: Route, correlation: str, trial: Trial | None
@@ -36,6 +41,8 @@ class Guard:
                 checked_stream(tenant, "tenant", "x")
             scopes = ("admin",) if self._dev else ()
             return Caller(tenant, "dev" if self._dev else "", correlation, scopes), scopes, ""
+        if route.signs_in and (named := self._proxy.who(request)) and not _brings_proof(request):
+            return await self._named_caller(*named, route, scope, correlation)
         session = session_token(request, route)
         if session is not None:
             return await self._session_caller(session, route, scope, correlation)
@@ -49,6 +56,16 @@ class Guard:
             raise HttpProblem(401, "UNAUTHENTICATED", NO_KEY, headers=CHALLENGE)
         return _demand_scope(known, route, scope, correlation)
 
+    async def _named_caller(
+        self, name: str, key_id: str, route: Route, scope: str, correlation: str
+    ) -> tuple[Caller, tuple[str, ...], str]:
+        """Return the caller that a trusted proxy names, with the key it stands for."""
+        known = await self._identities.under(self._application.engine, key_id)
+        if known is None or known.is_session:
+            message = f"The key that stands for {name} is not known or not alive; see [console] trust_keys."
+            raise HttpProblem(401, "UNAUTHENTICATED", message, headers=CHALLENGE)
+        return _demand_scope(msgspec.structs.replace(known, name=name), route, scope, correlation)
+
     async def _session_caller(
         self, token: str, route: Route, scope: str, correlation: str
     ) -> tuple[Caller, tuple[str, ...], str]:
@@ -61,6 +78,10 @@ class Guard:
         if known.is_due_to_be_kept:
             await keep_session(self._application.engine, known)
         return found
+
+
+def _brings_proof(request: Request) -> bool:
+    return "authorization" in request.headers or COOKIE in request.cookies
 
 
 def _demand_scope(known: Identity, route: Route, scope: str, correlation: str) -> tuple[Caller, tuple[str, ...], str]:

@@ -22,6 +22,7 @@ from betimes.domain.saved_responses.service import Turns
 from betimes.engine.tenants.identities import Identities
 from betimes.http.metrics import Metrics
 from betimes.http.openapi import openapi
+from betimes.http.proxy_sign_in import NOBODY, ProxySignIn
 from betimes.http.rate_limits import RateLimits
 
 if TYPE_CHECKING:
@@ -120,9 +121,10 @@ class Readiness:
 class Process:
     """One for everything that is served together."""
 
-    def __init__(self, routes: tuple[Route, ...], *, sessions_act: bool = True) -> None:
+    def __init__(self, routes: tuple[Route, ...], *, sessions_act: bool = True, proxy: ProxySignIn = NOBODY) -> None:
         self.routes = routes
         self.sessions_act = sessions_act
+        self.proxy = proxy
         self.version = version("betimes")
         self.metrics = Metrics()
         self.rate_limits = RateLimits(self.metrics.count_refusal)

@@ -86,6 +86,8 @@ class RequestContext:
     """From the header or the body."""
     raw: bytes = b""
     key_id: str = ""
+    proxy_key_id: str = ""
+    """The key that a trusted proxy stands for, where a route asks for one."""
 
     @property
     def engine(self) -> Engine:
@@ -245,6 +247,8 @@ class Route(_RouteHead, frozen=True, kw_only=True):
     """Whether a key of the tenant `*` may use it."""
     own_proof: bool = False
     """Whether a request without a key is let in, with no tenant and no scopes, to prove itself to the handler."""
+    signs_in: bool = False
+    """Whether a trusted proxy's name may stand for a key here."""
     time_limit_s: float | None = 30.0
     example: Any = None
 

@@ -32,6 +32,7 @@ from betimes.http.dry_runs import caller_who_tries, open_trial, trial_of, wrap_a
 from betimes.http.guard import Guard
 from betimes.http.problems import HttpProblem, problem_of
 from betimes.http.process import Process
+from betimes.http.proxy_sign_in import NOBODY, ProxySignIn
 from betimes.http.request_decoder import (
     BODY_BYTES_MAX,
     CORRELATION_CHARS_MAX,
@@ -54,10 +55,11 @@ def serve(
     dev: bool = False,
     pages: Sequence[Served] = (),
     sessions_act: bool = True,
+    proxy: ProxySignIn = NOBODY,
 ) -> Starlette:
     """Return the application behind HTTP, with pages beside its routes."""
-    process = Process(tuple(routes), sessions_act=sessions_act)
-    guard = Guard(application, process.identities, dev=dev)
+    process = Process(tuple(routes), sessions_act=sessions_act, proxy=proxy)
+    guard = Guard(application, process.identities, dev=dev, proxy=proxy)
     by_path: dict[str, list[Route]] = {}
     for route in process.routes:
         by_path.setdefault(route.path, []).append(route)
@@ -140,6 +142,8 @@ async def _answer_as(
         key_id=key_id,
         idempotency_key=request.headers.get("idempotency-key"),
     )
+    if route.signs_in and (named := process.proxy.who(request)):
+        context.proxy_key_id = named[1]
     if found.total and (route.body is None or context.query is None):
         raise found.refusal("parameter")
     if context.idempotency_key is not None:

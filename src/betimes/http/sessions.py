@@ -25,6 +25,7 @@ from betimes.http.routes import Route
 COOKIE = "__Host-betimes"
 INTENT_HEADER = "x-betimes-console"
 NO_SESSION = "The session has ended; sign in again."
+CROSS_SITE = "A session changes things only with Sec-Fetch-Site: same-origin and X-Betimes-Console: 1."
 SAFE = ("GET", "HEAD")
 _log = logging.getLogger("betimes.api")
 
@@ -44,11 +45,14 @@ def session_token(request: Request, route: Route) -> str | None:
     site = request.headers.get("sec-fetch-site")
     if site in ("cross-site", "same-site"):
         raise HttpProblem(403, "CROSS_SITE", "Another site may not use this session.")
-    is_meant = site == "same-origin" and request.headers.get(INTENT_HEADER) == "1"
-    if request.method not in SAFE and not is_meant:
-        message = "A session changes things only with Sec-Fetch-Site: same-origin and X-Betimes-Console: 1."
-        raise HttpProblem(403, "CROSS_SITE", message)
+    if request.method not in SAFE and not is_meant(request):
+        raise HttpProblem(403, "CROSS_SITE", CROSS_SITE)
     return token
+
+
+def is_meant(request: Request) -> bool:
+    """Return whether a page of this very server sent the request, and meant to."""
+    return request.headers.get("sec-fetch-site") == "same-origin" and request.headers.get(INTENT_HEADER) == "1"
 
 
 def token_in(headers: Mapping[str, str]) -> str:

@@ -23,6 +23,7 @@
 
 const root = document.documentElement;
 export const isDev = root.dataset.dev === "true";
+export const isBehindProxy = root.dataset.proxy === "true";
 export const offersActions = root.dataset.actions === "true";
 export const texts = root.dataset.texts ?? "click";
 const TENANT = "betimes.tenant";

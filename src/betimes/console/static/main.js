@@ -7,7 +7,7 @@ import { startKeys } from "./keys.js";
 import { startLive, stopLive } from "./live.js";
 import { problemBox } from "./parts.js";
 import { place, refresh, startRouter } from "./router.js";
-import { isBarred, loadMe, showSignIn } from "./session.js";
+import { isBarred, loadMe, showSignIn, signInByProxy } from "./session.js";
 import { markNav, showShell } from "./shell.js";
 import { setNow } from "./time.js";
 
@@ -37,6 +37,7 @@ const PLACES = [
   place("/console/admin", "/console/admin", () => import("./page_admin.js"), "admin"),
 ];
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+const SIGNED_OUT = "Signed out.";
 let isRouting = false;
 let isAsking = false;
 let isEnding = false;
@@ -45,7 +46,7 @@ let isEnding = false;
 async function start(reason) {
   try {
     isAsking = true;
-    const me = await loadMe();
+    const me = (await loadMe()) ?? ((reason !== SIGNED_OUT && (await signInByProxy())) ? await loadMe() : null);
     isAsking = false;
     if (!me) {
       stopLive();
@@ -54,7 +55,7 @@ async function start(reason) {
     }
     const meta = await get("/v1/meta");
     setNow(meta.now, meta.virtual);
-    showShell("", () => void start("Signed out."));
+    showShell("", () => void start(SIGNED_OUT));
     startLive(`${me.tenant}-${me.key_id ?? "dev"}`);
     if (isRouting) await refresh();
     else {

@@ -4,7 +4,7 @@
  * A key is pasted once and sent once; what is kept is a cookie that no script can read. A session starts with scopes to
  * read; *Operate* asks for the key again and adds the others for a quarter of an hour.
  */
-import { ask, get, isDev, offersActions, Problem } from "./api.js";
+import { ask, get, isBehindProxy, isDev, offersActions, Problem } from "./api.js";
 import { h, put } from "./dom.js";
 import { button, field, openDialog } from "./forms.js";
 import { problemBox } from "./parts.js";
@@ -30,6 +30,18 @@ export async function loadMe() {
     me = null;
   }
   return me;
+}
+
+/** Sign in as whoever a proxy in front says it is, if there is one that says so. @returns {Promise<boolean>} */
+export async function signInByProxy() {
+  if (!isBehindProxy) return false;
+  try {
+    await ask("POST", "/v1/sessions", { body: {} });
+    return true;
+  } catch (error) {
+    if (error instanceof Problem && error.status < 500) return false;
+    throw error;
+  }
 }
 
 /** Return whether the scopes of whoever looks cover one; `any:read` is that of at least one domain. @param {string} scope */
@@ -99,7 +111,23 @@ export function showSignIn(main, done, reason) {
 }
 
 /** Ask for the key again, and let the session act for a while; resolves to whether it may. @returns {Promise<boolean>} */
-export function askToOperate() {
+export async function askToOperate() {
+  if (isBehindProxy && (await operateByProxy())) return true;
+  return await askForKey();
+}
+
+/** @returns {Promise<boolean>} */
+async function operateByProxy() {
+  try {
+    me = { ...(await ask("POST", "/v1/sessions/current/operate", { body: {} })) };
+    return true;
+  } catch {
+    return false; // whoever signed in with a key shows it again
+  }
+}
+
+/** @returns {Promise<boolean>} */
+function askForKey() {
   return new Promise((resolve) => {
     const key = /** @type {HTMLInputElement} */ (h("input", {
       type: "password",

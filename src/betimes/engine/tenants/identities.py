@@ -63,8 +63,15 @@ class Identities:
         if not token.startswith(KEY_PREFIX):
             return None
         key_id, _, secret = token.removeprefix(KEY_PREFIX).rpartition("_")
+        return await self._find(engine, key_id, digest_of(secret)) if secret else None
+
+    async def under(self, engine: Engine, key_id: str) -> Identity | None:
+        """Return the identity of a key by its id, for whoever has vouched for it in another way."""
+        return await self._find(engine, key_id, None)
+
+    async def _find(self, engine: Engine, key_id: str, digest: str | None) -> Identity | None:
         tenant = key_id.rpartition("~")[0]
-        if not tenant or not secret:
+        if not tenant:
             return None
         try:
             stream = checked_stream(*tenant_stream(tenant))
@@ -76,7 +83,7 @@ class Identities:
         if row and (engine.holds.by_tenant or (state and state.hold)):
             engine.holds.note(tenant, hold_in_force(state, now), row.version)
         key = state.keys.get(key_id) if state else None
-        if state is None or key is None or not _is_live(key, digest_of(secret), now):
+        if state is None or key is None or not _is_live(key, digest, now):
             return None
         if key.parent_id is not None:
             return _session_identity(tenant, key_id, key, state, now)
@@ -126,10 +133,11 @@ def digest_of(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def _is_live(key: ApiKey, digest: str, now: Instant) -> bool:
+def _is_live(key: ApiKey, digest: str | None, now: Instant) -> bool:
+    """Return whether a key is alive and, unless somebody vouched for it, its secret has this digest."""
     if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
         return False
-    if compare_digest(key.secret_digest, digest):
+    if digest is None or compare_digest(key.secret_digest, digest):
         return True
     previous_lives = key.previous_expires_at is not None and key.previous_expires_at > now
     return previous_lives and compare_digest(key.previous_digest, digest)

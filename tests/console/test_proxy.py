@@ -1,0 +1,99 @@
+"""A proxy in front that knows who somebody is: it signs people in, and nobody else can pretend to be it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from betimes.admin.service import NewKey
+from betimes.app.betimes import Betimes
+from betimes.app.configuration import Configuration
+from betimes.console.settings import ConsoleSettings
+from betimes.domain.service import Caller
+from betimes.engine.virtual_clock import VirtualClock
+from tests.console.town import Served, served
+
+OURS = {"Sec-Fetch-Site": "same-origin", "X-Betimes-Console": "1"}
+LENA = {"X-Forwarded-User": "lena@example.com"}
+LOCAL = ("127.0.0.0/8", "::1/128")
+
+
+@asynccontextmanager
+async def behind_proxy(networks: tuple[str, ...] = LOCAL, keys: str = "lena@example.com") -> AsyncIterator[Served]:
+    async with Betimes("memory://", clock=VirtualClock("2026-03-27T06:00:00Z"), report=lambda _: None) as bt:
+        scopes = ("runs:read", "runs:write")
+        made = await bt.for_caller(Caller("acme")).tenants.create_key(NewKey(name="people", scopes=scopes))
+        console = ConsoleSettings(
+            trust_header="X-Forwarded-User", trust_networks=networks, trust_keys={keys: made.key_id}
+        )
+        async with served(bt, dev=False, console=console) as found:
+            yield found
+
+
+async def open_session(server: Served, headers: dict[str, str] | list[tuple[str, str]]) -> tuple[int, dict[str, Any]]:
+    session = aiohttp.ClientSession(server.address)
+    async with session, session.post("/v1/sessions", headers=headers) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_a_person_is_signed_in_by_the_name_that_a_trusted_proxy_gives() -> None:
+    async with behind_proxy() as server:
+        status, told = await open_session(server, {**OURS, **LENA})
+        assert (status, told["name"], told["scopes"]) == (201, "console · lena@example.com", ["runs:read"])
+
+
+async def test_the_name_stands_for_the_key_again_when_the_session_is_let_to_act() -> None:
+    async with behind_proxy(keys="*") as server, aiohttp.ClientSession(server.address) as session:
+        async with session.post("/v1/sessions", headers={**OURS, **LENA}) as opened:
+            cookie = {"Cookie": opened.headers["Set-Cookie"].partition(";")[0]}
+        async with session.post("/v1/sessions/current/operate", json={}, headers={**OURS, **LENA, **cookie}) as answer:
+            assert (await answer.json())["scopes"] == ["runs:read", "runs:write"]
+        async with session.post("/v1/sessions/current/operate", json={}, headers={**OURS, **cookie}) as answer:
+            assert answer.status == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({**OURS}, 401),
+        ({**LENA}, 403),
+        ({**LENA, "X-Betimes-Console": "1"}, 403),
+        ({**LENA, **OURS, "Sec-Fetch-Site": "cross-site"}, 403),
+        ({**OURS, "X-Forwarded-User": "tom@example.com"}, 401),
+        ({**OURS, "X-Forwarded-User": ""}, 401),
+        ([*OURS.items(), *LENA.items(), ("X-Forwarded-User", "root")], 401),
+    ],
+)
+async def test_nobody_else_is_signed_in(headers: dict[str, str] | list[tuple[str, str]], expected: int) -> None:
+    async with behind_proxy() as server:
+        assert (await open_session(server, headers))[0] == expected
+
+
+async def test_a_proxy_at_another_address_is_not_believed() -> None:
+    async with behind_proxy(("10.0.0.0/8",)) as server:
+        assert (await open_session(server, {**OURS, **LENA}))[0] == 401
+
+
+async def test_no_other_request_goes_by_the_name() -> None:
+    async with behind_proxy() as server:
+        session = aiohttp.ClientSession(server.address)
+        async with session, session.get("/v1/runs", headers={**OURS, **LENA}) as answer:
+            assert answer.status == 401
+
+
+@pytest.mark.parametrize(
+    "console",
+    [
+        {"trust_header": "X-Forwarded-User"},
+        {"trust_header": "X-Forwarded-User", "trust_networks": ["10.0.0.0/8"]},
+        {"trust_networks": ["10.0.0.0/99"]},
+    ],
+)
+def test_half_a_setting_is_refused(console: dict[str, object]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"console": console}, Configuration)
