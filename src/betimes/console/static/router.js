@@ -81,7 +81,9 @@ async function render(moved) {
   leaving?.abort();
   const controller = (leaving = new AbortController());
   const main = /** @type {HTMLElement} */ (document.getElementById("main"));
-  const found = places.map((one) => ({ one, match: one.pattern.exec(location.pathname) })).find(({ match }) => match);
+  const found = isReadable(location.pathname)
+    ? places.map((one) => ({ one, match: one.pattern.exec(location.pathname) })).find(({ match }) => match)
+    : undefined;
   const fresh = h("div", { class: "page" });
   const view = viewOf(fresh, found?.match, found?.one, controller.signal);
   whenShown(found?.one.nav ?? "");
@@ -102,6 +104,15 @@ async function render(moved) {
   }
   // A page that is shown again takes the place of the old one when it is ready, so that nothing flickers.
   if (!controller.signal.aborted && fresh.parentNode !== main) put(main, fresh);
+}
+
+/** Return whether every escape of an address stands for a character. @param {string} path */
+function isReadable(path) {
+  try {
+    return Boolean(decodeURIComponent(path));
+  } catch {
+    return false;
+  }
 }
 
 /** @param {HTMLElement} main @param {RegExpExecArray | null | undefined} match @param {Place | undefined} one @param {AbortSignal} signal @returns {View} */
