@@ -3,10 +3,10 @@
 from playwright.async_api import Page, expect
 
 
-async def confirm(page: Page, title: str) -> None:
-    """Read the dry run of the open dialog, confirm it with the keyboard, and close it."""
+async def confirm(page: Page, title: str, button: str | None = None) -> None:
+    """Read the dry run of the open dialog, confirm it with the keyboard, and close it; `button` if it says a count."""
     dialog = page.get_by_role("dialog", name=title)
     await expect(dialog.get_by_text("A dry run:")).to_be_visible()
-    await dialog.get_by_role("button", name=title, exact=True).press("Enter")
+    await dialog.get_by_role("button", name=button or title, exact=True).press("Enter")
     await expect(dialog.get_by_text("Done.")).to_be_visible()
     await page.keyboard.press("Escape")

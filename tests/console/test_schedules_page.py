@@ -16,14 +16,25 @@ async def test_a_schedule_is_paused_and_resumed_with_the_keyboard(visiting: Visi
         page = await visit.open("/console/schedules")
         await page.get_by_role("link", name="hourly-report").press("Enter")
         await page.get_by_role("button", name="Pause").press("Enter")
-        await expect(page.get_by_role("dialog")).to_contain_text("The next that would not")
+        await expect(page.get_by_role("dialog")).to_contain_text("The next that would not:")
         await confirm(page, "Pause hourly-report")
         await expect(page.get_by_role("button", name="Resume")).to_be_visible()
         assert (await shop.bt.schedules.get("hourly-report")).status == "paused"
         await page.get_by_role("button", name="Resume").press("Enter")
         await confirm(page, "Resume hourly-report")
-        await expect(page.get_by_role("button", name="Pause")).to_be_visible()
+        versions = page.get_by_role("table", name="Versions of the definition").get_by_role("row")
+        await expect(versions).to_contain_text(["What changed", "resumed", "paused", "the oldest"])
         assert (await shop.bt.schedules.get("hourly-report")).status == "active"
+
+
+async def test_ticks_appear_as_they_happen(visiting: Visiting) -> None:
+    async with workshop(hours=1) as shop, visiting(shop.address) as visit:
+        page = await visit.open("/console/schedules/pulse")
+        rows = page.get_by_role("table", name="Ticks, newest first").get_by_role("row")
+        await expect(rows).to_have_count(3)
+        await expect(page.get_by_text("live", exact=True)).to_be_visible()
+        await shop.bt.advance(by_s=3600)
+        await expect(rows).to_have_count(5)
 
 
 async def test_schedules_that_match_are_paused_together_and_some_resumed(visiting: Visiting) -> None:
@@ -31,7 +42,8 @@ async def test_schedules_that_match_are_paused_together_and_some_resumed(visitin
         page = await visit.open("/console/schedules?status=active")
         await page.get_by_role("button", name="Pause all that match").click()
         await expect(page.get_by_role("dialog")).to_contain_text("4 schedules would be changed")
-        await confirm(page, "Pause all that match")
+        await expect(page.get_by_role("dialog")).to_contain_text("The next that would not fire:")
+        await confirm(page, "Pause all that match", "Pause 4 schedules")
         await expect(page.get_by_text("No schedules match")).to_be_visible()
         await page.get_by_role("link", name="paused").click()
         for name in ("brief", "pulse"):
@@ -82,10 +94,3 @@ async def test_ticks_of_a_town_are_seen_with_their_runs(town: Served, visiting: 
         ticks = page.get_by_role("table", name="Ticks, newest first")
         await expect(ticks.get_by_role("row")).to_have_count(3)
         assert len([path for _, path in visit.requests if path.startswith("/v1/schedules/brief-0")]) <= 4
-
-
-async def test_without_schedules_the_page_says_how_to_make_one(nothing: Served, visiting: Visiting) -> None:
-    async with visiting(nothing.address) as visit:
-        page = await visit.open("/console/schedules")
-        await expect(page.get_by_text("No schedule yet")).to_be_visible()
-        await expect(page.get_by_text(f"curl -X POST {nothing.address}/v1/schedules")).to_be_visible()

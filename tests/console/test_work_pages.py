@@ -66,7 +66,7 @@ async def test_an_intent_is_paused_and_all_that_match_are_resumed(visiting: Visi
         await expect(page.get_by_role("checkbox")).to_have_count(1)
         await page.get_by_role("button", name="Resume all that match").click()
         await expect(page.get_by_role("dialog")).to_contain_text("1 intent would be changed")
-        await confirm(page, "Resume all that match")
+        await confirm(page, "Resume all that match", "Resume 1 intent")
         await expect(page.get_by_text("No intents match")).to_be_visible()
         assert (await shop.bt.intents.get("nvda-ana")).enabled
 
@@ -117,17 +117,14 @@ async def test_a_score_shows_where_it_goes_and_is_adjusted(visiting: Visiting) -
         assert (await shop.bt.scores.get("ana")).hours_overdue == 0
 
 
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [("sensors", "No sensor yet"), ("intents", "No intent yet"), ("runs", "No run yet"), ("scores", "No score yet")],
-)
-async def test_an_empty_list_says_how_to_make_the_first(
-    nothing: Served, visiting: Visiting, path: str, words: str
-) -> None:
+async def test_empty_lists_say_how_to_make_the_first(nothing: Served, visiting: Visiting) -> None:
     async with visiting(nothing.address) as visit:
-        page = await visit.open(f"/console/{path}")
-        await expect(page.get_by_text(words)).to_be_visible()
-        await expect(page.get_by_text(f"curl -X POST {nothing.address}/v1/")).to_be_visible()
+        page = await visit.open("/console/effects")
+        await expect(page.get_by_text("Nothing had to happen outside yet")).to_be_visible()
+        for name in ("schedule", "sensor", "intent", "run", "score"):
+            await page.get_by_role("link", name=f"{name.capitalize()}s", exact=True).click()
+            await expect(page.get_by_text(f"No {name} yet")).to_be_visible()
+            await expect(page.get_by_text(f"curl -X POST {nothing.address}/v1/")).to_be_visible()
 
 
 async def test_a_filter_that_the_server_does_not_know_is_its_error(town: Served, visiting: Visiting) -> None:

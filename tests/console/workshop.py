@@ -17,7 +17,6 @@ from betimes.sensors.model import Evaluation, RunRequest
 from tests.console.town import served
 
 START = "2026-03-27T06:00:00Z"
-HOURS = 14
 POLICY: dict[str, Any] = {
     "runs": {"registry": {"SIGNAL_ARRIVED": {"handler": {"kind": "python", "name": "think"}}}},
 }
@@ -57,7 +56,7 @@ class Workshop(NamedTuple):
 
 
 @asynccontextmanager
-async def workshop(hours: int = HOURS) -> AsyncIterator[Workshop]:
+async def workshop(hours: int) -> AsyncIterator[Workshop]:
     """Open a workshop in memory, let some hours pass, and serve it without keys."""
     press = Press()
     bt = Betimes("memory://", clock=VirtualClock(START), policy=POLICY, report=lambda _: None)

@@ -29,6 +29,7 @@ import { when } from "./time.js";
  * @property {string} [key] the Idempotency-Key, where the body holds the same; else one is made
  * @property {boolean} [danger]
  * @property {(answer: any) => void} [done]
+ * @property {(answer: any) => string} [confirmText] the words of the button once the dry run has counted
  * @property {(answer: any) => Child} [result] how to show the answer of the real thing
  */
 
@@ -96,6 +97,7 @@ function confirmation(action, close) {
     try {
       const answer = await ask(action.method, action.path, asked(true));
       put(shown, action.preview ? action.preview(answer) : null, dryRunView(answer));
+      if (action.confirmText) put(confirm, action.confirmText(answer));
       tried = true;
       heed();
     } catch (error) {

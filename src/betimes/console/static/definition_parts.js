@@ -51,22 +51,28 @@ export function statusCounts(rows) {
   );
 }
 
-/** Return the versions of a definition, each with what it changed. @param {View} view @param {string} kind @param {string} id @param {string} eventType */
-export async function versionSection(view, kind, id, eventType) {
-  const query = { kind, id, event_type: eventType, order: "desc", limit: VERSIONS };
-  const found = (await get("/v1/ledger", query, view.signal)).items;
-  const rows = found.map((/** @type {any} */ segment, /** @type {number} */ place) => ({
-    segment,
-    changes: changesBetween(definitionIn(found[place + 1], eventType), definitionIn(segment, eventType)),
-    isFirst: place + 1 === found.length,
-  }));
+/** Return what was done to a definition: changed, paused, resumed. @param {View} view @param {string} kind @param {string} id @param {string} name of its events: *Schedule* of ScheduleDefined */
+export async function versionSection(view, kind, id, name) {
+  const load = async (/** @type {string} */ event_type) =>
+    (await get("/v1/ledger", { kind, id, event_type, order: "desc", limit: VERSIONS }, view.signal)).items;
+  const [defined, paused, resumed] = await Promise.all(
+    ["Defined", "Disabled", "Enabled"].map((one) => load(name + one)),
+  );
+  const rows = [
+    ...defined.map((/** @type {any} */ segment, /** @type {number} */ place) => ({
+      segment,
+      what: changeList(definitionIn(defined[place + 1], `${name}Defined`), definitionIn(segment, `${name}Defined`)),
+    })),
+    ...paused.map((/** @type {any} */ segment) => ({ segment, what: answer("paused") })),
+    ...resumed.map((/** @type {any} */ segment) => ({ segment, what: "resumed" })),
+  ].sort((one, other) => other.segment.version - one.segment.version).slice(0, VERSIONS);
   const columns = [
     {
       name: "Since",
       cell: (/** @type {any} */ row) => h("a", { href: whyHref(row.segment.segment_id) }, when(row.segment.at)),
     },
     { name: "By", cell: (/** @type {any} */ row) => row.segment.actor || "–" },
-    { name: "What changed", cell: (/** @type {any} */ row) => changeList(row) },
+    { name: "What changed", cell: (/** @type {any} */ row) => row.what },
   ];
   const none = h("p", { class: "soft" }, "Its history was pruned.");
   return section(
@@ -89,9 +95,10 @@ export function changesBetween(before, after) {
     .map((name) => [name, before[name], after[name]]);
 }
 
-/** @param {{changes: [string, unknown, unknown][], isFirst: boolean}} row */
-function changeList({ changes, isFirst }) {
-  if (!changes.length) return isFirst ? "the oldest that is kept" : "nothing";
+/** @param {any} before @param {any} after */
+function changeList(before, after) {
+  const changes = changesBetween(before, after);
+  if (!changes.length) return before ? "nothing" : "the oldest that is kept";
   return h(
     "ul",
     { class: "plain-list" },

@@ -21,6 +21,7 @@ export function onMatching(view, action, filter, count, cursor = null) {
     danger: action === "discard",
     before: facts(Object.entries(filter).map(([name, value]) => [name.replaceAll("_", " "), h("code", null, value)])),
     preview: (told) => outcome(told.body, action === "retry" ? "would be tried again" : "would be removed for good"),
+    confirmText: (told) => `${verb} ${countText(told.body.done, "dead letters")}`,
     result: (told) => [
       outcome(told, action === "retry" ? "will be tried again" : "removed"),
       told.next_cursor ? goOn(() => onMatching(view, action, filter, count, told.next_cursor)) : null,
@@ -73,6 +74,7 @@ export function onChosen(view, title, action, ids) {
     path: `/v1/effects/${action}`,
     body: { items: ids.map((effect_id) => ({ effect_id })) },
     isBatch: true,
+    noteIn: "query",
     danger: action === "discard",
     preview: (answered) =>
       told(answered.body, action === "retry" ? "would be tried again" : "would be removed for good"),

@@ -25,7 +25,7 @@ import { curl } from "./samples.js";
  * @property {string} idName heading of the first column
  * @property {(rows: any[], signal: AbortSignal) => Promise<unknown>} [enrich] asks once a page for what the columns show besides
  * @property {Child} empty
- * @property {(selection: Selection, filter: () => Record<string, string>) => import("./selection.js").Bulk} [bulk]
+ * @property {(filter: () => Record<string, string>, rowOf: (id: string) => any) => import("./selection.js").Bulk} [bulk]
  * @property {(row: any) => string} [labelOf] the words of the link, if not the id
  */
 
@@ -35,9 +35,12 @@ const ROWS = 50;
 export async function listSection(view, list, title) {
   const chosen = chosenFilters(view, list.own);
   const selection = new Selection();
+  /** @type {Map<string, any>} */
+  const rowsById = new Map();
   const load = async (/** @type {string | null} */ cursor) => {
     const page = await get(list.path, { ...chosen, limit: ROWS, cursor }, view.signal);
     await list.enrich?.(page.items, view.signal);
+    for (const row of page.items) rowsById.set(list.idOf(row), row);
     return page;
   };
   const columns = [
@@ -50,7 +53,7 @@ export async function listSection(view, list, title) {
   let rows;
   try {
     const first = await load(null);
-    const bulk = first.items.length ? list.bulk?.(selection, () => chosen) : null;
+    const bulk = first.items.length ? list.bulk?.(() => chosen, (id) => rowsById.get(id)) : null;
     rows = [bulk ? bulkBar(selection, bulk) : null, await pagedList(load, render, first)];
   } catch (error) {
     if (view.signal.aborted) throw error;
@@ -78,9 +81,9 @@ export async function showList(view, title, sentence, list, ...above) {
   put(view.main, pageHead(title, sentence), above, await listSection(view, list, `All ${list.noun}`));
 }
 
-/** Return bulk actions of definitions. @param {View} view @param {{noun: string, path: string, scope: string}} told */
-export function pauseAndResume(view, { noun, path, scope }) {
-  return (/** @type {Selection} */ _, /** @type {() => Record<string, string>} */ chosen) =>
+/** Return bulk actions of definitions. @param {View} view @param {{noun: string, path: string, scope: string, lost: (row: any) => Child}} told `lost` is what does not happen while one is paused */
+export function pauseAndResume(view, { noun, path, scope, lost }) {
+  return (/** @type {() => Record<string, string>} */ chosen, /** @type {(id: string) => any} */ rowOf) =>
     definitionBulk({
       noun,
       path,
@@ -88,6 +91,7 @@ export function pauseAndResume(view, { noun, path, scope }) {
       verbs: [["Pause", "disable"], ["Resume", "enable"]],
       filter: () => typed(chosen()),
       refresh: view.refresh,
+      lost: (id) => rowOf(id) && lost(rowOf(id)),
     });
 }
 

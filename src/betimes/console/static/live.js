@@ -12,6 +12,7 @@ import { setNow } from "./time.js";
 /** @typedef {"connecting" | "live" | "reconnecting" | "paused"} State */
 
 const HIDDEN_MS = 30_000;
+const CALM_MS = 5_000;
 const RETRY_MIN_MS = 500;
 const RETRY_MAX_MS = 15_000;
 
@@ -32,6 +33,19 @@ let channel = null;
 export function onPulse(listener, signal) {
   listeners.add(listener);
   signal?.addEventListener("abort", () => listeners.delete(listener));
+}
+
+/** Call `listener` after decisions of a domain, at most once in five seconds, until `signal` says to stop. @param {string} domain @param {() => Promise<unknown>} listener @param {AbortSignal} signal */
+export function onDecisions(domain, listener, signal) {
+  let last = -CALM_MS;
+  let isOwed = false;
+  onPulse((frame) => {
+    isOwed ||= frame.counts.some((one) => one.domain === domain);
+    if (!isOwed || performance.now() - last < CALM_MS) return;
+    [last, isOwed] = [performance.now(), false];
+    // What could not be shown now is shown after the next decision.
+    listener().catch(() => {});
+  }, signal);
 }
 
 /** @param {(state: State) => void} watcher */

@@ -179,7 +179,7 @@ function effectList(view) {
       "Deliveries of notifications, webhooks and handlers of runs appear here, with every attempt and its error.",
       EXAMPLE,
     ),
-    bulk: (_, chosen) => ({
+    bulk: (chosen) => ({
       noun: "effects",
       verbs: [["Retry", "retry"], ["Discard", "discard"]],
       ofChosen: (title, action, ids) => onChosen(view, title, action, ids),

@@ -32,7 +32,7 @@ export async function show(view) {
   const [intent, first, versions] = await Promise.all([
     get(path, {}, view.signal),
     load(null),
-    versionSection(view, "intent", id, "IntentDefined"),
+    versionSection(view, "intent", id, "Intent"),
   ]);
   const next = intent.next_check ? h("p", null, "It would be looked at next ", when(nextLook(intent)), ".") : null;
   put(

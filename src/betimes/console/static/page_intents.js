@@ -66,9 +66,12 @@ export function show(view) {
           'await bt.intents.create({"user_id": "ana", "trigger_type": "price", "action_type": "notify",\n    "condition": {"ticker": "NVDA", "operator": "<", "value": 120},\n    "schedule": {"check_interval_minutes": 60}, "action_context": "NVDA is under 120."})',
       },
     ),
-    bulk: isPending
-      ? undefined
-      : pauseAndResume(view, { noun: "intents", path: "/v1/intents", scope: "intents:write" }),
+    bulk: isPending ? undefined : pauseAndResume(view, {
+      noun: "intents",
+      path: "/v1/intents",
+      scope: "intents:write",
+      lost: (row) => row.next_check && when(nextLook(row)),
+    }),
   }, h("p", { class: "views" }, views));
 }
 

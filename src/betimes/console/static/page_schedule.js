@@ -3,6 +3,7 @@ import { ask, get, part } from "./api.js";
 import { statusCounts, switchButton, targetText, versionSection } from "./definition_parts.js";
 import { h, put } from "./dom.js";
 import { pagedRows } from "./list_page.js";
+import { onDecisions } from "./live.js";
 import { lagText, owedText } from "./page_schedules.js";
 import { answer, facts, figure, pageHead, rawJson, section, table, tabs, tile, whyHref } from "./parts.js";
 import { addressWith, go } from "./router.js";
@@ -23,25 +24,39 @@ export async function show(view) {
   const id = view.params.schedule;
   view.title(`Schedule ${id}`);
   const [range, ms] = RANGES.find(([name]) => name === view.query.get("range")) ?? RANGES[0];
-  const since = new Date(now() - ms).toISOString();
   const path = `/v1/schedules/${part(id)}`;
-  const [schedule, ticks, backfills, versions] = await Promise.all([
-    get(path, {}, view.signal),
-    get("/v1/ticks", { schedule_id: id, since, limit: TICKS }, view.signal),
+  const load = () =>
+    Promise.all([
+      get(path, {}, view.signal),
+      get("/v1/ticks", { schedule_id: id, since: new Date(now() - ms).toISOString(), limit: TICKS }, view.signal),
+    ]);
+  const [[schedule, ticks], backfills, versions] = await Promise.all([
+    load(),
     get(`${path}/backfills`, { limit: 20 }, view.signal),
-    versionSection(view, "schedule", id, "ScheduleDefined"),
+    versionSection(view, "schedule", id, "Schedule"),
   ]);
-  const changes = await dstSection(schedule, view.signal);
+  const moving = h("div");
+  const paint = async (/** @type {any} */ current, /** @type {any} */ found) => {
+    const window = { range, from: now() - ms, to: now() + ms / 8 };
+    const isOpen = moving.querySelector("details")?.open;
+    put(moving, tiles(current, found.items, range), await timelineSection(current, found, window));
+    if (isOpen !== undefined) /** @type {HTMLDetailsElement} */ (moving.querySelector("details")).open = isOpen;
+  };
+  await paint(schedule, ticks);
   put(
     view.main,
     head(view, schedule),
     schedule.last_error ? section("Last error", h("p", { class: "error-text" }, schedule.last_error)) : null,
-    tiles(schedule, ticks.items, range),
-    await timelineSection(schedule, ticks, { range, from: now() - ms, to: now() + ms / 8 }),
+    moving,
     backfills.items.length ? backfillSection(view, id, backfills.items) : null,
-    h("div", { class: "columns" }, definitionSection(schedule), changes),
+    h("div", { class: "columns" }, definitionSection(schedule), await dstSection(schedule, view.signal)),
     versions,
   );
+  onDecisions("automation", async () => {
+    const [current, found] = await load();
+    // Whoever is at work in there is left in peace.
+    if (!moving.contains(document.activeElement)) await paint(current, found);
+  }, view.signal);
 }
 
 /** @param {View} view @param {any} schedule */

@@ -51,7 +51,12 @@ export function show(view) {
           python: '@bt.schedule("30 7 * * *", tz="Europe/Berlin")\nasync def brief(payload):\n    ...',
         },
       ),
-      bulk: pauseAndResume(view, { noun: "schedules", path: "/v1/schedules", scope: "automation:write" }),
+      bulk: pauseAndResume(view, {
+        noun: "schedules",
+        path: "/v1/schedules",
+        scope: "automation:write",
+        lost: (row) => row.next_tick_at && when(row.next_tick_at, { theirs: row.timezone }),
+      }),
     },
   );
 }

@@ -22,7 +22,7 @@ export async function show(view) {
   const [sensor, first, versions] = await Promise.all([
     get(path, {}, view.signal),
     get(`${path}/evaluations`, { limit: EVALUATIONS }, view.signal),
-    versionSection(view, "sensor", id, "SensorDefined"),
+    versionSection(view, "sensor", id, "Sensor"),
   ]);
   const isOn = sensor.status !== "paused";
   put(

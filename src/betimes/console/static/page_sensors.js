@@ -41,7 +41,12 @@ export function show(view) {
         python: '@bt.on_message("mail")\nasync def mail(message):\n    ...',
       },
     ),
-    bulk: pauseAndResume(view, { noun: "sensors", path: "/v1/sensors", scope: "automation:write" }),
+    bulk: pauseAndResume(view, {
+      noun: "sensors",
+      path: "/v1/sensors",
+      scope: "automation:write",
+      lost: (row) => row.next_evaluation_at && when(row.next_evaluation_at),
+    }),
   });
 }
 

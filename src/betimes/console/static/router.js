@@ -103,7 +103,19 @@ async function render(moved) {
     if (!controller.signal.aborted) put(fresh, h("h1", null, "This did not work"), problemBox(error, refresh));
   }
   // A page that is shown again takes the place of the old one when it is ready, so that nothing flickers.
-  if (!controller.signal.aborted && fresh.parentNode !== main) put(main, fresh);
+  if (!controller.signal.aborted && fresh.parentNode !== main) keepFocus(main, () => put(main, fresh));
+}
+
+/** Change what is shown; the focus goes to the same thing in it, or to the whole if there is none. @param {HTMLElement} main @param {() => void} change */
+function keepFocus(main, change) {
+  const before = document.activeElement;
+  const isInside = before !== main && main.contains(before);
+  const nameOf = (/** @type {Element | null} */ one) => one?.getAttribute("aria-label") ?? one?.textContent;
+  change();
+  if (!isInside) return;
+  const same = [...main.querySelectorAll(before?.tagName ?? "")].find((one) => nameOf(one) === nameOf(before));
+  if (same instanceof HTMLElement) same.focus({ preventScroll: true });
+  if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
 }
 
 /** Return whether every escape of an address stands for a character. @param {string} path */

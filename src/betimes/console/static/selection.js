@@ -67,9 +67,10 @@ export function countText(count, noun) {
 
 /**
  * Return the actions of a list of definitions: pausing, resuming, deleting in bulk.
- * @param {{noun: string, path: string, scope: string, verbs: [string, string][], filter: () => Record<string, unknown>, refresh: () => void}} told @returns {Bulk}
+ * @param {{noun: string, path: string, scope: string, verbs: [string, string][], filter: () => Record<string, unknown>, refresh: () => void, lost?: (id: string) => import("./dom.js").Child}} told `lost` is what does not happen while one is paused @returns {Bulk}
  */
-export function definitionBulk({ noun, path, scope, verbs, filter, refresh }) {
+export function definitionBulk({ noun, path, scope, verbs, filter, refresh, lost }) {
+  const verbOf = (/** @type {string} */ action) => verbs.find(([, one]) => one === action)?.[0] ?? action;
   /** @param {string} title @param {string} action @param {object} which @returns {Action} */
   const bulkAction = (title, action, which) => ({
     title,
@@ -78,7 +79,11 @@ export function definitionBulk({ noun, path, scope, verbs, filter, refresh }) {
     path: `${path}/bulk`,
     body: { action, ...which },
     noteIn: "body",
-    preview: (answer) => outcomeView(answer.body, noun, "would be changed"),
+    preview: (answer) => [
+      outcomeView(answer.body, noun, "would be changed"),
+      action === "disable" && lost ? lostView(answer.body.items, lost) : null,
+    ],
+    confirmText: (answer) => `${verbOf(action)} ${countText(answer.body.changed, noun)}`,
     result: (answer) => [
       outcomeView(answer, noun, "changed"),
       answer.next_cursor
@@ -98,6 +103,13 @@ export function definitionBulk({ noun, path, scope, verbs, filter, refresh }) {
 /** Return a button that goes on where one call ended. @param {() => Action} next */
 export function goOn(next) {
   return h("p", null, "More match. ", h("button", { type: "button", on: { click: () => void act(next()) } }, "Go on"));
+}
+
+/** Say what does not happen while these are paused. @param {any[]} items @param {(id: string) => import("./dom.js").Child} lost */
+function lostView(items, lost) {
+  const rows = items.map((one) => ({ id: one.id, next: lost(one.id) })).filter((one) => one.next).slice(0, 12);
+  const lines = rows.map((one) => h("li", null, h("span", { class: "id" }, one.id), " ", one.next));
+  return rows.length ? [h("p", null, "The next that would not fire:"), h("ul", null, lines)] : null;
 }
 
 /** @param {any} outcome @param {string} noun @param {string} done */
