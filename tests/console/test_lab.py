@@ -36,7 +36,7 @@ class Village(NamedTuple):
 
 @asynccontextmanager
 async def built(folder: Path) -> AsyncIterator[Village]:
-    async with populated(folder, people=12, steps=70) as served, aiohttp.ClientSession(served.address) as session:
+    async with populated(folder, people=8, steps=48) as served, aiohttp.ClientSession(served.address) as session:
         async with session.post("/v1/backtests", json={"sweep": {DAY_CAP: [1, 2]}}) as answer:
             sweep_id = (await answer.json())["backtest_id"]
         await served.bt.tick()

@@ -50,6 +50,19 @@ async def test_a_recorded_notification_is_tried_again_under_a_new_name(town: Ser
         await expect(page.get_by_role("listitem", name="critical: bound")).to_be_visible()
 
 
+async def test_the_draft_of_the_lab_is_tried_beside_the_policy_in_force(town: Served, visiting: Visiting) -> None:
+    async with visiting(town.address) as visit:
+        await visit.open("/console/lab?set=notifications.thresholds.now_from=0.5")
+        page = await visit.open("/console/try")
+        await page.get_by_role("textbox", name="user_id").fill("somebody-new")
+        await page.get_by_role("button", name="Beside another").click()
+        await page.get_by_role("button", name="Try it").click()
+        answers = page.get_by_role("region", name="Answer")
+        await expect(answers.get_by_role("heading", name="now, the lab's draft")).to_be_visible()
+        await expect(answers.get_by_role("listitem", name="score: bound")).to_have_count(1)
+        await expect(answers.get_by_text("No rule bound.")).to_have_count(1)
+
+
 async def test_sending_for_real_is_shown_first_and_then_recorded(visiting: Visiting) -> None:
     async with unpopulated() as own, visiting(own.address) as visit:
         page = await visit.open("/console/try?as=json")

@@ -58,7 +58,7 @@ def entered(loop: LoopThread, manager: Any) -> Iterator[Any]:
 
 @asynccontextmanager
 async def open_browser() -> AsyncIterator[Browser]:
-    expect.set_options(timeout=HANGS_S * 1000)
+    expect.set_options(timeout=PATIENCE_S * 1000)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS[1:]))
         yield browser

@@ -2,8 +2,8 @@
  * The draft of a policy: overrides, and settings to sweep. It is kept in the address, so that it can be shared, and in
  * the tab's storage, so that it is still there after a look at another page.
  */
-import { ask } from "./api.js";
-import { canonical, leaves, readValue, valueAt, withValue } from "./lab_schema.js";
+import { ask, Problem } from "./api.js";
+import { canonical, leaves, readValue, valueAt, withChanges, withValue } from "./lab_schema.js";
 
 /** @typedef {import("./lab_schema.js").Body} Body */
 /** @typedef {{overrides: Body, sweep: Record<string, string>, version: number, place?: string}} Kept */
@@ -15,6 +15,13 @@ const CHECK_MS = 250;
 /** Return the draft that other pages may try: overrides, or `null` if there is none. @returns {Body | null} */
 export function keptOverrides() {
   return read(sessionStorage.getItem(NAME))?.overrides ?? null;
+}
+
+/** Return what the draft changes of the policy in force, as a dry run takes it: what it takes back is written out. @returns {Promise<Body>} */
+export async function draftChanges() {
+  const check = await ask("POST", "/v1/policy/check", { body: { overrides: keptOverrides() ?? {} } });
+  if (!check.valid) throw new Problem({ status: 422, title: "The lab's draft would be refused", errors: check.errors });
+  return withChanges({}, check.changes);
 }
 
 /** @param {string | null} text @returns {Kept | null} */

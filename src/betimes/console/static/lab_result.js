@@ -1,7 +1,7 @@
 /**
  * What came of a backtest: first how well the recorded policy was reproduced, then what each policy would have changed.
  */
-import { heatMap } from "./charts.js";
+import { heatMap, sparkline } from "./charts.js";
 import { h } from "./dom.js";
 import { folded } from "./forms.js";
 import { sankey } from "./lab_sankey.js";
@@ -89,6 +89,7 @@ function sideBySide(candidates, chosen) {
       },
       { name: "Answers changed", kind: "number", cell: (one) => figure(one.flip_count) },
       { name: "", cell: bar },
+      { name: "Told, by hour of the day", cell: (one) => sparkline(one.hours_after, { width: 96, height: 24 }) },
       { name: "Runs", kind: "number", cell: (one) => change(one.cost.runs_allowed) },
       { name: "Told", kind: "number", cell: (one) => change(one.cost.told) },
       { name: "At night", kind: "number", cell: (one) => change(one.cost.told_at_night) },

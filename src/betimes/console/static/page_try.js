@@ -3,7 +3,7 @@ import { act } from "./actions.js";
 import { ask, get, part } from "./api.js";
 import { h, put } from "./dom.js";
 import { button } from "./forms.js";
-import { keptOverrides } from "./lab_draft.js";
+import { draftChanges, keptOverrides } from "./lab_draft.js";
 import { readValue, withValue } from "./lab_schema.js";
 import { pageHead, problemBox, section } from "./parts.js";
 import { may, mayAct } from "./session.js";
@@ -145,14 +145,11 @@ function worldsOf(tried, isAdmin, keep, view) {
 async function attempt(tried, world) {
   const command = commandNamed(tried.command);
   const query = TRACED.has(command.name) ? { trace: true } : {};
-  const asked = command.ownDryRun ? { body: { ...tried.body, dry_run: true } } : {
-    body: tried.body,
-    query,
-    dryRun: true,
-    at: world.at || null,
-    policy: world.policy === "draft" ? keptOverrides() ?? {} : undefined,
-  };
   try {
+    const policy = world.policy === "draft" ? await draftChanges() : undefined;
+    const asked = command.ownDryRun
+      ? { body: { ...tried.body, dry_run: true } }
+      : { body: tried.body, query, dryRun: true, at: world.at || null, policy };
     return { told: await ask(command.method, pathOf(command, tried.names), asked) };
   } catch (error) {
     return { error };

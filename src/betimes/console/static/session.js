@@ -193,20 +193,6 @@ export function isBarred(scope, view) {
   return true;
 }
 
-/** Return what stands on a page that needs the scope `admin`: the way to it. @param {{refresh: () => void}} view */
-export function adminGate(view) {
-  const operate = async () => {
-    if (await askToOperate()) view.refresh();
-  };
-  return h(
-    "div",
-    { class: "empty" },
-    h("p", { class: "empty-title" }, "This page needs the scope admin"),
-    h("p", { class: "soft" }, "The session reads only. Show a key that has it, and it lasts for 15 minutes."),
-    isDev ? null : button("Operate", operate, { class: "primary" }),
-  );
-}
-
 /** End the session. */
 export async function signOut() {
   await ask("DELETE", "/v1/sessions/current");

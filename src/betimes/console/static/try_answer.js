@@ -8,6 +8,8 @@ import { facts, rawJson, reasonChips } from "./parts.js";
 import { fullText, when } from "./time.js";
 import { pipeline } from "./why_pipeline.js";
 
+const SAID_MAX = 12;
+
 /** @param {any} told what the server answered @param {Promise<any>} policy the policy that it was decided by, if it may be seen */
 export function answerView(told, policy) {
   const body = told?.body ?? told;
@@ -16,9 +18,7 @@ export function answerView(told, policy) {
   return h(
     "div",
     { class: "try-answer" },
-    verdict
-      ? headline(verdict, body)
-      : h("p", { class: "try-verdict" }, told?.status ? `It would answer ${told.status}.` : "It answered:"),
+    verdict ? headline(verdict, body) : plainAnswer(told, body),
     told?.dry_run
       ? facts([["At", fullText(told.dry_run.at)], ["Policy", h("code", null, told.dry_run.policy)], [
         "Next alarm",
@@ -57,4 +57,14 @@ function rulesOf(judged, policy) {
   const list = pipeline(judged, policy);
   list.querySelectorAll("[id]").forEach((one) => one.removeAttribute("id"));
   return list;
+}
+
+/** What is answered where nothing is judged: its figures and words. @param {any} told @param {any} body */
+function plainAnswer(told, body) {
+  const said = Object.entries(body ?? {}).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value));
+  const pairs = said.slice(0, SAID_MAX).map(([name, value]) => /** @type {[string, string]} */ ([name, String(value)]));
+  return [
+    h("p", { class: "try-verdict" }, told?.status ? `It would answer ${told.status}.` : "It answered:"),
+    facts(pairs),
+  ];
 }
