@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 import pytest
 from playwright.async_api import Page, expect
 
@@ -134,6 +135,21 @@ async def test_other_quiet_hours_are_tried_in_the_playground(visiting: Visiting)
         await page.get_by_role("button", name="Try it in the playground").click()
         await page.wait_for_url("**/console/try?command=preferences&user_id=ana&body=*")
         assert "06%3A00" in page.url
+
+
+async def test_a_backtest_shows_the_answers_of_both_worlds(visiting: Visiting) -> None:
+    async with a_night() as night, aiohttp.ClientSession(night.address) as session:
+        asked = {"policy": {"notifications": {"mode": "shadow"}}, "since": "2026-11-17T00:00:00Z"}
+        async with session.post("/v1/backtests", json=asked) as answer:
+            backtest_id = (await answer.json())["backtest_id"]
+        await night.bt.tick()
+        async with visiting(night.address) as visit:
+            page = await visit.open(f"/console/people/ana?backtest={backtest_id}")
+            await expect(page.get_by_text("in the trial", exact=True)).to_be_visible()
+            other = page.get_by_label("In the backtest: NOW instead of LATER.")
+            await expect(other).to_have_count(2)
+            table = page.get_by_role("table", name="The day as a table")
+            await expect(table.get_by_role("row", name="NOW instead of LATER")).to_have_count(2)
 
 
 async def test_somebody_who_is_not_known_gets_a_way_to_begin(nothing: Served, visiting: Visiting) -> None:

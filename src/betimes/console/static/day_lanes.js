@@ -20,7 +20,7 @@ const NARROWEST = 620;
 const ROW = 19;
 const ROWS_MAX = 10;
 const AXIS = 54;
-const MARKS_MAX = 400;
+export const MARKS_MAX = 200;
 
 /** Return a day that fits its width whenever that changes. @param {Day} day @param {Window} seen @param {AbortSignal} signal @param {Mark[]} [others] marks of a second world */
 export function lanes(day, seen, signal, others = []) {

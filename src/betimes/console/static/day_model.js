@@ -120,14 +120,12 @@ function delivery(one) {
 
 /** Return what each promise led to: the next mark of the same thing, else the instant. @param {Mark[]} marks in order of time @returns {Promised[]} */
 function linksOf(marks) {
-  return marks.filter((one) => one.until !== null).map((one) => ({
-    from: one,
-    to: marks.find((next) =>
-      next !== one && next.at >= one.at && next.lane === one.lane &&
-      marks.indexOf(next) > marks.indexOf(one) && next.ids.some((id) => one.ids.includes(id))
-    ) ??
-      /** @type {number} */ (one.until),
-  }));
+  return marks.flatMap((from, place) => {
+    if (from.until === null) return [];
+    const isNext = (/** @type {Mark} */ next) =>
+      next.lane === from.lane && next.ids.some((id) => from.ids.includes(id));
+    return [{ from, to: marks.slice(place + 1).find(isNext) ?? from.until }];
+  });
 }
 
 /**

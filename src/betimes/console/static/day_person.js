@@ -10,7 +10,7 @@ import { facts, reasonChips, section, table, whyHref } from "./parts.js";
 import { go } from "./router.js";
 import { when } from "./time.js";
 
-const WAITING_MAX = 50;
+const WAITING_MAX = 25;
 
 /** @param {any[]} waiting @param {string} theirs @param {import("./router.js").View} view */
 export function waitingSection(waiting, theirs, view) {

@@ -10,7 +10,7 @@ import { addressWith } from "./router.js";
 import { when } from "./time.js";
 
 /** @typedef {import("./day_model.js").Mark} Mark */
-const PAGE = 50;
+const PAGE = 40;
 const NAMES = /** @type {Record<string, string>} */ (Object.fromEntries(LANES));
 export const CLASSES = /** @type {const} */ (["now", "later", "never", "waits"]);
 

@@ -53,7 +53,7 @@ export function resultView(detail, view) {
     tilesOf(candidate),
     flipsOf(candidate),
     weekOf(candidate),
-    peopleOf(candidate, result),
+    peopleOf(candidate, detail),
     changedAnswers(detail, candidate, view),
     notesOf(summary.candidates[place].notes),
     h(
@@ -218,11 +218,12 @@ function weekOf({ week_before: before, week_after: after }) {
   );
 }
 
-/** @param {any} candidate @param {any} result */
-function peopleOf(candidate, result) {
+/** @param {any} candidate @param {any} detail of the backtest */
+function peopleOf(candidate, { backtest_id: id, result }) {
   const date = result.until ? dateText(Date.parse(result.until) - 1, "UTC") : "";
+  const both = `backtest=${encodeURIComponent(id)}&candidate=${encodeURIComponent(candidate.name)}`;
   const dayOf = (/** @type {any} */ one) =>
-    `${streamHref(one.kind, one.id)}${["inbox", "feed", "account"].includes(one.kind) && date ? `?date=${date}` : ""}`;
+    `${streamHref(one.kind, one.id)}${["inbox", "feed", "account"].includes(one.kind) ? `?date=${date}&${both}` : ""}`;
   if (!candidate.affected.length && !candidate.nights.length) return null;
   return h(
     "div",

@@ -3,7 +3,7 @@
  * what waits and what is expected.
  */
 import { get, part, Problem } from "./api.js";
-import { lanes } from "./day_lanes.js";
+import { lanes, MARKS_MAX } from "./day_lanes.js";
 import { dayOf, LANES, worldMarks } from "./day_model.js";
 import { personSection, waitingSection } from "./day_person.js";
 import { bandsDetails, CLASSES, classOf, marksSection } from "./day_rows.js";
@@ -196,6 +196,9 @@ function notes(day) {
   return h(
     "p",
     { class: "soft day-notes" },
+    day.marks.length > MARKS_MAX
+      ? `Only the first ${MARKS_MAX} marks are drawn; choose fewer hours to see the others. `
+      : null,
     day.truncated ? "There was more than is shown; the ledger has all of it. " : null,
     day.isExact ? null : "Some bands and windows of the past are shown as far as they are still remembered.",
   );

@@ -9,7 +9,7 @@ import { answerClass, copyButton, facts, mark, pageHead, reasonChips, section, s
 import { curl } from "./samples.js";
 import { may } from "./session.js";
 import { shownJson } from "./texts.js";
-import { partsOf, when, zoneFor } from "./time.js";
+import { dateText, partsOf, when, zoneFor } from "./time.js";
 import { changesSection } from "./why_changes.js";
 import { eventsSection, words } from "./why_events.js";
 import { pipeline } from "./why_pipeline.js";
@@ -26,7 +26,7 @@ export async function show(view) {
   const then = may("admin") ? policyOf(told.policy, view.signal) : Promise.resolve(null);
   const theirs = zoneOf(told);
   view.main.append(
-    pageHead(headline(told), whereabouts(told), ...buttons(told)),
+    pageHead(headline(told), whereabouts(told, theirs), ...buttons(told)),
     told.verdict ? verdictCard(told, theirs, then) : plainCard(told, theirs, then),
   );
   if (told.rules.length) {
@@ -82,11 +82,18 @@ function headline(told) {
   );
 }
 
-/** @param {any} told */
-function whereabouts(told) {
+/** Return the page of its stream; of a person or an account the day it was decided on. @param {any} told @param {string | null} theirs */
+function dayHref(told, theirs) {
+  const href = streamHref(told.kind, told.id);
+  const hasDays = href.startsWith("/console/people/") || href.startsWith("/console/accounts/");
+  return hasDays ? `${href}?date=${dateText(Date.parse(told.at), zoneFor(theirs))}` : href;
+}
+
+/** @param {any} told @param {string | null} theirs */
+function whereabouts(told, theirs) {
   return [
     `${told.kind} `,
-    h("a", { class: "id", href: streamHref(told.kind, told.id) }, told.id),
+    h("a", { class: "id", href: dayHref(told, theirs) }, told.id),
     ` · version ${told.version} · `,
     h("span", { class: "id" }, told.segment_id),
   ];
