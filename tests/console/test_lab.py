@@ -37,7 +37,7 @@ class Village(NamedTuple):
 @asynccontextmanager
 async def built(folder: Path) -> AsyncIterator[Village]:
     async with populated(folder, people=8, steps=48) as served, aiohttp.ClientSession(served.address) as session:
-        async with session.post("/v1/backtests", json={"sweep": {DAY_CAP: [1, 2]}}) as answer:
+        async with session.post("/v1/backtests", json={"sweep": {DAY_CAP: [2, 1]}}) as answer:
             sweep_id = (await answer.json())["backtest_id"]
         await served.bt.tick()
         yield Village(served.address, sweep_id)
@@ -116,9 +116,9 @@ async def test_values_of_a_setting_are_swept_and_shown_to_whoever_has_the_link(
         page = await visit.open(f"/console/lab/{village.sweep_id}")
         await expect(page.get_by_text("The recorded policy reproduces all")).to_be_visible()
         table = page.get_by_role("table", name="Policies side by side")
-        await table.get_by_role("link", name=f"{DAY_CAP}=2").click()
-        await page.get_by_role("button", name=f"{DAY_CAP}=2 into the draft").click()
-        await expect(page.get_by_role("spinbutton", name=DAY_CAP)).to_have_value("2")
+        await table.get_by_role("link", name=f"{DAY_CAP}=1").click()
+        await page.get_by_role("button", name=f"{DAY_CAP}=1 into the draft").click()
+        await expect(page.get_by_role("spinbutton", name=DAY_CAP)).to_have_value("1")
         changed = page.get_by_role("table", name="Answers before and after")
         await expect(changed.get_by_role("row").nth(1)).to_contain_text("NOW")
         await page.get_by_role("region", name="Changed answers").get_by_role("group").first.click()
@@ -126,7 +126,7 @@ async def test_values_of_a_setting_are_swept_and_shown_to_whoever_has_the_link(
         shared = page.url.removeprefix(village.address)
     async with visiting(village.address) as visit:
         page = await visit.open(shared)
-        await expect(page.get_by_role("spinbutton", name=DAY_CAP)).to_have_value("2")
+        await expect(page.get_by_role("spinbutton", name=DAY_CAP)).to_have_value("1")
 
 
 async def test_a_wrong_line_of_toml_is_named(village: Village, visiting: Visiting) -> None:
