@@ -167,7 +167,7 @@ function swatch(name) {
 function legend(day, hasWorlds) {
   const names = new Set(day.bands.map((band) => band.name));
   const band = (/** @type {string} */ name, /** @type {string} */ text) =>
-    names.has(name) ? h("span", { class: `swatch ${name}` }, text) : null;
+    names.has(name) ? h("span", { class: `day-key ${name}` }, text) : null;
   const used = new Set([...day.marks.map((mark) => mark.lane), ...day.bands.map((band) => band.domain)]);
   const unused = LANES.filter(([key]) => !used.has(key) && key !== "automation").map(([, name]) => name.toLowerCase());
   return h(
@@ -179,7 +179,7 @@ function legend(day, hasWorlds) {
         : null
     ),
     day.waiting.length ? h("span", { class: "share" }, swatch("waits"), "waits") : null,
-    day.links.length ? h("span", { class: "swatch promise-swatch" }, "promised, judged again at its end") : null,
+    day.links.length ? h("span", { class: "day-key promise-swatch" }, "promised, judged again at its end") : null,
     band("quiet_hours", "quiet hours"),
     band("digest", "digest"),
     band("cooldown", "cooldown"),
