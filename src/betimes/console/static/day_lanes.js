@@ -28,7 +28,11 @@ export function lanes(day, seen, signal, others = []) {
   let width = 0;
   const watch = new ResizeObserver(([entry]) => {
     const next = Math.max(NARROWEST, Math.floor(entry.contentRect.width));
-    if (next !== width) put(box, draw(day, seen, width = next, others));
+    if (next === width) return;
+    put(box, draw(day, seen, width = next, others));
+    if (now() < seen.until) {
+      box.scrollLeft = ((now() - seen.since) / (seen.until - seen.since)) * width - box.clientWidth / 2;
+    }
   });
   watch.observe(box);
   signal.addEventListener("abort", () => watch.disconnect());

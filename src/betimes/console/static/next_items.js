@@ -16,7 +16,12 @@ export function groupsOf(items) {
     const name = item.late ? "late" : reason ? `reason ${reason}` : `kind ${item.kind}`;
     groups.set(name, [...(groups.get(name) ?? []), item]);
   }
-  return [...groups].map(([name, found]) => ({ name: headingOf(name), caption: `Waiting: ${name}`, items: found }));
+  const bySoonest = (/** @type {any} */ one, /** @type {any} */ other) => Date.parse(one.at) - Date.parse(other.at);
+  return [...groups].map(([name, found]) => ({
+    name: headingOf(name),
+    caption: `Waiting: ${name}`,
+    items: found.sort(bySoonest), // the server lists streams by their next alarm, with all that waits in each
+  })).sort((one, other) => bySoonest(one.items[0], other.items[0]));
 }
 
 /** @param {string} name @returns {import("./dom.js").Child} */

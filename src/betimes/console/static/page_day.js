@@ -114,9 +114,9 @@ function moves(view, seen) {
   date.addEventListener("change", () => date.value && view.setQuery({ date: date.value, from: null, hours: null }));
   const unit = seen.isDay ? "day" : `${seen.hours} h`;
   return [
-    h("a", { class: "button", href: neighbour(seen, -1) }, `← Previous ${unit}`),
+    h("a", { class: "button", href: neighbour(seen, -1), "data-earlier": true }, `← Previous ${unit}`),
     date,
-    h("a", { class: "button", href: neighbour(seen, 1) }, `Next ${unit} →`),
+    h("a", { class: "button", href: neighbour(seen, 1), "data-later": true }, `Next ${unit} →`),
     seen.date !== today ? h("a", { class: "button", href: addressWith({ date: null, from: null }) }, "Today") : null,
     tabs(
       "Hours",
