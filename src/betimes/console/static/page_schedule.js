@@ -129,9 +129,9 @@ function legend() {
     { class: "legend" },
     answer("fired"),
     answer("failed"),
-    h("span", null, h("span", { class: "swatch skipped" }), "skipped"),
-    h("span", null, h("span", { class: "swatch late" }), "late, from when it was due"),
-    h("span", null, h("span", { class: "swatch coming" }), "to come"),
+    h("span", null, h("span", { class: "key key-skipped" }), "skipped"),
+    h("span", null, h("span", { class: "key key-late" }), "late, from when it was due"),
+    h("span", null, h("span", { class: "key key-coming" }), "to come"),
   );
 }
 
@@ -200,7 +200,7 @@ function definitionSection(schedule) {
   return section(
     "Definition",
     facts([
-      ["Recurrence", [schedule.recurrence_text, cron ? [" ", h("code", null, cron)] : null]],
+      ["Recurrence", [schedule.recurrence_text, cron ? [" ", h("code", { class: "cron" }, cron)] : null]],
       ["Zone", schedule.timezone],
       ["Leads to", targetText(schedule.target)],
       ["If it is still running", schedule.overlap === "skip" ? "the tick is skipped" : "the next runs beside it"],

@@ -88,8 +88,8 @@ function lineSection(score, history) {
     h(
       "p",
       { class: "legend" },
-      h("span", null, h("span", { class: "swatch line" }), "recorded"),
-      h("span", null, h("span", { class: "swatch dashed" }), "forecast"),
+      h("span", null, h("span", { class: "key key-line" }), "recorded"),
+      h("span", null, h("span", { class: "key key-dashed" }), "forecast"),
     ),
     table({ caption: "Forecast, soonest first", columns, rows: levels, empty: none }),
   );

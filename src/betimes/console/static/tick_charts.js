@@ -77,13 +77,14 @@ function skippedRange(tick, x, y, open) {
   const first = Date.parse(tick.first ?? tick.scheduled_for);
   const last = Date.parse(tick.last ?? tick.scheduled_for);
   const wide = Math.max(10, x(last) - x(first));
-  const words = `${tick.count ?? 1} skipped: ${tick.reason}`;
+  const count = `${tick.count ?? 1} skipped`;
+  const words = `${count}: ${tick.reason}`;
   return svg(
     "g",
     { class: "tick-mark", on: { click: () => open(tick) } },
     svg("title", null, words),
     svg("rect", { class: "skipped", x: x(first) - 5, y: y - 7, width: wide, height: 14, rx: 3 }),
-    wide > 120 ? svg("text", { class: "skipped-word", x: x(first), y: y + 4 }, words) : null,
+    wide > 60 ? svg("text", { class: "skipped-word", x: x(first), y: y + 4 }, wide > 190 ? words : count) : null,
   );
 }
 

@@ -58,7 +58,7 @@ export function drawMark(mark, x, y, open) {
     { class: "tick-mark", on: { click: () => open(mark.item) } },
     svg("title", null, mark.words),
     mark.due !== undefined && mark.at > mark.due
-      ? svg("line", { class: "late", x1: x(mark.due), x2: x(mark.at), y1: y, y2: y })
+      ? svg("line", { class: "lateness", x1: x(mark.due), x2: x(mark.at), y1: y, y2: y })
       : null,
     svg(
       "g",
