@@ -82,6 +82,7 @@ async def test_everything_is_held_and_let_go_and_an_incident_is_opened(visiting:
         await page.get_by_role("button", name="Let everything fire again…").click()
         await confirm(page, "End the hold")
         await expect(page.get_by_role("region", name="Hold")).to_contain_text("Nothing is held.")
+        await visit.open("/console/admin")
         await page.get_by_role("button", name="Open an incident…").click()
         await page.get_by_role("textbox", name="Reason").fill("database move")
         await page.get_by_role("button", name="See what it would do").click()
