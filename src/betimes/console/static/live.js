@@ -48,9 +48,15 @@ export function onDecisions(domain, listener, signal) {
   }, signal);
 }
 
-/** @param {(state: State) => void} watcher */
-export function onLiveState(watcher) {
+/** Return how many listen: as many as the frame and the page that is shown need, however many were shown before. */
+export function listenerCount() {
+  return listeners.size + watchers.size;
+}
+
+/** @param {(state: State) => void} watcher @param {AbortSignal} [signal] */
+export function onLiveState(watcher, signal) {
   watchers.add(watcher);
+  signal?.addEventListener("abort", () => watchers.delete(watcher));
   watcher(state);
 }
 

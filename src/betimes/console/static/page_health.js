@@ -1,5 +1,4 @@
 /** Health: is betimes on time, what is stuck, who works here. */
-import { holdCard } from "./admin_hold.js";
 import { get, part } from "./api.js";
 import { actionButton } from "./actions.js";
 import { densityStrip } from "./charts.js";
@@ -12,13 +11,12 @@ import { agoText, spanText, when } from "./time.js";
 /** @param {import("./router.js").View} view */
 export async function show(view) {
   view.title("Health");
-  const [backlog, snoozed, stats, processes, ready, hold] = await Promise.all([
+  const [backlog, snoozed, stats, processes, ready] = await Promise.all([
     get("/v1/backlog", {}, view.signal),
     get("/v1/streams", { snoozed: true, limit: 100 }, view.signal),
     get("/v1/stats", { by: "domain", step: "15m" }, view.signal),
     may("admin") ? get("/v1/processes", {}, view.signal) : null,
     get("/readyz", {}, view.signal).catch((error) => ({ problem: error })),
-    may("admin") ? holdCard(view) : null,
   ]);
   const tiles = h("div", { class: "tiles" });
   const paint = (/** @type {any} */ found) => put(tiles, backlogTiles(found));
@@ -32,7 +30,6 @@ export async function show(view) {
     rateSection(stats),
     snoozedSection(snoozed.items),
     processes ? processSection(processes.items) : null,
-    hold,
   );
 }
 

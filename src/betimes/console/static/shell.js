@@ -8,7 +8,7 @@ import { button, openDialog, select } from "./forms.js";
 import { refresh } from "./router.js";
 import { openSearch } from "./search.js";
 import { askToOperate, loadMe, may, mayAct, operatingMs, sessionText, signOut } from "./session.js";
-import { clockText, isVirtual, now, partsOf, setZoneChoice, spanText, zoneChoice, zoneFor } from "./time.js";
+import { clockText, isVirtual, now, partsOf, repeat, setZoneChoice, spanText, zoneChoice, zoneFor } from "./time.js";
 
 /** Entries of the navigation: name, path, the scope without which it is absent, the key after g. */
 export const NAV = /** @type {const} */ ([
@@ -27,6 +27,8 @@ export const NAV = /** @type {const} */ ([
   ["Run", "Admin", "/console/admin", "admin:read", "a"],
 ]);
 const THEME = "betimes.theme";
+/** @type {AbortController | null} */
+let replacing = null;
 
 /** Return the entries that whoever looks may open. */
 export function visibleNav() {
@@ -65,13 +67,15 @@ export function showShell(current, leave) {
       )
     ),
   );
-  put(/** @type {HTMLElement} */ (document.getElementById("bar")), ...barParts(nav, leave));
+  replacing?.abort(); // whoever signs in again gets a new bar
+  replacing = new AbortController();
+  put(/** @type {HTMLElement} */ (document.getElementById("bar")), ...barParts(nav, leave, replacing.signal));
   markNav(current);
   applyTheme();
 }
 
-/** @param {HTMLElement} nav @param {() => void} leave */
-function barParts(nav, leave) {
+/** @param {HTMLElement} nav @param {() => void} leave @param {AbortSignal} signal */
+function barParts(nav, leave, signal) {
   const menu = h("button", {
     type: "button",
     id: "menu",
@@ -90,23 +94,24 @@ function barParts(nav, leave) {
     menu,
     h("a", { href: "/console", class: "brand" }, "betimes"),
     search,
-    clock(),
+    clock(signal),
     zonePicker(),
     themeButton(),
-    sessionPart(leave),
+    sessionPart(leave, signal),
     h("div", { id: "banner", class: "banner" }),
   ];
 }
 
-function clock() {
+/** @param {AbortSignal} signal */
+function clock(signal) {
   const face = h("span", { class: "clock-face" });
   const state = h("span", { class: "live-state", role: "status" });
   const tick = () => {
     const zone = zoneFor(null);
     put(face, clockText(now(), zone, true), h("span", { class: "soft" }, ` ${partsOf(now(), zone).offset}`));
   };
-  setInterval(tick, 1000);
-  onPulse((frame) => (tick(), showBanner(frame.health)));
+  repeat(1000, tick, signal);
+  onPulse((frame) => (tick(), showBanner(frame.health)), signal);
   onLiveState((found) =>
     put(
       state,
@@ -115,9 +120,8 @@ function clock() {
         : found === "reconnecting" && frameAge()
         ? `reconnecting · ${spanText(frameAge())} old`
         : found,
-    )
-  );
-  onLiveState((found) => state.setAttribute("data-state", found));
+    ), signal);
+  onLiveState((found) => state.setAttribute("data-state", found), signal);
   tick();
   return h(
     "div",
@@ -162,8 +166,8 @@ function applyTheme() {
   if (kept) document.documentElement.dataset.theme = kept;
 }
 
-/** @param {() => void} leave */
-function sessionPart(leave) {
+/** @param {() => void} leave @param {AbortSignal} signal */
+function sessionPart(leave, signal) {
   const text = h("span", { class: "who" }, sessionText());
   const open = () =>
     openDialog(
@@ -182,7 +186,7 @@ function sessionPart(leave) {
           ],
         ),
     );
-  if (!isDev) setInterval(async () => put(text, sessionText()), 30_000);
+  if (!isDev) repeat(30_000, () => put(text, sessionText()), signal);
   return h(
     "button",
     { type: "button", class: "small quiet session", on: { click: open }, "aria-haspopup": "dialog" },

@@ -17,6 +17,12 @@ export function setNow(now, virtual = told.virtual) {
   told = { at: Date.parse(now), since: performance.now(), virtual };
 }
 
+/** Do something again and again until `signal` says to stop. @param {number} ms @param {() => void} work @param {AbortSignal} signal */
+export function repeat(ms, work, signal) {
+  const timer = setInterval(work, ms);
+  signal.addEventListener("abort", () => clearInterval(timer));
+}
+
 /** Return now, in milliseconds, by the server's clock. */
 export function now() {
   return told.virtual ? told.at : told.at + performance.now() - told.since;
