@@ -59,7 +59,9 @@ const KEYS = {
 
 /** Move to the next row, or the one before: its first link has the focus, and Enter opens it. @param {number} step */
 function walk(step) {
-  const rows = [...document.querySelectorAll("main tr.row")];
+  const rows = [...document.querySelectorAll("main tr.row")].filter((row) =>
+    row.checkVisibility() && row.querySelector("a")
+  );
   const here = rows.findIndex((row) => row.contains(document.activeElement));
   const next = rows[Math.min(rows.length - 1, Math.max(0, here + step))];
   const link = /** @type {HTMLElement | null} */ (next?.querySelector("a"));
