@@ -19,7 +19,7 @@ UV_PIP = $(BIN)/pip install --quiet uv && VIRTUAL_ENV=$(VENV) $(if $(INDEX),UV_D
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint style types fast-tests slow-tests browser bench soak reference lock clean
+.PHONY: help run test lint style types fast-tests slow-tests browser bench soak reference pictures lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -69,6 +69,9 @@ reference: $(READY) ## remake the reference, docs/cli.md, the picture of imports
 	$(BIN)/python docs/build_cli.py
 	$(BIN)/python docs/build_blocking.py
 	$(BIN)/python docs/build_architecture.py
+
+pictures: $(READY) browser ## take the pictures of docs/console.md again
+	BETIMES_PICTURES=docs/pictures $(BIN)/pytest -n 0 -q tests/console/test_tours.py $(ARGS)
 
 COMPILE = compile --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-emit-package betimes --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock"
