@@ -73,6 +73,25 @@ def test_optional_lines_are_left_out_unless_their_parameter_is_given() -> None:
     assert "+tenant = :tenant" in query("ledger", frozenset({"by_seq", "tenant"}))
 
 
+MANY_ALARMS = """
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+    INSERT INTO stream (tenant, kind, id, version, schema, owner, status, created_at, at, alarm_at, digest, state)
+    SELECT 'acme', 'thing', 's-' || i, 1, 1, '', '', 1, 1, 1000 + i / 5, '', '{}' FROM n
+"""
+
+
+def test_statistics_of_one_large_tenant_do_not_lead_past_all_tenants(empty: apsw.Connection) -> None:
+    """After an ANALYZE SQLite skipped over tenants, read every alarm to come and sorted them for one page."""
+    empty.execute(MANY_ALARMS)
+    empty.execute("ANALYZE")
+    asked = {"tenant": "acme", "since_at": 1200, "until_at": 2**61, "limit": 200}
+    after = {"at_after": 1200, "kind_after": "thing", "id_after": "s"}
+    text = query("upcoming_streams", frozenset({"id_after"}))
+    told = " ".join(row[3] for row in empty.execute(f"EXPLAIN QUERY PLAN {text}", asked | after))
+    assert "stream_tenant_alarm (tenant=? AND wake_at>? AND wake_at<?)" in told
+    assert "TEMP B-TREE" not in told
+
+
 PAGE = {"existing", "tenant", "kind", "id_after", "same_tenant", "same_kind"}
 OF_ONE = PAGE | {"owner"}
 NEWER = {"tenant", "id_after", "same_tenant"}

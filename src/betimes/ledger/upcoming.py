@@ -28,9 +28,9 @@ SAMPLED_MAX = 60_000
 STEPS_MAX = 400
 STEPS_FIT = 100
 LONGEST: Step = "7d"
-RECURRING_MAX = 200
+RECURRING_MAX = 100
 """Streams of a kind that recurs, of which occurrences are shown."""
-WORK_MAX = 10_000
+WORK_MAX = 5_000
 """Days and occurrences of all of them together that are looked at; what lies behind is estimated."""
 LATE_MAX = 10_000
 
