@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from betimes.core import zones
@@ -87,15 +88,26 @@ def count_steps(
 ) -> StepCounts:
     """Return how many there are in each step, of those from `first_at` until before `last_at`."""
     first_at, last_at = max(first_at, grid.since_at), min(last_at, grid.until_at)
+    if isinstance(occurrences, Calendar):
+        return _count_calendar_once(occurrences, grid, first_at, last_at, max(work_max, 1))
     count = _Count(grid, first_at, last_at, max(work_max, 1))
     if first_at < last_at:
         match occurrences:
             case Interval():
                 _count_interval(occurrences, count)
-            case Calendar():
-                _count_calendar(occurrences, count)
             case _:
                 _walk(occurrences, count)
+    return count.result()
+
+
+@lru_cache(maxsize=256)
+def _count_calendar_once(
+    calendar: Calendar, grid: StepGrid, first_at: Instant, last_at: Instant, work_max: int
+) -> StepCounts:
+    """Count a calendar that many schedules of one list have in common; nobody changes the counts."""
+    count = _Count(grid, first_at, last_at, work_max)
+    if first_at < last_at:
+        _count_calendar(calendar, count)
     return count.result()
 
 

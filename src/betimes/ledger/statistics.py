@@ -162,8 +162,13 @@ class Statistics(LedgerReader):
         sums = await self.engine.store.tally_counts(query, length, SUMS_MAX)
         if len(sums) == SUMS_MAX:
             raise _too_many(SUMS_MAX)
+        known: dict[tuple[str, str, str], list[tuple[str, ...]]] = {}
         async for number, kind, outcome, reasons, count in in_slices(sums):
-            for names in _names(groups, kind, outcome, tuple(reasons.split(REASONS_SEPARATOR)), query.reason):
+            found = known.get((kind, outcome, reasons))
+            if found is None:  # the same in every step
+                found = _names(groups, kind, outcome, tuple(reasons.split(REASONS_SEPARATOR)), query.reason)
+                known[kind, outcome, reasons] = found
+            for names in found:
                 counts[number, names] += count
         return counts, sum(cell.total for cell in sums)
 

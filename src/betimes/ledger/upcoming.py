@@ -22,7 +22,7 @@ from betimes.ledger.reader import STEPS, Step, check_range
 from betimes.ledger.upcoming_items import DUE_KINDS, FOREVER, UpcomingItems
 from betimes.ledger.upcoming_items import UpcomingItem as UpcomingItem
 
-COUNTED_MAX = 10_000
+COUNTED_MAX = 5_000
 """Alarms, and streams that are due of one kind, that are counted one by one; of more, a sample is."""
 SAMPLED_MAX = 60_000
 STEPS_MAX = 400
@@ -32,7 +32,7 @@ RECURRING_MAX = 100
 """Streams of a kind that recurs, of which occurrences are shown."""
 WORK_MAX = 5_000
 """Days and occurrences of all of them together that are looked at; what lies behind is estimated."""
-LATE_MAX = 10_000
+LATE_MAX = 5_000
 
 
 class LateAlarms(JsonView, frozen=True):
