@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from starlette.requests import Request
 
 from betimes.admin.service import NewKey
 from betimes.app.betimes import Betimes
@@ -16,6 +17,7 @@ from betimes.app.configuration import Configuration
 from betimes.console.settings import ConsoleSettings
 from betimes.domain.service import Caller
 from betimes.engine.virtual_clock import VirtualClock
+from betimes.http.proxy_sign_in import ProxySignIn, parse_networks
 from tests.console.town import Served, served
 
 OURS = {"Sec-Fetch-Site": "same-origin", "X-Betimes-Console": "1"}
@@ -79,6 +81,29 @@ async def test_a_proxy_at_another_address_is_not_believed() -> None:
         assert (await open_session(server, {**OURS, **LENA}))[0] == 401
 
 
+@pytest.mark.parametrize(
+    ("peer", "network", "is_believed"),
+    [
+        ("::ffff:10.1.0.5", "10.1.0.0/16", True),
+        ("::ffff:10.2.0.5", "10.1.0.0/16", False),
+        ("::ffff:10.1.0.5", "::/0", False),
+        ("10.1.0.5", "10.1.0.0/16", True),
+        ("fd00::5", "fd00::/8", True),
+        ("a-socket", "10.1.0.0/16", False),
+    ],
+)
+def test_a_proxy_is_believed_by_its_address_however_the_socket_names_it(
+    peer: str, network: str, is_believed: bool
+) -> None:
+    scope = {"type": "http", "client": (peer, 40_000), "headers": [*map(_as_bytes, {**OURS, **LENA}.items())]}
+    proxy = ProxySignIn("x-forwarded-user", parse_networks((network,)), {"*": "acme~1"})
+    assert proxy.who(Request(scope)) == (("lena@example.com", "acme~1") if is_believed else None)
+
+
+def _as_bytes(header: tuple[str, str]) -> tuple[bytes, bytes]:
+    return header[0].lower().encode(), header[1].encode()
+
+
 async def test_no_other_request_goes_by_the_name() -> None:
     async with behind_proxy() as server:
         session = aiohttp.ClientSession(server.address)
@@ -92,6 +117,7 @@ async def test_no_other_request_goes_by_the_name() -> None:
         {"trust_header": "X-Forwarded-User"},
         {"trust_header": "X-Forwarded-User", "trust_networks": ["10.0.0.0/8"]},
         {"trust_networks": ["10.0.0.0/99"]},
+        {"trust_keys": {"lena@example.com": ""}},
     ],
 )
 def test_half_a_setting_is_refused(console: dict[str, object]) -> None:

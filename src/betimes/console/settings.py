@@ -31,6 +31,8 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         parse_networks(self.trust_networks)
         if self.trust_header and not (self.trust_networks and self.trust_keys):
             raise ValueError("trust_header needs trust_networks and trust_keys beside it")
+        if unnamed := [name for name, key_id in self.trust_keys.items() if not (name and key_id)]:
+            raise ValueError(f"trust_keys needs a name and the id of a key in each entry, unlike {unnamed[0]!r}")
 
     @property
     def proxy(self) -> ProxySignIn:

@@ -8,7 +8,7 @@ sign somebody in.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 import msgspec
 from starlette.requests import Request
@@ -47,7 +47,9 @@ class ProxySignIn(msgspec.Struct, frozen=True):
             address = ip_address(request.client.host)
         except ValueError:
             return False
-        return any(address in network for network in self.networks)
+        # A socket that listens on `::` names IPv4 peers so; the settings name them as they are.
+        mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+        return any((mapped or address) in network for network in self.networks)
 
 
 def parse_networks(texts: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:
