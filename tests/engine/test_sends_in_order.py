@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
 
 from betimes.core.deciders import Decider, Decision, Send
+from betimes.core.instants import HOUR
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
-from betimes.engine.jobs import Submission
+from betimes.engine.jobs import Job, Submission
 from betimes.engine.store import WaitingSend
+from betimes.engine.tenants.model import EndHold, SetHold, tenant_stream
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
 from betimes.testing.sample import GATE, QUOTA, SAMPLE, SECTIONS, TALLY, Count, Knock
@@ -65,3 +68,27 @@ async def test_a_send_left_for_a_newer_process_is_not_overtaken() -> None:
         await engine.submit(Submission(stream=StreamId("acme", "bell", "door"), command=Ring()))
         await engine.tick()
         assert [effect.write.to for effect in store.database.effects.values()] == [send.to for send in COUNTS]
+
+
+async def test_a_send_that_was_held_is_not_overtaken_in_the_batch_that_ends_the_hold() -> None:
+    clock = VirtualClock()
+    store = MemoryStore(clock)
+    policy = {"gates": {"tally": True, "cooldown_s": 0}}
+    async with Engine(store, SAMPLE, name="one", sections=SECTIONS, policy=policy) as engine:
+        acme = tenant_stream("acme")
+        await engine.submit(Submission(stream=acme, command=SetHold(("gates",), clock() + HOUR, "a wrong template")))
+        for visitor in ("ann", "bob"):
+            await engine.submit(Submission(stream=StreamId("acme", "gate", "front"), command=Knock(visitor)))
+        await engine._queue.idle.wait()
+        first, second = [
+            (id, Job.of_send(id, effect.write.to or acme, effect.write.payload, engine.kinds))
+            for id, effect in sorted(store.database.effects.items())
+        ]
+        ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        engine._queue.put_send(*first)
+        engine._queue.put(Job(Submission(stream=acme, command=EndHold()), answer=ended))
+        engine._queue.put_send(*second)
+        await ended
+        await engine.tick()
+        counted = store.database.histories[StreamId("acme", "tally", "all")]
+        assert [segment.cause for segment in counted] == ["gate:front:1:0", "gate:front:2:0"]

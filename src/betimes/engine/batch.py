@@ -123,6 +123,7 @@ class Batch:
         lives = self._lives_of(job, stream, policy) if policy else None
         if job.send and self._holds and self._is_held(job.send.source):
             job.held_count = HELD_LONG  # nobody need try it again before the hold has ended
+            self._blocked_sources.add(job.send.source)  # if that is in this very batch, the next must not overtake it
             return HELD
         if job.send and not self._sendable(job.send):
             self._blocked_sources.add(job.send.source)  # gone, or not free: its target need not wait for that
