@@ -13,6 +13,7 @@ from betimes.admin.toml_lines import line_at, line_numbers
 from betimes.app.routes import ROUTES
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.server import serve
+from tests.http.damage import opened
 from tests.http.served import Client, site
 from tests.http.stores import STORES, StoreName, application_on
 from tests.http.test_auth import made
@@ -225,6 +226,54 @@ async def test_history_and_roll_back_reach_past_what_happened_between(monkeypatc
                 break
             cursor = f"&cursor={page['next_cursor']}"
         assert seen == [(2, HOUR), (1, LEASE)]
+
+
+async def test_a_roll_back_further_than_is_read_says_so_and_how_to_get_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_history, "SEGMENTS", 2)
+    monkeypatch.setattr(policy_history, "PAGES_MAX", 2)
+    async with site() as s:
+        path = "/v1/policy/rollback"
+        await _put(s.client, LEASE)
+        await _put(s.client, HOUR)
+        for number in range(3):
+            await s.client("POST", "/v1/keys", {"name": f"k{number}", "scopes": ["tick"]})
+        for asked in ({}, {"to_version": 1}, {"overrides_fingerprint": "beef"}):
+            refused = await s.client("POST", path, asked)
+            assert (refused.status, refused.json["code"]) == (409, "POLICY_TOO_FAR_BACK"), asked
+            assert "/v1/policy/history" in refused.json["detail"]
+        assert (await s.client("POST", path, {"to_version": 77})).status == 404, "there never was one"
+        assert (await s.client("POST", path, {"to_version": 2})).json["overrides"] == HOUR
+        assert (await s.client("POST", path, {"to_version": 0})).json["overrides"] == {}, "needs no reading"
+
+
+async def test_a_page_of_the_history_is_bounded_by_what_its_overrides_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_history, "PAGE_CHARS_MAX", 400)
+    async with site() as s:
+        for number in range(5):
+            await _put(s.client, {"intents": {"claim_lease_s": 600 + number}}, note="x" * 100)
+        seen, sizes, cursor = [], [], ""
+        for _ in range(6):
+            page = (await s.client("GET", f"/v1/policy/history?limit=4{cursor}")).json
+            seen += [(one["version"], len(one["changes"])) for one in page["items"]]
+            sizes.append(len(page["items"]))
+            if page["next_cursor"] is None:
+                break
+            cursor = f"&cursor={page['next_cursor']}"
+        assert seen == [(5, 1), (4, 1), (3, 1), (2, 1), (1, 1)]
+        assert sizes == [1] * 5, "two weigh more than fits"
+
+
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+async def test_a_roll_back_counts_no_version_past_a_segment_that_it_cannot_read(store: str, tmp_path: Path) -> None:
+    async with opened(store, tmp_path, VirtualClock("2026-01-05T09:00:00Z")) as (bt, database):
+        client = Client(serve(bt, ROUTES, dev=True), {"x-tenant": "default"})
+        for overrides in (LEASE, HOUR, {}, HOUR):
+            await _put(client, overrides)
+        await database.execute("UPDATE ledger SET events = '{' WHERE kind = 'tenant' AND version = 3")
+        wrong = await client("POST", "/v1/policy/rollback", {"to_version": 2})
+        assert (wrong.status, wrong.json["code"]) == (500, "MALFORMED_ROW")
+        right = await client("POST", "/v1/policy/rollback", {"to_version": 4})
+        assert (right.status, right.json["overrides"]) == (200, HOUR)
 
 
 async def test_a_roll_back_by_number_and_fingerprint_needs_both_and_one_condition() -> None:

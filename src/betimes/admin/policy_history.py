@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -14,7 +15,16 @@ from betimes.core.errors import Invalid, NotFound, Refused
 from betimes.core.segments import Segment
 from betimes.core.streams import parse_segment_handle
 from betimes.domain.json_view import JsonView
-from betimes.domain.paging import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.domain.paging import (
+    PAGE_CHARS_MAX,
+    Listing,
+    NumberPlace,
+    Page,
+    check_filters,
+    checked_limit,
+    cursor_of,
+    place_of,
+)
 from betimes.domain.service import Service
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.store import LedgerQuery
@@ -116,13 +126,13 @@ class PolicyHistory(Service):
         named = ["policy history", self.caller.tenant]
         place = place_of(cursor, named, NumberPlace)
         views: Listing[PolicyVersion] = Listing()
-        found, is_whole, more = await self._changes(place, checked_limit(limit) + 1, views)
-        views.items += [
-            _version_view(change, found[number + 1] if number + 1 < len(found) else None, is_whole)
-            for number, change in enumerate(found[:limit])
-        ]
-        if len(found) > limit:
-            more = NumberPlace(found[limit - 1].segment.seq, found[limit - 1].version)
+        gathered = _GatheredPage(checked_limit(limit))
+        end = await self._read_changes(place, gathered.is_full_with, views.reading)
+        befores = [*gathered.shown[1:], gathered.behind]
+        views.items += [_version_view(*both, end.is_whole) for both in zip(gathered.shown, befores, strict=False)]
+        more = end.go_on
+        if gathered.behind:
+            more = NumberPlace(gathered.shown[-1].segment.seq, gathered.shown[-1].version)
         return views.page(cursor_of(named, more) if more else None)
 
     async def earlier_overrides(self, version: int | None, fingerprint: str | None) -> PolicyVersion:
@@ -131,29 +141,37 @@ class PolicyHistory(Service):
         By default it is the one before the latest change that was not rolled back yet: each roll back goes further.
         """
         state = await self._tenant()
-        found, is_whole, _ = await self._changes(None, state.policy_version, Listing())
-        wanted = version
-        if version is None and fingerprint is None:
-            wanted = _version_before({change.version: change.event for change in found}, state)
-        if wanted == 0 and state.policy_version and fingerprint is None:
-            return _no_overrides()
-        for change in found:
-            if wanted in (None, change.version) and fingerprint in (None, change.event.fingerprint):
-                return _version_view(change, None, is_whole)
-        sought = " ".join(str(name) for name in (wanted, fingerprint) if name is not None)
+        search = _VersionSearch(state, version, fingerprint)
+        end = (
+            _End()
+            if search.wanted == 0
+            else await self._read_changes(None, search.is_found_at, lambda _: nullcontext())
+        )
+        if search.found:
+            return _version_view(search.found, None, False)
+        if search.wanted == 0 and fingerprint is None:
+            if version is None and not state.policy:
+                raise Refused("NOTHING_TO_ROLL_BACK", "no change of the policy is left that could be rolled back")
+            if state.policy_version:
+                return _no_overrides()
+        sought = " ".join(str(name) for name in (search.wanted, fingerprint) if name is not None)
+        if end.go_on:
+            raise Refused(
+                "POLICY_TOO_FAR_BACK",
+                f"the policy {sought} is not among the last {PAGES_MAX * SEGMENTS:,} changes of the tenant, keys and "
+                "sessions included; find it with /v1/policy/history and put its overrides",
+            )
         raise NotFound(f"the policy {sought} is not among the versions found on the ledger; see /v1/policy/history")
 
-    async def _changes(
-        self, place: NumberPlace | None, limit: int, listing: Listing[Any]
-    ) -> tuple[list[_Set], bool, NumberPlace | None]:
-        """Return changes of policy before a place, newest first, and whether the ledger was read to its beginning.
-
-        If it was not, because that is far, return also where to go on. Segments that cannot be read are noted in the
-        listing.
-        """
+    async def _read_changes(
+        self,
+        place: NumberPlace | None,
+        is_enough: Callable[[_Set], bool],
+        reading: Callable[[Segment], AbstractContextManager[None]],
+    ) -> _End:
+        """Hand over changes of policy before a place, newest first, until it is enough or `PAGES_MAX` were read."""
         stream = tenant_stream(self.caller.tenant)
         after, version = (place.number, place.row - 1) if place else (0, (await self._tenant()).policy_version)
-        found: list[_Set] = []
         for _ in range(PAGES_MAX):
             query = LedgerQuery(
                 after=after, backwards=True, tenant=stream.tenant, kind=stream.kind, id=stream.id, limit=SEGMENTS
@@ -161,38 +179,75 @@ class PolicyHistory(Service):
             segments = await self.engine.store.ledger(query)
             for segment in segments:
                 if checkpoint_of(segment):
-                    return found, False, None
-                for event in self._sets_in(segment, listing):
-                    if len(found) == limit:
-                        return found, False, None
-                    found.append(_Set(segment, event, version))
+                    return _End()
+                for event in self._sets_in(segment, reading):
+                    if is_enough(_Set(segment, event, version)):
+                        return _End()
                     version -= 1
             if len(segments) < SEGMENTS:
-                return found, True, None
+                return _End(is_whole=True)
             after = segments[-1].seq
-        return found, False, NumberPlace(after, version + 1)
+        return _End(go_on=NumberPlace(after, version + 1))
 
-    def _sets_in(self, segment: Segment, listing: Listing[Any]) -> list[PolicySet]:
+    def _sets_in(self, segment: Segment, reading: Callable[[Segment], AbstractContextManager[None]]) -> list[PolicySet]:
         events: Sequence[Any] = ()
-        with listing.reading(segment):
+        with reading(segment):
             events = self.engine.kinds.of(segment.stream).events(segment)
         return [event for event in reversed(events) if isinstance(event, PolicySet)]
 
 
-def _version_before(changes: Mapping[int, PolicySet], state: TenantState) -> int:
-    """Return the version to roll back to: before the change whose overrides are in force, however they came back.
+class _End(NamedTuple):
+    """Where reading stopped: at the beginning of the ledger, far from it with a place to go on, or neither."""
 
-    A roll back is no change to go back to: one after another walks down the changes, as undo does.
+    is_whole: bool = False
+    go_on: NumberPlace | None = None
+
+
+class _GatheredPage:
+    """The changes that a page shows, and the one behind them, which says what the last of them changed."""
+
+    def __init__(self, limit: int) -> None:
+        self.shown: list[_Set] = []
+        self.behind: _Set | None = None
+        self._limit = limit
+        self._chars = 0
+
+    def is_full_with(self, change: _Set) -> bool:
+        self._chars += len(change.segment.events)
+        if len(self.shown) == self._limit or (self.shown and self._chars > PAGE_CHARS_MAX):
+            self.behind = change
+            return True
+        self.shown.append(change)
+        return False
+
+
+class _VersionSearch:
+    """Looks for an earlier version among changes that come newest first, and keeps none but that one.
+
+    Without a number or a fingerprint it is the version before the change whose overrides are in force, however they
+    came back. A roll back is no change to go back to: one after another walks down the changes, as undo does.
     """
-    version = state.policy_version
-    while version:
-        change = changes.get(version)
-        if change is None or (change.restores is None and change.policy != state.policy):
-            return version
-        version = version - 1 if change.restores is None else change.restores
-    if not state.policy:
-        raise Refused("NOTHING_TO_ROLL_BACK", "no change of the policy is left that could be rolled back")
-    return 0
+
+    def __init__(self, state: TenantState, version: int | None, fingerprint: str | None) -> None:
+        self.found: _Set | None = None
+        self._is_undo = version is None and fingerprint is None
+        self.wanted = state.policy_version if self._is_undo else version
+        self._in_force = state.policy
+        self._fingerprint = fingerprint
+
+    def is_found_at(self, change: _Set) -> bool:
+        """Return whether nothing further back is of interest, having kept the change if it is the one."""
+        if self.wanted is None:
+            is_it = change.event.fingerprint == self._fingerprint
+        elif change.version > self.wanted:
+            return False
+        elif self._is_undo and (change.event.restores is not None or change.event.policy == self._in_force):
+            self.wanted = change.version - 1 if change.event.restores is None else change.event.restores
+            return self.wanted == 0
+        else:
+            is_it = change.version == self.wanted and self._fingerprint in (None, change.event.fingerprint)
+        self.found = change if is_it else None
+        return is_it or self.wanted is not None
 
 
 def _no_overrides() -> PolicyVersion:
