@@ -77,7 +77,7 @@ async def test_a_policy_that_cannot_work_is_refused_with_every_path() -> None:
 async def test_a_check_tells_what_would_change_and_changes_nothing() -> None:
     async with site() as s:
         checked = (await s.client("POST", "/v1/policy/check", {"overrides": SLOW})).json
-        assert list(checked) == ["valid", "errors", "warnings", "fingerprint", "changes"]
+        assert list(checked) == ["valid", "errors", "warnings", "fingerprint", "changes", "overrides"]
         [change] = checked["changes"]
         assert (change["path"], change["to"]) == ("intents.claim_lease_s", 600)
         assert isinstance(change["from"], int)

@@ -25,6 +25,7 @@ FREE = {
     ("StreamDetail", "state"),
     ("SegmentView", "command"),
     ("ExplanationView", "command"),
+    ("PolicyCheck", "overrides"),  # also such that are not valid
     ("PolicyView", "overrides"),
     ("PolicyView", "effective"),
     ("PolicyWritten", "overrides"),

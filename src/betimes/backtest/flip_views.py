@@ -44,7 +44,7 @@ class FlipFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class FlipView(Flip, frozen=True, kw_only=True):
     candidate: str
-    parts_at: str | None
+    parting_rule: str | None
     """The rule at which the two traces part."""
 
 

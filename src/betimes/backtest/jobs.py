@@ -164,7 +164,7 @@ class Backtests(Service):
         place = place_of(cursor, named, NumberPlace)
         start = place.number if place else 0
         found = [
-            FlipView(**msgspec.structs.asdict(flip), candidate=one.name, parts_at=parting_rule(flip))
+            FlipView(**msgspec.structs.asdict(flip), candidate=one.name, parting_rule=parting_rule(flip))
             for one in report.candidates
             for flip in one.samples
             if filters.fits(one.name, flip)

@@ -67,7 +67,7 @@ function flipView(flip) {
     answer(flip.after.outcome),
     " ",
     h("span", { class: "id" }, flip.id),
-    flip.parts_at ? h("span", { class: "soft" }, ` at ${flip.parts_at} `) : " ",
+    flip.parting_rule ? h("span", { class: "soft" }, ` at ${flip.parting_rule} `) : " ",
     when(flip.at, { relative: false }),
   ];
   return folded(summary, () => tracesOf(flip), { class: "flip" });
@@ -75,7 +75,7 @@ function flipView(flip) {
 
 /** @param {any} flip */
 function tracesOf(flip) {
-  const rows = stepsOf(flip).map((row) => ruleRow(row, flip.parts_at));
+  const rows = stepsOf(flip).map((row) => ruleRow(row, flip.parting_rule));
   const ends = h(
     "tr",
     { class: "ends" },
