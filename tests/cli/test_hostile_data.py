@@ -93,6 +93,8 @@ SEES_TEXT = (
     "key rotate KEY",
     "key revoke KEY",
     "policy check hostile.json",
+    "policy history",
+    "hold --until SOON --reason TEXT",
 )
 SEES_NEITHER = (
     "tick",
@@ -117,13 +119,19 @@ SEES_NEITHER = (
     "intent check intent.json",
     "policy apply policy.json",
     "policy show",
+    "policy rollback",
     f"inbox preferences {ID}",
     "effects discard DEAD",
     "tally status",
     "tally rebuild",
 )
 """Counts, instants and names of ours; some are refused, and say so of what they were given."""
-STAYS = {"serve": "it says where it listens", "worker": "it says what it works on", "demo": "it has its own data"}
+STAYS = {
+    "serve": "it says where it listens",
+    "worker": "it says what it works on",
+    "demo": "it has its own data",
+    "console": "it opens a browser",
+}
 
 
 @pytest.fixture(scope="module")
@@ -175,9 +183,11 @@ async def _fill(url: str, bodies: dict[str, Any]) -> dict[str, str]:
         await bt.scores.create({"user_id": ID})
         await bt.scores.adjust(ID, {"delta": 1, "reason": TEXT})
         run = (await bt.runs.runs()).items[0]
+        await bt.mine.tenants.set_policy({"overrides": {"intents": {"claim_lease_s": 600}}, "note": TEXT})
         made_key = await bt.mine.tenants.create_key({"name": TEXT, "scopes": ["admin"]})
         dead = [row.id.handle for row in await bt.engine.store.effects(EffectQuery(status="dead"))]
-    return {"TEXT": TEXT, "KEY": made_key.key_id, "DEAD": dead[0], "RUN": run.run_id}
+    soon = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%dT%H:%M:%S}"
+    return {"TEXT": TEXT, "KEY": made_key.key_id, "DEAD": dead[0], "RUN": run.run_id, "SOON": soon}
 
 
 @pytest.fixture
