@@ -89,12 +89,14 @@ async def _compare(
         async with bt:
             if workers:
                 bt.start_workers()
-            await _decide(bt, numbers, 500)
+            await decide_triggers(bt, numbers, 500)
             for number in range(ROUNDS):
                 for is_beside in (number % 2 == 0, number % 2 == 1):
                     async with beside(bt) if is_beside else nullcontext():
-                        found.setdefault(("flat out", is_beside), []).append(await _decide(bt, numbers, total))
-                        found.setdefault(("offered", is_beside), []).append(await _offer(bt, numbers, offered_s))
+                        found.setdefault(("flat out", is_beside), []).append(await decide_triggers(bt, numbers, total))
+                        found.setdefault(("offered", is_beside), []).append(
+                            await offer_triggers(bt, numbers, offered_s)
+                        )
     return [_row(kind, load, found[load, False], found[load, True]) for load in ("flat out", "offered")]
 
 
@@ -130,7 +132,7 @@ async def _watch(bt: Betimes, tail: PulseTail, streams: Streams) -> int:
     return frames
 
 
-async def _decide(bt: Betimes, numbers: Any, total: int) -> Spent:
+async def decide_triggers(bt: Betimes, numbers: Any, total: int) -> Spent:
     """Trigger runs as fast as it goes, 64 at a time."""
 
     async def submit() -> None:
@@ -142,7 +144,7 @@ async def _decide(bt: Betimes, numbers: Any, total: int) -> Spent:
     return Spent(SUBMITTERS * (total // SUBMITTERS + 1), time.perf_counter() - started, time.process_time() - begun_s)
 
 
-async def _offer(bt: Betimes, numbers: Any, lasts_s: float) -> Spent:
+async def offer_triggers(bt: Betimes, numbers: Any, lasts_s: float) -> Spent:
     """Trigger runs at 100,000 a minute for some seconds; who is late catches up at once, up to 512 under way."""
     room, tasks = asyncio.Semaphore(512), set[asyncio.Task[None]]()
     begun_s, started, sent = time.process_time(), time.perf_counter(), 0
