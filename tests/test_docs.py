@@ -34,6 +34,7 @@ NOTHING_TO_RUN = {
     "docs/stores.md": "statements for the shells of both databases",
 }
 """Pages whose first snippet is no program, and why."""
+PICTURES_BYTES_MAX = 1_500_000
 STAYS = ("serve", "worker", "demo")
 
 
@@ -81,6 +82,20 @@ def test_pages_without_a_program_are_known() -> None:
     assert set(NOTHING_TO_RUN) <= set(PAGES)
     programs = {page for page in NOTHING_TO_RUN if (found := first_snippet(page)) and found[0] != "toml"}
     assert programs == set(), "they have one now"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_and_pictures_of_a_page_are_there(page: str) -> None:
+    found = re.findall(r"\]\((?!\w+:)([^)#\s]+)", (ROOT / page).read_text())
+    missing = {link for link in found if not ((ROOT / page).parent / link).exists()}
+    assert missing == set()
+
+
+def test_pictures_are_shown_and_small() -> None:
+    texts = "".join((ROOT / page).read_text() for page in PAGES)
+    pictures = list((ROOT / "docs" / "pictures").iterdir())
+    assert [one.name for one in pictures if f"pictures/{one.name}" not in texts] == []
+    assert sum(one.stat().st_size for one in pictures) < PICTURES_BYTES_MAX
 
 
 BETIMES = (sys.executable, "-m", "betimes")
