@@ -1,5 +1,8 @@
 """The frame of the console: where it is, what it may load, how one moves in it."""
 
+import json
+import subprocess
+
 import aiohttp
 import pytest
 
@@ -7,6 +10,13 @@ from tests.console.conftest import Visiting
 from tests.console.town import Served
 
 pytestmark = pytest.mark.browser
+CURL = """async ([tenant, path, body]) => {
+  sessionStorage.setItem("betimes.tenant", tenant);
+  const made = (await import(document.querySelector("script[type=module]").src.replace("main.js", "samples.js")))
+    .curl("POST", path, body);
+  sessionStorage.clear();
+  return made;
+}"""
 
 
 async def test_a_browser_is_led_to_the_console_and_a_script_is_not(town: Served) -> None:
@@ -23,3 +33,20 @@ async def test_now_is_the_first_page(town: Served, visiting: Visiting) -> None:
         assert await page.get_by_role("heading", level=1).inner_text() == "Now"
         await page.get_by_role("link", name="What's next").click()
         await page.wait_for_url("**/console/next")
+
+
+def words_in_shell(command: str) -> list[str]:
+    """Return what a shell would hand to curl."""
+    script = "curl() { printf '%s\\0' \"$@\"; }\n" + command
+    return subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True).stdout.split("\0")
+
+
+@pytest.mark.parametrize("odd", ["*", "a'b", "$(touch x)", "'; touch x; '", "`x`\n", 'a" b'])
+async def test_a_command_to_copy_is_what_it_says_in_a_shell(odd: str, nothing: Served, visiting: Visiting) -> None:
+    async with visiting(nothing.address) as visit:
+        page = await visit.open("/console")
+        told = await page.evaluate(CURL, [odd, f"/v1/{odd}", {"id": odd}])
+        words = words_in_shell(told)
+        assert words[2] == f"{nothing.address}/v1/{odd}"
+        assert words[4] == f"X-Tenant: {odd}"
+        assert json.loads(words[8]) == {"id": odd}

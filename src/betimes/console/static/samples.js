@@ -36,9 +36,14 @@ export function pythonOf(name) {
 
 /** Return a request as a command for a shell. @param {string} method @param {string} path @param {unknown} [body] */
 export function curl(method, path, body) {
-  const who = isDev ? `-H 'X-Tenant: ${devTenant()}'` : '-H "Authorization: Bearer $BETIMES_KEY"';
+  const who = isDev ? `-H ${shellWord(`X-Tenant: ${devTenant()}`)}` : '-H "Authorization: Bearer $BETIMES_KEY"';
   const data = body === undefined
     ? ""
-    : ` \\\n  -H 'Content-Type: application/json' -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
-  return `curl -X ${method} ${location.origin}${path} ${who}${data}`;
+    : ` \\\n  -H 'Content-Type: application/json' -d ${shellWord(JSON.stringify(body))}`;
+  return `curl -X ${method} ${shellWord(location.origin + path)} ${who}${data}`;
+}
+
+/** Return a text as one word of a shell, in quotes where the shell would read more into it. @param {string} text */
+function shellWord(text) {
+  return /^[\w./:%@+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
