@@ -60,6 +60,21 @@ async def test_a_key_is_pasted_once_and_kept_nowhere_a_script_can_see(visiting: 
         visit.excuse("401")
 
 
+async def test_who_signs_out_leaves_no_tries_and_no_draft_to_the_next(visiting: Visiting, loop: LoopThread) -> None:
+    async with keyed() as (server, secret, _), visiting(server.address) as visit:
+        page = await visit.open("/console/try")
+        visit.excuse("401")
+        await sign_in(page, secret)
+        await page.get_by_role("button", name="Try it").click()
+        await page.get_by_role("button", name="Send a notification · ana").wait_for()
+        await page.evaluate("sessionStorage.setItem('betimes.draft', '{}')")
+        await page.get_by_role("button", name="acme").click()
+        await page.get_by_role("button", name="Sign out").click()
+        await page.get_by_role("heading", level=1, name="Sign in").wait_for()
+        visit.excuse("401")
+        assert await page.evaluate("[...Object.keys(localStorage), ...Object.keys(sessionStorage)]") == []
+
+
 async def test_a_session_reads_until_it_operates(visiting: Visiting, loop: LoopThread) -> None:
     async with keyed() as (server, secret, _), visiting(server.address) as visit:
         page = await visit.open("/console/admin")

@@ -12,6 +12,9 @@ import { now, spanText } from "./time.js";
 
 /** @typedef {{tenant: string, name: string, scopes: string[], key_id: string | null, elevated_until: string | null, expires_at: string | null}} Me */
 
+/** Where tries are kept, before the tenant's name. */
+export const TRIES = "betimes.tries.";
+
 /** @type {Me | null} */
 let me = null;
 
@@ -193,10 +196,14 @@ export function isBarred(scope, view) {
   return true;
 }
 
-/** End the session. */
+/** End the session, and forget what this browser has kept for it: tries with their texts, and the lab's draft. */
 export async function signOut() {
   await ask("DELETE", "/v1/sessions/current");
   me = null;
+  sessionStorage.clear();
+  for (const name of Object.keys(localStorage)) {
+    if (name.startsWith(TRIES)) localStorage.removeItem(name);
+  }
 }
 
 /** Return in words what the session may do now. */

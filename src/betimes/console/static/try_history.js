@@ -5,7 +5,7 @@ import { devTenant, isDev } from "./api.js";
 import { h } from "./dom.js";
 import { button } from "./forms.js";
 import { answer } from "./marks.js";
-import { whoAmI } from "./session.js";
+import { TRIES, whoAmI } from "./session.js";
 import { commandNamed } from "./try_commands.js";
 
 /** @typedef {import("./try_form.js").Tried} Tried */
@@ -14,7 +14,7 @@ const KEPT_MAX = 50;
 const SHOWN = 10;
 
 function place() {
-  return `betimes.tries.${isDev ? devTenant() : whoAmI()?.tenant ?? ""}`;
+  return `${TRIES}${isDev ? devTenant() : whoAmI()?.tenant ?? ""}`;
 }
 
 /** @returns {{tried: Tried, outcome: string}[]} */
@@ -41,7 +41,11 @@ export function keepTry(tried, found) {
 export function triesList(take) {
   const all = readTries();
   if (!all.length) {
-    return h("p", { class: "soft" }, `The last ${KEPT_MAX} tries are listed here; they stay in this browser.`);
+    return h(
+      "p",
+      { class: "soft" },
+      `The last ${KEPT_MAX} tries are listed here; they stay in this browser until you sign out.`,
+    );
   }
   const row = (/** @type {{tried: Tried, outcome: string}} */ { tried, outcome }) => {
     const command = commandNamed(tried.command);
