@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from playwright.async_api import expect
 from starlette.requests import Request
 
 from betimes.admin.service import NewKey
@@ -18,7 +19,9 @@ from betimes.console.settings import ConsoleSettings
 from betimes.domain.service import Caller
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.proxy_sign_in import ProxySignIn, parse_networks
+from tests.console.conftest import Visiting
 from tests.console.town import Served, served
+from tests.console.visits import LoopThread
 
 OURS = {"Sec-Fetch-Site": "same-origin", "X-Betimes-Console": "1"}
 LENA = {"X-Forwarded-User": "lena@example.com"}
@@ -109,6 +112,25 @@ async def test_no_other_request_goes_by_the_name() -> None:
         session = aiohttp.ClientSession(server.address)
         async with session, session.get("/v1/runs", headers={**OURS, **LENA}) as answer:
             assert answer.status == 401
+
+
+@pytest.mark.browser
+async def test_what_happens_goes_on_live_after_the_proxy_signed_somebody_in_again(
+    visiting: Visiting, loop: LoopThread
+) -> None:
+    async with behind_proxy() as server, visiting(server.address) as visit:
+        await visit.page.set_extra_http_headers(LENA)
+        page = await visit.open("/console/ledger")
+        state = page.locator(".live-state")
+        await expect(state).to_have_text("live")
+        keys = await server.bt.for_caller(Caller("acme")).tenants.keys()
+        [session] = [key for key in keys if key.name.startswith("console")]
+        await server.bt.for_caller(Caller("acme")).tenants.revoke_key(session.key_id)
+        await expect(state).to_contain_text("reconnecting")
+        await page.get_by_role("link", name="Health", exact=True).click()
+        await page.get_by_role("heading", level=1, name="Health").wait_for()
+        await expect(state).to_have_text("live")
+        visit.excuse("401")
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ let position = "";
 let reading = null;
 /** @type {BroadcastChannel | null} */
 let channel = null;
+/** @type {AbortController | null} */
+let watching = null;
 
 /** Call `listener` with every frame until `signal` says to stop. @param {(frame: Frame) => void} listener @param {AbortSignal} [signal] */
 export function onPulse(listener, signal) {
@@ -81,7 +83,10 @@ function hear(frame) {
 
 /** Start, once, when somebody is signed in. @param {string} name of the tenant and the key: only tabs of the same one share */
 export function startLive(name) {
-  if (channel) return;
+  if (channel?.name === `betimes-pulse-${name}` && reading) return;
+  stopLive(); // whoever was signed in before has gone, or reading has ended with their session
+  watching = new AbortController();
+  const { signal } = watching;
   channel = new BroadcastChannel(`betimes-pulse-${name}`);
   channel.addEventListener("message", (event) => hear(event.data));
   let hidden = 0;
@@ -89,13 +94,15 @@ export function startLive(name) {
     clearTimeout(hidden);
     if (document.hidden) hidden = setTimeout(() => (reading?.abort(), become("paused")), HIDDEN_MS);
     else if (!reading) void lead(name);
-  });
+  }, { signal });
+  signal.addEventListener("abort", () => clearTimeout(hidden));
   void lead(name);
 }
 
 /** Stop: the session has ended. */
 export function stopLive() {
   reading?.abort();
+  watching?.abort();
   channel?.close();
   channel = null;
 }
