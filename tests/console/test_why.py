@@ -110,6 +110,25 @@ async def test_texts_are_shown_as_the_settings_say(texts: str, town: Served, vis
         assert (command["message"] in await page.get_by_role("dialog").inner_text()) == (texts == "always")
 
 
+@pytest.mark.parametrize("texts", ["never", "click"])
+async def test_the_ledger_and_the_playground_keep_to_the_same(texts: str, town: Served, visiting: Visiting) -> None:
+    segment_id = await last_segment(town, "NEVER", "DEDUP_EXACT")
+    told = await town.bt.ledger.explain(segment_id)
+    assert told.command
+    console = ConsoleSettings(texts=texts)  # type: ignore[arg-type]
+    async with served(town.bt, console=console) as other, visiting(other.address) as visit:
+        page = await visit.open(f"/console/ledger?kind=inbox&id={told.id}&order=desc")
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name=segment_id, exact=True))
+        await row.get_by_text("JSON", exact=True).click()
+        await row.get_by_text(f'"{segment_id}"').wait_for()
+        assert told.command["message"] not in await row.inner_text()
+        assert await row.get_by_role("button", name="Show texts").count() == (1 if texts == "click" else 0)
+        page = await visit.open(f"/console/try?segment={segment_id}")
+        shown = await page.get_by_role("textbox", name="message").input_value()
+        # to open it there is a click, too; where nothing is shown, it is the example's
+        assert shown == (told.command["message"] if texts == "click" else "See you at nine?")
+
+
 async def test_a_segment_that_is_not_there_says_so_and_offers_to_try_again(nothing: Served, visiting: Visiting) -> None:
     async with visiting(nothing.address) as visit:
         page = await visit.open(why("inbox:nobody:1"))

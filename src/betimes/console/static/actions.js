@@ -7,8 +7,9 @@
 import { ask, newKey } from "./api.js";
 import { h, put } from "./dom.js";
 import { button, field, openDialog } from "./forms.js";
-import { facts, problemBox, rawJson, table, whyHref } from "./parts.js";
+import { facts, problemBox, table, whyHref } from "./parts.js";
 import { askToOperate, mayAct, mustOperate } from "./session.js";
+import { rawJson } from "./texts.js";
 import { when } from "./time.js";
 
 /** @typedef {import("./dom.js").Child} Child */

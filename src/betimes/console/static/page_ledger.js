@@ -2,8 +2,9 @@
 import { get } from "./api.js";
 import { h, put } from "./dom.js";
 import { chosenFilters, filterBar } from "./filters.js";
-import { answer, emptyState, pagedList, pageHead, rawJson, section, streamLink, table, whyHref } from "./parts.js";
+import { answer, emptyState, pagedList, pageHead, section, streamLink, table, whyHref } from "./parts.js";
 import { curlOf, pythonOf } from "./samples.js";
+import { rawJson } from "./texts.js";
 import { when } from "./time.js";
 
 const FILTERS = [

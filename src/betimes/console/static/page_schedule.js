@@ -5,9 +5,10 @@ import { h, put } from "./dom.js";
 import { pagedRows } from "./list_page.js";
 import { onDecisions } from "./live.js";
 import { lagText, owedText } from "./page_schedules.js";
-import { answer, facts, figure, pageHead, rawJson, section, table, tabs, tile, whyHref } from "./parts.js";
+import { answer, facts, figure, pageHead, section, table, tabs, tile, whyHref } from "./parts.js";
 import { addressWith, go } from "./router.js";
 import { backfillButton, backfillButtons, tickNowButton } from "./schedule_actions.js";
+import { rawJson } from "./texts.js";
 import { runGantt, tickTimeline } from "./tick_charts.js";
 import { durationText, fullText, now, offsetMs, when, zoneFor } from "./time.js";
 

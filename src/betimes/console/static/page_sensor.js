@@ -4,9 +4,10 @@ import { statusCounts, switchButton, targetText, versionSection } from "./defini
 import { h, put } from "./dom.js";
 import { pagedRows } from "./list_page.js";
 import { typeText } from "./page_sensors.js";
-import { answer, answerClass, facts, figure, pageHead, rawJson, section, table, tile, whyHref } from "./parts.js";
+import { answer, answerClass, facts, figure, pageHead, section, table, tile, whyHref } from "./parts.js";
 import { go } from "./router.js";
 import { cursorButton, evaluateButton } from "./sensor_actions.js";
+import { rawJson } from "./texts.js";
 import { laneTimeline, pastWindow } from "./timelines.js";
 import { durationText, when } from "./time.js";
 

@@ -201,16 +201,6 @@ export function tabs(label, links) {
   );
 }
 
-/** Return JSON folded away. @param {unknown} value @param {string} [summary] */
-export function rawJson(value, summary = "Raw JSON") {
-  return h(
-    "details",
-    null,
-    h("summary", null, summary),
-    h("pre", { tabindex: "0" }, h("code", null, JSON.stringify(value, null, 2))),
-  );
-}
-
 /** Return a figure with separators. @param {number} value */
 export function figure(value) {
   return Number(value).toLocaleString("en-GB");

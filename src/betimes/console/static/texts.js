@@ -3,7 +3,7 @@
  */
 import { texts } from "./api.js";
 import { h, put } from "./dom.js";
-import { button } from "./forms.js";
+import { button, folded } from "./forms.js";
 
 const PERSONAL = new Set(["title", "message", "text", "body", "subject", "payload", "metadata", "content", "context"]);
 const HIDDEN = "•••";
@@ -40,4 +40,9 @@ export function shownJson(value) {
   const show = texts === "click" ? button("Show texts", () => put(box, plain(value)), { class: "small" }) : null;
   put(box, show, plain(withoutTexts(value)));
   return box;
+}
+
+/** Return JSON folded away, with texts only where the settings allow it. @param {unknown} value @param {string} [summary] */
+export function rawJson(value, summary = "Raw JSON") {
+  return folded(summary, () => shownJson(value));
 }

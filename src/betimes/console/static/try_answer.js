@@ -4,7 +4,8 @@
 import { dryRunView } from "./actions.js";
 import { h } from "./dom.js";
 import { answer } from "./marks.js";
-import { facts, rawJson, reasonChips } from "./parts.js";
+import { facts, reasonChips } from "./parts.js";
+import { rawJson } from "./texts.js";
 import { fullText, when } from "./time.js";
 import { pipeline } from "./why_pipeline.js";
 

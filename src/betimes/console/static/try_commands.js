@@ -1,8 +1,9 @@
 /**
  * Commands that the playground knows: where each goes, and how a recorded one becomes a request again.
  */
-import { part } from "./api.js";
+import { part, texts } from "./api.js";
 import { resolve } from "./lab_schema.js";
+import { isPersonal } from "./texts.js";
 
 /**
  * @typedef {object} Command
@@ -160,6 +161,9 @@ export function requestFrom(told, openapi) {
   };
   if (command.name === "interaction") said.type = said.interaction;
   const known = fieldsOf(openapi, command).map((one) => one.name);
+  if (texts === "never") {
+    for (const name of known.filter(isPersonal)) said[name] = command.example[name];
+  }
   const fields = known.filter((name) => said[name] != null && said[name] !== "" && !isEmptyObject(said[name]));
   const body = /** @type {Record<string, unknown>} */ (Object.fromEntries(fields.map((name) => [name, said[name]])));
   if (command.subject && known.includes(command.subject)) body[command.subject] = told.id;
