@@ -25,7 +25,7 @@ from betimes.app.routes import ROUTES
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.routes import Route
 from betimes.http.server import serve
-from tests.http.populated import ask, list_paths, populate
+from tests.http.populated import ask, list_paths, populate, write_report
 from tests.http.served import Client, Reply
 
 INSTANTS = (
@@ -330,7 +330,7 @@ async def find_failures(bt: Betimes, clock: VirtualClock, count: int, seed: int)
     """Send that many extreme requests, letting time pass meanwhile, then read every list."""
     client, extremes, found = Client(serve(bt, ROUTES, dev=True)), Extremes(ROUTES, seed), Findings([], 0)
     await populate(client, bt, clock)
-    for path in list_paths(ROUTES):
+    for path in list_paths(ROUTES, await write_report(client, bt)):
         extremes.learn(await client("GET", ask(path), x_tenant="default"))
     for number, request in enumerate(extremes.requests(count)):
         reply = await send(client, request)

@@ -14,7 +14,7 @@ import pytest
 from betimes.app.routes import ROUTES
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.server import serve
-from tests.http.populated import ask, declare, list_paths, populate
+from tests.http.populated import ask, declare, list_paths, populate, write_report
 from tests.http.served import Client
 from tests.http.stores import STORES, StoreName, application_on
 
@@ -47,10 +47,10 @@ def tampered(cursor: str) -> Iterator[str]:
         yield from (spell([under, [*place[:at], other, *place[at + 1 :]]]) for other in WRONG if other != place[at])
 
 
-async def refused_nowhere(client: Client) -> list[str]:
+async def refused_nowhere(client: Client, report: str) -> list[str]:
     """Return where a cursor that nobody was given is not refused, and which list has none."""
     given: dict[str, str] = {}
-    for path in list_paths(ROUTES):
+    for path in list_paths(ROUTES, report):
         page = (await client("GET", ask(path, "limit=1"), x_tenant="default")).json
         given[path] = page["next_cursor"] or ""
         assert given[path], f"{path} has a single page"
@@ -79,4 +79,4 @@ async def test_a_cursor_that_nobody_was_given_is_refused(store: StoreName, tmp_p
     async with application_on(store, tmp_path, clock, declare) as bt:
         client = Client(serve(bt, ROUTES, dev=True))
         await populate(client, bt, clock)
-        assert await refused_nowhere(client) == []
+        assert await refused_nowhere(client, await write_report(client, bt)) == []
