@@ -76,7 +76,7 @@ function rowOf(one) {
     h("th", { scope: "row" }, when(one.at, { seconds: true })),
     h("td", null, h("a", { href, class: "plain" }, answer(one.outcome))),
     h("td", null, h("span", { class: "soft" }, `${one.kind} `), streamLink(one.kind, one.id)),
-    h("td", null, reasonChips([...new Set(/** @type {string[]} */ (one.reasons))])),
+    h("td", null, reasonChips(one.reasons)),
     h("td", null, h("a", { href, class: "quiet-link" }, one.explanation || "why")),
   );
 }

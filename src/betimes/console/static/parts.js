@@ -9,12 +9,12 @@ import { when } from "./time.js";
 /** @typedef {import("./dom.js").Child} Child */
 export { answer, answerClass, mark, markShape } from "./marks.js";
 
-/** Return reasons as chips. @param {string[]} [reasons] @param {(reason: string) => string} [hrefOf] */
+/** Return reasons as chips, each once. @param {string[]} [reasons] @param {(reason: string) => string} [hrefOf] */
 export function reasonChips(reasons, hrefOf) {
   return h(
     "span",
     { class: "chips" },
-    (reasons ?? []).map((
+    [...new Set(reasons)].map((
       reason,
     ) => (hrefOf ? h("a", { class: "chip", href: hrefOf(reason) }, reason) : h("span", { class: "chip" }, reason))),
   );
