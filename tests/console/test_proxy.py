@@ -79,6 +79,14 @@ async def test_nobody_else_is_signed_in(headers: dict[str, str] | list[tuple[str
         assert (await open_session(server, headers))[0] == expected
 
 
+async def test_who_brings_a_key_goes_by_the_key_behind_a_proxy_too() -> None:
+    async with behind_proxy() as server:
+        tenants = server.bt.for_caller(Caller("acme")).tenants
+        made = await tenants.create_key(NewKey(name="script", scopes=("runs:read",)))
+        status, told = await open_session(server, {**LENA, "Authorization": f"Bearer {made.secret}"})
+        assert (status, told["name"]) == (201, "console · script")
+
+
 async def test_a_proxy_at_another_address_is_not_believed() -> None:
     async with behind_proxy(("10.0.0.0/8",)) as server:
         assert (await open_session(server, {**OURS, **LENA}))[0] == 401

@@ -41,7 +41,7 @@ class Guard:
                 checked_stream(tenant, "tenant", "x")
             scopes = ("admin",) if self._dev else ()
             return Caller(tenant, "dev" if self._dev else "", correlation, scopes), scopes, ""
-        if route.signs_in and (named := self._proxy.who(request)) and not _brings_proof(request):
+        if route.signs_in and not _brings_proof(request) and (named := self._proxy.who(request)):
             return await self._named_caller(*named, route, scope, correlation)
         session = session_token(request, route)
         if session is not None:

@@ -142,7 +142,8 @@ async def _answer_as(
         key_id=key_id,
         idempotency_key=request.headers.get("idempotency-key"),
     )
-    if route.signs_in and (named := process.proxy.who(request)):
+    is_session = route.signs_in and "authorization" not in request.headers
+    if is_session and (named := process.proxy.who(request)):
         context.proxy_key_id = named[1]
     if found.total and (route.body is None or context.query is None):
         raise found.refusal("parameter")
