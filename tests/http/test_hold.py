@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 
 from betimes.app import Betimes
+from betimes.core.deciders import Decision
+from betimes.core.instants import DAY, HOUR, parse
+from betimes.engine.tenants.decide import fold
+from betimes.engine.tenants.holds import decide_hold
+from betimes.engine.tenants.model import Hold, SetHold, TenantState, tenant_stream
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http import process
 from betimes.stores.postgres import PostgresStore
@@ -144,6 +149,31 @@ async def test_the_clock_goes_past_the_end_of_a_hold() -> None:
         assert (await inbox(s)) == ["News"]
         pulse = (await s.client("GET", "/v1/backlog")).json
         assert (pulse["hold"], pulse["effects_pending"]) == (None, 0)
+
+
+def test_a_hold_that_takes_the_place_of_one_whose_time_is_over_begins_anew() -> None:
+    noon, one = parse(NOON), Hold(("runs",), parse(NOON), "a wrong template", parse("2026-01-05T09:00:00Z"))
+    tenant = TenantState(hold=one)
+    command = SetHold(("runs",), noon + DAY, "another")
+    decided = decide_hold(tenant_stream("acme"), tenant, command, ("runs",), noon + HOUR)
+    assert isinstance(decided, Decision)
+    for event in decided.events:
+        tenant = fold(tenant, event)  # type: ignore[arg-type]
+    assert tenant.hold == Hold(("runs",), noon + DAY, "another", since_at=noon + HOUR)
+    assert tenant.released == {"runs": noon}
+
+
+async def test_alarms_ring_in_a_dry_run_when_the_hold_ends() -> None:
+    body = {"schedule_id": "hourly", "cron": "0 * * * *", "timezone": "UTC", "target": {"kind": "sweep"}}
+    async with site() as s:
+        await s.client("PUT", "/v1/schedules/hourly", body)
+        await s.client("PUT", "/v1/hold", {**HOLD, "domains": ["automation"]})
+        tried = await s.client(
+            "POST", "/v1/schedules/hourly/trigger", {}, betimes_dry_run="true", betimes_at="2026-01-05T15:30:00Z"
+        )
+        assert tried.status == 200, tried.json
+        ticked = [one["at"] for one in tried.json["dry_run"]["segments"] if one["kind"] == "schedule"]
+        assert ticked[:2] == [NOON, "2026-01-05T13:00:00Z"]
 
 
 async def inbox(s: Site) -> list[str]:

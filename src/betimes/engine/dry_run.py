@@ -296,6 +296,9 @@ class DryRunEngine(Engine):
         """Ring a stream's alarm at its instant, or now if it is late; return whether there was one before `at`."""
         row = (await self.store.load([stream])).get(stream, NO_ROW)
         self.trial.at = row.alarm_at
+        hold = await self.hold_of(stream.tenant)
+        if row.alarm_at is not None and hold and stream.kind in self.kinds.of_domains(hold.domains):
+            self.trial.at = max(row.alarm_at, hold.until_at)
         if row.alarm_at is None or await self.store.now() >= at:
             return False  # what is due at that very instant is the turn's own to ring
         [result] = await self._transactions.attempt([Job(Submission(stream=stream, command=WAKE))])

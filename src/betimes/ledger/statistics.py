@@ -135,7 +135,7 @@ class Statistics(LedgerReader):
             return (until_at - since_at) // length
         if level == MINUTE and until_at - since_at > MINUTES_SPAN_MAX:
             message = f"steps shorter than an hour are for {MINUTES_SPAN_MAX // HOUR} hours at most; take a longer one"
-            raise Invalid("1 parameter is wrong", (("query.step", message),))
+            raise wrong_parameter("step", message)
         query = TallyQuery(self.caller.tenant, level, since_at, until_at, self._counted_kinds(domain), outcome, reason)
         counts, total = await self._counted(query, length, groups)
         total += self._count_rest(query, rows, length, groups, counts)

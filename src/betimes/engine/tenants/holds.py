@@ -40,7 +40,8 @@ def decide_hold(
     hold = tenant.hold
     if hold and (hold.domains, hold.until_at, hold.reason) == (domains, command.until_at, command.reason):
         return Decision()
-    return Decision((HoldSet(domains, command.until_at, command.reason, now),))
+    # One whose time is over, and nobody has rung that yet, does not last until the next begins.
+    return Decision((*expire_hold(tenant, now).events, HoldSet(domains, command.until_at, command.reason, now)))
 
 
 def _refuse_hold(command: SetHold, known: Collection[str], now: Instant) -> Refusal | None:
