@@ -67,6 +67,17 @@ async def test_an_earlier_policy_is_put_in_force_again(visiting: Visiting) -> No
         assert (await ask(own.address, "GET", "/v1/policy"))["overrides"] == {"intents": {"claim_lease_s": 600}}
 
 
+async def test_a_roll_back_shows_what_it_comes_to_also_after_another(visiting: Visiting) -> None:
+    async with unpopulated() as own, visiting(own.address) as visit:
+        for lease in (600, 900):
+            await ask(own.address, "PUT", "/v1/policy", {"overrides": {"intents": {"claim_lease_s": lease}}})
+        await ask(own.address, "POST", "/v1/policy/rollback", {})
+        page = await visit.open("/console/admin")
+        await page.get_by_role("button", name="Roll back…", exact=True).click()
+        changed = page.get_by_role("dialog").get_by_role("listitem").filter(has_text="intents.claim_lease_s")
+        await expect(changed).to_have_text("intents.claim_lease_s600 → none")
+
+
 async def test_everything_is_held_and_let_go_and_an_incident_is_opened(visiting: Visiting) -> None:
     async with unpopulated() as own, visiting(own.address) as visit:
         page = await visit.open("/console/admin")

@@ -5,7 +5,7 @@ import { actionButton } from "./actions.js";
 import { get, part } from "./api.js";
 import { h } from "./dom.js";
 import { confirmWord, waitingStreams } from "./lab_apply.js";
-import { canonical, valueLine } from "./lab_schema.js";
+import { canonical, leaves, valueLine } from "./lab_schema.js";
 import { answer, figure, table } from "./parts.js";
 import { now, when } from "./time.js";
 
@@ -104,7 +104,6 @@ function sharesOf(outcomes, cells) {
 export function rollbackButton(last, candidate, view, toVersion) {
   if (!last) return null;
   const title = toVersion === undefined ? "Roll back" : `Roll back to version ${toVersion}`;
-  const changes = toVersion === undefined ? last.changes ?? [] : [];
   return actionButton(`${title}…`, () => ({
     title,
     scope: "admin",
@@ -114,21 +113,25 @@ export function rollbackButton(last, candidate, view, toVersion) {
     version: last.version,
     noteIn: "body",
     confirmWord: confirmWord(candidate),
-    before: changes.length
-      ? h(
-        "ul",
-        { class: "setting-changes" },
-        changes.map((/** @type {any} */ one) =>
-          h(
-            "li",
-            null,
-            h("code", null, one.path),
-            h("div", null, h("del", null, valueLine(one.to)), " → ", h("ins", null, valueLine(one.from))),
-          )
-        ),
-      )
-      : null,
-    preview: waitingStreams,
+    preview: (told) => [changesBetween(last.overrides, told.body.overrides), waitingStreams(told)],
     done: () => view.refresh(),
   }), { class: "small" });
+}
+
+/** Show where two sets of overrides differ; only the server knows which ones a roll back comes to. @param {any} before @param {any} after */
+function changesBetween(before, after) {
+  const [was, will] = [new Map(leaves(before)), new Map(leaves(after))];
+  const paths = [...new Set([...was.keys(), ...will.keys()])].sort();
+  return h(
+    "ul",
+    { class: "setting-changes" },
+    paths.filter((path) => canonical(was.get(path)) !== canonical(will.get(path))).map((path) =>
+      h(
+        "li",
+        null,
+        h("code", null, path),
+        h("div", null, h("del", null, valueLine(was.get(path))), " → ", h("ins", null, valueLine(will.get(path)))),
+      )
+    ),
+  );
 }
