@@ -39,6 +39,18 @@ async def test_a_notification_is_tried_at_another_instant_beside_now(town: Serve
     assert (await ask(town.address, "/v1/streams/inbox/somebody-new"))["status"] == 404, "trying writes nothing"
 
 
+async def test_the_whole_answer_of_a_try_is_shown_but_for_its_texts(nothing: Served, visiting: Visiting) -> None:
+    async with visiting(nothing.address) as visit:
+        page = await visit.open("/console/try")
+        await page.get_by_role("button", name="Try it").click()
+        await page.get_by_text("Everything it would answer and write").click()
+        whole = page.locator("details").filter(has_text="Everything it would").get_by_role("code")
+        await expect(whole).to_contain_text('"answer": {')
+        await expect(whole).to_contain_text('"title": "•••"')
+        await page.get_by_role("button", name="Show texts").click()
+        await expect(whole).to_contain_text('"title": "Tom replied"')
+
+
 async def test_a_recorded_notification_is_tried_again_under_a_new_name(town: Served, visiting: Visiting) -> None:
     items = (await ask(town.address, "/v1/ledger?kind=inbox&order=desc&limit=200"))["items"]
     told = next(one for one in items if one["command"] and one["command"]["type"] == "Notify")

@@ -160,6 +160,7 @@ export function dryRunView(answer) {
       "Effects",
       run.effects?.length ? String(run.effects.length) : null,
     ]]),
-    rawJson(answer, "Everything it would answer and write"),
+    // Its body is the answer, and not what somebody wrote.
+    rawJson({ status: answer.status, answer: answer.body, dry_run: run }, "Everything it would answer and write"),
   );
 }
