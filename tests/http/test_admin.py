@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from betimes.admin.service import NewKey
 from betimes.domain.service import Caller
 from tests.http.served import Client, Site, site
@@ -200,3 +202,14 @@ async def test_a_key_can_ask_whose_it_is() -> None:
             assert (mine["tenant"], mine["name"], mine["scopes"]) == (tenant, "root", ["admin"])
             assert mine["key_id"].startswith(f"{tenant}~")
         assert (await s.client("GET", "/v1/whoami")).status == 401
+
+
+async def test_a_reveal_of_texts_is_logged_with_who_and_where(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "betimes.audit")
+    async with site() as s:
+        place = "/console/why/inbox%3Aana%3A3"
+        assert (await s.client("GET", "/v1/whoami", betimes_reveal=place)).status == 200
+        assert (await s.client("GET", "/v1/whoami")).status == 200
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.endswith(f"at {place}")
+    assert "dev (no key) of" in line

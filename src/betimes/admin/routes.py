@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable
 from datetime import datetime
 from functools import partial
@@ -25,6 +26,7 @@ from betimes.admin.service import (
 )
 from betimes.admin.toml_lines import line_at, line_numbers
 from betimes.core.errors import Invalid, PolicyInvalid
+from betimes.core.visible import visible
 from betimes.domain.derivation import derive
 from betimes.domain.hold_view import HoldView, read_hold
 from betimes.domain.paging import NumberPlace, Page, checked_limit, cursor_of, place_of
@@ -164,6 +166,9 @@ async def rotate_webhook_secret(request: RequestContext) -> Answer:
 
 
 async def whoami(request: RequestContext) -> WhoAmI:
+    if place := request.headers.get(REVEAL_HEADER):
+        who = f"{request.caller.actor} ({request.key_id or 'no key'}) of {request.caller.tenant}"
+        _audit.info("texts revealed: %s, at %s", visible(who), visible(place[:REVEAL_CHARS_MAX]))
     hold = await read_hold(request.engine, request.caller.tenant)
     if not request.key_id:
         return WhoAmI(request.caller.tenant, None, request.caller.actor, request.scopes, None, hold)
@@ -171,6 +176,9 @@ async def whoami(request: RequestContext) -> WhoAmI:
     return derive(WhoAmI, await request.services.tenants.key(request.key_id), scopes=request.scopes, hold=hold)
 
 
+REVEAL_HEADER = "Betimes-Reveal"
+REVEAL_CHARS_MAX = 300
+_audit = logging.getLogger("betimes.audit")
 _OVERRIDES = {"overrides": {"intents": {"claim_lease_s": 600}}}
 
 _get = partial(Route, method="GET", scope="admin", tag=TAG)
@@ -306,5 +314,13 @@ ROUTES = (
         reply=WebhookSecret,
         example={"overlap_s": 86400},
     ),
-    _get("/v1/whoami", whoami, "Whose key this is", scope=ANY_KEY, reply=WhoAmI),
+    _get(
+        "/v1/whoami",
+        whoami,
+        "Whose key this is",
+        scope=ANY_KEY,
+        reply=WhoAmI,
+        description=f"With the header `{REVEAL_HEADER}`, the log says that whoever asks was shown texts there; "
+        "the console sends it at each click that reveals some.",
+    ),
 )

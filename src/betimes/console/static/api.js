@@ -18,6 +18,7 @@
  * @property {string} [key] the Idempotency-Key of a write
  * @property {number | string | null} [version] the version that a change is made on condition of
  * @property {string} [authorization] a key, while signing in only
+ * @property {string} [reveal] where personal texts are shown, for the server's log
  * @property {AbortSignal} [signal]
  */
 
@@ -78,6 +79,7 @@ export function headersOf(method, asked) {
   if (asked.toml != null) headers["Content-Type"] = "application/toml";
   else if (asked.body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "GET") headers["X-Betimes-Console"] = "1";
+  if (asked.reveal) headers["Betimes-Reveal"] = asked.reveal;
   if (asked.dryRun) headers["Betimes-Dry-Run"] = "true";
   if (asked.at) headers["Betimes-At"] = asked.at;
   if (asked.policy !== undefined && asked.policy !== null) headers["Betimes-Policy"] = asciiJson(asked.policy);

@@ -1,7 +1,7 @@
 /**
  * Texts that people wrote to people: shown only as the settings say, `never`, on a `click`, or `always`.
  */
-import { texts } from "./api.js";
+import { ask, texts } from "./api.js";
 import { h, put } from "./dom.js";
 import { button, folded } from "./forms.js";
 
@@ -22,12 +22,17 @@ export function withoutTexts(value) {
   );
 }
 
+/** Have the server log that somebody was shown texts here. */
+function noteReveal() {
+  ask("GET", "/v1/whoami", { reveal: location.pathname }).catch(() => {}); // the text was in the page already
+}
+
 /** Return a personal text as this console may show it. @param {string} name what it is, for the button @param {string} text */
 export function personalText(name, text) {
   if (texts === "always") return h("span", { dir: "auto" }, text);
   if (texts === "never") return h("span", { class: "soft", title: "This console shows no texts" }, HIDDEN);
   const box = h("span", { dir: "auto" });
-  put(box, button(`Show ${name}`, () => put(box, text), { class: "small" }));
+  put(box, button(`Show ${name}`, () => (noteReveal(), put(box, text)), { class: "small" }));
   return box;
 }
 
@@ -37,7 +42,9 @@ export function shownJson(value) {
     h("pre", { tabindex: "0" }, h("code", null, JSON.stringify(one, null, 2)));
   if (texts === "always") return plain(value);
   const box = h("div");
-  const show = texts === "click" ? button("Show texts", () => put(box, plain(value)), { class: "small" }) : null;
+  const show = texts === "click"
+    ? button("Show texts", () => (noteReveal(), put(box, plain(value))), { class: "small" })
+    : null;
   put(box, show, plain(withoutTexts(value)));
   return box;
 }
