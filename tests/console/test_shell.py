@@ -5,9 +5,12 @@ import subprocess
 
 import aiohttp
 import pytest
+from playwright.async_api import expect
 
+from betimes.app.betimes import Betimes
+from betimes.engine.virtual_clock import VirtualClock
 from tests.console.conftest import Visiting
-from tests.console.town import Served
+from tests.console.town import Served, served
 
 pytestmark = pytest.mark.browser
 CURL = """async ([tenant, path, body]) => {
@@ -33,6 +36,20 @@ async def test_now_is_the_first_page(town: Served, visiting: Visiting) -> None:
         assert await page.get_by_role("heading", level=1).inner_text() == "Now"
         await page.get_by_role("link", name="What's next").click()
         await page.wait_for_url("**/console/next")
+
+
+async def test_a_day_is_compared_with_as_many_hours_before_it(visiting: Visiting) -> None:
+    clock = VirtualClock("2026-03-02T10:00:00Z")
+    async with Betimes("memory://", clock=clock, report=lambda _: None) as bt, served(bt) as own:
+        # One is older than both days, one is of the day before, two are of the last day.
+        for place, at in enumerate(("02T10:00", "03T10:00", "03T18:00", "04T16:00")):
+            await bt.advance(to=f"2026-03-{at}:01Z")
+            trigger = {"account_id": f"a{place}", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": f"k{place}"}
+            await bt.runs.trigger(trigger)
+        await bt.advance(to="2026-03-04T17:00:00Z")
+        async with visiting(own.address) as visit:
+            page = await visit.open("/console")
+            await expect(page.locator(".tile", has_text="runs")).to_contain_text("100 % more than the day before")
 
 
 def words_in_shell(command: str) -> list[str]:

@@ -35,7 +35,7 @@ export function instant(at) {
 /** Ask for everything that the page counts. @param {Window} seen @param {Record<string, string | null>} filters @param {AbortSignal} signal */
 export async function loadCounts(seen, filters, signal) {
   const day = seen.range.hours === 1 ? 24 * HOUR : seen.range.hours * HOUR;
-  const earlier = { since: instant(seen.since - day), until: instant(seen.until - day) };
+  const earlier = { since: instant(seen.from - day), until: instant(seen.to - day) };
   const narrow = { since: instant(seen.from), until: instant(seen.to), ...filters };
   const coarse = seen.range.hours === 1
     ? "5m"
@@ -53,7 +53,8 @@ export async function loadCounts(seen, filters, signal) {
       ...filters,
     }, signal),
     get("/v1/stats", { ...narrow, step: coarse, by: "outcome,reason" }, signal),
-    get("/v1/stats", { ...earlier, ...filters, by: "domain", step: seen.range.hours === 1 ? "1h" : "1d" }, signal),
+    // By the strip's step: the server widens a window to whole steps, and whole days would count up to twice as much.
+    get("/v1/stats", { ...earlier, ...filters, by: "domain", step: seen.range.step }, signal),
   ]);
   return { strip, reasons, before };
 }
